@@ -1,0 +1,245 @@
+"""The one place that touches private APIs of torch's compiler.
+
+Run on torch 2.8 to 2.13. Each function has a fallback: where the live object cannot be found it returns None
+or an empty list, and the caller reads the same fact from the text of the event.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import logging
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+TRACE_LOGGER = "torch.__trace"
+_RESUME_NAME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
+_COMPILE_BOUNDARY = ("torch/_dynamo/convert_frame.py", "torch\\_dynamo\\convert_frame.py")
+
+StackFrame = dict[str, Any]
+
+
+def attach(handler: logging.Handler) -> None:
+    """Let `handler` see every record of Dynamo's structured trace.
+
+    It goes first in the list: torch's own lazy handler removes itself during its first record, and the handler
+    after it would miss that one.
+    """
+    handlers = logging.getLogger(TRACE_LOGGER).handlers
+    if handler not in handlers:
+        handlers.insert(0, handler)
+
+
+def frame_entry(file: str, line: int | None, name: str, column: int | None, end: int | None) -> StackFrame:
+    """One frame of a stack as events carry it; columns are UTF-8 byte offsets, as Python gives them."""
+    return {"file": _real_file(file), "line": line or 0, "name": name, "column": column, "end_column": end}
+
+
+def _real_file(file: str) -> str:
+    """The path behind a frozen module of the standard library, `<frozen os>`; other names stay."""
+    if not file.startswith("<frozen "):
+        return file
+    module = sys.modules.get(file[len("<frozen ") : -1])
+    return getattr(module, "__file__", None) or file
+
+
+def original_name(name: str) -> str:
+    """The user's function name behind the name of a resume function."""
+    found = _RESUME_NAME.match(name)
+    return found["name"] if found else name
+
+
+def is_resume(name: str) -> bool:
+    return _RESUME_NAME.match(name) is not None
+
+
+def summary_entries(summary: Any) -> list[StackFrame]:
+    """A traceback.StackSummary as event frames."""
+    return [
+        frame_entry(f.filename, f.lineno, f.name, getattr(f, "colno", None), getattr(f, "end_colno", None))
+        for f in summary or ()
+    ]
+
+
+def stack_above() -> list[StackFrame]:
+    """The frames that led to the frame being compiled, outermost first, without the compiler's own."""
+    frames = list(_frames(sys._getframe(1)))[::-1]
+    entries: list[StackFrame] = []
+    for frame in frames:
+        code = frame.f_code
+        if code.co_filename.endswith(_COMPILE_BOUNDARY):
+            break
+        line, column, end = _position(frame)
+        entries.append(frame_entry(code.co_filename, line, code.co_name, column, end))
+    return entries
+
+
+def live_break() -> BaseException | None:
+    """The exception behind the graph break that is being logged right now.
+
+    `log_graph_break` has it as an argument; the data-dependent branch logs outside any except block.
+    """
+    for frame in _frames(sys._getframe(1)):
+        if frame.f_code.co_name == "log_graph_break":
+            found = frame.f_locals.get("exc")
+            return found if isinstance(found, BaseException) else None
+    return sys.exc_info()[1]
+
+
+def live_error() -> BaseException | None:
+    """The exception that ends the compile in progress, seen from within torch's own except block."""
+    return sys.exc_info()[1]
+
+
+def break_behind(error: BaseException | None) -> BaseException | None:
+    """The Unsupported that an error of the compiler stands for; a fake-tensor error carries it as its cause."""
+    seen: BaseException | None = error
+    for _ in range(8):
+        if seen is None or getattr(seen, "gb_type", None):
+            return seen
+        seen = seen.__cause__
+    return None
+
+
+def inner_stack(error: BaseException | None) -> list[StackFrame]:
+    """The frames inside the compiled frame, outermost first; the last one is where it broke."""
+    stack = getattr(error, "real_stack", None)
+    if stack is None:
+        stack = tracing_stack()
+    return summary_entries(stack)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether torch raised `error` because fullgraph was asked for and cannot be had."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if names & {"Unsupported", "UserError", "UncapturedHigherOrderOpError", "FailOnRecompileLimitHit"}:
+        return True
+    return isinstance(error, RuntimeError) and "fullgraph=True found no compiled frames" in str(error)
+
+
+def tracing_stack() -> Any:
+    """Where the tracer is now, as a StackSummary; None outside tracing."""
+    with contextlib.suppress(Exception):
+        import torch._guards
+
+        return torch._guards.TracingContext.extract_stack()
+    return None
+
+
+def refuses_breaks() -> bool | None:
+    """Whether the compile in progress raises at a graph break (fullgraph or error_on_graph_break)."""
+    for frame in _frames(sys._getframe(1)):
+        if frame.f_code.co_name == "_compile" and "one_graph" in frame.f_locals:
+            return bool(frame.f_locals["one_graph"]) or _error_on_graph_break()
+    return None
+
+
+def traced_functions() -> list[tuple[str, str, int]]:
+    """File, qualified name and first line of each function that the trace in progress has read."""
+    codes: list[types.CodeType] = []
+    with contextlib.suppress(Exception):
+        import torch._guards
+
+        codes = list(torch._guards.TracingContext.get_traced_code() or ())
+    return [
+        (_real_file(c.co_filename), original_name(getattr(c, "co_qualname", c.co_name)), c.co_firstlineno) for c in codes
+    ]
+
+
+def stance() -> str | None:
+    """The stance of torch.compiler.set_stance; None where it cannot be read or Dynamo was never imported."""
+    module = sys.modules.get("torch._dynamo.eval_frame")
+    found = getattr(getattr(module, "_stance", None), "stance", None)
+    return found if isinstance(found, str) else None
+
+
+def dynamo_disabled() -> bool:
+    """Whether torch._dynamo.config.disable is set, as TORCH_COMPILE_DISABLE does."""
+    config = sys.modules.get("torch._dynamo.config")
+    return bool(getattr(config, "disable", False))
+
+
+def watch_untraced_breaks(tell: Callable[[str, StackFrame], None]) -> None:
+    """Call `tell(message, frame)` for a break raised before tracing begins, which no event reports.
+
+    A generator passed to torch.compile is refused so. torch only counts the message, so the counter is replaced
+    by one that looks at who counts.
+    """
+    utils = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(utils, "counters", None)
+    if counters is None or isinstance(counters.get("unimplemented"), _WatchedCounter):
+        return
+    counters["unimplemented"] = _WatchedCounter(counters.get("unimplemented", ()), tell)
+
+
+class _WatchedCounter(collections.Counter[str]):
+    def __init__(self, counts: Any, tell: Callable[[str, StackFrame], None]) -> None:
+        super().__init__(counts)
+        self.tell = tell
+
+    def __setitem__(self, message: str, count: int) -> None:
+        if count > self.get(message, 0):
+            refused = _refused_frame()
+            if refused is not None:
+                self.tell(message, refused)
+        super().__setitem__(message, count)
+
+    def __reduce__(self) -> Any:
+        return collections.Counter, (dict(self),)
+
+
+def _refused_frame() -> StackFrame | None:
+    """The frame that was offered to the compiler, when an Unsupported is raised outside `_compile`."""
+    for frame in _frames(sys._getframe(2)):
+        code = frame.f_code
+        if code.co_name == "_compile":
+            return None
+        if code.co_name == "__call__" and code.co_filename.endswith(_COMPILE_BOUNDARY):
+            refused = getattr(frame.f_locals.get("frame"), "f_code", None)
+            if refused is not None:
+                return frame_entry(refused.co_filename, refused.co_firstlineno, refused.co_name, None, None)
+    return None
+
+
+def backend_names() -> list[str]:
+    """Every registered backend, debugging ones included."""
+    import torch._dynamo
+
+    return list(torch._dynamo.list_backends(exclude_tags=None))
+
+
+def wrapped_by_compile(value: Any) -> Any | None:
+    """What a result of torch.compile wraps; None for anything else."""
+    original = getattr(value, "_orig_mod", None)
+    if original is not None and type(value).__name__ == "OptimizedModule":
+        return original
+    return getattr(value, "_torchdynamo_orig_callable", None)
+
+
+def _error_on_graph_break() -> bool:
+    with contextlib.suppress(Exception):
+        import torch._dynamo.symbolic_convert as symbolic_convert
+
+        return bool(symbolic_convert._get_error_on_graph_break())
+    return False
+
+
+def _frames(frame: types.FrameType | None) -> Iterator[types.FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _position(frame: types.FrameType) -> tuple[int, int | None, int | None]:
+    line = frame.f_lineno or frame.f_code.co_firstlineno
+    if sys.version_info < (3, 11) or frame.f_lasti < 0:
+        return line, None, None
+    positions = list(frame.f_code.co_positions())
+    index = frame.f_lasti // 2
+    if index >= len(positions) or positions[index][0] != line:
+        return line, None, None
+    _, end_line, column, end = positions[index]
+    return line, column, end if end_line == line else None

@@ -1,0 +1,93 @@
+"""Attaches the listener as soon as the program imports torch, in the target's process and in those it starts."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from dynalyze.capture import adapter
+from dynalyze.capture.listener import Listener
+from dynalyze.capture.wire import RUN_VARIABLE
+from dynalyze.capture.writer import EventWriter
+
+_BOOT = str(Path(__file__).resolve().parent / "boot")
+
+
+def attach_to_descendant() -> None:
+    """Listen in a process that the target started; does nothing outside a run of dynalyze."""
+    run = os.environ.get(RUN_VARIABLE)
+    if not run or not Path(run).is_dir():
+        return
+    listener = Listener(EventWriter(Path(run)))
+    after_import("torch", lambda _: adapter.attach(listener))
+    after_import("torch._dynamo.utils", lambda _: watch_untraced(listener))
+
+
+def lead_descendants(run: Path) -> None:
+    """Arrange that processes started from here on listen as well, through an inherited environment."""
+    paths = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != _BOOT]
+    os.environ["PYTHONPATH"] = os.pathsep.join([_BOOT, *paths])
+    os.environ[RUN_VARIABLE] = str(run)
+
+
+def watch_untraced(listener: Listener) -> None:
+    """Report breaks that are raised before tracing begins."""
+
+    def tell(message: str, frame: adapter.StackFrame) -> None:
+        stack = adapter.stack_above()
+        listener.tell(
+            "break", id="", epoch=listener.epoch, attempt=0, text="", message=message, type=None, above=stack,
+            inside=[frame], untraced=True,
+        )  # fmt: skip
+
+    adapter.watch_untraced_breaks(tell)
+
+
+def after_import(name: str, act: Callable[[ModuleType], None]) -> None:
+    """Call `act` with the module once it has been imported; at once where it already is."""
+    if name in sys.modules:
+        act(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _ImportWatch(name, act))
+
+
+class _ImportWatch(importlib.abc.MetaPathFinder):
+    """Finds one module as the others would, and adds a call after its execution."""
+
+    def __init__(self, name: str, act: Callable[[ModuleType], None]) -> None:
+        self._name = name
+        self._act = act
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _ActingLoader(spec.loader, self._act)
+        return spec
+
+
+class _ActingLoader(importlib.abc.Loader):
+    def __init__(self, loader: importlib.abc.Loader, act: Callable[[ModuleType], None]) -> None:
+        self._loader = loader
+        self._act = act
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The module is to look as if nothing had been there, to pickle and to inspect.
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._act(module)

@@ -1,0 +1,32 @@
+"""Python runs this at the start of every process that the target starts: it attaches the listener there too.
+
+The folder is on PYTHONPATH of the target only. It takes itself off sys.path at once and hands over to the
+sitecustomize that would have run without it.
+"""
+
+import contextlib
+import importlib.util
+import os
+import sys
+
+_here = os.path.dirname(os.path.abspath(__file__))
+
+
+def _attach() -> None:
+    start = os.path.join(os.path.dirname(_here), "start.py")
+    spec = importlib.util.spec_from_file_location("_dynalyze_start", start)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.load_package()
+    from dynalyze.capture.attach import attach_to_descendant
+
+    attach_to_descendant()
+
+
+sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _here]
+sys.modules.pop("sitecustomize", None)
+with contextlib.suppress(Exception):  # Listening must never keep a worker of the target from starting.
+    _attach()
+with contextlib.suppress(ImportError):
+    import sitecustomize  # noqa: F401

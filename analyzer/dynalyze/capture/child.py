@@ -1,0 +1,230 @@
+"""The child: runs the target under the listener, then compiles by itself where the target compiled nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from dynalyze.capture import adapter, environment, objects, program
+from dynalyze.capture.attach import after_import, lead_descendants, watch_untraced
+from dynalyze.capture.compile_calls import CompileCalls
+from dynalyze.capture.compiling import Options, backward, check, compiled
+from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
+from dynalyze.capture.listener import Listener
+from dynalyze.capture.program import Ending, SoftStop
+from dynalyze.capture.wire import EVENTS_FOLDER, REQUEST_FILE
+from dynalyze.capture.writer import EventWriter
+
+SOFT_STOP_SIGNAL = getattr(signal, "SIGURG", None)
+_STATUS_MISUSE = 2
+
+
+def main(run: Path) -> int:
+    """Run what `run/request.json` asks for; returns the exit status of the target."""
+    request = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
+    sys.argv = [request["spec"], *request["arguments"]]
+    session = Session(run, request)
+    session.listen()
+    try:
+        ending = session.run()
+    except Misuse as misuse:
+        session.tell("usage", message=str(misuse))
+        return _STATUS_MISUSE
+    session.tell("target_end", **vars(ending))
+    return ending.exit_status or 0
+
+
+class Session:
+    """One run of a target in this process."""
+
+    def __init__(self, run: Path, request: dict[str, Any]) -> None:
+        self._folder = run
+        self._request = request
+        self._options = Options(**request["compile"])
+        self._listener = Listener(EventWriter(run, main=True), self._first_compile)
+        self._compile_calls: CompileCalls | None = None
+        self._recorder: Any = None
+        self._compiling_ourselves = False
+        self.tell = self._listener.tell
+
+    def listen(self) -> None:
+        """Attach everything before the target's first line runs."""
+        self.tell("child_start")
+        after_import("torch", self._torch_loaded)
+        after_import("torch._dynamo.utils", lambda _: watch_untraced(self._listener))
+        lead_descendants(self._folder)
+        if SOFT_STOP_SIGNAL is not None:
+            signal.signal(SOFT_STOP_SIGNAL, _raise_soft_stop)
+
+    def run(self) -> Ending:
+        """Run the target to its end, then whatever dynalyze compiles itself."""
+        if self._options.given:
+            check(self._options)
+        if self._request["mode"] == "object":
+            return self._run_object()
+        if self._request["mode"] == "module":
+            ending, names = program.run_module(self._request["module"], self._request["arguments"])
+        else:
+            ending, names = program.run_script(self._request["path"], self._request["arguments"])
+        self.tell("program_end", **vars(ending))
+        if ending.exit_status == 130 and ending.exception == "KeyboardInterrupt":
+            return ending
+        return self._after_program(ending, names)
+
+    def _after_program(self, ending: Ending, names: dict[str, Any]) -> Ending:
+        _join_threads()
+        if self._recorder is not None:
+            self._recorder.stop()
+        if self._listener.compiled_frames or self._others_compiled():
+            return ending
+        own_calls = self._compile_calls.made_by_program() if self._compile_calls else []
+        if own_calls or environment.compile_disabled():
+            self._tell_silence(own_calls)
+        elif self._recorder is not None and self._recorder.calls:
+            self._replay()
+        elif ending.exit_status == 0 and self._has_examples(names):
+            return self._run_calls(names["model"], lambda target: calls_from(names["example_inputs"]))
+        else:
+            self.tell("definitions", modules=objects.definitions(names), has_model="model" in names)
+        return ending
+
+    def _has_examples(self, names: dict[str, Any]) -> bool:
+        return callable(names.get("model")) and names.get("example_inputs") is not None
+
+    def _replay(self) -> None:
+        from dynalyze.capture import replay
+
+        self._compiling_ourselves = True
+        self.tell("replay_start", recorded=len(self._recorder.calls), cut=list(self._recorder.cut))
+        ending, summary = program.end_of(
+            lambda: replay.replay(self._recorder, lambda module: compiled(module, self._options), self.tell)
+        )
+        self.tell("replay_end", summary=_plain(summary), error=ending.message)
+
+    def _run_object(self) -> Ending:
+        request = self._request
+        ending, module = program.end_of(lambda: _passing(objects.import_target, request["path"], request["module"]))
+        if isinstance(module, Misuse):
+            raise module
+        if module is None:
+            return ending
+        found = objects.find_object(module, request["name"])
+        ending, prepared = program.end_of(
+            lambda: _passing(objects.prepare, found, request["name"], module, request["inputs"])
+        )
+        if isinstance(prepared, Misuse):
+            raise prepared
+        if prepared is None:
+            return ending
+        target, calls = prepared
+        return self._run_calls(target, lambda _: calls)
+
+    def _run_calls(self, target: Callable[..., Any], make: Callable[[Any], list[Inputs]]) -> Ending:
+        """Compile `target` and make each call once; a refusal under our own --fullgraph is a fact, not a failure."""
+        self._compiling_ourselves = True
+        if isinstance(target, type):
+            target = target()
+        ending, calls = program.end_of(lambda: make(target))
+        if calls is None:
+            return ending
+        if self._recorder is not None:
+            self._recorder.stop()
+        run = compiled(target, self._options)
+        self.tell("object_start", calls=len(calls), needs_inputs=needs_inputs(target))
+        endings = [self._one_call(run, index, call) for index, call in enumerate(calls)]
+        return next((ending for ending in endings if ending.exit_status != 0), Ending())
+
+    def _one_call(self, run: Callable[..., Any], index: int, call: Inputs) -> Ending:
+        def make() -> None:
+            try:
+                outputs = run(*call.args, **call.kwargs)
+            except Exception as error:
+                if not (self._options.fullgraph and adapter.is_refusal(error)):
+                    raise
+                self.tell("object_call", index=index, refused=str(error).splitlines()[0][:500])
+                return
+            if self._options.train:
+                backward(outputs)
+            self.tell("object_call", index=index, refused="")
+
+        return program.end_of(make)[0]
+
+    def _torch_loaded(self, torch: ModuleType) -> None:
+        try:
+            from dynalyze.capture.calls import Recorder
+        except ImportError:
+            Recorder = None
+
+        adapter.attach(self._listener)
+        self.tell("torch", **environment.torch_facts(torch))
+        self._compile_calls = CompileCalls(self._listener, torch)
+        self._compile_calls.install()
+        if Recorder and self._request["mode"] != "object":
+            self._recorder = Recorder()
+            self._recorder.install()
+
+    def _first_compile(self) -> None:
+        """The target compiles by itself: its calls need no recording, and our compile options have no say."""
+        if self._compiling_ourselves:
+            return
+        if self._recorder is not None:
+            self._recorder.stop()
+            self._recorder.drop()
+        given = self._options.given
+        if given and self._request["mode"] != "object":
+            call = self._compile_calls.wrapped[0] if self._compile_calls and self._compile_calls.wrapped else None
+            where = f" ({Path(call['file']).name}:{call['line']})" if call else ""
+            verb = "has" if len(given) == 1 else "have"
+            self.tell(
+                "usage",
+                message=f"{', '.join(given)} {verb} no effect here: {self._request['spec']} compiles by itself{where}; "
+                "set it in that call of torch.compile, or name the uncompiled model as FILE:NAME",
+            )
+            if SOFT_STOP_SIGNAL is not None:
+                signal.pthread_kill(threading.main_thread().ident or 0, SOFT_STOP_SIGNAL)
+
+    def _others_compiled(self) -> bool:
+        """Whether a process that the target started has compiled something."""
+        folder = self._folder / EVENTS_FOLDER
+        return any('"event": "compile_start"' in path.read_text(errors="replace") for path in folder.glob("*.jsonl"))
+
+    def _tell_silence(self, own_calls: list[dict[str, Any]]) -> None:
+        called = {id(call.module) for call in self._recorder.calls} if self._recorder is not None else set()
+        wrapped = []
+        for entry in own_calls:
+            target = entry["object"]()
+            shown = {key: value for key, value in entry.items() if key not in ("object", "wrapper")}
+            wrapper = entry["wrapper"]()
+            shown["called"] = wrapper is not None and id(wrapper) in called
+            shown["bypassed"] = target is not None and id(target) in called
+            wrapped.append(shown)
+        self.tell("silence", wrapped=wrapped, **environment.compile_switches())
+
+
+def _raise_soft_stop(signum: int, frame: FrameType | None) -> None:
+    raise SoftStop
+
+
+def _passing(action: Callable[..., Any], *args: Any) -> Any:
+    """Run `action`, handing a Misuse back as a value: it is ours, not an error of the target."""
+    try:
+        return action(*args)
+    except Misuse as misuse:
+        return misuse
+
+
+def _join_threads() -> None:
+    """Python waits for a program's threads before it ends; what they compile still counts."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+
+
+def _plain(summary: Any) -> Any:
+    return vars(summary) if hasattr(summary, "__dict__") else summary

@@ -1,0 +1,91 @@
+"""Notes each call of torch.compile: what it wrapped, where, and with which options."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from dynalyze.capture.listener import Listener
+
+_OURS = str(Path(__file__).resolve().parents[1])
+_INSTALLED = {"site-packages", "dist-packages"}
+_NO_LINE = ("", 0, "")
+
+
+class CompileCalls:
+    """Keeps weak references to what was wrapped, so that silence can be explained at the end."""
+
+    def __init__(self, listener: Listener, torch: ModuleType) -> None:
+        self._listener = listener
+        self._torch = torch
+        self.wrapped: list[dict[str, Any]] = []
+
+    def install(self) -> None:
+        original = self._torch.compile
+        note = self._note
+
+        @functools.wraps(original)
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            model = args[0] if args else kwargs.get("model")
+            if model is not None:
+                note(model, result, kwargs)
+            return result
+
+        self._torch.compile = compile  # type: ignore[attr-defined]
+
+    def made_by_program(self) -> list[dict[str, Any]]:
+        """The calls made in code of the program itself, not in an installed library."""
+        return [call for call in self.wrapped if not _INSTALLED & set(Path(call["file"]).parts)]
+
+    def _note(self, model: Any, result: Any, options: dict[str, Any]) -> None:
+        try:
+            owner = getattr(model, "__self__", model)
+            file, line, function = _caller()
+            entry = {
+                "kind": "module" if isinstance(owner, self._torch.nn.Module) else "function",
+                "name": type(owner).__qualname__ if owner is not model or _is_module(owner) else _name(model),
+                "file": file,
+                "line": line,
+                "function": function,
+                "options": {key: repr(value)[:200] for key, value in options.items() if key != "model"},
+                "generates": callable(getattr(owner, "generate", None)),
+            }
+            self._listener.tell("compile_call", **entry)
+            self.wrapped.append({**entry, "object": _weak(owner), "wrapper": _weak(result)})
+        except Exception as error:  # What the user's own torch.compile returned must reach the user.
+            self._listener.tell("lost", message=f"torch.compile call: {type(error).__name__}: {error}"[:500])
+
+
+def _is_module(value: Any) -> bool:
+    torch = sys.modules["torch"]
+    return isinstance(value, torch.nn.Module)
+
+
+def _name(model: Any) -> str:
+    return getattr(model, "__qualname__", None) or type(model).__qualname__
+
+
+def _weak(value: Any) -> Any:
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return lambda: None
+
+
+def _caller() -> tuple[str, int, str]:
+    """The innermost line outside torch and dynalyze that asked for the compile."""
+    torch_folder = str(Path(sys.modules["torch"].__file__ or "").parent)
+    frame = sys._getframe(2)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((torch_folder, _OURS)):
+            return file, frame.f_lineno, frame.f_code.co_name
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return _NO_LINE

@@ -1,0 +1,123 @@
+"""How dynalyze compiles what it compiles itself: the options of the command line, applied to a callable."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynalyze.capture import adapter
+from dynalyze.capture.inputs import Misuse
+
+
+@dataclass(frozen=True)
+class Options:
+    """The compile options of the contract; `given` names those on the command line."""
+
+    backend: str = "inductor"
+    mode: str | None = None
+    dynamic: str = "auto"
+    fullgraph: bool = False
+    train: bool | None = None
+    device: str | None = None
+    dtype: str | None = None
+    given: list[str] = field(default_factory=list)
+
+
+def check(options: Options) -> None:
+    """Refuse what torch does not know, before the program runs.
+
+    Raises:
+        Misuse: an unknown backend, mode, device or dtype; the message names the known ones.
+    """
+    import torch
+
+    _backend(options.backend)
+    if options.dtype is not None and not isinstance(getattr(torch, options.dtype, None), torch.dtype):
+        raise Misuse(f"unknown --dtype {options.dtype!r}; for example float32, bfloat16, float16")
+    if options.device is not None:
+        try:
+            torch.empty(0, device=options.device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise Misuse(f"--device {options.device} cannot be used here: {reason}") from error
+    if options.mode is not None and options.mode not in torch._inductor.list_mode_options():
+        known = ", ".join(torch._inductor.list_mode_options())
+        raise Misuse(f"unknown --mode {options.mode!r}; this torch has {known}")
+
+
+def compiled(target: Callable[..., Any], options: Options) -> Callable[..., Any]:
+    """torch.compile of `target`, moved and cast as asked; the result moves and casts its inputs likewise."""
+    import torch
+
+    if isinstance(target, torch.nn.Module):
+        _place(target, options)
+    arguments: dict[str, Any] = {"backend": _backend(options.backend), "fullgraph": options.fullgraph}
+    if options.mode is not None:
+        arguments["mode"] = options.mode
+    if options.dynamic in ("on", "off"):
+        arguments["dynamic"] = options.dynamic == "on"
+    result = torch.compile(target, **arguments)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = _moved((args, kwargs), options)
+        if options.dynamic == "mark":
+            from dynalyze.capture.replay import mark_dynamic_inputs
+
+            mark_dynamic_inputs(args, kwargs)
+        return result(*args, **kwargs)
+
+    return call
+
+
+def backward(outputs: Any) -> None:
+    """Run backward on the sum of all floating outputs that have a gradient."""
+    import torch
+    from torch.utils import _pytree
+
+    leaves = [x for x in _pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor) and x.requires_grad]
+    if leaves:
+        sum(x.float().sum() for x in leaves).backward()  # type: ignore[union-attr]
+
+
+def _backend(name: str) -> Any:
+    if ":" in name:
+        module, _, function = name.partition(":")
+        try:
+            found = getattr(importlib.import_module(module), function)
+        except (ImportError, AttributeError) as error:
+            raise Misuse(f"--backend {name}: {error}") from error
+        if not callable(found):
+            raise Misuse(f"--backend {name} is not a function")
+        return found
+    if name != "inductor" and name not in adapter.backend_names():
+        known = ", ".join(sorted(set(adapter.backend_names()) | {"inductor"}))
+        raise Misuse(f"unknown backend {name!r}; this torch has {known}, or give module:function")
+    return name
+
+
+def _place(module: Any, options: Options) -> None:
+    if options.device is not None:
+        module.to(device=options.device)
+    if options.dtype is not None:
+        module.to(dtype=getattr(sys.modules["torch"], options.dtype))
+    if options.train is not None:
+        module.train(options.train)
+
+
+def _moved(values: Any, options: Options) -> Any:
+    if options.device is None and options.dtype is None:
+        return values
+    import torch
+    from torch.utils import _pytree
+
+    dtype = getattr(torch, options.dtype) if options.dtype else None
+
+    def move(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.to(device=options.device, dtype=dtype if value.is_floating_point() else None)
+
+    return _pytree.tree_map(move, values)

@@ -1,0 +1,150 @@
+"""Targets that dynalyze compiles itself: `file.py:NAME`, `package.module:NAME`, and a script's own `model`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from dynalyze.capture.inputs import Inputs, Misuse, calls_from, calls_from_expressions, needs_inputs, signature_text
+from dynalyze.capture.program import set_first_path
+
+
+def import_target(path: str | None, module: str | None) -> ModuleType:
+    """Import the file or module that holds NAME; whatever its own code raises passes through.
+
+    Raises:
+        Misuse: no such module.
+    """
+    if path is not None:
+        return _import_file(Path(path).resolve())
+    assert module is not None
+    set_first_path(str(Path.cwd()))
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(error.name + ".")):
+            raise Misuse(f"no module named {error.name!r}; run from the folder that holds it") from error
+        raise
+
+
+def find_object(module: ModuleType, name: str) -> Any:
+    """The object called `name`, which may have dots.
+
+    Raises:
+        Misuse: no such name; the message lists what there is.
+    """
+    value: Any = module
+    for part in name.split("."):
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            there = ", ".join(_candidates(module)) or "nothing that can be compiled"
+            raise Misuse(f"no {name!r} in {module.__file__ or module.__name__}; it defines {there}") from None
+    return value
+
+
+def prepare(value: Any, name: str, module: ModuleType, expressions: list[str]) -> tuple[Any, list[Inputs]]:
+    """Turn an object into a callable and the calls to make.
+
+    Raises:
+        Misuse: it cannot be called, or inputs are needed and none are given.
+    """
+    import torch
+
+    if isinstance(value, type) and issubclass(value, torch.nn.Module):
+        value = _instance(value, name)
+    elif not callable(value):
+        raise Misuse(f"{name!r} is {_a(type(value).__name__)}, which cannot be called; name a module, a class or a function")
+    if expressions:
+        return value, calls_from_expressions(expressions, value)
+    if not isinstance(value, torch.nn.Module) and not needs_inputs(value):
+        made = value()
+        if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
+            return made[0], calls_from(made[1])
+        return value, [Inputs((), {})]
+    examples = getattr(module, "example_inputs", None)
+    if examples is not None:
+        return value, calls_from(examples)
+    if needs_inputs(value):
+        raise Misuse(f"{name} takes {signature_text(value)}: give its inputs, e.g. --input \"torch.randn(2, 3)\"")
+    return value, [Inputs((), {})]
+
+
+def definitions(names: dict[str, Any]) -> list[dict[str, Any]]:
+    """The nn.Module classes that a program defines itself, for a message on what to try."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return []
+    found = []
+    for value in names.values():
+        if isinstance(value, type) and issubclass(value, torch.nn.Module) and value.__module__ == names.get("__name__"):
+            found.append({"name": value.__qualname__, "init": _init_text(value), "forward": _forward_text(value)})
+    return found
+
+
+def _instance(cls: Any, name: str) -> Any:
+    try:
+        inspect.signature(cls).bind()
+    except TypeError:
+        raise Misuse(
+            f"{name}{_init_text(cls)} needs arguments: write a function without arguments that returns "
+            "(model, inputs) and name that"
+        ) from None
+    return cls()
+
+
+def _import_file(path: Path) -> ModuleType:
+    root, parts = path.parent, [path.stem]
+    while (root / "__init__.py").is_file():
+        parts.insert(0, root.name)
+        root = root.parent
+    if parts[-1] == "__init__" and len(parts) > 1:
+        parts.pop()
+    set_first_path(str(root if len(parts) > 1 else path.parent))
+    if len(parts) > 1:
+        return importlib.import_module(".".join(parts))
+    return _load(path)
+
+
+def _load(path: Path) -> ModuleType:
+    # A file called like an installed module must not get that one, nor replace it.
+    name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"_{path.stem}_target"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Misuse(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _candidates(module: ModuleType) -> list[str]:
+    import torch
+
+    def ours(value: Any) -> bool:
+        if isinstance(value, torch.nn.Module):
+            return True
+        return (inspect.isfunction(value) or isinstance(value, type)) and value.__module__ == module.__name__
+
+    return [name for name, value in vars(module).items() if not name.startswith("_") and ours(value)][:12]
+
+
+def _init_text(cls: Any) -> str:
+    try:
+        return str(inspect.signature(cls))
+    except (TypeError, ValueError):
+        return "(...)"
+
+
+def _forward_text(cls: Any) -> str:
+    text = signature_text(cls.forward)
+    return text.replace("(self, ", "(").replace("(self)", "()")
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

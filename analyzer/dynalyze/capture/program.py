@@ -1,0 +1,131 @@
+"""Runs an unmodified program as `__main__`, as `python script.py` and `python -m module` would."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import runpy
+import sys
+import traceback
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_OURS = str(Path(__file__).resolve().parents[1]) + os.sep
+
+
+class SoftStop(BaseException):
+    """Raised in the main thread when dynalyze ends the program early; not an Exception, so few programs catch it."""
+
+
+@dataclass
+class Ending:
+    """How a program ended: its exit status as the shell would see it, and what it raised."""
+
+    exit_status: int | None = 0
+    exception: str = ""
+    message: str = ""
+    file: str = ""
+    line: int = 0
+    stopped: bool = False
+
+
+def run_script(given: str, arguments: list[str]) -> tuple[Ending, dict[str, Any]]:
+    """Run a script file; returns how it ended and its global names."""
+    sys.argv = [given, *arguments]
+    sys.orig_argv = [sys.executable, given, *arguments]
+    path = os.path.abspath(given)  # As Python's own __file__: absolute, links not resolved.
+    set_first_path(str(Path(path).resolve().parent))
+    module = _fresh_main(path)
+    return _execute(module, lambda: _compiled(path)), module.__dict__
+
+
+def run_module(name: str, arguments: list[str]) -> tuple[Ending, dict[str, Any]]:
+    """Run a module as `python -m name` would; returns how it ended and its global names."""
+    sys.argv = ["-m", *arguments]
+    sys.orig_argv = [sys.executable, "-m", name, *arguments]
+    set_first_path(str(Path.cwd()))
+    module = _fresh_main(None)
+
+    def code() -> types.CodeType:
+        # runpy knows packages, zip files and namespace packages; there is no public way to the same.
+        _, spec, code = runpy._get_module_details(name)  # type: ignore[attr-defined]
+        sys.argv[0] = spec.origin or name
+        module.__dict__.update(
+            __file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached
+        )
+        return code  # type: ignore[no-any-return]
+
+    return _execute(module, code), module.__dict__
+
+
+def set_first_path(folder: str) -> None:
+    """Put `folder` where Python puts the script's own folder, in place of ours."""
+    if sys.path and Path(sys.path[0] or os.curdir).resolve() == Path(__file__).resolve().parent:
+        del sys.path[0]
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, folder)
+
+
+def end_of(action: Any) -> tuple[Ending, Any]:
+    """Call `action` and turn whatever leaves it into an Ending; a traceback is printed as Python would."""
+    try:
+        return Ending(), action()
+    except SoftStop:
+        return Ending(exit_status=None, stopped=True), None
+    except SystemExit as leaving:
+        return Ending(exit_status=_status_of(leaving)), None
+    except BaseException as error:
+        return _failed(error), None
+
+
+def _execute(module: types.ModuleType, code: Any) -> Ending:
+    ending, _ = end_of(lambda: exec(code(), module.__dict__))
+    return ending
+
+
+def _failed(error: BaseException) -> Ending:
+    shown = _without_our_frames(error.__traceback__)
+    error.__traceback__ = shown
+    sys.excepthook(type(error), error, shown)
+    last = traceback.extract_tb(shown)[-1:]
+    message = traceback.format_exception_only(type(error), error)[-1].strip()
+    status = 130 if isinstance(error, KeyboardInterrupt) else 1
+    file, line = (last[0].filename, last[0].lineno or 0) if last else ("", 0)
+    return Ending(status, type(error).__qualname__, message[:2000], file, line)
+
+
+def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
+    while trace is not None and _is_plumbing(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    return trace
+
+
+def _is_plumbing(file: str) -> bool:
+    return file.startswith(_OURS) or file in ("<frozen runpy>", runpy.__file__)
+
+
+def _status_of(leaving: SystemExit) -> int:
+    if leaving.code is None:
+        return 0
+    if isinstance(leaving.code, int):
+        return leaving.code & 0xFF
+    print(leaving.code, file=sys.stderr)
+    return 1
+
+
+def _compiled(path: str) -> types.CodeType:
+    source = Path(path).read_bytes()
+    return compile(source, path, "exec", dont_inherit=True)
+
+
+def _fresh_main(path: str | None) -> types.ModuleType:
+    module = types.ModuleType("__main__")
+    module.__dict__["__builtins__"] = __builtins__
+    if path is not None:
+        loader = importlib.machinery.SourceFileLoader("__main__", path)
+        module.__dict__.update(__file__=path, __cached__=None, __loader__=loader)
+    module.__dict__["__annotations__"] = {}
+    sys.modules["__main__"] = module
+    return module

@@ -1,0 +1,11 @@
+"""What the child and the parent agree on: names of files and of events. Standard library only."""
+
+from __future__ import annotations
+
+REQUEST_FILE = "request.json"
+EVENTS_FOLDER = "events"
+TEXTS_FOLDER = "texts"
+RUN_VARIABLE = "DYNALYZE_RUN"
+
+# Longest text kept inside an event line; longer ones go to a side file or are cut.
+INLINE_TEXT = 20_000

@@ -1,0 +1,84 @@
+"""Writes events to disk, one flushed line each, so that nothing recorded is lost by a crash.
+
+One file a process: after a fork the child opens its own. The file is created with its first event, so helper
+processes that never compile leave no trace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER
+
+
+class EventWriter:
+    """Appends events of this process (and of its forks) below a run folder. Safe from any thread."""
+
+    def __init__(self, run: Path, *, main: bool = False) -> None:
+        self.run = run
+        self._main = main
+        self._pid = -1
+        self._descriptor = -1
+        self._texts = 0
+        self._lock = threading.RLock()
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one event; `fields` must be JSON values. Raises OSError when the disk refuses."""
+        line = json.dumps({"event": event, "at": time.time(), **fields}, default=str)
+        with self._lock:
+            if self._pid != os.getpid():
+                self._open()
+            _write_all(self._descriptor, line.encode() + b"\n")
+
+    def write_text(self, text: str) -> str:
+        """Store a long text in a file of its own; returns its name below the run folder."""
+        with self._lock:
+            self._texts += 1
+            name = f"{TEXTS_FOLDER}/{os.getpid()}-{self._texts}.txt"
+            folder = self.run / TEXTS_FOLDER
+            folder.mkdir(mode=0o700, exist_ok=True)
+            (self.run / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        return name
+
+    def _open(self) -> None:
+        self._pid = os.getpid()
+        folder = self.run / EVENTS_FOLDER
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / f"{self._pid}-{time.time_ns()}.jsonl"
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.write("process", **describe_process(main=self._main))
+
+    def _after_fork(self) -> None:
+        # The parent's lock may have been held by a thread that does not exist here.
+        self._lock = threading.RLock()
+        self._main = False
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._pid, self._descriptor = -1, -1
+
+
+def describe_process(*, main: bool) -> dict[str, Any]:
+    """Facts about this process for the report; only what the environment allowlist permits."""
+    rank = os.environ.get("RANK", "")
+    return {
+        "main": main,
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "rank": int(rank) if rank.isdigit() else None,
+        "command": list(sys.argv),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "implementation": sys.implementation.name,
+        "platform": sys.platform,
+    }
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

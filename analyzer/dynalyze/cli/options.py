@@ -1,0 +1,86 @@
+"""Options that several commands share, under the names of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from dynalyze.errors import UsageError
+
+_Command = Callable[..., Any]
+
+_DYNAMIC = ("auto", "on", "off", "mark")
+# Names of parameters in `compile_options` that have no say over a program that compiles by itself.
+_COMPILE = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
+
+
+def target_options(command: _Command) -> _Command:
+    """TARGET, its arguments, and how it is run."""
+    return _all(
+        command,
+        click.argument("target", required=False),
+        click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]"),
+        click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does."),
+        click.option("--input", "inputs", multiple=True, metavar="EXPR", help="Inputs of FILE:NAME, a Python expression with torch in scope; repeatable."),
+        click.option("--python", metavar="PATH", help="Run the target under this interpreter."),
+        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True, metavar="SECONDS", help="End the target, and all it started, after this long."),
+        click.option("--quiet-target", is_flag=True, help="Drop what the target prints."),
+    )  # fmt: skip
+
+
+def compile_options(command: _Command) -> _Command:
+    """How dynalyze compiles what it compiles itself."""
+    return _all(
+        command,
+        click.option("--backend", default="inductor", show_default=True, metavar="NAME", help="A backend torch knows, or module:function."),
+        click.option("--mode", metavar="MODE", help="torch.compile's mode."),
+        click.option("--dynamic", type=click.Choice(_DYNAMIC), default="auto", show_default=True, help="Dynamic shapes; mark: mark the first dimension of each input."),
+        click.option("--fullgraph", is_flag=True, help="Refuse graph breaks."),
+        click.option("--train/--eval", "train", default=None, help="Mode of the module; --train runs backward too."),
+        click.option("--device", metavar="DEVICE", help="Where to run it."),
+        click.option("--dtype", metavar="DTYPE", help="Cast module and inputs, e.g. bfloat16."),
+    )  # fmt: skip
+
+
+def output_options(command: _Command) -> _Command:
+    """Where the report goes, and what it may show."""
+    return _all(
+        command,
+        click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON; - for standard output."),
+        click.option("--html", "html_file", metavar="FILE", help="Write the page to FILE."),
+        click.option("--fail-on", metavar="LEVEL", default="none", show_default=True, help="Exit 1 where a finding reaches error, warning or info, or has this rule's id."),
+        click.option("--no-source", is_flag=True, help="Leave every line of your code out of the report."),
+        click.option("--redact", is_flag=True, help="Leave home folder, user and host names out."),
+        click.option("--show-values", is_flag=True, help="Show long strings that guards compare with."),
+    )  # fmt: skip
+
+
+def given_compile_options(context: click.Context) -> tuple[str, ...]:
+    """The compile options that stand on the command line, as the user knows them."""
+    names = []
+    for name in _COMPILE:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            shown = name if name != "train" or context.params["train"] else "eval"
+            names.append(f"--{shown}")
+    return tuple(names)
+
+
+def check_fail_on(level: str) -> None:
+    """Refuse a level that no finding can reach.
+
+    Raises:
+        UsageError: neither a severity nor the id of a rule.
+    """
+    from dynalyze.rules.rule import rules
+
+    known = ["error", "warning", "info", "none", *(rule_id for rule in rules() for rule_id in rule.ids)]
+    if level not in known:
+        raise UsageError(f"--fail-on {level}: choose one of {', '.join(known)}")
+
+
+def _all(command: _Command, *decorators: Callable[[_Command], _Command]) -> _Command:
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command

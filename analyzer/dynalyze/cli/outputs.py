@@ -1,0 +1,143 @@
+"""Writes what a report was asked for: whole files or none, and the summary."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dynalyze import privacy
+from dynalyze.errors import UsageError
+from dynalyze.report import Report, Status, to_json
+from dynalyze.rules.rule import judge, reaches
+
+_DEFAULT_FOLDER = "dynalyze-reports"
+_STATUSES: dict[Status, int] = {"timed_out": 4, "failed": 3, "interrupted": 130, "complete": 0, "nothing_compiled": 0}
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The outputs of one command. `json_file` "-" is standard output, which then carries nothing else."""
+
+    json_file: str | None
+    html_file: str | None
+    default_stem: str
+    fail_on: str
+    no_source: bool
+    redact: bool
+    show_values: bool
+
+    @classmethod
+    def from_options(cls, options: dict[str, Any], default_stem: str) -> Outputs:
+        """Check, before anything runs, that every file can be written.
+
+        Raises:
+            UsageError: an output that cannot be written.
+        """
+        outputs = cls(
+            options["json_file"], options["html_file"], default_stem, options["fail_on"],
+            options["no_source"], options["redact"], options["show_values"],
+        )  # fmt: skip
+        for option, file in (("--json", outputs.json_file), ("--html", outputs.html_file)):
+            if file is not None and not (option == "--json" and file == "-"):
+                _check_writable(option, file)
+        if outputs._wants_default():
+            _check_default(Path(_DEFAULT_FOLDER))
+        return outputs
+
+    def publish(self, report: Report, *, judged: bool = False) -> int:
+        """Judge, clean and write the report; returns the exit status of the contract."""
+        if not judged:
+            report.findings = judge(report)
+        report = self._cleaned(report)
+        page = self._write_files(report)
+        if self.json_file == "-":
+            sys.stdout.write(to_json(report))
+            sys.stdout.flush()
+        else:
+            _summarise(report, page)
+        if (status := _STATUSES[report.outcome.status]) != 0:
+            return status
+        return 1 if reaches(report.findings, self.fail_on) else 0
+
+    def _cleaned(self, report: Report) -> Report:
+        report = privacy.mask_secrets(report)
+        if not self.show_values:
+            report = privacy.hide_values(report)
+        if self.no_source:
+            report = privacy.without_source(report)
+        return privacy.redact(report) if self.redact else report
+
+    def _write_files(self, report: Report) -> Path | None:
+        if self.json_file not in (None, "-"):
+            _write(Path(str(self.json_file)), to_json(report))
+        page = self._page_path()
+        if page is None:
+            return None
+        from dynalyze.render import html
+
+        page.parent.mkdir(exist_ok=True)
+        _write(page, html.render(report))
+        return page
+
+    def _page_path(self) -> Path | None:
+        if self.html_file is not None:
+            return Path(self.html_file)
+        return Path(_DEFAULT_FOLDER) / f"{self.default_stem}.dynalyze.html" if self._wants_default() else None
+
+    def _wants_default(self) -> bool:
+        return self.json_file is None and self.html_file is None
+
+
+def _summarise(report: Report, page: Path | None) -> None:
+    from dynalyze.render import terminal
+
+    click.echo(terminal.render(report, page=str(page) if page else ""), nl=False)
+
+
+def _check_writable(option: str, file: str) -> None:
+    path = Path(file)
+    if not file:
+        raise UsageError(f"{option} needs the name of a file")
+    if path.is_dir():
+        raise UsageError(f"{option} {file}: that is a directory; name a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(f"{option} {file}: no such directory: {path.parent}")
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise UsageError(f"{option} {file}: not writable")
+
+
+def _check_default(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is in the way: it is no directory; use --html FILE")
+    if not os.access(folder if folder.exists() else Path.cwd(), os.W_OK):
+        raise UsageError("the current directory is not writable; use --html FILE or --json FILE")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all; a link stays a link."""
+    target = path.resolve()
+    if target.exists() and not target.is_file():  # A pipe or a device has no whole to keep.
+        target.write_text(text, encoding="utf-8")
+        return
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+        os.chmod(name, mode)
+        os.replace(name, target)
+    except OSError as error:
+        Path(name).unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

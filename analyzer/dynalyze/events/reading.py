@@ -1,0 +1,85 @@
+"""Reads the event files of a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from dynalyze.capture.wire import EVENTS_FOLDER
+from dynalyze.events.types import AnyEvent, ProcessStarted
+
+_KNOWN = msgspec.json.Decoder(AnyEvent)
+_NAME_ONLY = msgspec.json.Decoder(dict[str, object])
+
+
+@dataclass
+class ProcessLog:
+    """All events of one process, in the order in which they were written."""
+
+    process: int
+    started: ProcessStarted
+    events: list[AnyEvent] = field(default_factory=list)
+
+
+@dataclass
+class RunLog:
+    """Everything a run wrote. Process 0 is the target's main process, the others follow in order of start."""
+
+    processes: list[ProcessLog] = field(default_factory=list)
+    unreadable: int = 0
+
+    def all(self) -> Iterator[tuple[int, AnyEvent]]:
+        for log in self.processes:
+            for event in log.events:
+                yield log.process, event
+
+    @property
+    def count(self) -> int:
+        return sum(len(log.events) for log in self.processes)
+
+
+def read_run(folder: Path) -> RunLog:
+    """Read a run folder; a line cut short by a crash is counted, not fatal."""
+    run = RunLog()
+    for path in sorted((folder / EVENTS_FOLDER).glob("*.jsonl")):
+        log = _read_file(path, run)
+        if log is not None:
+            run.processes.append(log)
+    run.processes.sort(key=lambda log: (not log.started.main, log.started.at))
+    for number, log in enumerate(run.processes):
+        log.process = number
+    return run
+
+
+def _read_file(path: Path, run: RunLog) -> ProcessLog | None:
+    log: ProcessLog | None = None
+    with path.open("rb") as lines:
+        for line in lines:
+            event = _decode(line, run)
+            if isinstance(event, ProcessStarted) and log is None:
+                log = ProcessLog(0, event)
+            elif event is not None and log is not None:
+                log.events.append(event)
+    return log
+
+
+def _decode(line: bytes, run: RunLog) -> AnyEvent | None:
+    try:
+        return _KNOWN.decode(line)
+    except msgspec.DecodeError:
+        if not _is_foreign(line):
+            run.unreadable += 1
+        return None
+
+
+def _is_foreign(line: bytes) -> bool:
+    """Whether the line is a whole event that this version has no type for."""
+    try:
+        name = _NAME_ONLY.decode(line).get("event")
+    except msgspec.DecodeError:
+        return False
+    known = {kind.__struct_config__.tag for kind in AnyEvent.__args__}
+    return isinstance(name, str) and name not in known

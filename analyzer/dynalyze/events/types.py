@@ -1,0 +1,209 @@
+"""The events, one struct each. Unknown fields and unknown events are ignored: a newer child stays readable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """One frame of a stack; columns are UTF-8 byte offsets as Python's code objects give them."""
+
+    file: str = ""
+    line: int = 0
+    name: str = ""
+    column: int | None = None
+    end_column: int | None = None
+
+
+class Event(msgspec.Struct, tag_field="event", kw_only=True):
+    at: float = 0.0
+
+
+class CompilerEvent(Event, kw_only=True):
+    """Something that belongs to one compile id; `epoch` counts the calls of torch._dynamo.reset()."""
+
+    id: str = ""
+    epoch: int = 0
+    attempt: int = 0
+    rank: int | None = None
+
+
+class ProcessStarted(Event, tag="process"):
+    pid: int
+    parent: int = 0
+    main: bool = False
+    rank: int | None = None
+    command: list[str] = []
+    python: str = ""
+    implementation: str = ""
+    platform: str = ""
+
+
+class TorchLoaded(Event, tag="torch"):
+    version: str
+    folder: str = ""
+    cuda: str | None = None
+    hip: str | None = None
+    python: str = ""
+    system: str = ""
+    machine: str = ""
+    cores: int | None = None
+    packages: dict[str, str] = {}
+    variables: dict[str, str] = {}
+
+
+class CompileCall(Event, tag="compile_call"):
+    """A call of torch.compile by the program."""
+
+    kind: str = ""
+    name: str = ""
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    options: dict[str, str] = {}
+    generates: bool = False
+
+
+class CompileStarted(CompilerEvent, tag="compile_start"):
+    code: Frame | None = None
+    stack: list[Frame] = []
+
+
+class CompileEnded(CompilerEvent, tag="compile_end"):
+    backward: bool = False
+    metrics: dict[str, Any] = {}
+
+
+class BreakSeen(CompilerEvent, tag="break"):
+    """A break as torch logged it. `untraced`: raised before tracing began, with the refused frame in `inside`."""
+
+    text: str = ""
+    message: str = ""
+    type: str | None = None
+    above: list[Frame] = []
+    inside: list[Frame] = []
+    untraced: bool = False
+
+
+class ErrorSeen(CompilerEvent, tag="error"):
+    """A compile that ended in an exception. `logged`: torch logged it as a break already."""
+
+    text: str = ""
+    message: str = ""
+    type: str | None = None
+    exception: str = ""
+    logged: bool = False
+    refused: bool | None = None
+    above: list[Frame] = []
+    inside: list[Frame] = []
+
+
+class RecompileSeen(CompilerEvent, tag="recompile"):
+    text: str = ""
+
+
+class GraphSeen(CompilerEvent, tag="graph"):
+    text: str = ""
+
+
+class TracedSeen(CompilerEvent, tag="traced"):
+    functions: list[tuple[str, str, int]] = []
+
+
+class ProgramEnded(Event, tag="program_end"):
+    """The target's own code is through; what dynalyze compiles itself may follow."""
+
+    exit_status: int | None = None
+    exception: str = ""
+    message: str = ""
+    file: str = ""
+    line: int = 0
+    stopped: bool = False
+
+
+class TargetEnded(Event, tag="target_end"):
+    exit_status: int | None = None
+    exception: str = ""
+    message: str = ""
+    file: str = ""
+    line: int = 0
+    stopped: bool = False
+
+
+class Misused(Event, tag="usage"):
+    """The user's mistake, found only in the child."""
+
+    message: str
+
+
+class Wrapped(msgspec.Struct):
+    """A result of torch.compile in a run where nothing was compiled."""
+
+    kind: str = ""
+    name: str = ""
+    file: str = ""
+    line: int = 0
+    called: bool = False
+    bypassed: bool = False
+    generates: bool = False
+
+
+class Silence(Event, tag="silence"):
+    """The program called torch.compile, or switched it off, and nothing was compiled."""
+
+    wrapped: list[Wrapped] = []
+    stance: str | None = None
+    disabled: bool = False
+    variable: str = ""
+
+
+class ModuleClass(msgspec.Struct):
+    name: str
+    init: str = ""
+    forward: str = ""
+
+
+class Definitions(Event, tag="definitions"):
+    """The program compiled nothing and called no module."""
+
+    modules: list[ModuleClass] = []
+    has_model: bool = False
+
+
+class ReplayStarted(Event, tag="replay_start"):
+    recorded: int = 0
+    cut: list[str] = []
+
+
+class ReplayCall(Event, tag="replay_call"):
+    index: int = 0
+    error: str | None = None
+
+
+class ReplayEnded(Event, tag="replay_end"):
+    error: str = ""
+    summary: Any = None
+
+
+class ObjectStarted(Event, tag="object_start"):
+    calls: int = 0
+
+
+class ObjectCall(Event, tag="object_call"):
+    index: int = 0
+    refused: str = ""
+
+
+class Lost(Event, tag="lost"):
+    """The listener could not record something."""
+
+    message: str = ""
+
+
+AnyEvent = (
+    ProcessStarted | TorchLoaded | CompileCall | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
+    | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
+    | ReplayStarted | ReplayCall | ReplayEnded | ObjectStarted | ObjectCall | Lost
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Turns events into the facts of the report. Pure functions, no torch."""

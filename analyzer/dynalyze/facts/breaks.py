@@ -1,0 +1,195 @@
+"""Graph breaks: one entry for one break, from all the channels that tell of it.
+
+torch reports a break once for every frame that inlined it, again for each recompile, and under the name of its
+consequence (a loop, a context manager); refusals under fullgraph come as errors. An entry is keyed by the root
+cause and the innermost place outside torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dynalyze.events.reading import ProcessLog, RunLog
+from dynalyze.events.types import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame
+from dynalyze.facts import messages
+from dynalyze.facts.messages import Message
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places, is_resume, original_name
+from dynalyze.registry import Registry, id_in, url
+from dynalyze.report import Effect, GraphBreak, Location
+
+# Breaks that stand for an exception of the user's own code, or for the recompile limit.
+_USER_EXCEPTIONS = ("Observed exception",)
+_LIMITS = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded")
+_BADNESS: dict[Effect, int] = {"split": 0, "partly_eager": 1, "eager": 2, "error": 3}
+_REFUSALS = {"Unsupported", "UserError", "UncapturedHigherOrderOpError"}
+
+
+@dataclass
+class _Sighting:
+    """One raw event that tells of a break."""
+
+    process: int
+    epoch: int
+    compile_id: str
+    effect: Effect
+    message: Message
+    gb_id: str | None
+    stack: list[Frame]
+    at: int
+    holds: bool
+
+    @property
+    def place(self) -> Frame:
+        return self.stack[self.at]
+
+
+@dataclass
+class _Group:
+    sightings: list[_Sighting] = field(default_factory=list)
+
+    def matches(self, other: _Sighting) -> bool:
+        first = self.sightings[0]
+        one, two = first.place, other.place
+        if (one.file, one.line) != (two.file, two.line) or first.message.gb_type != other.message.gb_type:
+            return False
+        unknown = one.column is None or two.column is None
+        return unknown or (one.column, one.end_column) == (two.column, two.end_column)
+
+
+def graph_breaks(run: RunLog, places: Places, sources: Sources, registry: Registry) -> list[GraphBreak]:
+    """Every distinct graph break of a run, in the order in which they first happened."""
+    groups: dict[tuple[str, int, str], list[_Group]] = {}
+    order: list[_Group] = []
+    for log in run.processes:
+        for sighting in _sightings(log, places, registry):
+            place = sighting.place
+            near = groups.setdefault((place.file, place.line, sighting.message.gb_type), [])
+            group = next((group for group in near if group.matches(sighting)), None)
+            if group is None:
+                group = _Group()
+                near.append(group)
+                order.append(group)
+            group.sightings.append(sighting)
+    return [_entry(f"b{number}", group, sources) for number, group in enumerate(order, 1)]
+
+
+def _sightings(log: ProcessLog, places: Places, registry: Registry) -> Iterator[_Sighting]:
+    started: dict[tuple[int, str], CompileStarted] = {}
+    guarded = {(e.epoch, e.id): e.metrics.get("has_guarded_code") for e in log.events if isinstance(e, CompileEnded)}
+    for event in log.events:
+        if isinstance(event, CompileStarted):
+            started[event.epoch, event.id] = event
+        if not isinstance(event, BreakSeen | ErrorSeen):
+            continue
+        message, gb_id = _cause(event, registry)
+        effect = _effect(event, gb_id, guarded.get((event.epoch, event.id)))
+        if effect is None or message.gb_type in _LIMITS or _is_users_own(message, effect):
+            continue
+        compiled = started.get((event.epoch, event.id))
+        frames, holder = _stack(event, compiled, places)
+        at = places.innermost(frames)
+        if at is not None:
+            yield _Sighting(
+                log.process, event.epoch, event.id, effect, message, gb_id, frames, at, holds=at <= holder
+            )
+
+
+def _cause(event: BreakSeen | ErrorSeen, registry: Registry) -> tuple[Message, str | None]:
+    text = event.message or messages.message_in(event.text)
+    message = messages.parse(text)
+    if not message.gb_type and event.type:
+        message = Message(event.type)
+    return message, registry.id_of(message.gb_type) or id_in(message.url)
+
+
+def _effect(event: BreakSeen | ErrorSeen, gb_id: str | None, guarded: object) -> Effect | None:
+    """What became of the compiled frame; None where the event tells of no break."""
+    if isinstance(event, ErrorSeen):
+        known = gb_id is not None or event.exception in _REFUSALS
+        if event.logged or not known:
+            return None
+        return "error" if event.refused else "eager" if event.exception in _REFUSALS else None
+    if event.untraced:
+        return "eager"
+    told = messages.effect_in(event.text)
+    if told == "partly_eager":
+        return "partly_eager"
+    return "eager" if told == "eager" or guarded is False else "split"
+
+
+def _is_users_own(message: Message, effect: Effect) -> bool:
+    return effect != "error" and message.gb_type.startswith(_USER_EXCEPTIONS)
+
+
+def _stack(
+    event: BreakSeen | ErrorSeen, compiled: CompileStarted | None, places: Places
+) -> tuple[list[Frame], int]:
+    """The user's stack, and the index in it of the frame that was being compiled."""
+    code = compiled.code if compiled is not None else None
+    resumed = code is not None and is_resume(code.name)
+    above, inside = event.above, event.inside
+    if not above and not inside:
+        told = messages.frames_in(event.text)
+        frames = places.stack([], [Frame(file, line, name) for file, line, name in told])
+        return frames, _holder_by_name(frames, code)
+    if not inside and code is not None:
+        inside = [code]  # The break came before the first instruction.
+    if not above and compiled is not None:
+        above = compiled.stack
+    frames = places.stack(above, inside, resumed=resumed)
+    own = places.stack([], inside)
+    return frames, len(frames) - len(own)
+
+
+def _holder_by_name(frames: list[Frame], code: Frame | None) -> int:
+    if code is None:
+        return len(frames) - 1
+    name = original_name(code.name)
+    matching = [i for i, frame in enumerate(frames) if frame.file == code.file and frame.name == name]
+    return matching[-1] if matching else 0
+
+
+def _entry(number: str, group: _Group, sources: Sources) -> GraphBreak:
+    first = group.sightings[0]
+    shown = max(group.sightings, key=lambda s: len(s.stack) if s.process == first.process else 0)
+    # What counts is the frame that holds the line; a refusal ends every frame it passes.
+    telling = [s for s in group.sightings if s.holds or s.effect == "error"] or group.sightings
+    effect = max((s.effect for s in telling), key=_BADNESS.__getitem__)
+    message = first.message
+    place = next((s.place for s in group.sightings if s.place.column is not None), first.place)
+    location = _location(place, sources)
+    gb_id = next((s.gb_id for s in group.sightings if s.gb_id), None)
+    same_run = [s for s in group.sightings if (s.process, s.epoch) == (first.process, first.epoch)]
+    return GraphBreak(
+        id=number,
+        gb_id=gb_id,
+        gb_type=message.gb_type,
+        effect=effect,
+        location=location,
+        stack=[_location(frame, sources) for frame in shown.stack],
+        explanation=message.explanation,
+        hints=list(message.hints),
+        url=message.url or (url(gb_id) if gb_id else ""),
+        occurrences=len(group.sightings),
+        compile_ids=list(dict.fromkeys(s.compile_id for s in same_run if s.compile_id)),
+        process=first.process,
+        epoch=first.epoch,
+        context=message.context,
+        consequence=next((s.message.consequence for s in group.sightings if s.message.consequence), ""),
+        callers=_callers(group, sources),
+        snippet=sources.snippet(location),
+        expression=sources.expression(location),
+        processes=sorted({s.process for s in group.sightings}),
+    )
+
+
+def _callers(group: _Group, sources: Sources) -> list[Location]:
+    """The distinct lines that called the function in which it broke."""
+    frames = {(f.file, f.line): f for s in group.sightings if s.at > 0 for f in (s.stack[s.at - 1],)}
+    return [_location(frame, sources) for frame in frames.values()]
+
+
+def _location(frame: Frame, sources: Sources) -> Location:
+    return sources.location(frame.file, frame.line, frame.name, frame.column, frame.end_column)

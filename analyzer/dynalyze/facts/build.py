@@ -1,0 +1,207 @@
+"""Assembles the report of a run from what the child wrote and from how it ended."""
+
+from __future__ import annotations
+
+import datetime
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+import dynalyze
+from dynalyze.events.reading import RunLog
+from dynalyze.events.types import (
+    CompileStarted,
+    Definitions,
+    ErrorSeen,
+    Event,
+    Lost,
+    Misused,
+    ObjectCall,
+    ObjectStarted,
+    ProgramEnded,
+    ReplayCall,
+    ReplayEnded,
+    ReplayStarted,
+    Silence,
+    TargetEnded,
+    TorchLoaded,
+)
+from dynalyze.facts.breaks import graph_breaks
+from dynalyze.facts.compilations import compilations, graphs
+from dynalyze.facts.recompiles import recompiles
+from dynalyze.facts.silence import reason_for_silence
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.facts.traced import hash_of_set, traced_files
+from dynalyze.registry import registry
+from dynalyze.report import Capture, Outcome, Process, Report, Target
+
+_MOST_ERRORS = 20
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the parent saw the child end. `reason` as launch.run gives it."""
+
+    reason: str
+    exit_status: int | None
+    seconds: float
+    last_lines: str = ""
+
+
+def misuse(run: RunLog) -> str | None:
+    """The user's mistake that only the child could see."""
+    return next((event.message for _, event in run.all() if isinstance(event, Misused)), None)
+
+
+def build_report(run: RunLog, ended: Ended, target: Target, command: list[str]) -> Report:
+    """All facts of a run; findings are left to the rules."""
+    torch = _last(run, TorchLoaded)
+    places = Places(torch.folder if torch else "")
+    sources = Sources()
+    compiled = compilations(run, places, sources)
+    files = traced_files(run, places)
+    breaks = graph_breaks(run, places, sources, registry(torch.folder if torch else ""))
+    capture = _capture(run)
+    return Report(
+        dynalyze=dynalyze.__version__,
+        created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        command=command,
+        environment=_environment(run, torch),
+        target=target,
+        outcome=_outcome(run, ended, attempted=bool(compiled or breaks), mode=capture.mode),
+        processes=_processes(run),
+        compilations=compiled,
+        graph_breaks=breaks,
+        recompiles=recompiles(run, compiled),
+        graphs=graphs(run, compiled),
+        traced_files=files,
+        traced_hash=hash_of_set(files),
+        capture=capture,
+    )
+
+
+def _outcome(run: RunLog, ended: Ended, *, attempted: bool, mode: str) -> Outcome:
+    target = _last(run, TargetEnded) or _last(run, ProgramEnded)
+    own = target.exit_status if target is not None else ended.exit_status
+    seconds = round(ended.seconds, 3)
+    if ended.reason == "timed_out":
+        return Outcome("timed_out", f"Ended after {ended.seconds:.0f} s, the limit of --timeout.", None, seconds)
+    if ended.reason == "interrupted":
+        return Outcome("interrupted", "Interrupted from the keyboard.", None, seconds)
+    early = ended.reason == "stopped_early" or (target is not None and target.stopped)
+    if not early and (own != 0 or _crashed(ended, target)):
+        status = ended.exit_status if target is None or _crashed(ended, target) else own
+        return Outcome("failed", _failure(run, ended, target), status, seconds)
+    if not attempted:
+        return Outcome("nothing_compiled", _why_nothing(run), own, seconds)
+    message = "Stopped early: nothing new had compiled for a while." if early else _how(mode)
+    return Outcome("complete", message, own, seconds)
+
+
+def _crashed(ended: Ended, target: Event | None) -> bool:
+    """Whether the process died after, or instead of, ending by itself."""
+    return ended.exit_status is not None and (ended.exit_status < 0 or (target is None and ended.exit_status != 0))
+
+
+def _failure(run: RunLog, ended: Ended, target: TargetEnded | ProgramEnded | None) -> str:
+    if _crashed(ended, target):
+        return _crash(run, ended)
+    assert target is not None
+    if target.exception:
+        place = f" at {target.file}:{target.line}" if target.file else ""
+        return f"The program raised {target.message or target.exception}{place}"
+    return f"The program ended with exit status {target.exit_status}."
+
+
+def _crash(run: RunLog, ended: Ended) -> str:
+    status = ended.exit_status or 0
+    if status < 0:
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = str(-status)
+        how = f"The program was killed by {name}"
+    else:
+        how = f"The program left by os._exit with status {status}"
+    pending = _pending(run)
+    return how + (f" while {pending} was compiling." if pending else ".")
+
+
+def _pending(run: RunLog) -> str:
+    """The function whose compile had begun and not ended, in the main process."""
+    open_ones: dict[tuple[int, str], str] = {}
+    for event in run.processes[0].events if run.processes else []:
+        if isinstance(event, CompileStarted) and event.code:
+            open_ones[event.epoch, event.id] = event.code.name
+        elif type(event).__name__ == "CompileEnded":
+            open_ones.pop((event.epoch, event.id), None)  # type: ignore[union-attr]
+    return next(reversed(open_ones.values()), "")
+
+
+def _why_nothing(run: RunLog) -> str:
+    return reason_for_silence(
+        _last(run, Silence), _last(run, Definitions), _last(run, TorchLoaded), ended=_last(run, TargetEnded) is not None
+    )
+
+
+def _how(mode: str) -> str:
+    if mode == "replayed":
+        return "The program compiles nothing itself: its module calls were recorded and replayed compiled."
+    if mode == "examples":
+        return "The program only defines things: its model was compiled and called with its example_inputs."
+    return ""
+
+
+def _capture(run: RunLog) -> Capture:
+    replay, done = _last(run, ReplayStarted), _last(run, ReplayEnded)
+    started = _last(run, ObjectStarted)
+    replayed = sum(isinstance(event, ReplayCall) for _, event in run.all())
+    capture = Capture(events=run.count, unreadable_lines=run.unreadable)
+    capture.listener_errors = [e.message for _, e in run.all() if isinstance(e, Lost)][:_MOST_ERRORS]
+    if replay is not None:
+        capture.mode, capture.recorded_calls, capture.replayed_calls = "replayed", replay.recorded, replayed
+        capture.notes += replay.cut
+        if done is None:
+            capture.notes.append("The replay of the recorded calls did not end.")
+        elif done.error:
+            capture.notes.append(f"The replay stopped: {done.error}")
+        errors = dict.fromkeys(e.error for _, e in run.all() if isinstance(e, ReplayCall) and e.error)
+        capture.notes += [f"A replayed call raised {error}" for error in errors]
+    elif started is not None:
+        capture.mode = "examples" if _last(run, ProgramEnded) else "object"
+        capture.replayed_calls = started.calls
+        capture.notes += [f"Refused under --fullgraph: {e.refused}" for _, e in run.all() if isinstance(e, ObjectCall) and e.refused]
+    elif not any(isinstance(e, CompileStarted | ErrorSeen) for _, e in run.all()):
+        capture.mode = "none"
+    return capture
+
+
+def _environment(run: RunLog, torch: TorchLoaded | None) -> dict[str, Any]:
+    main = run.processes[0].started if run.processes else None
+    environment: dict[str, Any] = {"python": main.python if main else None, "torch": torch.version if torch else None}
+    if torch is not None:
+        environment.update(
+            device="cuda" if torch.cuda or torch.hip else "cpu",
+            cuda=torch.cuda,
+            hip=torch.hip,
+            system=torch.system,
+            machine=torch.machine,
+            cores=torch.cores,
+            packages=torch.packages,
+            variables=torch.variables,
+        )
+    return environment
+
+
+def _processes(run: RunLog) -> list[Process]:
+    return [Process(log.process, log.started.pid, log.started.rank, log.started.command) for log in run.processes]
+
+
+def _last(run: RunLog, kind: type[Any]) -> Any:
+    found = None
+    for log in run.processes[:1]:
+        for event in log.events:
+            if isinstance(event, kind):
+                found = event
+    return found

@@ -1,0 +1,153 @@
+"""Each attempt of Dynamo to compile a frame: where, how it ended, how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dynalyze.events.reading import ProcessLog, RunLog
+from dynalyze.events.types import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame, GraphSeen
+from dynalyze.facts.messages import parse
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places, is_resume, original_name
+from dynalyze.report import Compilation, CompilationStatus, Graph, Location
+
+# Inclusive phase times: name in the report, column of torch in microseconds, older column in seconds.
+_PHASES = (
+    ("total", "duration_us", "entire_frame_compile_time_s"),
+    ("dynamo", "dynamo_cumulative_compile_time_us", "entire_frame_compile_time_s"),
+    ("aot_autograd", "aot_autograd_cumulative_compile_time_us", "backend_compile_time_s"),
+    ("inductor", "inductor_cumulative_compile_time_us", "inductor_compile_time_s"),
+    ("code_generation", "inductor_code_gen_cumulative_compile_time_us", "code_gen_time_s"),
+)
+_CACHES = ("inductor_fx_local_cache", "inductor_fx_remote_cache", "aotautograd_local_cache", "aotautograd_remote_cache")
+
+Key = tuple[int, str]
+
+
+def compilations(run: RunLog, places: Places, sources: Sources) -> list[Compilation]:
+    """All compilations of a run, in the order in which they began."""
+    return [each for log in run.processes for each in _of_process(log, places, sources)]
+
+
+def graphs(run: RunLog, compiled: list[Compilation]) -> list[Graph]:
+    """The graphs that Dynamo gave to a backend. A compile that restarted counts its last graph."""
+    by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
+    seen: dict[tuple[int, int, str], None] = {}
+    for process, event in run.all():
+        if isinstance(event, GraphSeen):
+            seen.setdefault((process, event.epoch, event.id))
+    found = []
+    for number, (process, epoch, compile_id) in enumerate(seen, 1):
+        owner = by_key.get((process, epoch, compile_id))
+        ops = (owner.ops or 0) if owner else 0
+        found.append(Graph(f"g{number}", compile_id, process, epoch, ops, owner.location if owner else None))
+    return found
+
+
+def _of_process(log: ProcessLog, places: Places, sources: Sources) -> Iterator[Compilation]:
+    ended: dict[Key, list[CompileEnded]] = {}
+    broken: set[Key] = set()
+    errors: dict[Key, ErrorSeen] = {}
+    for event in log.events:
+        if isinstance(event, CompileEnded):
+            ended.setdefault((event.epoch, event.id), []).append(event)
+        elif isinstance(event, BreakSeen):
+            broken.add((event.epoch, event.id))
+        elif isinstance(event, ErrorSeen):
+            errors[event.epoch, event.id] = event
+    for event in log.events:
+        if isinstance(event, CompileStarted):
+            key = (event.epoch, event.id)
+            yield _compilation(
+                log.process, event, ended.get(key, []), key in broken, errors.get(key), places, sources
+            )
+
+
+def _compilation(
+    process: int,
+    start: CompileStarted,
+    ends: list[CompileEnded],
+    broken: bool,
+    error: ErrorSeen | None,
+    places: Places,
+    sources: Sources,
+) -> Compilation:
+    forward = next((end.metrics for end in ends if not end.backward), None)
+    code = start.code or Frame()
+    status, reason = _status(forward, broken, error)
+    return Compilation(
+        compile_id=start.id,
+        process=process,
+        epoch=start.epoch,
+        location=sources.location(code.file, code.line, original_name(code.name)),
+        status=status,
+        seconds=_seconds(ends),
+        cache=_cache(ends),
+        function=original_name(code.name),
+        ops=_number(forward, "graph_op_count"),
+        guards=_number(forward, "guard_count"),
+        resumes=is_resume(code.name),
+        caller=_caller(start, places, sources),
+        reason=reason,
+    )
+
+
+def _status(
+    forward: dict[str, Any] | None, broken: bool, error: ErrorSeen | None
+) -> tuple[CompilationStatus, str]:
+    if forward is None:
+        return "failed", "the process ended while this was compiling"
+    if forward.get("has_guarded_code"):
+        return ("broken" if broken else "compiled"), ""
+    if error is None:
+        return "eager", "nothing to compile: no tensor operation was traced"
+    reason = parse(error.message).gb_type or error.exception
+    soft = error.logged or (error.exception in ("Unsupported", "UserError") and not error.refused)
+    return ("eager" if soft else "failed"), reason
+
+
+def _seconds(ends: list[CompileEnded]) -> dict[str, float]:
+    """Inclusive times of the forward compile, and of the backward one under its own name."""
+    found: dict[str, float] = {}
+    for end in ends:
+        for name, micro, older in _PHASES:
+            value = _duration(end.metrics, micro, older)
+            if value is not None and not end.backward:
+                found.setdefault(name, value)
+            elif value is not None and name == "total":
+                found["backward"] = found.get("backward", 0.0) + value
+    return found
+
+
+def _duration(metrics: dict[str, Any], micro: str, older: str) -> float | None:
+    value = metrics.get(micro)
+    if isinstance(value, int | float):
+        return round(value / 1e6, 6)
+    value = metrics.get(older)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _cache(ends: list[CompileEnded]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in _CACHES:
+        for outcome in ("hit", "miss"):
+            count = sum(end.metrics.get(f"{name}_{outcome}_count") or 0 for end in ends)
+            if count:
+                found[f"{name}_{outcome}"] = count
+    return found
+
+
+def _caller(start: CompileStarted, places: Places, sources: Sources) -> Location | None:
+    """The line of the program that called the compiled frame."""
+    frames = places.stack(start.stack, [])
+    at = places.innermost(frames)
+    if at is None:
+        return None
+    frame = frames[at]
+    return sources.location(frame.file, frame.line, frame.name)
+
+
+def _number(metrics: dict[str, Any] | None, name: str) -> int | None:
+    value = (metrics or {}).get(name)
+    return int(value) if isinstance(value, int | float) else None

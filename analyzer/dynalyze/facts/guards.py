@@ -1,0 +1,138 @@
+"""Reads the text of a failed guard: what kind of change it tells of, and of what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dynalyze.report import Cause
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A failed guard. `source` is the program's own expression; values are as torch prints them."""
+
+    cause: Cause
+    text: str
+    source: str | None = None
+    expected: str | None = None
+    actual: str | None = None
+
+
+_TENSOR = re.compile(
+    r"tensor '(?P<source>.+?)' (?P<what>size|stride|rank|dtype|requires_grad|device|dispatch key set|type)"
+    r" mismatch(?: at index (?P<index>\d+))?\. expected (?:requires_grad=)?(?P<expected>[^,]+?)"
+    r"(?:, actual (?P<actual>.+)|\. Guard failed.*)?$"
+)
+_EXPECTED_TENSOR = re.compile(r"expected type of '(?P<source>.+?)' to be a tensor type, got '?(?P<actual>.+?)'?$")
+_STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>\S+)")
+_LENGTH = re.compile(r"^(?:not )?(?:len\((?P<source>.+)\)|___dict_(?:contains|size).*)(?: == (?P<expected>\d+))?")
+_EQUAL = re.compile(r"^(?P<source>[^=<>]+?) (?:==|is) (?P<expected>.+)$")
+_CHECK = re.compile(r"^___(?:check_)?(?P<what>\w+)\((?P<source>[^,()]*(?:\([^()]*\))?[^,()]*)")
+_ACCESS = re.compile(r"\b[LG]\['(?P<name>\w+)'\]")
+_COMMENT = re.compile(r"\s{2,}# .*$", re.DOTALL)
+_HINT = re.compile(r"\s*\(?HINT: .*$", re.DOTALL)
+_TENSOR_CAUSES: dict[str, Cause] = {
+    "size": "shape", "stride": "stride", "rank": "rank", "dtype": "dtype", "requires_grad": "requires_grad",
+    "device": "device", "dispatch key set": "other", "type": "tensor_type",
+}  # fmt: skip
+
+
+def read_guard(text: str) -> Guard:
+    """Classify the text of a failed guard, in torch 2.8 to 2.13's wording."""
+    head = _COMMENT.sub("", text.strip().splitlines()[0]) if text.strip() else ""
+    plain = _HINT.sub("", head).strip()
+    for read in _READERS:
+        found = read(plain, text)
+        if found is not None:
+            return found
+    return Guard("other", text.strip())
+
+
+def readable(source: str) -> str:
+    """`L['self'].scale` as the user wrote it: `self.scale`."""
+    return _ACCESS.sub(lambda m: m["name"], source.strip())
+
+
+def _tensor(plain: str, text: str) -> Guard | None:
+    found = _TENSOR.match(plain)
+    if found is None:
+        return None
+    source, index = readable(found["source"]), found["index"]
+    if found["what"] == "size" and index is not None:
+        source = f"{source}.size()[{index}]"
+    elif found["what"] == "stride" and index is not None:
+        source = f"{source}.stride()[{index}]"
+    cause = _TENSOR_CAUSES[found["what"]]
+    return Guard(cause, text.strip(), source, found["expected"], found["actual"])
+
+
+def _tensor_type(plain: str, text: str) -> Guard | None:
+    found = _EXPECTED_TENSOR.match(plain)
+    if found is None:
+        return None
+    return Guard("tensor_type", text.strip(), readable(found["source"]), "a tensor", found["actual"])
+
+
+def _state(plain: str, text: str) -> Guard | None:
+    found = _STATE.match(plain)
+    return Guard("global_state", text.strip(), found["what"].strip(",.")) if found else None
+
+
+def _backend(plain: str, text: str) -> Guard | None:
+    return Guard("backend", text.strip()) if "BACKEND_MATCH" in plain else None
+
+
+def _aliasing(plain: str, text: str) -> Guard | None:
+    if "Duplicate tensor" in plain or re.match(r"^[LG]\[.+\] is (?:not )?[LG]\[", plain):
+        return Guard("aliasing", text.strip(), readable(plain))
+    return None
+
+
+def _marking(plain: str, text: str) -> Guard | None:
+    if "dynamo_dim_marking" in plain or "_dynamo_dynamic_indices" in plain:
+        return Guard("dynamic_marking", text.strip())
+    return None
+
+
+def _identity(plain: str, text: str) -> Guard | None:
+    found = _CHECK.match(plain)
+    if found is None and "__code__" not in plain:
+        return None
+    what, source = (found["what"], readable(found["source"])) if found else ("obj_id", readable(plain))
+    cause: Cause = "tensor_type" if what == "type_id" else "container" if what.startswith("dict") else "identity"
+    return Guard(cause, text.strip(), source)
+
+
+def _container(plain: str, text: str) -> Guard | None:
+    found = _LENGTH.match(plain)
+    if found is None:
+        return None
+    source = readable(found["source"] or plain)
+    return Guard("container", text.strip(), f"len({source})", found["expected"])
+
+
+def _symbolic(plain: str, text: str) -> Guard | None:
+    if re.search(r"\.(?:size|stride|storage_offset)\(\)", plain) and re.search(r"[<>%]|==|!=", plain):
+        return Guard("symbolic", text.strip(), readable(plain))
+    return None
+
+
+def _value(plain: str, text: str) -> Guard | None:
+    found = _EQUAL.match(plain)
+    if found is None:
+        return None
+    source = found["source"]
+    if "allow_unspec_int_on_nn_module" in text or re.match(r"^L\['self'\]\.", source):
+        cause: Cause = "module_attribute"
+    elif source.startswith("G["):
+        cause = "global_variable"
+    else:
+        cause = "value"
+    return Guard(cause, text.strip(), readable(source), found["expected"].strip())
+
+
+_READERS: tuple[Callable[[str, str], Guard | None], ...] = (
+    _tensor, _tensor_type, _state, _backend, _marking, _aliasing, _symbolic, _container, _identity, _value,
+)  # fmt: skip

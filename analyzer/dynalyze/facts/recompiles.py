@@ -1,0 +1,90 @@
+"""Recompilations, from the guard that failed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dynalyze.events.reading import ProcessLog, RunLog
+from dynalyze.events.types import CompileEnded, CompileStarted, RecompileSeen
+from dynalyze.facts.guards import read_guard
+from dynalyze.report import Compilation, Location, Recompile
+
+_PREFIX = re.compile(r"^(?P<id>!?\d+/(?:\d+)?(?:/\d+)?): ")
+_LIMITS = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded")
+
+
+@dataclass(frozen=True)
+class _Raw:
+    process: int
+    epoch: int
+    compile_id: str
+    guard: str
+    limit: bool
+
+
+def recompiles(run: RunLog, compiled: list[Compilation]) -> list[Recompile]:
+    """Every recompile of a run, in order; reaching the limit is one more entry, with cause `limit`."""
+    by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
+    found = [raw for log in run.processes for raw in _raw(log)]
+    return [_entry(f"r{number}", raw, by_key) for number, raw in enumerate(found, 1)]
+
+
+def _raw(log: ProcessLog) -> Iterator[_Raw]:
+    limited = {
+        (e.epoch, e.id) for e in log.events if isinstance(e, CompileEnded) and _hit_limit(e)
+    }
+    for event in log.events:
+        if isinstance(event, RecompileSeen):
+            limit = (event.epoch, event.id) in limited
+            limited.discard((event.epoch, event.id))
+            yield _Raw(log.process, event.epoch, event.id, _first_reason(event.text), limit)
+        elif isinstance(event, CompileEnded) and (event.epoch, event.id) in limited:
+            # The limit of a frame whose reasons torch could not tell.
+            if not any(isinstance(e, CompileStarted | RecompileSeen) and e.id == event.id for e in log.events):
+                yield _Raw(log.process, event.epoch, event.id, "", True)
+
+
+def _hit_limit(event: CompileEnded) -> bool:
+    return str(event.metrics.get("fail_reason") or "").startswith(_LIMITS)
+
+
+def _first_reason(text: str) -> str:
+    """The newest cache entry's failed guard; torch gives one reason as text, several as a list."""
+    try:
+        reasons = json.loads(text)
+    except ValueError:
+        return text
+    if isinstance(reasons, list):
+        return str(reasons[0]) if reasons else ""
+    return str(reasons)
+
+
+def _entry(number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilation]) -> Recompile:
+    prefix = _PREFIX.match(raw.guard)
+    previous = prefix["id"] if prefix else None
+    text = raw.guard[prefix.end() :] if prefix else raw.guard
+    own = by_key.get((raw.process, raw.epoch, raw.compile_id))
+    before = by_key.get((raw.process, raw.epoch, previous or _first_of(raw.compile_id)))
+    described = own or before
+    guard = read_guard(text)
+    return Recompile(
+        id=number,
+        compile_id=raw.compile_id,
+        previous=previous,
+        location=described.location if described else Location("", 1),
+        cause="limit" if raw.limit else guard.cause,
+        source=guard.source,
+        expected=guard.expected,
+        actual=guard.actual,
+        guard=guard.text,
+        seconds=own.seconds.get("total") if own else None,
+        process=raw.process,
+        epoch=raw.epoch,
+    )
+
+
+def _first_of(compile_id: str) -> str:
+    return f"{compile_id.rpartition('/')[0]}/0"

@@ -1,0 +1,71 @@
+"""Why nothing was compiled, in one or two sentences that say what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dynalyze.events.types import Definitions, Silence, TorchLoaded, Wrapped
+
+
+def reason_for_silence(
+    silence: Silence | None, definitions: Definitions | None, torch: TorchLoaded | None, *, ended: bool
+) -> str:
+    """The reason as far as it can be known; each case ends with the step that mends it."""
+    if silence is not None:
+        return _switched_off(silence) or _wrapped(silence.wrapped)
+    if torch is None:
+        return "The program never imported torch."
+    if definitions is not None:
+        return _only_definitions(definitions)
+    if not ended:
+        return "The program left by os._exit before anything was compiled; its calls could not be replayed."
+    return "No call of torch.compile and no nn.Module call was seen."
+
+
+def _switched_off(silence: Silence) -> str:
+    if silence.variable:
+        return f"The environment variable {silence.variable} turns torch.compile off: unset it."
+    if silence.stance == "force_eager":
+        return 'torch.compiler.set_stance("force_eager") is in force: every compiled function runs in eager. Remove it.'
+    if silence.disabled:
+        return "torch._dynamo.config.disable is True: torch.compile does nothing. Remove that setting."
+    return ""
+
+
+def _wrapped(wrapped: list[Wrapped]) -> str:
+    bypassed = next((each for each in wrapped if each.bypassed), None)
+    if bypassed is not None:
+        method = "generate()" if bypassed.generates else "a method other than the call itself"
+        return (
+            f"{_name(bypassed)} was compiled at {_place(bypassed)}, but the program went round the compiled wrapper: "
+            f"{method} runs the original forward. Use model.compile(), or model.forward = torch.compile(model.forward)."
+        )
+    idle = next((each for each in wrapped if not each.called), None)
+    if idle is not None and idle.kind == "module":
+        return (
+            f"{_name(idle)} was given to torch.compile at {_place(idle)}, and the result was never called. "
+            "Call what torch.compile returns."
+        )
+    if wrapped:
+        first = wrapped[0]
+        return (
+            f"{_name(first)} was given to torch.compile at {_place(first)}, but no frame was compiled: the result was "
+            "never called, or torch skipped its code (a C function, a library that Dynamo does not trace)."
+        )
+    return "torch.compile was not called."
+
+
+def _only_definitions(definitions: Definitions) -> str:
+    if not definitions.modules:
+        hint = " It has a `model`: give it `example_inputs` too, or use --input." if definitions.has_model else ""
+        return "The program compiled nothing and called no nn.Module." + hint
+    names = ", ".join(module.name for module in definitions.modules)
+    return f"The program only defines {names} and calls nothing."
+
+
+def _name(wrapped: Wrapped) -> str:
+    return f"{wrapped.name}" if wrapped.kind == "module" else f"{wrapped.name}()"
+
+
+def _place(wrapped: Wrapped) -> str:
+    return f"{Path(wrapped.file).name}:{wrapped.line}" if wrapped.file else "an unknown place"

@@ -1,0 +1,74 @@
+"""Source lines of the program under test, for locations and snippets."""
+
+from __future__ import annotations
+
+import tokenize
+from pathlib import Path
+
+from dynalyze.report import Location, Snippet
+
+_CONTEXT_LINES = 3
+_LONGEST_LINE = 400
+
+
+class Sources:
+    """Reads files once. With `readable=False` it opens nothing: for logs of other machines and `--no-source`."""
+
+    def __init__(self, *, readable: bool = True) -> None:
+        self._readable = readable
+        self._files: dict[str, list[str]] = {}
+
+    def line(self, file: str, number: int) -> str | None:
+        """A line as it stands in the file, without its end; None where it cannot be had."""
+        lines = self._lines(file)
+        return lines[number - 1] if 0 < number <= len(lines) else None
+
+    def location(
+        self, file: str, line: int, function: str = "", column: int | None = None, end_column: int | None = None
+    ) -> Location:
+        """A location from Python's own coordinates, whose columns are UTF-8 byte offsets."""
+        text = self.line(file, line)
+        start, end = _characters(text, column), _characters(text, end_column)
+        if start is not None and end is not None and end <= start:
+            end = None
+        code = text.strip()[:_LONGEST_LINE] if text is not None else None
+        return Location(file, max(line, 1), start, function, code, end)
+
+    def snippet(self, location: Location) -> Snippet | None:
+        """The location's line with some lines around it."""
+        lines = self._lines(location.file)
+        if not 0 < location.line <= len(lines):
+            return None
+        first = max(1, location.line - _CONTEXT_LINES)
+        return Snippet(first, [line[:_LONGEST_LINE] for line in lines[first - 1 : location.line + _CONTEXT_LINES]])
+
+    def expression(self, location: Location) -> str:
+        """The source text that the columns of a location span; "" where they are not known."""
+        text = self.line(location.file, location.line)
+        if text is None or location.column is None or location.end_column is None:
+            return ""
+        return text[location.column : location.end_column].strip()
+
+    def _lines(self, file: str) -> list[str]:
+        if file not in self._files:
+            self._files[file] = _read(file) if self._readable else []
+        return self._files[file]
+
+
+def _read(file: str) -> list[str]:
+    path = Path(file)
+    try:
+        if not path.is_absolute() or not path.is_file():
+            return []
+        with tokenize.open(path) as source:
+            return source.read().splitlines()
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return []
+
+
+def _characters(text: str | None, offset: int | None) -> int | None:
+    if offset is None or offset < 0:
+        return None
+    if text is None or text.isascii():
+        return offset
+    return len(text.encode()[:offset].decode(errors="replace"))

@@ -1,0 +1,45 @@
+"""Which source files Dynamo read, with a hash of each and one of the set."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from dynalyze.events.reading import RunLog
+from dynalyze.events.types import TracedSeen
+from dynalyze.facts.stacks import Places, is_file
+from dynalyze.report import TracedFile, TracedFunction
+
+
+def traced_files(run: RunLog, places: Places, *, readable: bool = True) -> list[TracedFile]:
+    """Every file that holds a traced function, in the order in which they were first traced."""
+    functions: dict[str, dict[TracedFunction, None]] = {}
+    for _, event in run.all():
+        if isinstance(event, TracedSeen):
+            for file, name, line in event.functions:
+                if is_file(file):
+                    functions.setdefault(file, {}).setdefault(TracedFunction(name, line))
+    return [
+        TracedFile(path, _sha256(path) if readable else "", list(found), places.origin(path))
+        for path, found in functions.items()
+    ]
+
+
+def hash_of_set(files: list[TracedFile]) -> str:
+    """One sha256 over paths and contents, independent of the order of tracing; "" for no files.
+
+    As in vLLM's cache key, a change of any traced file changes it.
+    """
+    if not files:
+        return ""
+    total = hashlib.sha256()
+    for file in sorted(files, key=lambda f: f.path):
+        total.update(f"{file.path}\0{file.sha256}\n".encode(errors="surrogatepass"))
+    return total.hexdigest()
+
+
+def _sha256(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,156 @@
+"""The parent's end of the supervisor: start it, order it about, read its reports."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from dynalyze.errors import DynalyzeError, UsageError
+from dynalyze.launch import supervisor
+
+SUPERVISOR = Path(supervisor.__file__).resolve()
+# The supervisor gives up on unkillable processes after 5 seconds; more than this means that it hangs itself.
+_LAST_WAIT_SECONDS = 20.0
+
+
+class Supervised:
+    """A target that runs below a supervisor. Leaving the `with` block ends whatever is left of it.
+
+    `exit_status` is the target's own once `exited` is true, as subprocess has it: an exit code, or minus a
+    signal. `killed` says that we ended it. `done` means that the supervisor has finished, and with it all
+    its descendants but `survivors` many.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, stdout: int, stderr: int
+    ) -> None:
+        self.exited = False
+        self.exit_status: int | None = None
+        self.killed = False
+        self.done = False
+        self.survivors = 0
+        self._argv = list(argv)
+        self._pid: int | None = None
+        self._unread = b""
+        control, self._control = os.pipe()
+        self._report, report = os.pipe()
+        try:
+            self._process = self._launch(argv, env, cwd, (control, report), (stdout, stderr))
+        except BaseException:
+            os.close(self._control)
+            os.close(self._report)
+            raise
+        finally:
+            os.close(control)
+            os.close(report)
+        self._poller = select.poll()
+        self._poller.register(self._report, select.POLLIN)
+
+    @staticmethod
+    def _launch(
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path | None,
+        pipes: tuple[int, int],
+        output: tuple[int, int],
+    ) -> subprocess.Popen[bytes]:
+        control, report = pipes
+        options = ["-I", "-S", str(SUPERVISOR), str(control), str(report), str(os.getpid())]
+        try:
+            return subprocess.Popen(
+                [sys.executable, *options, *argv],
+                env=env,
+                cwd=cwd,
+                stdout=output[0],
+                stderr=output[1],
+                pass_fds=(control, report, *_inherited_descriptors()),
+                start_new_session=True,
+            )
+        except OSError as error:
+            where = str(cwd) if cwd is not None and not cwd.is_dir() else argv[0]
+            raise UsageError(f"cannot start the target: {where}: {error.strerror}") from error
+
+    def __enter__(self) -> Supervised:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._control)  # the supervisor takes it as the order to kill
+        try:
+            self._process.wait(_LAST_WAIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        finally:
+            os.close(self._report)
+
+    def interrupt(self) -> None:
+        """Sends SIGINT to the target's main process."""
+        self._order(supervisor.INTERRUPT)
+
+    def kill(self) -> None:
+        """Ends the target and everything below it at once."""
+        self._order(supervisor.KILL)
+
+    def wait(self, seconds: float) -> None:
+        """Waits for news, but no longer than this."""
+        if self.done or not self._poller.poll(max(0.0, seconds) * 1000):
+            return
+        data = os.read(self._report, 4096)
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            word, *numbers = line.decode().split()
+            self._hear(word, [int(number) for number in numbers])
+        if not data and not self.done:
+            self._supervisor_died()
+
+    def _order(self, order: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it has ended meanwhile
+            os.write(self._control, order)
+
+    def _hear(self, word: str, numbers: list[int]) -> None:
+        if word == "started":
+            self._pid = numbers[0]
+        elif word == "failed":
+            raise UsageError(f"cannot start the target: {self._argv[0]}: {os.strerror(numbers[0])}")
+        elif word == "exited":
+            self.exited = True
+            self.exit_status = os.waitstatus_to_exitcode(numbers[0])
+            self.killed = bool(numbers[1]) and self.exit_status == -signal.SIGKILL
+        elif word == "done":
+            self.survivors = numbers[0]
+            self.done = True
+
+    def _supervisor_died(self) -> None:
+        """Somebody killed it (the target itself, or the kernel for memory); the target was killed with it."""
+        if self._pid is None:
+            raise DynalyzeError("the supervisor of the target ended before it could start the target")
+        with contextlib.suppress(OSError):
+            os.killpg(self._pid, signal.SIGKILL)
+        if not self.exited:
+            self.exited, self.exit_status = True, -signal.SIGKILL
+        self.done = True
+
+
+def _inherited_descriptors() -> list[int]:
+    """What a shell opened beyond the three streams: `dynalyze explain model.py -- <(zcat data)`."""
+    try:
+        names = os.listdir("/dev/fd")  # noqa: PTH208  a list of names, quickly
+    except OSError:
+        return []
+    return [int(name) for name in names if name.isdigit() and int(name) > 2 and _is_inheritable(int(name))]
+
+
+def _is_inheritable(descriptor: int) -> bool:
+    try:
+        return os.get_inheritable(descriptor)
+    except OSError:  # the one that listed them
+        return False

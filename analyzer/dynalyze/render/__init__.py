@@ -1,0 +1,1 @@
+"""Renderers: each turns a `Report` into text, and knows nothing but the report."""

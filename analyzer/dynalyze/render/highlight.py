@@ -1,0 +1,197 @@
+"""Python source as lines of highlighted HTML, with one line marked and a caret under the exact columns."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+from pygments.lexers.python import PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
+
+from dynalyze.render.visible import TAB, visible
+from dynalyze.report import Location, Snippet
+
+MAX_LINE = 400
+"""Characters of a source line that are shown; the part around the marked columns is kept."""
+
+MAX_LINES = 60
+"""Lines of one piece of code that are shown."""
+
+_BEFORE_MARK = 120
+
+# The first match wins, so a narrower token type stands before its parent.
+_CLASSES: tuple[tuple[_TokenType, str], ...] = (
+    (Comment, "c"),
+    (Keyword, "k"),
+    (Operator.Word, "k"),
+    (String, "s"),
+    (Number, "m"),
+    (Name.Decorator, "d"),
+    (Name.Function, "f"),
+    (Name.Class, "f"),
+    (Name.Builtin, "b"),
+)
+
+
+@dataclass(frozen=True)
+class CodeLine:
+    """One line: `number` is None in code that is not of a file; `caret` is the text of the row below it."""
+
+    number: int | None
+    html: Markup
+    marked: bool = False
+    caret: str = ""
+
+
+@dataclass(frozen=True)
+class Code:
+    lines: list[CodeLine]
+    omitted: int = 0
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Columns of one line, `end` exclusive."""
+
+    start: int
+    end: int
+
+
+def code_at(location: Location, snippet: Snippet | None) -> Code | None:
+    """The code around a location, or its one line where no snippet was kept, or None."""
+    if snippet is not None and snippet.lines:
+        return _from_snippet(location, snippet)
+    if not location.code:
+        return None
+    # `code` is stripped and `column` counts in the raw line: without its indentation no caret can be placed.
+    (html,) = _highlighted([_fitted(location.code.splitlines()[0], None)[0]], None, 0)
+    return Code([CodeLine(location.line, html, marked=True)])
+
+
+def code_block(text: str) -> Code:
+    """Code that is of no file, such as an example of a fix."""
+    lines = text.expandtabs(len(TAB)).rstrip().split("\n")
+    shown = [_fitted(line, None)[0] for line in lines[:MAX_LINES]]
+    rows = _highlighted(shown, None, -1)
+    return Code([CodeLine(None, html) for html in rows], omitted=len(lines) - len(shown))
+
+
+def _from_snippet(location: Location, snippet: Snippet) -> Code:
+    first = _window(len(snippet.lines), location.line - snippet.first_line)
+    raw = snippet.lines[first : first + MAX_LINES]
+    marked = location.line - snippet.first_line - first
+    indent = _common_indent(raw)
+    lines = [line[indent:].rstrip("\r\n") for line in raw]
+    span = _span(location, lines[marked], indent) if 0 <= marked < len(lines) else None
+    fitted = [_fitted(line, span if index == marked else None) for index, line in enumerate(lines)]
+    span = fitted[marked][1] if span else None
+    rows = _highlighted([text for text, _ in fitted], span, marked)
+    start = snippet.first_line + first
+    return Code(
+        [
+            CodeLine(start + index, html, index == marked, _caret(fitted[index][0], span, index == marked))
+            for index, html in enumerate(rows)
+        ],
+        omitted=len(snippet.lines) - len(raw),
+    )
+
+
+def _window(total: int, marked: int) -> int:
+    """The first line to show so that the marked one is among at most MAX_LINES."""
+    return max(0, min(marked - MAX_LINES // 2, total - MAX_LINES))
+
+
+def _common_indent(lines: list[str]) -> int:
+    """How many leading blanks all lines share; lines that are empty have no say."""
+    indents = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines if line.strip()]
+    if not indents:
+        return 0
+    shortest = min(indents, key=len)
+    return len(shortest) if all(indent.startswith(shortest) for indent in indents) else 0
+
+
+def _span(location: Location, line: str, indent: int) -> _Span | None:
+    if location.column is None:
+        return None
+    start = location.column - indent
+    # A span that goes on in a later line has its end there: mark to the end of this one.
+    end = len(line) if location.end_column is None else location.end_column - indent
+    end = min(end if end > start else len(line), len(line))
+    return _Span(start, end) if 0 <= start < end else None
+
+
+def _fitted(line: str, span: _Span | None) -> tuple[str, _Span | None]:
+    """The line made visible and cut to MAX_LINE, with the span moved along."""
+    if len(line) > MAX_LINE:
+        line, span = _cut(line, span)
+    if span is None:
+        return visible(line).replace("\n", " "), None
+    start, end = (len(visible(line[:column])) for column in (span.start, span.end))
+    return visible(line).replace("\n", " "), _Span(start, end)
+
+
+def _cut(line: str, span: _Span | None) -> tuple[str, _Span | None]:
+    first = max(0, min((span.start if span else 0) - _BEFORE_MARK, len(line) - MAX_LINE))
+    last = first + MAX_LINE
+    head = "… " if first else ""
+    tail = f" … ({len(line) - last + first:,} characters omitted)"
+    shift = len(head) - first
+    moved = _Span(span.start + shift, min(span.end, last) + shift) if span else None
+    return f"{head}{line[first:last]}{tail}", moved
+
+
+def _caret(line: str, span: _Span | None, marked: bool) -> str:
+    if span is None or not marked:
+        return ""
+    return " " * _cells(line[: span.start]) + "^" * max(1, _cells(line[span.start : span.end]))
+
+
+def _cells(text: str) -> int:
+    """How many columns of a monospaced font the text fills."""
+    return sum(_width(character) for character in text)
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _highlighted(lines: list[str], span: _Span | None, marked: int) -> list[Markup]:
+    rows: list[list[Markup]] = [[] for _ in lines]
+    for row, column, kind, text in _tokens(lines):
+        rows[row] += _pieces(text, kind, column, span if row == marked else None)
+    return [Markup("").join(row) for row in rows]
+
+
+def _tokens(lines: list[str]) -> Iterator[tuple[int, int, _TokenType, str]]:
+    """The tokens of the lines as (row, column, type, text), none of them going over a line's end."""
+    row = column = 0
+    for kind, value in PythonLexer(stripnl=False, ensurenl=False).get_tokens("\n".join(lines)):
+        for index, text in enumerate(value.split("\n")):
+            if index:
+                row, column = row + 1, 0
+            if text:
+                yield row, column, kind, text
+            column += len(text)
+
+
+def _pieces(text: str, kind: _TokenType, column: int, span: _Span | None) -> Iterator[Markup]:
+    """A token, cut where the marked columns begin and end."""
+    start = min(max((span.start if span else 0) - column, 0), len(text))
+    end = min(max((span.end if span else 0) - column, start), len(text))
+    for part, inside in ((text[:start], False), (text[start:end], True), (text[end:], False)):
+        if part:
+            html = _coloured(part, kind)
+            yield Markup("<mark>{}</mark>").format(html) if inside else html
+
+
+def _coloured(text: str, kind: _TokenType) -> Markup:
+    name = next((name for parent, name in _CLASSES if _is_in(kind, parent)), "")
+    return Markup('<span class="{}">{}</span>').format(name, text) if name else escape(text)
+
+
+def _is_in(kind: _TokenType, parent: _TokenType) -> bool:
+    return kind[: len(parent)] == parent

@@ -1,0 +1,77 @@
+"""The report as one HTML page: offline, readable without JavaScript, inert whatever text a run produced."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from dynalyze.render.view import build_page
+from dynalyze.render.visible import visible
+from dynalyze.report import Report
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+# The wheel carries the templates inside the package; a checkout keeps them in reports/.
+_TEMPLATE_DIRS = (_PACKAGE / "templates", _PACKAGE.parents[1] / "reports" / "templates")
+
+_SCRIPTS = ("theme.js", "page.js")
+_STYLE = "page.css"
+
+
+def render(report: Report) -> str:
+    """The whole page."""
+    style, scripts = _asset(_STYLE), {name: _asset(name) for name in _SCRIPTS}
+    template = _environment().get_template("page.html.jinja")
+    return template.render(
+        page=build_page(report),
+        policy=_policy(style, list(scripts.values())),
+        style=Markup(style),
+        theme_script=Markup(scripts["theme.js"]),
+        page_script=Markup(scripts["page.js"]),
+    )
+
+
+@cache
+def _environment() -> Environment:
+    # `finalize` sees every expression before it is escaped, so no text reaches the page with hidden parts.
+    return Environment(
+        loader=FileSystemLoader(_TEMPLATE_DIRS),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_inert,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _inert(value: Any) -> Any:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+@cache
+def _asset(name: str) -> str:
+    """A style sheet or script as it stands in its file."""
+    environment = _environment()
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0].replace("\r\n", "\n")
+
+
+def _policy(style: str, scripts: list[str]) -> str:
+    """A Content-Security-Policy that allows this very style and these very scripts, and nothing else."""
+    allowed = " ".join(_hash(script) for script in scripts)
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {allowed}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,68 @@
+"""The page as data: dataclasses built from the report, ready for templates that only loop over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynalyze.render.view.breaks import MAX_BREAKS, BreaksView, breaks_view
+from dynalyze.render.view.compiles import (
+    MAX_COMPILATIONS,
+    MAX_RECOMPILES,
+    CompilationsView,
+    FilesView,
+    RecompilesView,
+    compilations_view,
+    files_view,
+    recompiles_view,
+)
+from dynalyze.render.view.findings import FindingsView, findings_view
+from dynalyze.render.view.links import Anchors, index
+from dynalyze.render.view.run import (
+    Check,
+    Metric,
+    RunView,
+    VerdictView,
+    checks_view,
+    metrics_view,
+    run_view,
+    verdict_view,
+)
+from dynalyze.report import Report
+
+SECTIONS = (
+    "verdict", "fixes", "breaks", "recompiles", "compilations", "files", "checks", "environment",
+    "content", "report-json", "filter", "theme",
+)  # fmt: skip
+"""The anchors that the templates name themselves; no fact may take one."""
+
+
+@dataclass(frozen=True)
+class Page:
+    title: str
+    verdict: VerdictView
+    metrics: list[Metric]
+    findings: FindingsView
+    breaks: BreaksView
+    recompiles: RecompilesView
+    compilations: CompilationsView
+    files: FilesView
+    checks: list[Check]
+    run: RunView
+
+
+def build_page(report: Report) -> Page:
+    """Everything that the page shows, in the order of the page."""
+    anchors = Anchors(SECTIONS)
+    links = index(report, anchors, MAX_BREAKS, MAX_RECOMPILES, MAX_COMPILATIONS)
+    return Page(
+        title=f"{report.target.spec} · dynalyze",
+        verdict=verdict_view(report),
+        metrics=metrics_view(report),
+        findings=findings_view(report, links, anchors),
+        breaks=breaks_view(report.graph_breaks, links, anchors),
+        recompiles=recompiles_view(report.recompiles, links),
+        compilations=compilations_view(report, links),
+        files=files_view(report, anchors),
+        checks=checks_view(report),
+        run=run_view(report),
+    )

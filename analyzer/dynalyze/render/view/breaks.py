@@ -1,0 +1,117 @@
+"""The graph breaks of the page: every one, grouped by file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynalyze.render.highlight import Code, code_at
+from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, safe_url, shown
+from dynalyze.render.visible import clipped
+from dynalyze.render.words import count_of, effect_words, short_path
+from dynalyze.report import Effect, GraphBreak, Location
+
+MAX_BREAKS = 500
+MAX_STACK = 200
+MAX_CALLERS = 30
+MAX_COMPILE_IDS = 40
+MAX_TEXT = 4000
+
+
+@dataclass(frozen=True)
+class BreakView:
+    id: str
+    anchor: str
+    gb_id: str
+    title: str
+    effect: Effect
+    effect_words: str
+    place: Place
+    code: Code | None
+    explanation: str
+    consequence: str
+    context: str
+    hints: list[str]
+    url: str
+    stack: list[StackLine]
+    stack_omitted: Shown
+    callers: list[Place]
+    callers_omitted: Shown
+    seen: str
+    compilations: list[Link]
+    compilations_omitted: Shown
+
+
+@dataclass(frozen=True)
+class StackLine:
+    place: Place
+    code: str
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """The breaks of one file."""
+
+    anchor: str
+    name: str
+    path: str
+    count: str
+    breaks: list[BreakView]
+
+
+@dataclass(frozen=True)
+class BreaksView:
+    groups: list[FileGroup]
+    amount: Shown
+
+
+def breaks_view(breaks: list[GraphBreak], links: Index, anchors: Anchors) -> BreaksView:
+    """Group the breaks by file, files in the order in which they first broke."""
+    some, amount = shown(breaks, MAX_BREAKS)
+    by_file: dict[str, list[GraphBreak]] = {}
+    for item in some:
+        by_file.setdefault(item.location.file, []).append(item)
+    groups = [_group(path, items, links, anchors) for path, items in by_file.items()]
+    return BreaksView(groups, amount)
+
+
+def _group(path: str, items: list[GraphBreak], links: Index, anchors: Anchors) -> FileGroup:
+    name = short_path(path)
+    return FileGroup(
+        anchor=anchors.claim(f"breaks-in-{name}"),
+        name=name,
+        path=path,
+        count=count_of(len(items), "break"),
+        breaks=[_break(item, links) for item in items],
+    )
+
+
+def _break(item: GraphBreak, links: Index) -> BreakView:
+    stack, stack_amount = shown(item.stack, MAX_STACK)
+    callers, callers_amount = shown(item.callers, MAX_CALLERS)
+    ids, ids_amount = shown(item.compile_ids, MAX_COMPILE_IDS)
+    return BreakView(
+        id=item.id,
+        anchor=links.fact(item.id).anchor,
+        gb_id=item.gb_id or "",
+        title=clipped(item.gb_type, 300) or "Graph break",
+        effect=item.effect,
+        effect_words=effect_words(item.effect),
+        place=place(item.location),
+        code=code_at(item.location, item.snippet),
+        explanation=clipped(item.explanation, MAX_TEXT),
+        consequence=clipped(item.consequence, MAX_TEXT),
+        context=clipped(item.context, MAX_TEXT),
+        hints=[clipped(hint, MAX_TEXT) for hint in item.hints],
+        url=safe_url(item.url),
+        stack=[_stack_line(frame) for frame in stack],
+        stack_omitted=stack_amount,
+        callers=[place(caller) for caller in callers],
+        callers_omitted=callers_amount,
+        seen=count_of(item.occurrences, "time"),
+        compilations=[links.compilation(item.process, item.epoch, name) for name in ids],
+        compilations_omitted=ids_amount,
+    )
+
+
+def _stack_line(frame: Location) -> StackLine:
+    return StackLine(place(frame), clipped(frame.code or "", 300))

@@ -1,0 +1,172 @@
+"""The compilations of the page, what made functions compile again, and the files that the compiler read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynalyze.render.highlight import Code, code_at
+from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, compilation_name, place, shown
+from dynalyze.render.visible import clipped
+from dynalyze.render.words import (
+    cause_words,
+    compilation_words,
+    compile_seconds,
+    count_of,
+    duration,
+    short_path,
+)
+from dynalyze.report import Compilation, CompilationStatus, Recompile, Report, TracedFile
+
+MAX_RECOMPILES = 300
+MAX_COMPILATIONS = 300
+MAX_FILES = 300
+MAX_FUNCTIONS = 200
+MAX_TEXT = 4000
+
+BAR_WIDTH = 100
+"""The width of a full bar, in the units of its drawing."""
+
+
+@dataclass(frozen=True)
+class RecompileView:
+    id: str
+    anchor: str
+    function: str
+    place: Place
+    code: Code | None
+    is_limit: bool
+    cause: str
+    cause_words: str
+    source: str
+    expected: str
+    actual: str
+    guard: str
+    seconds: str
+    compilation: Link
+    previous: Link | None
+
+
+@dataclass(frozen=True)
+class RecompilesView:
+    items: list[RecompileView]
+    amount: Shown
+
+
+@dataclass(frozen=True)
+class CompilationView:
+    name: str
+    anchor: str
+    function: str
+    resumes: bool
+    place: Place
+    status: CompilationStatus
+    status_words: str
+    reason: str
+    ops: str
+    seconds: str
+    bar: str
+    process: int
+
+
+@dataclass(frozen=True)
+class CompilationsView:
+    items: list[CompilationView]
+    amount: Shown
+    several_processes: bool
+
+
+@dataclass(frozen=True)
+class FileView:
+    anchor: str
+    name: str
+    path: str
+    origin: str
+    sha256: str
+    count: str
+    functions: list[str]
+    functions_omitted: Shown
+
+
+@dataclass(frozen=True)
+class FilesView:
+    items: list[FileView]
+    amount: Shown
+    set_hash: str
+
+
+def recompiles_view(recompiles: list[Recompile], links: Index) -> RecompilesView:
+    """Every recompile, in the order in which they happened."""
+    some, amount = shown(recompiles, MAX_RECOMPILES)
+    return RecompilesView([_recompile(item, links) for item in some], amount)
+
+
+def _recompile(item: Recompile, links: Index) -> RecompileView:
+    def link(compile_id: str) -> Link:
+        return links.compilation(item.process, item.epoch, compile_id)
+
+    return RecompileView(
+        id=item.id,
+        anchor=links.fact(item.id).anchor,
+        function=item.location.function,
+        place=place(item.location),
+        code=code_at(item.location, None),
+        is_limit=item.cause == "limit",
+        cause=item.cause,
+        cause_words=cause_words(item.cause),
+        source=clipped(item.source or "", MAX_TEXT),
+        expected=clipped(item.expected or "", MAX_TEXT),
+        actual=clipped(item.actual or "", MAX_TEXT),
+        guard=clipped(item.guard, MAX_TEXT),
+        seconds="" if item.seconds is None else duration(item.seconds),
+        compilation=link(item.compile_id),
+        previous=link(item.previous) if item.previous else None,
+    )
+
+
+def compilations_view(report: Report, links: Index) -> CompilationsView:
+    """One row a compilation, its bar relative to the slowest of all."""
+    some, amount = shown(report.compilations, MAX_COMPILATIONS)
+    slowest = max((compile_seconds(item.seconds) or 0.0 for item in report.compilations), default=0.0)
+    several = len({item.process for item in report.compilations}) > 1
+    return CompilationsView([_compilation(item, links, slowest) for item in some], amount, several)
+
+
+def _compilation(item: Compilation, links: Index, slowest: float) -> CompilationView:
+    seconds = compile_seconds(item.seconds)
+    key = (item.process, item.epoch, item.compile_id)
+    return CompilationView(
+        name=compilation_name(*key),
+        anchor=links.compilation(*key).anchor,
+        function=item.function or item.location.function,
+        resumes=item.resumes,
+        place=place(item.location),
+        status=item.status,
+        status_words=compilation_words(item.status),
+        reason=clipped(item.reason, MAX_TEXT),
+        ops="" if item.ops is None else f"{item.ops:,}",
+        seconds="" if seconds is None else duration(seconds),
+        bar=f"{BAR_WIDTH * seconds / slowest:.1f}" if seconds and slowest else "",
+        process=item.process,
+    )
+
+
+def files_view(report: Report, anchors: Anchors) -> FilesView:
+    """The files that the compiler read; the user's own first."""
+    origins = ("user", "library", "torch")
+    ordered = sorted(report.traced_files, key=lambda item: origins.index(item.origin))
+    some, amount = shown(ordered, MAX_FILES)
+    return FilesView([_file(item, anchors) for item in some], amount, report.traced_hash)
+
+
+def _file(item: TracedFile, anchors: Anchors) -> FileView:
+    functions, amount = shown(item.functions, MAX_FUNCTIONS)
+    return FileView(
+        anchor=anchors.claim(f"file-{short_path(item.path)}"),
+        name=short_path(item.path),
+        path=item.path,
+        origin=item.origin,
+        sha256=item.sha256,
+        count=count_of(len(item.functions), "function"),
+        functions=[f"{function.name}:{function.line}" for function in functions],
+        functions_omitted=amount,
+    )

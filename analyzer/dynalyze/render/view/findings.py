@@ -1,0 +1,85 @@
+"""The cards of "Fix these first", in the order in which the report ranks its findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynalyze.render.highlight import Code, code_at, code_block
+from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, safe_url, shown
+from dynalyze.render.visible import clipped
+from dynalyze.render.words import duration, severity_words
+from dynalyze.report import Advice, Finding, Location, Report, Severity, Snippet
+
+MAX_FINDINGS = 200
+MAX_EVIDENCE = 20
+MAX_TEXT = 4000
+
+
+@dataclass(frozen=True)
+class FindingView:
+    anchor: str
+    rank: int
+    rule: str
+    severity: Severity
+    severity_words: str
+    title: str
+    action: str
+    why: str
+    place: Place | None
+    code: Code | None
+    before: Code | None
+    after: Code | None
+    config: Code | None
+    url: str
+    impact: str
+    evidence: list[Link]
+    evidence_omitted: Shown
+
+
+@dataclass(frozen=True)
+class FindingsView:
+    cards: list[FindingView]
+    amount: Shown
+
+
+def findings_view(report: Report, links: Index, anchors: Anchors) -> FindingsView:
+    """One card a finding."""
+    some, amount = shown(report.findings, MAX_FINDINGS)
+    snippets = {item.location: item.snippet for item in report.graph_breaks}
+    cards = [_card(rank, item, links, anchors, snippets) for rank, item in enumerate(some, start=1)]
+    return FindingsView(cards, amount)
+
+
+def _card(
+    rank: int, item: Finding, links: Index, anchors: Anchors, snippets: dict[Location, Snippet | None]
+) -> FindingView:
+    detail = item.detail or Advice(item.advice)
+    action = item.advice or detail.action
+    example = detail.example
+    evidence, amount = shown(item.evidence, MAX_EVIDENCE)
+    return FindingView(
+        anchor=anchors.claim(f"fix-{rank}"),
+        rank=rank,
+        rule=item.rule,
+        severity=item.severity,
+        severity_words=severity_words(item.severity),
+        title=clipped(item.title, 400),
+        action="" if action == item.title else clipped(action, MAX_TEXT),
+        why=clipped(detail.why, MAX_TEXT),
+        place=place(item.location) if item.location else None,
+        code=code_at(item.location, snippets.get(item.location)) if item.location else None,
+        before=code_block(example.before) if example else None,
+        after=code_block(example.after) if example else None,
+        config=code_block(detail.config) if detail.config else None,
+        url=safe_url(detail.link),
+        impact=_impact(item),
+        evidence=[links.fact(identity) for identity in evidence],
+        evidence_omitted=amount,
+    )
+
+
+def _impact(item: Finding) -> str:
+    """A measured cost in words; never an estimate."""
+    if item.impact is None:
+        return "Impact unknown"
+    return f"{duration(item.impact.seconds)} {item.impact.what}".strip()

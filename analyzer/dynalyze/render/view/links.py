@@ -1,0 +1,118 @@
+"""Anchors of the page, links between its parts, and how a place in the code is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from dynalyze.render.words import short_path
+from dynalyze.report import Location, Report
+
+Item = TypeVar("Item")
+CompilationKey = tuple[int, int, str]
+
+_NOT_IN_ANCHORS = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to a part of this page; `anchor` is "" where that part is not shown."""
+
+    text: str
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of code as people write it; `full` is the whole path."""
+
+    text: str
+    full: str
+    function: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How much of a list stands on the page."""
+
+    shown: int
+    total: int
+
+    @property
+    def omitted(self) -> int:
+        return self.total - self.shown
+
+
+class Anchors:
+    """Hands out the anchors of one page: valid, and each of them once."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def claim(self, wanted: str) -> str:
+        """The wanted anchor, changed only where it is not valid or already used."""
+        stem = _NOT_IN_ANCHORS.sub("-", wanted)[:60].strip("-") or "part"
+        anchor, number = stem, 2
+        while anchor in self._taken:
+            anchor, number = f"{stem}-{number}", number + 1
+        self._taken.add(anchor)
+        return anchor
+
+
+@dataclass(frozen=True)
+class Index:
+    """Where the facts stand on the page. Facts that the page leaves out have no entry."""
+
+    facts: dict[str, str]
+    compilations: dict[CompilationKey, str]
+
+    def fact(self, identity: str) -> Link:
+        """A link to a break, a recompile or a compilation by its id."""
+        anchor = self.facts.get(identity) or self.compilations.get((0, 0, identity), "")
+        return Link(identity, anchor)
+
+    def compilation(self, process: int, epoch: int, compile_id: str) -> Link:
+        """A link to a compilation."""
+        key = (process, epoch, compile_id)
+        return Link(compilation_name(*key), self.compilations.get(key, ""))
+
+
+def index(report: Report, anchors: Anchors, breaks: int, recompiles: int, compilations: int) -> Index:
+    """Give an anchor to each fact among the first so many of its kind."""
+    facts = [fact.id for fact in report.graph_breaks[:breaks]] + [
+        fact.id for fact in report.recompiles[:recompiles]
+    ]
+    keys = [(item.process, item.epoch, item.compile_id) for item in report.compilations[:compilations]]
+    return Index(
+        facts={identity: anchors.claim(identity) for identity in dict.fromkeys(facts)},
+        compilations={key: anchors.claim(f"compile-{compilation_name(*key)}") for key in dict.fromkeys(keys)},
+    )
+
+
+def compilation_name(process: int, epoch: int, compile_id: str) -> str:
+    """The compile id, with the process and the epoch where they are not the first."""
+    extra = [f"process {process}"] if process else []
+    extra += [f"after reset {epoch}"] if epoch else []
+    return f"{compile_id} ({', '.join(extra)})" if extra else compile_id
+
+
+def place(location: Location) -> Place:
+    """`model.py:12`, with what is needed to find it."""
+    return Place(f"{short_path(location.file)}:{location.line}", location.file, location.function)
+
+
+def shown(items: Sequence[Item], limit: int) -> tuple[Sequence[Item], Shown]:
+    """The first items up to a limit, and how many that is of all."""
+    return items[:limit], Shown(min(len(items), limit), len(items))
+
+
+def safe_url(url: str) -> str:
+    """The address where it is a plain web address, else ""."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return url if parts.scheme in ("http", "https") and parts.netloc else ""

@@ -1,0 +1,166 @@
+"""What the page says about the run as a whole: verdict, metrics, checks, environment, reproduction."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dynalyze.render.visible import clipped
+from dynalyze.render.words import duration, status_words, totals, trust_notes, verdict_sentences
+from dynalyze.report import Report, to_json
+
+MAX_MESSAGE = 20_000
+MAX_ERRORS = 50
+MAX_PROCESSES = 100
+MAX_EMBEDDED_JSON = 8_000_000
+"""Characters of report JSON that a page carries with it; a larger report is for the --json option."""
+
+Tone = Literal["good", "warning", "bad"]
+
+# Everything that could end a script element, or that is not plain ASCII, goes in as a JSON escape.
+_NOT_EMBEDDABLE = re.compile(r"[^\x20-\x7e\n]|[<>&]")
+
+
+@dataclass(frozen=True)
+class VerdictView:
+    headline: str
+    rest: str
+    tone: Tone
+    status: str
+    message: str
+    notes: list[str]
+    errors: list[str]
+    errors_omitted: int
+
+
+@dataclass(frozen=True)
+class Metric:
+    label: str
+    value: str
+    href: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    passed: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class RunView:
+    target: str
+    created: str
+    version: str
+    command: str
+    environment: list[tuple[str, str]]
+    processes: list[tuple[str, str, str]]
+    json: str
+    json_omitted: str
+
+
+def verdict_view(report: Report) -> VerdictView:
+    """The first thing on the page: what happened, and how far to trust it."""
+    errors = report.capture.listener_errors
+    headline, *rest = verdict_sentences(report)
+    return VerdictView(
+        headline=headline,
+        rest=" ".join(rest),
+        tone=_tone(report),
+        status=status_words(report.outcome.status),
+        message=clipped(report.outcome.message, MAX_MESSAGE),
+        notes=trust_notes(report),
+        errors=[clipped(error, MAX_MESSAGE) for error in errors[:MAX_ERRORS]],
+        errors_omitted=max(0, len(errors) - MAX_ERRORS),
+    )
+
+
+def _tone(report: Report) -> Tone:
+    counted = totals(report)
+    if report.outcome.status != "complete":
+        return "bad"
+    troubles = counted.breaks or counted.eager or counted.failed or counted.recompiles or counted.limits
+    return "warning" if troubles or report.findings else "good"
+
+
+def metrics_view(report: Report) -> list[Metric]:
+    """The numbers that are known. A number that was not recorded is left out, not shown as 0."""
+    counted = totals(report)
+    metrics = [
+        Metric("graph breaks", f"{counted.breaks:,}", "#breaks"),
+        Metric("compiled frames", f"{counted.compiled:,}", "#compilations"),
+        Metric("frames left in eager", f"{counted.eager:,}", "#compilations"),
+        Metric("recompiles", f"{counted.recompiles:,}", "#recompiles"),
+    ]
+    if counted.ops is not None:
+        metrics.append(Metric("operations in graphs", f"{counted.ops:,}"))
+    if counted.seconds is not None:
+        metrics.append(Metric("spent compiling", duration(counted.seconds), "#compilations"))
+    if counted.files:
+        metrics.append(Metric("files traced", f"{counted.files:,}", "#files"))
+    return metrics
+
+
+def checks_view(report: Report) -> list[Check]:
+    """What was looked for and not found. Nothing is said to be absent where nothing compiled."""
+    counted = totals(report)
+    capture = report.capture
+    looked = counted.frames > 0
+    checks = [
+        Check(looked and not counted.breaks, "No graph break"),
+        Check(looked and not (counted.eager or counted.failed), "No frame left in eager"),
+        Check(looked and not counted.recompiles, "No recompile"),
+        Check(looked and not counted.limits, "The recompile limit was not reached"),
+        Check(not report.findings, "No finding"),
+        Check(not capture.unreadable_lines, "Every line of the recording could be read"),
+        Check(not capture.listener_errors, "The listener met no error"),
+        Check(report.outcome.status in ("complete", "nothing_compiled"), "The program ran to its end"),
+    ]
+    return [check for check in checks if check.passed]
+
+
+def run_view(report: Report) -> RunView:
+    """How to run it again, where it ran, and the report itself."""
+    document = embedded_json(report)
+    fits = len(document) <= MAX_EMBEDDED_JSON
+    return RunView(
+        target=report.target.spec,
+        created=report.created,
+        version=report.dynalyze,
+        command=shlex.join(["dynalyze", *report.command]),
+        environment=[(name, _value(value)) for name, value in report.environment.items()],
+        processes=_processes(report),
+        json=document if fits else "",
+        json_omitted="" if fits else f"{len(document) / 1e6:.0f} MB",
+    )
+
+
+def embedded_json(report: Report) -> str:
+    """The report JSON in plain ASCII without `<`, `>` and `&`, so that nothing in it ends its element."""
+    return _NOT_EMBEDDABLE.sub(_json_escape, to_json(report))
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def _processes(report: Report) -> list[tuple[str, str, str]]:
+    """Number, rank and command of each process, where there is more than one."""
+    if len(report.processes) < 2:
+        return []
+    return [
+        (
+            f"{item.process} (pid {item.pid})",
+            "" if item.rank is None else str(item.rank),
+            shlex.join(item.command),
+        )
+        for item in report.processes[:MAX_PROCESSES]
+    ]
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return clipped(text, 2000)

@@ -1,0 +1,261 @@
+"""The sentences that every renderer shares: the verdict, and plain words for effects, causes and counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from dynalyze.report import Cause, CompilationStatus, Effect, Recompile, Report, Severity, Status
+
+# Worst first: the order in which effects are told.
+EFFECTS: tuple[Effect, ...] = ("error", "eager", "partly_eager", "split")
+
+_EFFECT_WORDS: dict[Effect, str] = {
+    "split": "the graph is cut in two here",
+    "partly_eager": "the rest of this function runs in eager",
+    "eager": "the whole function runs in eager",
+    "error": "compile refuses under fullgraph",
+}
+
+_EFFECT_VERBS: dict[Effect, tuple[str, str]] = {
+    "error": ("stops compilation under fullgraph", "stop compilation under fullgraph"),
+    "eager": ("sends its whole function to eager", "send their whole function to eager"),
+    "partly_eager": ("sends the rest of its function to eager", "send the rest of their function to eager"),
+    "split": ("splits a graph", "split a graph"),
+}
+
+_CAUSE_WORDS: dict[Cause, str] = {
+    "shape": "the size of a tensor changed",
+    "rank": "the number of dimensions of a tensor changed",
+    "stride": "the memory layout of a tensor changed",
+    "dtype": "the dtype of a tensor changed",
+    "device": "the device of a tensor changed",
+    "requires_grad": "requires_grad of a tensor changed",
+    "tensor_type": "a value was a tensor once and not another time, or a tensor of another class",
+    "value": "a Python value changed",
+    "module_attribute": "an attribute of a module or object changed",
+    "identity": "another object stood in the same place",
+    "container": "the length or the keys of a container changed",
+    "global_variable": "a global variable changed",
+    "global_state": "a global setting of PyTorch changed",
+    "symbolic": "a size left the range that the code was compiled for",
+    "aliasing": "tensors began or ceased to share an object",
+    "dynamic_marking": "a dimension was marked dynamic differently",
+    "backend": "another backend was asked for",
+    "limit": "the recompile limit was reached: later calls run in eager",
+    "other": "a condition of the compiled code no longer held",
+}
+
+_STATUS_WORDS: dict[Status, str] = {
+    "complete": "Complete",
+    "failed": "Failed",
+    "timed_out": "Timed out",
+    "interrupted": "Interrupted",
+    "nothing_compiled": "Nothing compiled",
+}
+
+_COMPILATION_WORDS: dict[CompilationStatus, str] = {
+    "compiled": "compiled",
+    "broken": "compiled in part",
+    "eager": "left in eager",
+    "failed": "failed",
+}
+
+_SEVERITY_WORDS: dict[Severity, str] = {"error": "Error", "warning": "Warning", "info": "Note"}
+
+
+def effect_words(effect: Effect) -> str:
+    """What a graph break did, as a clause: "the graph is cut in two here"."""
+    return _EFFECT_WORDS[effect]
+
+
+def cause_words(cause: Cause) -> str:
+    """What set a recompile off, as a clause: "the size of a tensor changed"."""
+    return _CAUSE_WORDS[cause]
+
+
+def status_words(status: Status) -> str:
+    """How the run ended: "Timed out"."""
+    return _STATUS_WORDS[status]
+
+
+def compilation_words(status: CompilationStatus) -> str:
+    """What became of one frame: "left in eager"."""
+    return _COMPILATION_WORDS[status]
+
+
+def severity_words(severity: Severity) -> str:
+    """The name of a severity for people: "Warning"."""
+    return _SEVERITY_WORDS[severity]
+
+
+def count_of(number: int, singular: str, plural: str = "") -> str:
+    """A counted noun: "1 graph break", "1,200 graph breaks"."""
+    noun = singular if number == 1 else plural or f"{singular}s"
+    return f"{number:,} {noun}"
+
+
+def duration(seconds: float) -> str:
+    """A time for people: "35 ms", "1.2 s", "3 min 5 s"."""
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.{0 if seconds >= 0.00095 or seconds == 0 else 1}f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s" if seconds >= 0.995 else f"{seconds:.2f} s"
+    if round(seconds) < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
+def short_path(path: str) -> str:
+    """A path that fits a line: below site-packages where it is a library's, else its last three parts."""
+    _, installed, below = path.rpartition("/site-packages/")
+    if installed:
+        return below
+    parts = path.split("/")
+    return path if len(parts) <= 4 else "/".join(["…", *parts[-3:]])
+
+
+def compile_seconds(phases: dict[str, float]) -> float | None:
+    """The whole time of one compilation. Phases are inclusive, so the longest one holds the others."""
+    if not phases:
+        return None
+    return phases.get("total", max(phases.values()))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The counts of a report. None stands for "not recorded", never for zero."""
+
+    breaks: int
+    effects: dict[Effect, int]
+    frames: int
+    compiled: int
+    eager: int
+    failed: int
+    recompiles: int
+    limits: int
+    ops: int | None
+    seconds: float | None
+    files: int
+
+
+def totals(report: Report) -> Totals:
+    """Count what a report holds."""
+    statuses = Counter(compilation.status for compilation in report.compilations)
+    effects = Counter(item.effect for item in report.graph_breaks)
+    limits = sum(item.cause == "limit" for item in report.recompiles)
+    return Totals(
+        breaks=len(report.graph_breaks),
+        effects={effect: effects[effect] for effect in EFFECTS if effects[effect]},
+        frames=len(report.compilations),
+        compiled=statuses["compiled"] + statuses["broken"],
+        eager=statuses["eager"],
+        failed=statuses["failed"],
+        recompiles=len(report.recompiles) - limits,
+        limits=limits,
+        ops=_ops(report),
+        seconds=_compile_time(report),
+        files=len(report.traced_files),
+    )
+
+
+def verdict(report: Report) -> str:
+    """What happened, in one to four short sentences of plain words."""
+    return " ".join(verdict_sentences(report))
+
+
+def verdict_sentences(report: Report) -> list[str]:
+    """The sentences of the verdict, the most important one first."""
+    counted = totals(report)
+    ending = _ending(report)
+    if report.outcome.status == "nothing_compiled":
+        return ending
+    if report.outcome.status != "complete" and not (counted.frames or counted.breaks):
+        return [*ending, "Nothing had been compiled by then."]
+    return [*ending, _breaks(counted), *_recompiles(counted, report)]
+
+
+def trust_notes(report: Report) -> list[str]:
+    """How the recording came about and what it lacks, one sentence each; empty for a plain, whole one."""
+    capture = report.capture
+    notes = [_mode_note(report)] if _mode_note(report) else []
+    if capture.unreadable_lines:
+        lines = count_of(capture.unreadable_lines, "line")
+        notes.append(f"{lines} of the recording could not be read. Some facts may be missing.")
+    if capture.listener_errors:
+        errors = count_of(len(capture.listener_errors), "error")
+        notes.append(f"The listener met {errors}. Some facts may be missing.")
+    return notes + capture.notes
+
+
+def _ending(report: Report) -> list[str]:
+    outcome = report.outcome
+    after = f" after {duration(outcome.seconds)}" if outcome.seconds else ""
+    exit_status = "" if outcome.exit_status is None else f" (exit status {outcome.exit_status})"
+    until_then = "This is what was recorded until then."
+    endings: dict[Status, list[str]] = {
+        "complete": [],
+        "failed": [f"The program failed{after}{exit_status}.", until_then],
+        "timed_out": [f"The time limit ended the program{after}.", until_then],
+        "interrupted": [f"The run was interrupted{after}.", until_then],
+        "nothing_compiled": ["torch.compile compiled nothing: every operation of this program ran in eager."],
+    }
+    return endings[outcome.status]
+
+
+def _breaks(counted: Totals) -> str:
+    if counted.breaks == 1:
+        (effect,) = counted.effects
+        return f"1 graph break, which {_EFFECT_VERBS[effect][0]}."
+    if counted.breaks:
+        parts = [f"{number:,} {_EFFECT_VERBS[key][number > 1]}" for key, number in counted.effects.items()]
+        return f"{count_of(counted.breaks, 'graph break')}: {', '.join(parts)}."
+    if counted.eager or counted.failed:
+        left = [f"{counted.eager:,} left in eager"] if counted.eager else []
+        left += [f"{counted.failed:,} failed to compile"] if counted.failed else []
+        return f"No graph breaks, but of {count_of(counted.frames, 'frame')} {' and '.join(left)}."
+    if counted.compiled:
+        return "No graph breaks: every compiled function is one whole graph."
+    return "No graph breaks were recorded."
+
+
+def _recompiles(counted: Totals, report: Report) -> list[str]:
+    limit = ["The recompile limit was reached: later calls run in eager."] if counted.limits else []
+    if not counted.recompiles:
+        return limit or ["Nothing recompiled."]
+    spent = _recompile_time(report.recompiles)
+    cost = f", which took {duration(spent)}" if spent is not None else ""
+    return [f"{count_of(counted.recompiles, 'recompile')}{cost}.", *limit]
+
+
+def _recompile_time(recompiles: list[Recompile]) -> float | None:
+    times = [item.seconds for item in recompiles if item.cause != "limit"]
+    known = [seconds for seconds in times if seconds is not None]
+    return sum(known) if known and len(known) == len(times) else None
+
+
+def _ops(report: Report) -> int | None:
+    if report.graphs:
+        return sum(graph.ops for graph in report.graphs)
+    known = [item.ops for item in report.compilations if item.ops is not None]
+    return sum(known) if known else None
+
+
+def _compile_time(report: Report) -> float | None:
+    times = (compile_seconds(item.seconds) for item in report.compilations)
+    known = [seconds for seconds in times if seconds is not None]
+    return sum(known) if known else None
+
+
+def _mode_note(report: Report) -> str:
+    capture = report.capture
+    if capture.mode == "replayed":
+        calls = count_of(capture.recorded_calls, "call")
+        return (
+            f"The program compiles nothing by itself: {calls} of its model were recorded, "
+            f"and {capture.replayed_calls:,} replayed under torch.compile."
+        )
+    if capture.mode == "examples":
+        return "The program runs nothing by itself: its model ran with its example_inputs."
+    return ""

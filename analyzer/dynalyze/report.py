@@ -1,0 +1,250 @@
+"""The typed report: schema_version 1 of the report JSON, and nothing else.
+
+Everything a renderer shows and a rule judges is a field here. Lists hold every fact once, in the order in
+which it first happened. Unknown fields are ignored on reading, so a newer report of the same schema opens.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+TargetKind = Literal["script", "object", "transformers", "trace"]
+Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_compiled"]
+CompilationStatus = Literal["compiled", "broken", "eager", "failed"]
+Effect = Literal["split", "partly_eager", "eager", "error"]
+Severity = Literal["error", "warning", "info"]
+Cause = Literal[
+    "shape", "rank", "stride", "dtype", "device", "requires_grad", "tensor_type", "value", "module_attribute",
+    "identity", "container", "global_variable", "global_state", "symbolic", "aliasing", "dynamic_marking",
+    "backend", "limit", "other",
+]  # fmt: skip
+
+
+class Location(msgspec.Struct, frozen=True):
+    """One line of code. `line` counts from 1; `column` and `end_column` are characters, counted from 0."""
+
+    file: str
+    line: int
+    column: int | None = None
+    function: str = ""
+    code: str | None = None
+    end_column: int | None = None
+
+
+class Snippet(msgspec.Struct, frozen=True):
+    """Lines of source around a location: `lines[0]` is line `first_line` of the file."""
+
+    first_line: int
+    lines: list[str]
+
+
+class Target(msgspec.Struct):
+    kind: TargetKind
+    spec: str
+    arguments: list[str] = []
+
+
+class Outcome(msgspec.Struct):
+    """How the run ended. `exit_status` is the target's own; None where it never ended by itself."""
+
+    status: Status
+    message: str = ""
+    exit_status: int | None = None
+    seconds: float = 0.0
+
+
+class Process(msgspec.Struct):
+    process: int
+    pid: int
+    rank: int | None = None
+    command: list[str] = []
+
+
+class Compilation(msgspec.Struct):
+    """One attempt of Dynamo to compile a frame; `seconds` holds inclusive phase times under their own names."""
+
+    compile_id: str
+    process: int
+    epoch: int
+    location: Location
+    status: CompilationStatus
+    seconds: dict[str, float] = {}
+    cache: dict[str, Any] = {}
+    function: str = ""
+    ops: int | None = None
+    guards: int | None = None
+    resumes: bool = False
+    caller: Location | None = None
+    reason: str = ""
+
+
+class GraphBreak(msgspec.Struct):
+    """One graph break, however many frames, callers, loops or recompiles repeated it.
+
+    `location` is the innermost line outside torch; `stack` is outermost first. `callers` are the distinct
+    lines from which the break was reached. `occurrences` counts the raw events folded in. `consequence` is
+    torch's name for what the break led to (a loop makes the whole frame eager). `expression` is the source
+    that the columns span.
+    """
+
+    id: str
+    gb_id: str | None
+    gb_type: str
+    effect: Effect
+    location: Location
+    stack: list[Location]
+    explanation: str = ""
+    hints: list[str] = []
+    url: str = ""
+    occurrences: int = 1
+    compile_ids: list[str] = []
+    process: int = 0
+    epoch: int = 0
+    context: str = ""
+    consequence: str = ""
+    callers: list[Location] = []
+    snippet: Snippet | None = None
+    expression: str = ""
+    processes: list[int] = []
+
+
+class Recompile(msgspec.Struct):
+    id: str
+    compile_id: str
+    previous: str | None
+    location: Location
+    cause: Cause
+    source: str | None = None
+    expected: str | None = None
+    actual: str | None = None
+    guard: str = ""
+    change: str | None = None
+    seconds: float | None = None
+    process: int = 0
+    epoch: int = 0
+
+
+class Graph(msgspec.Struct):
+    id: str
+    compile_id: str
+    process: int = 0
+    epoch: int = 0
+    ops: int = 0
+    location: Location | None = None
+
+
+class TracedFunction(msgspec.Struct, frozen=True):
+    name: str
+    line: int
+
+
+class TracedFile(msgspec.Struct):
+    """A source file that Dynamo inlined; `sha256` is of the file's bytes, "" where it could not be read."""
+
+    path: str
+    sha256: str
+    functions: list[TracedFunction]
+    origin: Literal["user", "library", "torch"] = "user"
+
+
+class Impact(msgspec.Struct):
+    """A measured cost. Never estimated."""
+
+    seconds: float
+    what: str
+
+
+class Example(msgspec.Struct):
+    """A change that was tried: code before and after."""
+
+    before: str
+    after: str
+
+
+class Advice(msgspec.Struct):
+    """One action: what to do, why it helps, an example, and where it is written down."""
+
+    action: str
+    why: str = ""
+    example: Example | None = None
+    config: str = ""
+    link: str = ""
+    recipe: str = ""
+
+
+class Finding(msgspec.Struct):
+    """A judged fact. `advice` is the one action in plain words; `detail` carries what a page shows around it."""
+
+    rule: str
+    severity: Severity
+    title: str
+    location: Location | None = None
+    evidence: list[str] = []
+    advice: str = ""
+    impact: Impact | None = None
+    detail: Advice | None = None
+
+
+class Capture(msgspec.Struct):
+    """How far the recording can be trusted: what was lost, and how the calls came about."""
+
+    events: int = 0
+    unreadable_lines: int = 0
+    listener_errors: list[str] = []
+    mode: Literal["observed", "replayed", "examples", "object", "none"] = "observed"
+    recorded_calls: int = 0
+    replayed_calls: int = 0
+    notes: list[str] = []
+
+
+class Report(msgspec.Struct):
+    """A whole report. `to_json` and `from_json` are inverse to each other."""
+
+    dynalyze: str
+    created: str
+    command: list[str]
+    environment: dict[str, Any]
+    target: Target
+    outcome: Outcome
+    processes: list[Process] = []
+    compilations: list[Compilation] = []
+    graph_breaks: list[GraphBreak] = []
+    recompiles: list[Recompile] = []
+    graphs: list[Graph] = []
+    kernels: list[dict[str, Any]] = []
+    traced_files: list[TracedFile] = []
+    traced_hash: str = ""
+    accuracy: list[dict[str, Any]] = []
+    policy: dict[str, Any] | None = None
+    measurements: list[dict[str, Any]] = []
+    findings: list[Finding] = []
+    capture: Capture = msgspec.field(default_factory=Capture)
+    schema_version: int = SCHEMA_VERSION
+
+
+def to_json(report: Report) -> str:
+    """The report as indented JSON text, `schema_version` first."""
+    document = msgspec.to_builtins(report)
+    ordered = {"schema_version": document.pop("schema_version"), **document}
+    return msgspec.json.format(msgspec.json.encode(ordered), indent=1).decode() + "\n"
+
+
+def from_json(data: bytes | str) -> Report:
+    """Read a report.
+
+    Raises:
+        msgspec.DecodeError: not JSON, or not a report; the message names the place.
+        ValueError: a report of another schema version.
+    """
+    version = msgspec.json.decode(data, type=_Versioned).schema_version
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"schema_version is {version}, this dynalyze reads {SCHEMA_VERSION}")
+    return msgspec.json.decode(data, type=Report)
+
+
+class _Versioned(msgspec.Struct):
+    schema_version: int

@@ -1,0 +1,1 @@
+"""Diagnoses: from the facts of a run to findings, and the cookbook of graph-break fixes."""

@@ -1,0 +1,41 @@
+"""A compile that ended in an error of the compiler or of the backend, not in a graph break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.report import Finding, Report
+from dynalyze.rules.rule import Rule
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    broken = {
+        (b.process, b.epoch, i) for b in report.graph_breaks if b.effect == "error" for i in b.compile_ids
+    }
+    for compilation in report.compilations:
+        key = (compilation.process, compilation.epoch, compilation.compile_id)
+        if compilation.status == "failed" and key not in broken:
+            yield (
+                2,
+                Finding(
+                    rule="compile-failed",
+                    severity="error",
+                    title=f"Compiling {compilation.function} failed",
+                    location=compilation.location,
+                    evidence=[compilation.compile_id],
+                    advice=(
+                        f"{compilation.reason or 'The compiler raised an error'}. Try --backend eager, then aot_eager: the "
+                        "first that fails names the stage to look at."
+                    ),
+                ),
+            )
+
+
+RULE = Rule(
+    id="compile-failed",
+    title="A compile failed",
+    severity="error",
+    description="Dynamo, AOTAutograd or the backend raised an error while compiling a frame.",
+    passed="No compile ended in an error.",
+    judge=_judge,
+)

@@ -1,0 +1,86 @@
+"""Each graph break, with the cookbook's change for it, or PyTorch's own hint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Report, Severity
+from dynalyze.rules.recipe import Recipe, fill, find, match_text
+from dynalyze.rules.rule import Rule
+
+# What costs most comes first: a whole function in eager, then a part, then a cut.
+_RANKS: dict[Effect, int] = {"error": 0, "eager": 100, "partly_eager": 200, "split": 300}
+_SEVERITIES: dict[Effect, Severity] = {
+    "error": "error", "eager": "warning", "partly_eager": "warning", "split": "warning"
+}  # fmt: skip
+_GENERIC_HINTS = (
+    "Please report an issue",
+    "This is likely to be a Dynamo bug",
+    "It may be possible to write Dynamo tracing rules",
+    "This graph break is fundamental",
+    "This graph break may be difficult to debug",
+    "This graph break may have been caused by an earlier",
+)
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    for found in report.graph_breaks:
+        recipe = find(found.gb_type, _text(found))
+        detail = _from_recipe(found, recipe) if recipe is not None else _from_torch(found)
+        yield (
+            _RANKS[found.effect] - min(found.occurrences, 99),
+            Finding(
+                rule="graph-break",
+                severity=_SEVERITIES[found.effect],
+                title=_title(found, recipe),
+                location=found.location,
+                evidence=[found.id],
+                advice=detail.action,
+                detail=detail,
+            ),
+        )
+
+
+def _text(found: GraphBreak) -> str:
+    return match_text(
+        found.gb_type, found.explanation, found.context, found.location.code, found.location.file
+    )
+
+
+def _title(found: GraphBreak, recipe: Recipe | None) -> str:
+    if recipe is not None:
+        return recipe.title
+    return found.gb_type or "Graph break"
+
+
+def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
+    return Advice(
+        action=fill(recipe.action, found.expression or found.location.code),
+        why=recipe.why,
+        example=Example(recipe.before, recipe.after),
+        config=recipe.config,
+        link=recipe.link,
+        recipe=recipe.id,
+    )
+
+
+def _from_torch(found: GraphBreak) -> Advice:
+    """PyTorch's first hint that says something about this code."""
+    telling = [hint for hint in found.hints if not hint.startswith(_GENERIC_HINTS)]
+    place = f"{Path(found.location.file).name}:{found.location.line}"
+    action = telling[0] if telling else f"Move the code at {place} out of the compiled function."
+    return Advice(action=" ".join(action.split()), why=found.explanation, link=found.url)
+
+
+RULE = Rule(
+    id="graph-break",
+    title="Graph break",
+    severity="warning",
+    description=(
+        "Dynamo could not trace a line. The graph ends there: what follows is compiled apart, or runs in eager. Each "
+        "break costs a return to Python and keeps the compiler from fusing across it."
+    ),
+    passed="No graph breaks: every compiled function is one graph.",
+    judge=_judge,
+)

@@ -1,0 +1,31 @@
+"""The run compiled nothing, so whatever was measured or served was eager PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.report import Finding, Report
+from dynalyze.rules.rule import Rule
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    if report.outcome.status == "nothing_compiled":
+        yield (
+            0,
+            Finding(
+                rule="nothing-compiled",
+                severity="error",
+                title="Nothing was compiled",
+                advice=report.outcome.message or "Call torch.compile, and call what it returns.",
+            ),
+        )
+
+
+RULE = Rule(
+    id="nothing-compiled",
+    title="Nothing was compiled",
+    severity="error",
+    description="Not a single frame reached the compiler. The program ran as if torch.compile were not there.",
+    passed="At least one frame reached the compiler.",
+    judge=_judge,
+)

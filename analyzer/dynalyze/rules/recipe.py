@@ -1,0 +1,123 @@
+"""Recipes: how to rewrite the code behind a graph break.
+
+A recipe explains one cause in plain words and shows the change on a small program that really runs. The
+recipes themselves live in `dynalyze.rules.knowledge`, one module a cause or a small family of causes; adding
+one means adding a `Recipe` to a module's `RECIPES`. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+
+_LONGEST_EXPRESSION = 80
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause of graph breaks, and the change that removes it.
+
+    Attributes:
+        id: a slug, a noun.
+        title: the change, as a short imperative.
+        kind: "cause" for code that Dynamo cannot trace; "consequence" for what a break inside a loop, a `with`
+            and the like did to the rest of the function, to be shown beside the cause and never instead of it.
+        gb_types: the `gb_type` texts of PyTorch this recipe can explain. Empty where PyTorch has no type for it.
+        match: a regular expression that must be found in the break's `match_text`; "" fits every break of these types.
+        rank: decides between several recipes whose `match` is found; the higher one wins.
+        why: why it breaks, for the owner of a model.
+        action: what to do, one sentence; "{expression}" stands for the user's own source expression.
+        before, after: sources of two modules. Each defines a function `f` that returns the same for the same inputs;
+            `before` breaks, `after` does not.
+        inputs: a Python expression, `torch` in scope, that gives the tuple of positional inputs of `f`.
+        config: Python statements that remove the break without a change of the code, or "".
+        config_note: what those statements cost, or when they do not help.
+        link: where PyTorch writes about it.
+        requires: modules that the examples import, beside torch and the standard library.
+    """
+
+    id: str
+    title: str
+    gb_types: tuple[str, ...]
+    why: str
+    action: str
+    before: str
+    after: str
+    inputs: str
+    link: str
+    kind: Literal["cause", "consequence"] = "cause"
+    match: str = ""
+    rank: int = 0
+    config: str = ""
+    config_note: str = ""
+    requires: tuple[str, ...] = ()
+
+
+def graph_break_page(gb_id: str) -> str:
+    """The page of PyTorch's graph-break site about an id such as "GB0059"."""
+    return f"https://meta-pytorch.github.io/compile-graph-break-site/gb/{gb_id.lower()}.html"
+
+
+@lru_cache(maxsize=1)
+def recipes() -> tuple[Recipe, ...]:
+    """Every recipe of the cookbook, sorted by id."""
+    from dynalyze.rules import knowledge
+
+    found: dict[str, Recipe] = {}
+    for module in pkgutil.iter_modules(knowledge.__path__, f"{knowledge.__name__}."):
+        for recipe in importlib.import_module(module.name).RECIPES:
+            if recipe.id in found:
+                raise ValueError(f"two recipes are called {recipe.id!r}; the second is in {module.name}")
+            found[recipe.id] = recipe
+    return tuple(found[key] for key in sorted(found))
+
+
+def match_text(gb_type: str, explanation: str, context: str, code: str | None, file: str) -> str:
+    """The text of a break that `Recipe.match` is searched in, one part a line."""
+    return "\n".join((gb_type, explanation, context, code or "", file))
+
+
+def find(gb_type: str, text: str) -> Recipe | None:
+    """The recipe that says most about a break, or None where the cookbook has nothing to say.
+
+    A recipe whose `match` is found beats one that fits all breaks of its types; then the higher rank wins, then
+    the recipe for fewer types.
+
+    Args:
+        gb_type: PyTorch's type of the break; of a chain of breaks, the first: the root cause.
+        text: what `match_text` gives for the break.
+    """
+    fitting = [r for r in _by_type().get(gb_type, ()) if re.search(r.match, text)]
+    return min(fitting, key=_generality, default=None)
+
+
+def find_by_id(recipe_id: str) -> Recipe | None:
+    """The recipe of that id."""
+    return next((r for r in recipes() if r.id == recipe_id), None)
+
+
+def fill(action: str, expression: str | None) -> str:
+    """Put the user's own source expression into an action, on one line and cut to a readable length."""
+    words = " ".join((expression or "").split())
+    if len(words) > _LONGEST_EXPRESSION:
+        words = words[: _LONGEST_EXPRESSION - 4].rstrip() + " ..."
+    return action.replace("`{expression}`", f"`{words}`" if words else "this expression")
+
+
+@lru_cache(maxsize=1)
+def _by_type() -> dict[str, list[Recipe]]:
+    """Recipes under each of the types they explain."""
+    index: dict[str, list[Recipe]] = {}
+    for recipe in recipes():
+        for gb_type in recipe.gb_types:
+            index.setdefault(gb_type, []).append(recipe)
+    return index
+
+
+def _generality(recipe: Recipe) -> tuple[bool, int, int]:
+    """A sort key: the recipe that says most about a break comes first."""
+    return (not recipe.match, -recipe.rank, len(recipe.gb_types))

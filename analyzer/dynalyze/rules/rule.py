@@ -1,0 +1,60 @@
+"""What a rule is, and how all of them judge a report."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dynalyze.report import Finding, Report, Severity
+
+_SEVERITIES: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A diagnosis. `judge` is a pure function of the facts; findings come with `rank`, lower is more urgent.
+
+    `passed` is what the page says when the rule finds nothing.
+    """
+
+    id: str
+    title: str
+    severity: Severity
+    description: str
+    passed: str
+    judge: Callable[[Report], Iterable[tuple[int, Finding]]]
+    more_ids: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Every id its findings carry."""
+        return (self.id, *self.more_ids)
+
+
+@lru_cache(maxsize=1)
+def rules() -> tuple[Rule, ...]:
+    """Every rule, sorted by id."""
+    from dynalyze.rules import diagnoses
+
+    names = (module.name for module in pkgutil.iter_modules(diagnoses.__path__, f"{diagnoses.__name__}."))
+    return tuple(sorted((importlib.import_module(name).RULE for name in names), key=lambda rule: rule.id))
+
+
+def judge(report: Report) -> list[Finding]:
+    """All findings: errors first, then by the rank that their rule gave; equal ones in the order of the facts."""
+    found = [(rank, finding) for rule in rules() for rank, finding in rule.judge(report)]
+    found.sort(key=lambda pair: (_SEVERITIES[pair[1].severity], pair[0]))
+    return [finding for _, finding in found]
+
+
+def reaches(findings: Iterable[Finding], level: str) -> bool:
+    """Whether findings reach `--fail-on`: a severity and all above it, the id of a rule, or "none"."""
+    if level == "none":
+        return False
+    if level in _SEVERITIES:
+        worst = _SEVERITIES[level]  # type: ignore[index]
+        return any(_SEVERITIES[finding.severity] <= worst for finding in findings)
+    return any(finding.rule == level for finding in findings)

@@ -1,0 +1,112 @@
+"""Runs a target in a child that listens, and reads back what it wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dynalyze.capture.wire import REQUEST_FILE
+from dynalyze.errors import UsageError
+from dynalyze.events.reading import read_run
+from dynalyze.facts.build import Ended, build_report, misuse
+from dynalyze.launch.run import Command, run
+from dynalyze.launch.streams import Streams
+from dynalyze.report import Report
+from dynalyze.targets.spec import TargetSpec
+from dynalyze.targets.watch import Watch
+
+_START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How dynalyze compiles what it compiles itself; `given` names the options on the command line."""
+
+    backend: str = "inductor"
+    mode: str | None = None
+    dynamic: str = "auto"
+    fullgraph: bool = False
+    train: bool | None = None
+    device: str | None = None
+    dtype: str | None = None
+    given: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What to run and under which limits; times in seconds."""
+
+    target: TargetSpec
+    options: CompileOptions = field(default_factory=CompileOptions)
+    timeout: float = 600.0
+    stop_after: float | None = None
+    python: str | None = None
+    quiet: bool = False
+    command: tuple[str, ...] = ()
+
+
+def observe(observation: Observation) -> Report:
+    """Run the target to its end, or to its limit, and return the facts without findings.
+
+    Raises:
+        UsageError: what was asked for cannot be run; nothing is written then.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))  # Readable by this user alone.
+    try:
+        return _observe(observation, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _observe(observation: Observation, folder: Path) -> Report:
+    target = observation.target
+    (folder / REQUEST_FILE).write_text(json.dumps(_request(observation)), encoding="utf-8")
+    streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
+    watch = Watch(folder, observation.timeout, observation.stop_after, _progress(streams))
+    command = Command([observation.python or sys.executable, str(_START), str(folder)], dict(os.environ))
+    ending = run(
+        command, timeout=observation.timeout, streams=streams, stop_file=folder / "stop", watch=watch.poll
+    )
+    log = read_run(folder)
+    mistake = misuse(log)
+    if mistake is not None:
+        raise UsageError(mistake)
+    if not log.processes:
+        raise UsageError(_never_started(observation, streams))
+    return build_report(
+        log, Ended(ending.reason, ending.exit_status, ending.seconds), target.described(), list(observation.command)
+    )
+
+
+def _progress(streams: Streams) -> Callable[[str], None]:
+    """One line that renews itself on a terminal; now and then a plain line in a log."""
+    if sys.stderr.isatty():
+        return streams.status
+    return lambda text: print(f"dynalyze: {text}", file=sys.stderr, flush=True)
+
+
+def _request(observation: Observation) -> dict[str, Any]:
+    target = observation.target
+    return {
+        "mode": target.mode,
+        "spec": target.spec,
+        "path": target.path,
+        "module": target.module,
+        "name": target.name,
+        "arguments": list(target.arguments),
+        "inputs": list(target.inputs),
+        "compile": asdict(observation.options),
+    }
+
+
+def _never_started(observation: Observation, streams: Streams) -> str:
+    said = streams.last_lines()
+    reason = said[-1].strip() if said else "it wrote nothing"
+    return f"{observation.python or sys.executable} did not start: {reason}"

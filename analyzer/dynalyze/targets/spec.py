@@ -1,0 +1,104 @@
+"""Reads TARGET: which file or module to run, and which object in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dynalyze.errors import UsageError
+from dynalyze.report import Target
+
+_MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+Mode = Literal["script", "module", "object"]
+
+
+@dataclass(frozen=True)
+class TargetSpec:
+    """What the child is asked to run. `spec` is as the user wrote it."""
+
+    mode: Mode
+    spec: str
+    path: str | None = None
+    module: str | None = None
+    name: str | None = None
+    arguments: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+
+    @property
+    def stem(self) -> str:
+        """A file name for outputs, without suffix: `model` for `dir/model.py`, `model.Net` for `model.py:Net`."""
+        base = Path(self.path).stem if self.path else (self.module or "target")
+        return re.sub(r"[^\w.-]", "_", f"{base}.{self.name}" if self.name else base)
+
+    def described(self) -> Target:
+        return Target("object" if self.mode == "object" else "script", self.spec, list(self.arguments))
+
+
+def read_target(
+    text: str | None, module: str | None, arguments: tuple[str, ...], inputs: tuple[str, ...] = ()
+) -> TargetSpec:
+    """Understand TARGET, `-m` and `--input`.
+
+    Raises:
+        UsageError: nothing to run, or it does not exist; the message says what to do.
+    """
+    if module is not None:
+        if text is not None:
+            arguments = (text, *arguments)
+        _check_module(module)
+        spec = TargetSpec("module", module, module=module, arguments=arguments)
+    elif text is None:
+        raise UsageError("which program? Name a script (model.py), an object (model.py:NAME) or a module (-m package)")
+    else:
+        spec = _from_text(text, arguments, inputs)
+    _check_inputs(inputs, spec)
+    return spec
+
+
+def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
+    if text.startswith("hf:"):
+        raise UsageError("hf: targets are not in this version; write a file.py:NAME factory that builds the model")
+    path = Path(text)
+    if path.is_file():
+        return TargetSpec("script", text, path=text, arguments=arguments)
+    if path.is_dir():
+        main = path / "__main__.py"
+        hint = f"run {main}" if main.is_file() else "name a Python file in it"
+        raise UsageError(f"{text} is a directory; {hint}")
+    place, colon, name = text.rpartition(":")
+    if colon and place:
+        return _object(text, place, name, arguments, inputs)
+    raise UsageError(f"no such file: {text}")
+
+
+def _object(
+    text: str, place: str, name: str, arguments: tuple[str, ...], inputs: tuple[str, ...]
+) -> TargetSpec:
+    if _MODULE_NAME.fullmatch(name) is None:
+        raise UsageError(f"{text}: after the colon comes the name of a module, a class or a function")
+    if Path(place).is_file():
+        return TargetSpec("object", text, path=place, name=name, arguments=arguments, inputs=inputs)
+    if _MODULE_NAME.fullmatch(place) and not place.endswith(".py"):
+        return TargetSpec("object", text, module=place, name=name, arguments=arguments, inputs=inputs)
+    raise UsageError(f"no such file: {place}")
+
+
+def _check_module(module: str) -> None:
+    if _MODULE_NAME.fullmatch(module) is None:
+        raise UsageError(f"-m {module}: not the name of a module")
+
+
+def _check_inputs(inputs: tuple[str, ...], spec: TargetSpec) -> None:
+    if inputs and spec.mode != "object":
+        raise UsageError("--input is for an object (model.py:NAME); a script makes its own inputs")
+    for expression in inputs:
+        if not expression.strip():
+            raise UsageError('--input is empty; give an expression, e.g. --input "torch.randn(2, 3)"')
+        try:
+            compile(expression.strip(), "--input", "eval")
+        except (SyntaxError, ValueError) as error:
+            reason = getattr(error, "msg", None) or str(error)
+            raise UsageError(f"--input {expression!r}: {reason}") from error

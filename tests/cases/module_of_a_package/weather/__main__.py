@@ -1,0 +1,6 @@
+"""python -m weather"""
+
+from .forecast import main
+
+if __name__ == "__main__":
+    main()

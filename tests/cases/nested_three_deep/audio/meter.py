@@ -1,0 +1,3 @@
+def peak(signal):
+    loudest = signal.abs().max()
+    return loudest.item()

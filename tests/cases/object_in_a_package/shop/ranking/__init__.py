@@ -1,0 +1,3 @@
+from .model import Ranker, build
+
+__all__ = ["Ranker", "build"]

@@ -1,0 +1,266 @@
+"""Every recipe of the cookbook, tried on the installed torch.
+
+The truth comes from torch alone: its own trace events, the exception it raises under fullgraph, the graphs it
+hands to a backend. What a recipe promises is then checked against that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib.util
+import io
+import linecache
+import logging
+import re
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynalyze.rules.recipe import Recipe, find, match_text, recipes
+
+torch = pytest.importorskip("torch")
+TORCH = str(Path(torch.__file__).parent)
+
+CAUSES = [r for r in recipes() if r.kind == "cause"]
+CONSEQUENCES = [r for r in recipes() if r.kind == "consequence"]
+WITH_CONFIG = [r for r in recipes() if r.config]
+SECOND_BREAK = "*** While handling this graph break"
+
+
+@dataclass
+class Break:
+    """A graph break as torch reported it: the root cause, and the type of what followed from it."""
+
+    gb_type: str
+    raised_type: str
+    text: str
+    whole_frame: bool
+
+
+@dataclass
+class Run:
+    """What came out of compiling and calling `f` once."""
+
+    result: Any = None
+    error: BaseException | None = None
+    breaks: list[Break] = field(default_factory=list)
+    operations: int = 0
+
+
+def ids(group: list[Recipe]) -> list[str]:
+    return [r.id for r in group]
+
+
+@pytest.fixture(autouse=True)
+def untouched_torch() -> Iterator[None]:
+    """Give every test a fresh compiler, and put back what examples change: configuration, seed, hooks."""
+    config = torch._dynamo.config
+    touched = {name for r in WITH_CONFIG for name in re.findall(r"_dynamo\.config\.(\w+)", r.config)}
+    breakpointhook = sys.breakpointhook
+    with config.patch({name: copy.copy(getattr(config, name)) for name in touched}), torch.random.fork_rng():
+        torch._dynamo.reset()
+        yield
+    torch._dynamo.reset()
+    sys.breakpointhook = breakpointhook
+
+
+@pytest.mark.parametrize("recipe", CAUSES, ids=ids(CAUSES))
+def test_before_breaks_and_chooses_its_recipe(recipe: Recipe, tmp_path: Path) -> None:
+    run = compiled_run(load(recipe, "before", tmp_path), recipe)
+    if not run.breaks:
+        run.breaks = [refusal(load(recipe, "before", tmp_path), recipe)]
+
+    first = run.breaks[0]
+    assert first.gb_type in recipe.gb_types
+    assert chosen_id(first.gb_type, first.text) == recipe.id
+
+
+@pytest.mark.parametrize("recipe", CONSEQUENCES, ids=ids(CONSEQUENCES))
+def test_consequence_follows_a_break_with_a_recipe_of_its_own(recipe: Recipe, tmp_path: Path) -> None:
+    run = compiled_run(load(recipe, "before", tmp_path), recipe)
+
+    last = run.breaks[-1]
+    assert last.whole_frame
+    if recipe.gb_types and last.raised_type in recipe.gb_types:
+        assert chosen_id(last.raised_type, last.text) == recipe.id
+    assert chosen_id(run.breaks[0].gb_type, run.breaks[0].text) in ids(CAUSES)
+
+
+@pytest.mark.parametrize("recipe", recipes(), ids=ids(list(recipes())))
+def test_after_is_one_graph(recipe: Recipe, tmp_path: Path) -> None:
+    run = compiled_run(load(recipe, "after", tmp_path), recipe, fullgraph=True)
+
+    assert run.error is None, run.error
+    assert run.breaks == []
+    assert run.operations > 0
+
+
+@pytest.mark.parametrize("recipe", recipes(), ids=ids(list(recipes())))
+def test_before_and_after_compute_the_same(recipe: Recipe, tmp_path: Path) -> None:
+    results = [
+        eager_result(load(recipe, "before", tmp_path), recipe),
+        compiled_run(load(recipe, "before", tmp_path), recipe).result,
+        eager_result(load(recipe, "after", tmp_path), recipe),
+        compiled_run(load(recipe, "after", tmp_path), recipe).result,
+    ]
+    for other in results[1:]:
+        torch.testing.assert_close(plain(other), plain(results[0]))
+
+
+@pytest.mark.parametrize("recipe", WITH_CONFIG, ids=ids(WITH_CONFIG))
+def test_config_removes_the_break(recipe: Recipe, tmp_path: Path) -> None:
+    module = load(recipe, "before", tmp_path)
+    exec(recipe.config, {**vars(module), "torch": torch})
+    run = compiled_run(module, recipe, fullgraph=True)
+
+    assert run.error is None, run.error
+    assert run.breaks == []
+    assert run.operations > 0
+    torch.testing.assert_close(
+        plain(run.result), plain(eager_result(load(recipe, "before", tmp_path), recipe))
+    )
+
+
+def chosen_id(gb_type: str, text: str) -> str:
+    found = find(gb_type, text)
+    assert found is not None, f"no recipe for\n{text}"
+    return found.id
+
+
+def load(recipe: Recipe, part: str, folder: Path) -> types.ModuleType:
+    """Import one side of a recipe from a file of its own, as a user's module would be."""
+    for name in recipe.requires:
+        pytest.importorskip(name)
+    path = folder / f"{recipe.id.replace('-', '_')}_{part}.py"
+    path.write_text(getattr(recipe, part))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def eager_result(module: types.ModuleType, recipe: Recipe) -> Any:
+    with quiet():
+        return materialized(module.f(*arguments(recipe)))
+
+
+def compiled_run(module: types.ModuleType, recipe: Recipe, fullgraph: bool = False) -> Run:
+    """Compile and call `f`, listening to torch's trace."""
+    torch._dynamo.reset()
+    run = Run()
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        run.operations += sum(node.op.startswith("call_") for node in graph.graph.nodes)
+        return graph.forward
+
+    with quiet(), listening(run.breaks):
+        try:
+            compiled = torch.compile(module.f, backend=backend, fullgraph=fullgraph)
+            run.result = materialized(compiled(*arguments(recipe)))
+        except torch._dynamo.exc.TorchDynamoException as error:
+            run.error = error
+    return run
+
+
+def refusal(module: types.ModuleType, recipe: Recipe) -> Break:
+    """The break that fullgraph reports where the plain run says nothing (functions left alone as a whole)."""
+    error = compiled_run(module, recipe, fullgraph=True).error
+    assert isinstance(error, torch._dynamo.exc.Unsupported), error
+    return parse_break(str(error), error)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Swallow what examples print, and allow the warnings they are about."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def listening(breaks: list[Break]) -> Iterator[None]:
+    """Collect graph breaks from torch's trace log. First in the list: torch's own handler removes itself."""
+    logger = logging.getLogger("torch.__trace")
+    handler = _Breaks(breaks)
+    before = logger.level, logger.propagate
+    logger.handlers.insert(0, handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+
+
+class _Breaks(logging.Handler):
+    def __init__(self, breaks: list[Break]) -> None:
+        super().__init__()
+        self.breaks = breaks
+
+    def emit(self, record: logging.LogRecord) -> None:
+        metadata = getattr(record, "metadata", {})
+        if metadata.get("artifact", {}).get("name") == "dynamo_graph_break_reason":
+            payload = record.payload  # type: ignore[attr-defined]
+            self.breaks.append(parse_break(payload() if callable(payload) else payload, sys.exc_info()[1]))
+
+
+def parse_break(payload: str, error: BaseException | None) -> Break:
+    """Read torch's report of a break: its first part is the root cause."""
+    root = payload.split(SECOND_BREAK)[0].split("User code traceback")[0]
+    found = re.search(
+        r"^(?:Graph Break Reason: )?(?P<type>\S.*)\n(?:  Higher Order.*\n)?  Explanation: (?P<why>.*)$",
+        root,
+        re.M,
+    )
+    assert found, payload
+    context = re.search(r"Developer debug context: (.*)", root)
+    file, code = user_line(error, payload)
+    gb_type = found["type"].removesuffix(" ")
+    return Break(
+        gb_type=gb_type,
+        raised_type=getattr(error, "gb_type", None) or gb_type,
+        text=match_text(gb_type, found["why"], context[1] if context else "", code, file),
+        whole_frame="Failed to handle graph break gracefully" in payload,
+    )
+
+
+def user_line(error: BaseException | None, payload: str) -> tuple[str, str]:
+    """File and source of the innermost line outside torch."""
+    stack = getattr(error, "real_stack", None) or []
+    lines = [(f.filename, f.line or "") for f in stack if not f.filename.startswith(TORCH)]
+    if not lines:
+        traceback = re.findall(
+            r'File "([^"]+)", line (\d+)', payload.split("Traceback (most recent call last)")[0]
+        )
+        lines = [(f, linecache.getline(f, int(n))) for f, n in traceback if not f.startswith(TORCH)]
+    return (lines[-1][0], lines[-1][1].strip()) if lines else ("", "")
+
+
+def arguments(recipe: Recipe) -> tuple[Any, ...]:
+    values = eval(recipe.inputs, {"torch": torch})
+    assert isinstance(values, tuple)
+    return values
+
+
+def materialized(result: Any) -> Any:
+    """Read a generator to its end, while the compiler still listens."""
+    return list(result) if isinstance(result, types.GeneratorType) else result
+
+
+def plain(result: Any) -> Any:
+    """A result as tensors without history, so that numbers, tensors and lists of them compare."""
+    if isinstance(result, torch.Tensor):
+        return result.detach().double()
+    if isinstance(result, (list, tuple)):
+        return [plain(value) for value in result]
+    return torch.tensor(result).double()

@@ -1,0 +1,258 @@
+"""Reports written by hand, for the tests of the renderers."""
+
+from __future__ import annotations
+
+from dynalyze.report import (
+    Advice,
+    Capture,
+    Compilation,
+    Effect,
+    Example,
+    Finding,
+    Graph,
+    GraphBreak,
+    Impact,
+    Location,
+    Outcome,
+    Process,
+    Recompile,
+    Report,
+    Snippet,
+    Status,
+    Target,
+    TracedFile,
+    TracedFunction,
+)
+
+MODEL = "/home/ada/work/ranker/model.py"
+LIBRARY = "/opt/venv/lib/python3.11/site-packages/layers/attention.py"
+
+SOURCE = [
+    "    def forward(self, x, history):",
+    "        hidden = self.encode(x)",
+    "        if hidden.sum() > 0:",
+    "            score = self.head(hidden).item() + 1",
+    '            print("score", score)',
+    "        return self.mix(hidden, history)",
+]
+SOURCE_START = 40
+
+
+def line_of(number: int, column: int, end: int, function: str = "forward", file: str = MODEL) -> Location:
+    """A location in SOURCE."""
+    code = SOURCE[number - SOURCE_START].strip()
+    return Location(file, number, column, function, code, end)
+
+
+def snippet() -> Snippet:
+    return Snippet(SOURCE_START, list(SOURCE))
+
+
+def empty_report(status: Status = "complete", message: str = "") -> Report:
+    """A report of a run in which nothing was recorded."""
+    return Report(
+        dynalyze="0.1.0",
+        created="2026-11-20T22:00:00Z",
+        command=["explain", "model.py"],
+        environment={"python": "3.11.7", "torch": "2.13.0", "device": "cpu", "threads": 2},
+        target=Target("script", "model.py"),
+        outcome=Outcome(status, message, exit_status=0, seconds=12.3),
+    )
+
+
+def clean_report() -> Report:
+    """A model that compiled into whole graphs."""
+    report = empty_report()
+    report.compilations = [compilation("0/0", ops=42, seconds=1.4), compilation("1/0", ops=7, seconds=0.3)]
+    report.graphs = [Graph("g1", "0/0", ops=42), Graph("g2", "1/0", ops=7)]
+    report.traced_files = [traced(MODEL)]
+    report.traced_hash = "9f2c" * 16
+    report.capture = Capture(events=31)
+    return report
+
+
+def compilation(
+    compile_id: str, ops: int | None = None, seconds: float = 1.0, process: int = 0, resumes: bool = False
+) -> Compilation:
+    location = Location(MODEL, SOURCE_START, None, "forward", SOURCE[0].strip())
+    return Compilation(
+        compile_id,
+        process,
+        0,
+        location,
+        "compiled",
+        {"total": seconds},
+        {},
+        "Ranker.forward",
+        ops,
+        9,
+        resumes,
+    )
+
+
+def traced(path: str) -> TracedFile:
+    functions = [TracedFunction("forward", 40), TracedFunction("encode", 22)]
+    return TracedFile(path, "3b1e" * 16, functions, "library" if "site-packages" in path else "user")
+
+
+def graph_break(identity: str, effect: Effect, location: Location, **changes: object) -> GraphBreak:
+    """One graph break; `changes` are other fields."""
+    fields: dict[str, object] = {
+        "gb_id": "GB0059",
+        "gb_type": "Failed to trace builtin operator",
+        "stack": [Location(MODEL, 88, 11, "main", "loss = model(batch)"), location],
+        "explanation": "Dynamo does not know how to trace the builtin `print`.",
+        "hints": ["Move the call out of the compiled region.", "Use torch._higher_order_ops.print."],
+        "url": "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html",
+        "occurrences": 3,
+        "compile_ids": ["0/0", "0/1"],
+        "callers": [Location(MODEL, 88, 11, "main", "loss = model(batch)")],
+        "snippet": snippet() if location.file == MODEL else None,
+    }
+    return GraphBreak(id=identity, effect=effect, location=location, **(fields | changes))  # type: ignore[arg-type]
+
+
+def recompile(identity: str, compile_id: str, **changes: object) -> Recompile:
+    fields: dict[str, object] = {
+        "previous": "0/0",
+        "location": Location(MODEL, SOURCE_START, 4, "Ranker.forward", SOURCE[0].strip()),
+        "cause": "shape",
+        "source": "x.size()[0]",
+        "expected": "4",
+        "actual": "5",
+        "guard": "tensor 'x' size mismatch at index 0. expected 4, actual 5",
+        "seconds": 0.81,
+    }
+    return Recompile(id=identity, compile_id=compile_id, **(fields | changes))  # type: ignore[arg-type]
+
+
+def rich_report() -> Report:
+    """Six breaks of every effect, three recompiles, two processes and ranked findings."""
+    report = clean_report()
+    report.processes = [
+        Process(0, 4711, 0, ["python", "model.py"]),
+        Process(1, 4712, 1, ["python", "model.py"]),
+    ]
+    report.compilations += _compilations()
+    report.graph_breaks = _breaks()
+    report.recompiles = [
+        recompile("r1", "0/1"),
+        recompile(
+            "r2", "0/2", cause="value", source="self.scale", expected="1", actual="7", guard="self.scale == 1"
+        ),
+        recompile(
+            "r3", "0/3", cause="limit", source=None, expected=None, actual=None, guard="", seconds=None
+        ),
+    ]
+    report.traced_files.append(traced(LIBRARY))
+    report.findings = _findings(report.graph_breaks)
+    report.capture = Capture(
+        events=210,
+        mode="replayed",
+        recorded_calls=12,
+        replayed_calls=12,
+        notes=["Two calls were cut to 64 MB."],
+    )
+    return report
+
+
+def _compilations() -> list[Compilation]:
+    items = [compilation(f"0/{number}", ops=42 - number, seconds=0.4 * number) for number in (1, 2)]
+    items.append(compilation("2/0", ops=12, seconds=3.2, resumes=True))
+    items[-1].status = "broken"
+    items.append(compilation("3/0", seconds=0.02, process=1))
+    items[-1].status = "eager"
+    items[-1].reason = "The frame holds a graph break from which Dynamo cannot resume."
+    items.append(compilation("4/0", seconds=0.05))
+    items[-1].status = "failed"
+    return items
+
+
+def _breaks() -> list[GraphBreak]:
+    in_library = Location(LIBRARY, 210, 8, "attend", "logger.info(scores.shape)", 33)
+    return [
+        graph_break("b1", "split", line_of(44, 12, 33)),
+        graph_break("b2", "partly_eager", line_of(43, 20, 44), gb_type="Unsupported Tensor.item() call"),
+        graph_break("b3", "split", line_of(42, 11, 27), gb_id="GB0170", gb_type="Data-dependent branching"),
+        graph_break(
+            "b4", "eager", line_of(45, 15, 40), gb_id=None, url="", gb_type="Attempted to call a C++ op"
+        ),
+        graph_break("b5", "error", line_of(41, 17, 31), gb_type="Reconstruction failure", occurrences=1),
+        graph_break("b6", "split", in_library, gb_type="logging.Logger method not supported"),
+    ]
+
+
+def _findings(breaks: list[GraphBreak]) -> list[Finding]:
+    return [
+        Finding(
+            "graph-break",
+            "error",
+            "Take `.item()` out of forward",
+            breaks[1].location,
+            ["b2"],
+            "Return the tensor and read its value after the compiled call.",
+            Impact(1.24, "of compile time went into frames set off by this line"),
+            Advice(
+                "Return the tensor and read its value after the compiled call.",
+                "`.item()` needs the number now, so the compiler must run everything before it and stop.",
+                Example(
+                    "score = self.head(hidden).item() + 1\nreturn score",
+                    "score = self.head(hidden) + 1\nreturn score  # .item() by the caller",
+                ),
+                "torch._dynamo.config.capture_scalar_outputs = True",
+                "https://docs.pytorch.org/docs/stable/torch.compiler_faq.html",
+            ),
+        ),
+        Finding(
+            "recompile-shape", "warning", "Mark the batch size of `x` as dynamic", None, ["r1", "g9"],
+            "Call torch._dynamo.mark_dynamic(x, 0) before the first call.",
+        ),
+        Finding("print", "info", "Print after the call", breaks[0].location, ["b1"], "Move the print."),
+    ]  # fmt: skip
+
+
+HOSTILE = (
+    '<script>window.pwned=1</script></script><img src=x onerror=window.pwned=1>" onmouseover=window.pwned=1 '
+    "'{{7*7}} \u2028\u2029 \u202eesrever \x1b[31mred\x07 \x00nul \ufeff\u200b &lt;b&gt; ]]> <!-- "
+)
+
+
+def hostile_report() -> Report:
+    """Every free text is an attack on the page."""
+    location = Location(f"/tmp/{HOSTILE}.py", 3, 4, HOSTILE, HOSTILE, 12)
+    lines = ["x = 1", HOSTILE, f"    {HOSTILE}", "y" * 100_000]
+    report = empty_report("failed", HOSTILE)
+    report.command = ["explain", HOSTILE]
+    report.environment = {HOSTILE: HOSTILE, "nested": {"a": [HOSTILE]}}
+    report.target = Target("script", HOSTILE)
+    report.compilations = [
+        Compilation(HOSTILE, 0, 0, location, "failed", {"total": 1.0}, function=HOSTILE, reason=HOSTILE)
+    ]
+    report.graph_breaks = [
+        graph_break(
+            HOSTILE, "split", location, gb_id=HOSTILE, gb_type=HOSTILE, explanation=HOSTILE, hints=[HOSTILE],
+            url="javascript:window.pwned=1", compile_ids=[HOSTILE], context=HOSTILE, consequence=HOSTILE,
+            callers=[location], stack=[location], snippet=Snippet(1, lines),
+        )
+    ]  # fmt: skip
+    report.recompiles = [
+        recompile(
+            HOSTILE + "r",
+            HOSTILE,
+            location=location,
+            source=HOSTILE,
+            expected=HOSTILE,
+            actual=HOSTILE,
+            guard=HOSTILE,
+        )
+    ]
+    report.traced_files = [TracedFile(HOSTILE, HOSTILE, [TracedFunction(HOSTILE, 1)])]
+    report.traced_hash = HOSTILE
+    detail = Advice(
+        HOSTILE, HOSTILE, Example(HOSTILE, HOSTILE), HOSTILE, "javascript:window.pwned=1", HOSTILE
+    )
+    report.findings = [
+        Finding(HOSTILE, "error", HOSTILE, location, [HOSTILE], HOSTILE, Impact(1.0, HOSTILE), detail)
+    ]
+    report.capture = Capture(listener_errors=[HOSTILE], unreadable_lines=2, notes=[HOSTILE])
+    return report
