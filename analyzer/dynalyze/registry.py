@@ -16,6 +16,8 @@ import msgspec
 _FILE = "graph_break_registry.json"
 _COPY = Path(__file__).parent / "data" / _FILE
 _LINK = re.compile(r"/gb/gb(\d+)\.html")
+_LITERALS = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_LITERAL_STARTS = ('f"', 'r"')
 SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
 
 
@@ -30,7 +32,9 @@ class Entry(msgspec.Struct, frozen=True):
     former: tuple[str, ...] = ()
 
 
-class _Raw(msgspec.Struct, rename={"gb_type": "Gb_type", "context": "Context", "explanation": "Explanation", "hints": "Hints"}):
+class _Raw(
+    msgspec.Struct, rename={"gb_type": "Gb_type", "context": "Context", "explanation": "Explanation", "hints": "Hints"}
+):
     gb_type: str = ""
     context: str = ""
     explanation: str = ""
@@ -92,5 +96,11 @@ def _read(path: Path) -> dict[str, Entry]:
 def _entry(gb_id: str, versions: list[_Raw]) -> Entry:
     newest = versions[0]
     former = tuple(dict.fromkeys(v.gb_type for v in versions[1:] if v.gb_type != newest.gb_type))
-    hints = tuple(hint.strip() for hint in newest.hints if hint.strip())
-    return Entry(gb_id, newest.gb_type, newest.explanation, hints, newest.context, former)
+    hints = tuple(_text(hint) for hint in newest.hints if hint.strip())
+    return Entry(gb_id, newest.gb_type, _text(newest.explanation), hints, newest.context, former)
+
+
+def _text(scraped: str) -> str:
+    """The registry is scraped from source: some texts are still Python literals in a row, with names between."""
+    pieces = _LITERALS.findall(scraped) if scraped.lstrip()[:2] in _LITERAL_STARTS or scraped.startswith('"') else []
+    return " ".join((" ".join(pieces) if pieces else scraped).split())

@@ -16,7 +16,7 @@ import re
 import sys
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,17 @@ import pytest
 from dynalyze.rules.recipe import Recipe, find, match_text, recipes
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13), reason="the cookbook speaks of torch 2.13 and later"
+)
 TORCH = str(Path(torch.__file__).parent)
 
+# Their results are gradients themselves, or cut off from the inputs.
+NO_GRADIENT = ("autograd-grad", "backward", "requires-grad")
 CAUSES = [r for r in recipes() if r.kind == "cause"]
 CONSEQUENCES = [r for r in recipes() if r.kind == "consequence"]
 WITH_CONFIG = [r for r in recipes() if r.config]
+DIFFERENTIATED = [r for r in recipes() if "requires_grad=True" in r.inputs and r.id not in NO_GRADIENT]
 SECOND_BREAK = "*** While handling this graph break"
 
 
@@ -88,7 +94,8 @@ def test_consequence_follows_a_break_with_a_recipe_of_its_own(recipe: Recipe, tm
 
     last = run.breaks[-1]
     assert last.whole_frame
-    if recipe.gb_types and last.raised_type in recipe.gb_types:
+    if recipe.gb_types:
+        assert last.raised_type in recipe.gb_types
         assert chosen_id(last.raised_type, last.text) == recipe.id
     assert chosen_id(run.breaks[0].gb_type, run.breaks[0].text) in ids(CAUSES)
 
@@ -104,14 +111,37 @@ def test_after_is_one_graph(recipe: Recipe, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("recipe", recipes(), ids=ids(list(recipes())))
 def test_before_and_after_compute_the_same(recipe: Recipe, tmp_path: Path) -> None:
-    results = [
-        eager_result(load(recipe, "before", tmp_path), recipe),
-        compiled_run(load(recipe, "before", tmp_path), recipe).result,
-        eager_result(load(recipe, "after", tmp_path), recipe),
-        compiled_run(load(recipe, "after", tmp_path), recipe).result,
-    ]
-    for other in results[1:]:
-        torch.testing.assert_close(plain(other), plain(results[0]))
+    expected = plain(eager_result(load(recipe, "before", tmp_path), recipe))
+
+    torch.testing.assert_close(plain(eager_result(load(recipe, "after", tmp_path), recipe)), expected)
+    for part in ("before", "after"):
+        run = compiled_run(load(recipe, part, tmp_path), recipe)
+        torch.testing.assert_close(plain(run.result), expected)
+
+
+@pytest.mark.parametrize("recipe", recipes(), ids=ids(list(recipes())))
+def test_before_and_after_agree_on_other_values(recipe: Recipe, tmp_path: Path) -> None:
+    """The signs of all inputs turned: the other side of every `if`, and what is refused stays refused."""
+    outcomes = []
+    for part in ("before", "after"):
+        module = load(recipe, part, tmp_path)
+        try:
+            outcomes.append(plain(eager_result(module, recipe, turned)))
+        except (ValueError, AssertionError):
+            outcomes.append("refused")
+
+    if "refused" in outcomes:
+        assert outcomes == ["refused", "refused"]
+    else:
+        torch.testing.assert_close(outcomes[1], outcomes[0], equal_nan=True)
+
+
+@pytest.mark.parametrize("recipe", DIFFERENTIATED, ids=ids(DIFFERENTIATED))
+def test_before_and_after_have_the_same_gradients(recipe: Recipe, tmp_path: Path) -> None:
+    expected = gradients(load(recipe, "before", tmp_path), recipe, compiled=False)
+
+    torch.testing.assert_close(gradients(load(recipe, "after", tmp_path), recipe, compiled=False), expected)
+    torch.testing.assert_close(gradients(load(recipe, "after", tmp_path), recipe, compiled=True), expected)
 
 
 @pytest.mark.parametrize("recipe", WITH_CONFIG, ids=ids(WITH_CONFIG))
@@ -123,9 +153,7 @@ def test_config_removes_the_break(recipe: Recipe, tmp_path: Path) -> None:
     assert run.error is None, run.error
     assert run.breaks == []
     assert run.operations > 0
-    torch.testing.assert_close(
-        plain(run.result), plain(eager_result(load(recipe, "before", tmp_path), recipe))
-    )
+    torch.testing.assert_close(plain(run.result), plain(eager_result(load(recipe, "before", tmp_path), recipe)))
 
 
 def chosen_id(gb_type: str, text: str) -> str:
@@ -147,9 +175,30 @@ def load(recipe: Recipe, part: str, folder: Path) -> types.ModuleType:
     return module
 
 
-def eager_result(module: types.ModuleType, recipe: Recipe) -> Any:
+def eager_result(module: types.ModuleType, recipe: Recipe, change: Callable[[Any], Any] = lambda value: value) -> Any:
     with quiet():
-        return materialized(module.f(*arguments(recipe)))
+        return materialized(module.f(*map(change, arguments(recipe))))
+
+
+def turned(value: Any) -> Any:
+    """The same input with its sign turned, where it is a tensor of floats or a list of such."""
+    if isinstance(value, list):
+        return [turned(item) for item in value]
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return (-value.detach()).requires_grad_(value.requires_grad)
+    return value
+
+
+def gradients(module: types.ModuleType, recipe: Recipe, compiled: bool) -> list[Any]:
+    """What reaches the inputs when the result is differentiated; empty where nothing can be."""
+    torch._dynamo.reset()
+    inputs = arguments(recipe)
+    leaves = [value for value in inputs if isinstance(value, torch.Tensor) and value.requires_grad]
+    with quiet():
+        result = (torch.compile(module.f, backend="eager") if compiled else module.f)(*inputs)
+        if not leaves or not isinstance(result, torch.Tensor) or not result.requires_grad:
+            return []
+        return list(torch.autograd.grad(result.sum(), leaves))
 
 
 def compiled_run(module: types.ModuleType, recipe: Recipe, fullgraph: bool = False) -> Run:
@@ -239,14 +288,13 @@ def user_line(error: BaseException | None, payload: str) -> tuple[str, str]:
     stack = getattr(error, "real_stack", None) or []
     lines = [(f.filename, f.line or "") for f in stack if not f.filename.startswith(TORCH)]
     if not lines:
-        traceback = re.findall(
-            r'File "([^"]+)", line (\d+)', payload.split("Traceback (most recent call last)")[0]
-        )
+        traceback = re.findall(r'File "([^"]+)", line (\d+)', payload.split("Traceback (most recent call last)")[0])
         lines = [(f, linecache.getline(f, int(n))) for f, n in traceback if not f.startswith(TORCH)]
     return (lines[-1][0], lines[-1][1].strip()) if lines else ("", "")
 
 
 def arguments(recipe: Recipe) -> tuple[Any, ...]:
+    torch.manual_seed(0)
     values = eval(recipe.inputs, {"torch": torch})
     assert isinstance(values, tuple)
     return values

@@ -18,6 +18,7 @@ import dynalyze
 from dynalyze.launch import supervised
 from dynalyze.launch.run import Command, Ending, run
 from dynalyze.launch.streams import Streams
+from dynalyze.launch.supervisor import parent_of
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets us adopt orphans")
 
@@ -242,6 +243,15 @@ def test_nothing_survives_our_own_death(pids: Pids, host: Host, number: signal.S
     process.wait()
     wait_until(lambda: all(is_gone(pid) for pid in pids.read().values()))
     assert len(pids.read()) == 4
+
+
+@linux_only
+def test_the_target_dies_with_its_supervisor_though_nobody_looks_after_it(pids: Pids, host: Host) -> None:
+    process = host.start("born('main'); stay()")
+    main = pids.wait_for("main")
+    process.send_signal(signal.SIGSTOP)
+    os.kill(parent_of(str(main)), signal.SIGKILL)
+    wait_until(lambda: is_gone(main))
 
 
 def test_ctrl_c_lets_the_target_finish(pids: Pids, host: Host) -> None:

@@ -56,7 +56,7 @@ def empty_report(status: Status = "complete", message: str = "") -> Report:
         command=["explain", "model.py"],
         environment={"python": "3.11.7", "torch": "2.13.0", "device": "cpu", "threads": 2},
         target=Target("script", "model.py"),
-        outcome=Outcome(status, message, exit_status=0, seconds=12.3),
+        outcome=Outcome(status, message, int(status == "failed"), 12.3),
     )
 
 

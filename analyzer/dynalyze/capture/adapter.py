@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import logging
 import re
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 TRACE_LOGGER = "torch.__trace"
 _RESUME_NAME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
 _COMPILE_BOUNDARY = ("torch/_dynamo/convert_frame.py", "torch\\_dynamo\\convert_frame.py")
+_CALL_BOUNDARY = ("torch/_dynamo/eval_frame.py", "torch\\_dynamo\\eval_frame.py")
 
 StackFrame = dict[str, Any]
 
@@ -137,6 +139,45 @@ def refuses_breaks() -> bool | None:
     return None
 
 
+def recompile_scope() -> dict[str, Any] | None:
+    """Names in which a failed guard can be evaluated: the locals of the call that is about to recompile, and
+    `L` and `G`, as torch's older wording has them. None outside torch's own look at the failed guards.
+    """
+    for frame in _frames(sys._getframe(1)):
+        if frame.f_code.co_name == "get_and_maybe_log_recompilation_reasons":
+            called = frame.f_locals.get("frame")
+            names = getattr(called, "f_locals", None)
+            return None if names is None else {**names, "L": names, "G": getattr(called, "f_globals", {})}
+    return None
+
+
+def outermost_call() -> int:
+    """A token of the outermost compiled call in progress; calls that follow each other may get the same one."""
+    token = 0
+    for frame in _frames(sys._getframe(1)):
+        if frame.f_code.co_filename.endswith(_CALL_BOUNDARY):
+            token = id(frame)
+    return token
+
+
+def global_state(name: str) -> Any:
+    """The present value of a state that GLOBAL_STATE guards; None for one that is not known here."""
+    import torch
+
+    readers: dict[str, Callable[[], Any]] = {
+        "grad_mode": torch.is_grad_enabled,
+        "default_dtype": torch.get_default_dtype,
+        "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
+        "num_threads": torch.get_num_threads,
+        "autocast_enabled": torch.is_autocast_enabled,
+        "torch_function": torch._C._is_torch_function_enabled,
+    }
+    found = re.match(r"autocast\((\w+)\)_enabled", name)
+    if found:
+        return torch.is_autocast_enabled(found[1])
+    return readers[name]() if name in readers else None
+
+
 def traced_functions() -> list[tuple[str, str, int]]:
     """File, qualified name and first line of each function that the trace in progress has read."""
     codes: list[types.CodeType] = []
@@ -145,7 +186,8 @@ def traced_functions() -> list[tuple[str, str, int]]:
 
         codes = list(torch._guards.TracingContext.get_traced_code() or ())
     return [
-        (_real_file(c.co_filename), original_name(getattr(c, "co_qualname", c.co_name)), c.co_firstlineno) for c in codes
+        (_real_file(c.co_filename), original_name(getattr(c, "co_qualname", c.co_name)), c.co_firstlineno)
+        for c in codes
     ]
 
 
@@ -162,45 +204,47 @@ def dynamo_disabled() -> bool:
     return bool(getattr(config, "disable", False))
 
 
-def watch_untraced_breaks(tell: Callable[[str, StackFrame], None]) -> None:
-    """Call `tell(message, frame)` for a break raised before tracing begins, which no event reports.
+def watch_untraced_breaks(tell: Callable[[str, StackFrame, bool], None]) -> None:
+    """Call `tell(message, frame, refused)` for a break raised before tracing begins, which no event reports.
 
     A generator passed to torch.compile is refused so. torch only counts the message, so the counter is replaced
     by one that looks at who counts.
     """
     utils = sys.modules.get("torch._dynamo.utils")
     counters = getattr(utils, "counters", None)
-    if counters is None or isinstance(counters.get("unimplemented"), _WatchedCounter):
-        return
-    counters["unimplemented"] = _WatchedCounter(counters.get("unimplemented", ()), tell)
+    if counters is not None and not isinstance(counters.get("unimplemented"), _WatchedCounter):
+        counters["unimplemented"] = _WatchedCounter(counters.get("unimplemented", ()), tell)
 
 
 class _WatchedCounter(collections.Counter[str]):
-    def __init__(self, counts: Any, tell: Callable[[str, StackFrame], None]) -> None:
+    def __init__(self, counts: Any, tell: Callable[[str, StackFrame, bool], None]) -> None:
         super().__init__(counts)
         self.tell = tell
 
     def __setitem__(self, message: str, count: int) -> None:
         if count > self.get(message, 0):
-            refused = _refused_frame()
-            if refused is not None:
-                self.tell(message, refused)
+            offered = _offered_frame()
+            if offered is not None:
+                self.tell(message, *offered)
         super().__setitem__(message, count)
 
     def __reduce__(self) -> Any:
         return collections.Counter, (dict(self),)
 
 
-def _refused_frame() -> StackFrame | None:
-    """The frame that was offered to the compiler, when an Unsupported is raised outside `_compile`."""
+def _offered_frame() -> tuple[StackFrame, bool] | None:
+    """The frame that was offered to the compiler, and whether fullgraph was asked for, when an Unsupported is
+    raised outside `_compile`.
+    """
     for frame in _frames(sys._getframe(2)):
         code = frame.f_code
         if code.co_name == "_compile":
             return None
         if code.co_name == "__call__" and code.co_filename.endswith(_COMPILE_BOUNDARY):
-            refused = getattr(frame.f_locals.get("frame"), "f_code", None)
-            if refused is not None:
-                return frame_entry(refused.co_filename, refused.co_firstlineno, refused.co_name, None, None)
+            offered = getattr(frame.f_locals.get("frame"), "f_code", None)
+            if offered is not None:
+                entry = frame_entry(offered.co_filename, offered.co_firstlineno, offered.co_name, None, None)
+                return entry, bool(getattr(frame.f_locals.get("self"), "_one_graph", False))
     return None
 
 
@@ -237,9 +281,9 @@ def _position(frame: types.FrameType) -> tuple[int, int | None, int | None]:
     line = frame.f_lineno or frame.f_code.co_firstlineno
     if sys.version_info < (3, 11) or frame.f_lasti < 0:
         return line, None, None
-    positions = list(frame.f_code.co_positions())
     index = frame.f_lasti // 2
-    if index >= len(positions) or positions[index][0] != line:
+    position = next(itertools.islice(frame.f_code.co_positions(), index, None), None)
+    if position is None or position[0] != line:
         return line, None, None
-    _, end_line, column, end = positions[index]
+    _, end_line, column, end = position
     return line, column, end if end_line == line else None

@@ -39,11 +39,11 @@ def lead_descendants(run: Path) -> None:
 def watch_untraced(listener: Listener) -> None:
     """Report breaks that are raised before tracing begins."""
 
-    def tell(message: str, frame: adapter.StackFrame) -> None:
+    def tell(message: str, frame: adapter.StackFrame, refused: bool) -> None:
         stack = adapter.stack_above()
         listener.tell(
             "break", id="", epoch=listener.epoch, attempt=0, text="", message=message, type=None, above=stack,
-            inside=[frame], untraced=True,
+            inside=[frame], untraced=True, refused=refused,
         )  # fmt: skip
 
     adapter.watch_untraced_breaks(tell)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from dynalyze.capture import adapter
+from dynalyze.capture import adapter, guard_values
 from dynalyze.capture.wire import INLINE_TEXT
 from dynalyze.capture.writer import EventWriter
 
@@ -118,7 +118,9 @@ class Listener(logging.Handler):
             adapter.frame_entry(self._file(f.get("filename")), f.get("line"), f.get("name", ""), None, None)
             for f in metadata["dynamo_start"].get("stack", ())
         ]
-        self._write("compile_start", metadata, code=stack[-1] if stack else None, stack=stack[:-1])
+        # The event's own stack lacks the callers nearest to the frame; the live one has them.
+        above = adapter.stack_above() or stack[:-1]
+        self._write("compile_start", metadata, code=stack[-1] if stack else None, stack=above)
 
     def _metrics(self, name: str, metadata: dict[str, Any], payload: Any) -> None:
         metrics = metadata[name]
@@ -162,7 +164,11 @@ class Listener(logging.Handler):
         )
 
     def _recompile(self, name: str, metadata: dict[str, Any], payload: Any) -> None:
-        self._write("recompile", metadata, text=_cut(str(payload or "")))
+        text = str(payload or "")
+        expected, actual = guard_values.read(text)
+        self._write(
+            "recompile", metadata, text=_cut(text), expected=expected, actual=actual, call=adapter.outermost_call()
+        )
 
     def _tell_traced(self, metadata: dict[str, Any]) -> None:
         fresh = dict.fromkeys(each for each in adapter.traced_functions() if each not in self._traced)

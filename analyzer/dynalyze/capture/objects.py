@@ -59,7 +59,9 @@ def prepare(value: Any, name: str, module: ModuleType, expressions: list[str]) -
     if isinstance(value, type) and issubclass(value, torch.nn.Module):
         value = _instance(value, name)
     elif not callable(value):
-        raise Misuse(f"{name!r} is {_a(type(value).__name__)}, which cannot be called; name a module, a class or a function")
+        raise Misuse(
+            f"{name!r} is {_a(type(value).__name__)}, which cannot be called; name a module, a class or a function"
+        )
     if expressions:
         return value, calls_from_expressions(expressions, value)
     if not isinstance(value, torch.nn.Module) and not needs_inputs(value):
@@ -71,7 +73,7 @@ def prepare(value: Any, name: str, module: ModuleType, expressions: list[str]) -
     if examples is not None:
         return value, calls_from(examples)
     if needs_inputs(value):
-        raise Misuse(f"{name} takes {signature_text(value)}: give its inputs, e.g. --input \"torch.randn(2, 3)\"")
+        raise Misuse(f'{name} takes {signature_text(value)}: give its inputs, e.g. --input "torch.randn(2, 3)"')
     return value, [Inputs((), {})]
 
 

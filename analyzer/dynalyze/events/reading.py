@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
 from dynalyze.capture.wire import EVENTS_FOLDER
 from dynalyze.events.types import AnyEvent, ProcessStarted
 
-_KNOWN = msgspec.json.Decoder(AnyEvent)
+_KNOWN: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 _NAME_ONLY = msgspec.json.Decoder(dict[str, object])
 
 
@@ -81,5 +82,5 @@ def _is_foreign(line: bytes) -> bool:
         name = _NAME_ONLY.decode(line).get("event")
     except msgspec.DecodeError:
         return False
-    known = {kind.__struct_config__.tag for kind in AnyEvent.__args__}
+    known = {kind.__struct_config__.tag for kind in get_args(AnyEvent)}
     return isinstance(name, str) and name not in known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -85,6 +85,7 @@ class BreakSeen(CompilerEvent, tag="break"):
     above: list[Frame] = []
     inside: list[Frame] = []
     untraced: bool = False
+    refused: bool = False
 
 
 class ErrorSeen(CompilerEvent, tag="error"):
@@ -101,7 +102,12 @@ class ErrorSeen(CompilerEvent, tag="error"):
 
 
 class RecompileSeen(CompilerEvent, tag="recompile"):
+    """The failed guards as text; the values were read live. `call` tells outermost calls apart, roughly."""
+
     text: str = ""
+    expected: str | None = None
+    actual: str | None = None
+    call: int = 0
 
 
 class GraphSeen(CompilerEvent, tag="graph"):
@@ -202,7 +208,7 @@ class Lost(Event, tag="lost"):
     message: str = ""
 
 
-AnyEvent = (
+AnyEvent: TypeAlias = (
     ProcessStarted | TorchLoaded | CompileCall | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
     | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
     | ReplayStarted | ReplayCall | ReplayEnded | ObjectStarted | ObjectCall | Lost

@@ -91,9 +91,7 @@ def _sightings(log: ProcessLog, places: Places, registry: Registry) -> Iterator[
         frames, holder = _stack(event, compiled, places)
         at = places.innermost(frames)
         if at is not None:
-            yield _Sighting(
-                log.process, event.epoch, event.id, effect, message, gb_id, frames, at, holds=at <= holder
-            )
+            yield _Sighting(log.process, event.epoch, event.id, effect, message, gb_id, frames, at, holds=at <= holder)
 
 
 def _cause(event: BreakSeen | ErrorSeen, registry: Registry) -> tuple[Message, str | None]:
@@ -112,7 +110,7 @@ def _effect(event: BreakSeen | ErrorSeen, gb_id: str | None, guarded: object) ->
             return None
         return "error" if event.refused else "eager" if event.exception in _REFUSALS else None
     if event.untraced:
-        return "eager"
+        return "error" if event.refused else "eager"
     told = messages.effect_in(event.text)
     if told == "partly_eager":
         return "partly_eager"
@@ -123,9 +121,7 @@ def _is_users_own(message: Message, effect: Effect) -> bool:
     return effect != "error" and message.gb_type.startswith(_USER_EXCEPTIONS)
 
 
-def _stack(
-    event: BreakSeen | ErrorSeen, compiled: CompileStarted | None, places: Places
-) -> tuple[list[Frame], int]:
+def _stack(event: BreakSeen | ErrorSeen, compiled: CompileStarted | None, places: Places) -> tuple[list[Frame], int]:
     """The user's stack, and the index in it of the frame that was being compiled."""
     code = compiled.code if compiled is not None else None
     resumed = code is not None and is_resume(code.name)

@@ -10,6 +10,7 @@ from typing import Any
 import dynalyze
 from dynalyze.events.reading import RunLog
 from dynalyze.events.types import (
+    CompileEnded,
     CompileStarted,
     Definitions,
     ErrorSeen,
@@ -134,8 +135,8 @@ def _pending(run: RunLog) -> str:
     for event in run.processes[0].events if run.processes else []:
         if isinstance(event, CompileStarted) and event.code:
             open_ones[event.epoch, event.id] = event.code.name
-        elif type(event).__name__ == "CompileEnded":
-            open_ones.pop((event.epoch, event.id), None)  # type: ignore[union-attr]
+        elif isinstance(event, CompileEnded):
+            open_ones.pop((event.epoch, event.id), None)
     return next(reversed(open_ones.values()), "")
 
 
@@ -171,7 +172,9 @@ def _capture(run: RunLog) -> Capture:
     elif started is not None:
         capture.mode = "examples" if _last(run, ProgramEnded) else "object"
         capture.replayed_calls = started.calls
-        capture.notes += [f"Refused under --fullgraph: {e.refused}" for _, e in run.all() if isinstance(e, ObjectCall) and e.refused]
+        capture.notes += [
+            f"Refused under --fullgraph: {e.refused}" for _, e in run.all() if isinstance(e, ObjectCall) and e.refused
+        ]
     elif not any(isinstance(e, CompileStarted | ErrorSeen) for _, e in run.all()):
         capture.mode = "none"
     return capture

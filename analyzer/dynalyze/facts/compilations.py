@@ -59,9 +59,7 @@ def _of_process(log: ProcessLog, places: Places, sources: Sources) -> Iterator[C
     for event in log.events:
         if isinstance(event, CompileStarted):
             key = (event.epoch, event.id)
-            yield _compilation(
-                log.process, event, ended.get(key, []), key in broken, errors.get(key), places, sources
-            )
+            yield _compilation(log.process, event, ended.get(key, []), key in broken, errors.get(key), places, sources)
 
 
 def _compilation(
@@ -93,9 +91,7 @@ def _compilation(
     )
 
 
-def _status(
-    forward: dict[str, Any] | None, broken: bool, error: ErrorSeen | None
-) -> tuple[CompilationStatus, str]:
+def _status(forward: dict[str, Any] | None, broken: bool, error: ErrorSeen | None) -> tuple[CompilationStatus, str]:
     if forward is None:
         return "failed", "the process ended while this was compiling"
     if forward.get("has_guarded_code"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynalyze.report import Cause
 
@@ -40,14 +40,17 @@ _TENSOR_CAUSES: dict[str, Cause] = {
 
 
 def read_guard(text: str) -> Guard:
-    """Classify the text of a failed guard, in torch 2.8 to 2.13's wording."""
+    """Classify the text of a failed guard, in torch 2.8 to 2.13's wording.
+
+    The comment in which torch names the guard's origin, a line of the user's code, is left off.
+    """
     head = _COMMENT.sub("", text.strip().splitlines()[0]) if text.strip() else ""
     plain = _HINT.sub("", head).strip()
     for read in _READERS:
         found = read(plain, text)
         if found is not None:
-            return found
-    return Guard("other", text.strip())
+            return replace(found, text=head)
+    return Guard("other", head)
 
 
 def readable(source: str) -> str:

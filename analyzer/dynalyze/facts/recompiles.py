@@ -14,6 +14,7 @@ from dynalyze.report import Compilation, Location, Recompile
 
 _PREFIX = re.compile(r"^(?P<id>!?\d+/(?:\d+)?(?:/\d+)?): ")
 _LIMITS = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded")
+_SHAPES = ("shape", "rank", "stride", "symbolic")
 
 
 @dataclass(frozen=True)
@@ -23,24 +24,30 @@ class _Raw:
     compile_id: str
     guard: str
     limit: bool
+    expected: str | None = None
+    actual: str | None = None
+    call: int = 0
 
 
 def recompiles(run: RunLog, compiled: list[Compilation]) -> list[Recompile]:
     """Every recompile of a run, in order; reaching the limit is one more entry, with cause `limit`."""
     by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
     found = [raw for log in run.processes for raw in _raw(log)]
-    return [_entry(f"r{number}", raw, by_key) for number, raw in enumerate(found, 1)]
+    entries = [_entry(f"r{number}", raw, by_key) for number, raw in enumerate(found, 1)]
+    _mark_changes(list(zip(found, entries, strict=True)))
+    return entries
 
 
 def _raw(log: ProcessLog) -> Iterator[_Raw]:
-    limited = {
-        (e.epoch, e.id) for e in log.events if isinstance(e, CompileEnded) and _hit_limit(e)
-    }
+    limited = {(e.epoch, e.id) for e in log.events if isinstance(e, CompileEnded) and _hit_limit(e)}
     for event in log.events:
         if isinstance(event, RecompileSeen):
             limit = (event.epoch, event.id) in limited
             limited.discard((event.epoch, event.id))
-            yield _Raw(log.process, event.epoch, event.id, _first_reason(event.text), limit)
+            yield _Raw(
+                log.process, event.epoch, event.id, _first_reason(event.text), limit, event.expected, event.actual,
+                event.call,
+            )  # fmt: skip
         elif isinstance(event, CompileEnded) and (event.epoch, event.id) in limited:
             # The limit of a frame whose reasons torch could not tell.
             if not any(isinstance(e, CompileStarted | RecompileSeen) and e.id == event.id for e in log.events):
@@ -77,13 +84,39 @@ def _entry(number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilatio
         location=described.location if described else Location("", 1),
         cause="limit" if raw.limit else guard.cause,
         source=guard.source,
-        expected=guard.expected,
-        actual=guard.actual,
+        expected=guard.expected or raw.expected,
+        actual=guard.actual or raw.actual,
         guard=guard.text,
         seconds=own.seconds.get("total") if own else None,
         process=raw.process,
         epoch=raw.epoch,
     )
+
+
+def _mark_changes(found: list[tuple[_Raw, Recompile]]) -> None:
+    """Give recompiles that one change set off the same `change`.
+
+    Those belong together that follow each other within one outermost call, each of another function, with causes
+    of one family: a new sequence length recompiles the frame before a break and the one after it.
+    """
+    changes = 0
+    members: set[str] = set()
+    last: tuple[object, ...] | None = None
+    for raw, entry in found:
+        function = raw.compile_id.rpartition("/")[0]
+        key = (raw.process, raw.epoch, raw.call, _family(entry))
+        if key != last or function in members:
+            changes += 1
+            members = set()
+        members.add(function)
+        last = key
+        entry.change = f"c{changes}"
+
+
+def _family(entry: Recompile) -> object:
+    if entry.cause in _SHAPES:
+        return "shape"
+    return entry.cause, entry.expected, entry.actual
 
 
 def _first_of(compile_id: str) -> str:

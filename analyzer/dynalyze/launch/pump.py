@@ -26,7 +26,6 @@ class Pump:
         out, self.stdout = os.pipe()
         error, self.stderr = os.pipe()
         self._pipes: dict[int, Source] = {out: "stdout", error: "stderr"}
-        self._held = [self.stdout, self.stderr]
         self._finish, self._finisher = os.pipe()
         self._thread = threading.Thread(target=self._run, name="dynalyze-pump", daemon=True)
 
@@ -37,29 +36,18 @@ class Pump:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.hand_over()
-        os.close(self._finisher)
+        for descriptor in (self._finisher, self.stdout, self.stderr):
+            os.close(descriptor)
         self._thread.join()
-
-    def hand_over(self) -> None:
-        """Closes our copies of the ends to write to, once the child has its own."""
-        while self._held:
-            os.close(self._held.pop())
 
     def _run(self) -> None:
         poller = select.poll()
         for reader in (*self._pipes, self._finish):
             poller.register(reader, select.POLLIN)
-        open_pipes = set(self._pipes)
-        finishing = False
-        while open_pipes and not finishing:
-            for descriptor, _ in poller.poll():
-                if descriptor == self._finish:
-                    finishing = True
-                elif not self._pass_on(descriptor):
-                    poller.unregister(descriptor)
-                    open_pipes.remove(descriptor)
-        for reader in open_pipes:
+        while self._finish not in (ready := [descriptor for descriptor, _ in poller.poll()]):
+            for reader in ready:
+                self._pass_on(reader)
+        for reader in self._pipes:
             self._drain(reader)
         for descriptor in (*self._pipes, self._finish):
             os.close(descriptor)
@@ -76,5 +64,5 @@ class Pump:
         try:
             while left > 0 and (count := self._pass_on(reader)):
                 left -= count
-        except BlockingIOError:
+        except BlockingIOError:  # empty, and something still holds the other end
             return

@@ -73,7 +73,6 @@ def run(
             Interrupts() as interrupts,
             Supervised(command.argv, command.env, command.cwd, pump.stdout, pump.stderr) as target,
         ):
-            pump.hand_over()
             return _Run(target, interrupts, limits, stop_file, watch or _keep_on).to_the_end()
     finally:
         streams.close()
@@ -121,7 +120,7 @@ class _Run:
         target = self._target
         while not (target.exited or target.done):
             self._step()
-            if self._watch() and self._reason == "ended":
+            if self._watch() and self._reason == "ended" and not target.exited:
                 self._stop_early()
         seconds = time.monotonic() - self._limits.started
         self._limits.ask_at = math.inf

@@ -28,9 +28,7 @@ class Supervised:
     its descendants but `survivors` many.
     """
 
-    def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, stdout: int, stderr: int
-    ) -> None:
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, stdout: int, stderr: int) -> None:
         self.exited = False
         self.exit_status: int | None = None
         self.killed = False

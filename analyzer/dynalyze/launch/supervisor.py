@@ -59,7 +59,6 @@ def main(arguments: list[str]) -> None:
         send(report, f"failed {failure}")
         return
     send(report, f"started {target}")
-    forget_output()
     Supervisor(target, events, report, adopts=adopts).supervise()
 
 
@@ -82,14 +81,6 @@ def send(report: int, message: str) -> None:
         os.write(report, message.encode() + b"\n")
     except OSError:  # dynalyze is gone: there is nobody to tell, and the rest still has to be done
         return
-
-
-def forget_output() -> None:
-    """Lets go of the target's streams, so that the pipes end when the last process of the target does."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)
 
 
 class Events:
@@ -143,9 +134,7 @@ def start(command: list[str], prctl: Callable[[int, int], int] | None) -> tuple[
     return child, int(number or 0)
 
 
-def become(
-    command: list[str], supervisor: int, tell: int, prctl: Callable[[int, int], int] | None
-) -> NoReturn:
+def become(command: list[str], supervisor: int, tell: int, prctl: Callable[[int, int], int] | None) -> NoReturn:
     try:
         os.setpgid(0, 0)
         # What Python changed for itself, and SIGINT, which a shell makes "command &" ignore.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from dynalyze.render.view import build_page
 from dynalyze.render.visible import visible
@@ -40,7 +41,7 @@ def render(report: Report) -> str:
 @cache
 def _environment() -> Environment:
     # `finalize` sees every expression before it is escaped, so no text reaches the page with hidden parts.
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(_TEMPLATE_DIRS),
         autoescape=True,
         undefined=StrictUndefined,
@@ -49,10 +50,20 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["prose"] = _prose
+    return environment
 
 
 def _inert(value: Any) -> Any:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _prose(text: str) -> Markup:
+    """A sentence in which `words in backquotes` become code."""
+    parts = re.split(r"`([^`\n]+)`", visible(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
+    )
 
 
 @cache

@@ -86,7 +86,7 @@ def _place(console: Console, location: Location) -> None:
 
 
 def _indented(console: Console, text: Text, by: int = 3) -> None:
-    console.print(Padding(text, (0, 0, 0, by)))
+    console.print(Padding(text, (0, 0, 0, by), expand=False))
 
 
 def _shown_path(file: str) -> str:
@@ -95,5 +95,3 @@ def _shown_path(file: str) -> str:
         return str(Path(file).relative_to(Path.cwd()))
     except ValueError:
         return words.short_path(file)
-
-

@@ -24,15 +24,15 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: a slug, a noun.
         title: the change, as a short imperative.
-        kind: "cause" for code that Dynamo cannot trace; "consequence" for what a break inside a loop, a `with`
-            and the like did to the rest of the function, to be shown beside the cause and never instead of it.
-        gb_types: the `gb_type` texts of PyTorch this recipe can explain. Empty where PyTorch has no type for it.
-        match: a regular expression that must be found in the break's `match_text`; "" fits every break of these types.
+        kind: "cause" for code that Dynamo cannot trace; "consequence" for what a break inside a loop, a
+            `with` and the like did to the rest of the function, to be shown beside the cause, never instead.
+        gb_types: the `gb_type` texts of PyTorch it can explain. Empty where PyTorch has no type for it.
+        match: a regular expression that must be found in the break's `match_text`; "" fits every break.
         rank: decides between several recipes whose `match` is found; the higher one wins.
         why: why it breaks, for the owner of a model.
         action: what to do, one sentence; "{expression}" stands for the user's own source expression.
-        before, after: sources of two modules. Each defines a function `f` that returns the same for the same inputs;
-            `before` breaks, `after` does not.
+        before, after: sources of two modules. Each defines a callable `f` that returns the same for the
+            same inputs; `before` breaks, `after` does not.
         inputs: a Python expression, `torch` in scope, that gives the tuple of positional inputs of `f`.
         config: Python statements that remove the break without a change of the code, or "".
         config_note: what those statements cost, or when they do not help.
@@ -84,8 +84,8 @@ def match_text(gb_type: str, explanation: str, context: str, code: str | None, f
 def find(gb_type: str, text: str) -> Recipe | None:
     """The recipe that says most about a break, or None where the cookbook has nothing to say.
 
-    A recipe whose `match` is found beats one that fits all breaks of its types; then the higher rank wins, then
-    the recipe for fewer types.
+    A recipe whose `match` is found beats one that fits all breaks of its types; then the higher rank wins,
+    then the recipe for fewer types.
 
     Args:
         gb_type: PyTorch's type of the break; of a chain of breaks, the first: the root cause.

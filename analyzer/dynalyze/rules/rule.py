@@ -55,6 +55,6 @@ def reaches(findings: Iterable[Finding], level: str) -> bool:
     if level == "none":
         return False
     if level in _SEVERITIES:
-        worst = _SEVERITIES[level]  # type: ignore[index]
+        worst = _SEVERITIES[level]
         return any(_SEVERITIES[finding.severity] <= worst for finding in findings)
     return any(finding.rule == level for finding in findings)

@@ -71,9 +71,7 @@ def _observe(observation: Observation, folder: Path) -> Report:
     streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
     watch = Watch(folder, observation.timeout, observation.stop_after, _progress(streams))
     command = Command([observation.python or sys.executable, str(_START), str(folder)], dict(os.environ))
-    ending = run(
-        command, timeout=observation.timeout, streams=streams, stop_file=folder / "stop", watch=watch.poll
-    )
+    ending = run(command, timeout=observation.timeout, streams=streams, stop_file=folder / "stop", watch=watch.poll)
     log = read_run(folder)
     mistake = misuse(log)
     if mistake is not None:

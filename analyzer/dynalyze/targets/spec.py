@@ -74,9 +74,7 @@ def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -
     raise UsageError(f"no such file: {text}")
 
 
-def _object(
-    text: str, place: str, name: str, arguments: tuple[str, ...], inputs: tuple[str, ...]
-) -> TargetSpec:
+def _object(text: str, place: str, name: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
     if _MODULE_NAME.fullmatch(name) is None:
         raise UsageError(f"{text}: after the colon comes the name of a module, a class or a function")
     if Path(place).is_file():

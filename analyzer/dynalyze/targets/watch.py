@@ -28,9 +28,7 @@ class _Head(msgspec.Struct):
 class Watch:
     """Reads the events as they come. `poll` is called some times a second while the target runs."""
 
-    def __init__(
-        self, folder: Path, timeout: float, stop_after: float | None, progress: Callable[[str], None]
-    ) -> None:
+    def __init__(self, folder: Path, timeout: float, stop_after: float | None, progress: Callable[[str], None]) -> None:
         self._events = folder / EVENTS_FOLDER
         self._timeout = timeout
         self._stop_after = stop_after
@@ -72,7 +70,9 @@ class Watch:
         if now - self._last_progress > _PROGRESS_SECONDS and (self.compiled, self.breaks) != self._told:
             self._told = (self.compiled, self.breaks)
             self._last_progress = now
-            self._progress(f"{now - self._began:.0f} s: {self.compiled} compilations, {self.breaks} break events so far")
+            self._progress(
+                f"{now - self._began:.0f} s: {self.compiled} compilations, {self.breaks} break events so far"
+            )
 
     def _read(self) -> None:
         if not self._events.is_dir():

@@ -29,4 +29,4 @@ sys.modules.pop("sitecustomize", None)
 with contextlib.suppress(Exception):  # Listening must never keep a worker of the target from starting.
     _attach()
 with contextlib.suppress(ImportError):
-    import sitecustomize  # noqa: F401
+    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401

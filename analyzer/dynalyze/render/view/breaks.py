@@ -107,10 +107,15 @@ def _break(item: GraphBreak, links: Index) -> BreakView:
         stack_omitted=stack_amount,
         callers=[place(caller) for caller in callers],
         callers_omitted=callers_amount,
-        seen=count_of(item.occurrences, "time"),
+        seen=_seen(item),
         compilations=[links.compilation(item.process, item.epoch, name) for name in ids],
         compilations_omitted=ids_amount,
     )
+
+
+def _seen(item: GraphBreak) -> str:
+    times = count_of(item.occurrences, "time")
+    return f"{times} in {len(item.processes)} processes" if len(item.processes) > 1 else times
 
 
 def _stack_line(frame: Location) -> StackLine:

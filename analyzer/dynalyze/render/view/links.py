@@ -82,9 +82,7 @@ class Index:
 
 def index(report: Report, anchors: Anchors, breaks: int, recompiles: int, compilations: int) -> Index:
     """Give an anchor to each fact among the first so many of its kind."""
-    facts = [fact.id for fact in report.graph_breaks[:breaks]] + [
-        fact.id for fact in report.recompiles[:recompiles]
-    ]
+    facts = [fact.id for fact in report.graph_breaks[:breaks]] + [fact.id for fact in report.recompiles[:recompiles]]
     keys = [(item.process, item.epoch, item.compile_id) for item in report.compilations[:compilations]]
     return Index(
         facts={identity: anchors.claim(identity) for identity in dict.fromkeys(facts)},

@@ -8,6 +8,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from markupsafe import Markup
+
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import duration, status_words, totals, trust_notes, verdict_sentences
 from dynalyze.report import Report, to_json
@@ -57,7 +59,7 @@ class RunView:
     command: str
     environment: list[tuple[str, str]]
     processes: list[tuple[str, str, str]]
-    json: str
+    json: Markup
     json_omitted: str
 
 
@@ -113,7 +115,7 @@ def checks_view(report: Report) -> list[Check]:
         Check(looked and not (counted.eager or counted.failed), "No frame left in eager"),
         Check(looked and not counted.recompiles, "No recompile"),
         Check(looked and not counted.limits, "The recompile limit was not reached"),
-        Check(not report.findings, "No finding"),
+        Check(looked and not report.findings, "No finding"),
         Check(not capture.unreadable_lines, "Every line of the recording could be read"),
         Check(not capture.listener_errors, "The listener met no error"),
         Check(report.outcome.status in ("complete", "nothing_compiled"), "The program ran to its end"),
@@ -132,14 +134,14 @@ def run_view(report: Report) -> RunView:
         command=shlex.join(["dynalyze", *report.command]),
         environment=[(name, _value(value)) for name, value in report.environment.items()],
         processes=_processes(report),
-        json=document if fits else "",
+        json=document if fits else Markup(),
         json_omitted="" if fits else f"{len(document) / 1e6:.0f} MB",
     )
 
 
-def embedded_json(report: Report) -> str:
+def embedded_json(report: Report) -> Markup:
     """The report JSON in plain ASCII without `<`, `>` and `&`, so that nothing in it ends its element."""
-    return _NOT_EMBEDDABLE.sub(_json_escape, to_json(report))
+    return Markup(_NOT_EMBEDDABLE.sub(_json_escape, to_json(report)))
 
 
 def _json_escape(match: re.Match[str]) -> str:

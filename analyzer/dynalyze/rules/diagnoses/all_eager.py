@@ -10,11 +10,7 @@ from dynalyze.rules.rule import Rule
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     tried = report.compilations
-    if (
-        tried
-        and report.outcome.status == "complete"
-        and not any(c.status in ("compiled", "broken") for c in tried)
-    ):
+    if tried and report.outcome.status == "complete" and not any(c.status in ("compiled", "broken") for c in tried):
         yield (
             1,
             Finding(

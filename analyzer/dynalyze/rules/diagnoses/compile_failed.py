@@ -9,9 +9,7 @@ from dynalyze.rules.rule import Rule
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    broken = {
-        (b.process, b.epoch, i) for b in report.graph_breaks if b.effect == "error" for i in b.compile_ids
-    }
+    broken = {(b.process, b.epoch, i) for b in report.graph_breaks if b.effect == "error" for i in b.compile_ids}
     for compilation in report.compilations:
         key = (compilation.process, compilation.epoch, compilation.compile_id)
         if compilation.status == "failed" and key not in broken:

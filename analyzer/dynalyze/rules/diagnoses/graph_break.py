@@ -43,9 +43,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
 
 
 def _text(found: GraphBreak) -> str:
-    return match_text(
-        found.gb_type, found.explanation, found.context, found.location.code, found.location.file
-    )
+    return match_text(found.gb_type, found.explanation, found.context, found.location.code, found.location.file)
 
 
 def _title(found: GraphBreak, recipe: Recipe | None) -> str:

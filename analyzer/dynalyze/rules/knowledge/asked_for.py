@@ -16,10 +16,7 @@ RECIPES = (
             "The program itself asks the compiler to stop here. Such calls are mostly left over from the "
             "search for a compiler problem."
         ),
-        action=(
-            "Delete `{expression}`; if the code after it does not compile yet, disable that function and "
-            "say why."
-        ),
+        action=("Delete `{expression}`; if the code after it does not compile yet, disable that function and say why."),
         before="""\
 import torch
 

@@ -37,8 +37,7 @@ def training_step(compiled, x, weight):
         inputs="(torch.ones(3), torch.ones(3, requires_grad=True))",
         config=_TRACE,
         config_note=(
-            "New in torch 2.12 or so: puts the backward into the same graph. Look for this setting in your "
-            "version."
+            "New in torch 2.12 or so: puts the backward into the same graph. Look for this setting in your version."
         ),
         link=graph_break_page("GB0123"),
     ),
@@ -78,7 +77,7 @@ def f(x):
 """,
         inputs="(torch.arange(3.0, requires_grad=True),)",
         config=_TRACE,
-        config_note="Puts the gradient into the same graph.",
+        config_note="Puts the gradient into the same graph. Older versions of PyTorch do not have this setting.",
         link=graph_break_page("GB9186"),
     ),
 )

@@ -32,7 +32,7 @@ def f(x):
     return torch.where(x.mean() > 0, x * 2, x - 1)
 """,
         inputs="(torch.tensor([-1.0, 2.0, 3.0]),)",
-        link="https://docs.pytorch.org/docs/stable/cond.html",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.cond.html",
     ),
     Recipe(
         id="overflow-clamp",
@@ -42,13 +42,10 @@ def f(x):
         rank=1,
         why=(
             "The code looks for inf or nan in a tensor before it repairs them. The look is a Python "
-            "decision on data and cuts the graph; the repair itself is cheap and changes nothing where all "
-            "values are fine."
+            "decision on data and cuts the graph; the repair itself is cheap and leaves ordinary values "
+            "as they are."
         ),
-        action=(
-            "Drop the question `{expression}` and always apply the repair (`torch.clamp`, "
-            "`torch.nan_to_num`)."
-        ),
+        action=("Drop the question `{expression}` and always apply the repair (`torch.clamp`, `torch.nan_to_num`)."),
         before="""\
 import torch
 
@@ -116,8 +113,7 @@ def f(x):
             "the graph, and at that time the tensor has no values."
         ),
         action=(
-            "Pass the count as a Python int, or loop to a fixed maximum and mask, instead of reading "
-            "`{expression}`."
+            "Pass the count as a Python int, or loop to a fixed maximum and mask, instead of reading `{expression}`."
         ),
         before="""\
 def f(x, steps):

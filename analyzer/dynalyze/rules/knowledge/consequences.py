@@ -132,7 +132,7 @@ def f(x):
         id="break-in-generator",
         kind="consequence",
         title="Fix the break inside the generator first",
-        gb_types=("call_method on generator", "Generator reconstruction with mutations"),
+        gb_types=(),
         why=(
             "A generator that is half way through cannot be handed from the graph to Python. A break inside "
             "its body, or while it is being read, sends the whole function that reads it to eager mode."
@@ -173,6 +173,7 @@ def f(x):
             "Reconstruction failure",
             "Reconstruction failure: source.reconstruct not implemented",
             "Reconstruction failure (self-referential)",
+            "Generator reconstruction with mutations",
         ),
         why=(
             "At a graph break everything that is still needed is handed back to Python. The compiler made "

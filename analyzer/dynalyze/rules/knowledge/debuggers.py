@@ -14,8 +14,7 @@ RECIPES = (
             "line and the rest runs as another graph."
         ),
         action=(
-            "Delete `{expression}`; to debug with the compiler off, use "
-            '`torch.compiler.set_stance("force_eager")`.'
+            'Delete `{expression}`; to debug with the compiler off, use `torch.compiler.set_stance("force_eager")`.'
         ),
         before="""\
 import sys

@@ -5,8 +5,8 @@ from dynalyze.rules.recipe import Recipe, graph_break_page
 _SHAPE = ("Dynamic shape operator", "Dynamic shape operator (no meta kernel)")
 _CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 _CAPTURE_NOTE = (
-    "The size becomes an unknown in the graph. It removes this break; a backend that needs fixed sizes, such as CUDA "
-    "graphs, still cannot use that part."
+    "The size becomes an unknown in the graph. It removes this break; a backend that needs fixed sizes, such "
+    "as CUDA graphs, still cannot use that part."
 )
 
 RECIPES = (
@@ -112,8 +112,7 @@ def f(tokens, choice, expert):
             "while the graph is built."
         ),
         action=(
-            "Replace `{expression}` by a sort and a comparison of neighbours, or compute it once outside "
-            "the model."
+            "Replace `{expression}` by a sort and a comparison of neighbours, or compute it once outside the model."
         ),
         before="""\
 import torch

@@ -18,11 +18,11 @@ RECIPES = (
         ),
         before="""\
 def f(x):
-    label = f"{x.mean():.2f}"
+    label = f"{x.mean():8.2f}"
     return x * len(label)
 """,
         after="""\
-WIDTH = len("0.00")
+WIDTH = 8  # the format always gives that many characters
 
 
 def f(x):

@@ -15,10 +15,7 @@ RECIPES = (
             "Opening a file is a question to the operating system, which a graph cannot hold. Where it is "
             "done in a `with`, the compiler gives up the whole function."
         ),
-        action=(
-            "Read or write the file outside the compiled code instead of `{expression}`, and pass its "
-            "content in."
-        ),
+        action=("Read or write the file outside the compiled code instead of `{expression}`, and pass its content in."),
         before="""\
 import os
 
@@ -45,15 +42,17 @@ def f(x):
         id="lock",
         title="Take the lock outside the compiled code",
         gb_types=(_CONTEXT, "Unsupported method call"),
-        match=r"class `(lock|RLock|_RLock|Condition|Semaphore|Event)`|a `(lock|RLock|_RLock|Condition|Semaphore)` context|\(R?[Ll]ock\)",
+        match=(
+            r"class `(lock|RLock|_RLock|Condition|Semaphore|Event)`|"
+            r"a `(lock|RLock|_RLock|Condition|Semaphore)` context|\(R?[Ll]ock\)"
+        ),
         rank=1,
         why=(
             "A lock stops one thread while another works. A graph has no threads to stop, and leaving the "
             "lock out would change the program, so the compiler gives up here."
         ),
         action=(
-            "Hold the lock around the call of the compiled function, not inside it: move `{expression}` to "
-            "the caller."
+            "Hold the lock around the call of the compiled function, not inside it: move `{expression}` to the caller."
         ),
         before="""\
 import threading
@@ -138,8 +137,7 @@ def logged(compiled, x):
             "process, in C. The compiler stops there, and the rest of the `with` is lost to it as well."
         ),
         action=(
-            "Set the filter once at start-up, or around the call of the compiled function, instead of "
-            "`{expression}`."
+            "Set the filter once at start-up, or around the call of the compiled function, instead of `{expression}`."
         ),
         before="""\
 import warnings

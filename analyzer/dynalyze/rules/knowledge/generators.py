@@ -11,10 +11,7 @@ RECIPES = (
             "A function with `yield` hands out one value at a time and waits in between. A graph runs from "
             "start to end, so the compiler leaves such a function in eager mode."
         ),
-        action=(
-            "Return a list or a stacked tensor instead of yielding, or compile the function that makes one "
-            "value."
-        ),
+        action=("Return a list or a stacked tensor instead of yielding, or compile the function that makes one value."),
         before="""\
 import torch
 

@@ -14,9 +14,7 @@ RECIPES = (
             "cannot hold. It breaks the graph even when its level is switched off, because the compiler "
             "does not look inside."
         ),
-        action=(
-            "Log from the caller, or run `{expression}` only when `torch.compiler.is_compiling()` is false."
-        ),
+        action=("Log from the caller, or run `{expression}` only when `torch.compiler.is_compiling()` is false."),
         before="""\
 import logging
 
@@ -107,8 +105,7 @@ def f(x, use_cache):
             "put it into a graph. The graph is cut at the warning, every time the line is reached."
         ),
         action=(
-            "Run `{expression}` in the caller or in `__init__`, or only when "
-            "`torch.compiler.is_compiling()` is false."
+            "Run `{expression}` in the caller or in `__init__`, or only when `torch.compiler.is_compiling()` is false."
         ),
         before="""\
 import warnings

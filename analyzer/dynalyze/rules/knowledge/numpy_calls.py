@@ -110,9 +110,7 @@ def f(x):
 """,
         inputs="(torch.arange(1.0, 5.0),)",
         config="torch._dynamo.config.capture_scalar_outputs = True",
-        config_note=(
-            "The number becomes an unknown in the graph; NumPy calls that torch has no twin for still break."
-        ),
+        config_note=("The number becomes an unknown in the graph; NumPy calls that torch has no twin for still break."),
         link=graph_break_page("GB0033"),
         requires=("numpy",),
     ),

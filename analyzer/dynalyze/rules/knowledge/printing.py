@@ -13,9 +13,7 @@ RECIPES = (
             "then. A graph cannot hold that, so the compiler stops before the print and starts a second "
             "graph after it."
         ),
-        action=(
-            "Return what you want to see and call `{expression}` outside the compiled function, or delete it."
-        ),
+        action=("Return what you want to see and call `{expression}` outside the compiled function, or delete it."),
         before="""\
 def f(x, weight):
     loss = (x @ weight).square().mean()

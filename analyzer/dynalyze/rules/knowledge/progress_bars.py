@@ -20,8 +20,7 @@ RECIPES = (
             "`disable=True`."
         ),
         action=(
-            "Loop without the bar inside the compiled function; put `{expression}` around the outer loop "
-            "that calls it."
+            "Loop without the bar inside the compiled function; put `{expression}` around the outer loop that calls it."
         ),
         before="""\
 import torch

@@ -52,10 +52,7 @@ def reproducible(compiled, x):
             "A `torch.Generator` is an object with a state that changes at each draw. The compiler can "
             "follow the default generator, but not one that you pass in."
         ),
-        action=(
-            "Drop `generator=` from `{expression}`, or draw outside the compiled function and pass the "
-            "tensor in."
-        ),
+        action=("Drop `generator=` from `{expression}`, or draw outside the compiled function and pass the tensor in."),
         before="""\
 import torch
 

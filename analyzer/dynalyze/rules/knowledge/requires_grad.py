@@ -12,8 +12,7 @@ RECIPES = (
             "it half way would need another graph, so the compiler stops there."
         ),
         action=(
-            "Do `{expression}` once before the compiled function is called; inside, use `.detach()` to stop "
-            "a gradient."
+            "Do `{expression}` once before the compiled function is called; inside, use `.detach()` to stop a gradient."
         ),
         before="""\
 def f(x, weight):

@@ -80,10 +80,7 @@ def f(x, lengths):
             "The length of the slice is a value inside a tensor, so the shape of the result is unknown "
             "while the graph is built. Everything after the slice would have an unknown shape too."
         ),
-        action=(
-            "Keep the full length and mask what `{expression}` would cut off, or pass the length as a "
-            "Python int."
-        ),
+        action=("Keep the full length and mask what `{expression}` would cut off, or pass the length as a Python int."),
         before="""\
 def f(x, length):
     return x[: length.item()].sum()
@@ -98,9 +95,7 @@ def f(x, length):
 """,
         inputs="(torch.ones(5), torch.tensor(3))",
         config=_CAPTURE,
-        config_note=(
-            "The slice then has a shape that is only known at run time, which not every operation accepts."
-        ),
+        config_note=("The slice then has a shape that is only known at run time, which not every operation accepts."),
         link=graph_break_page("GB0124"),
     ),
     Recipe(
@@ -148,10 +143,7 @@ def f(x, lengths):
             "A Python list or a ModuleList is indexed by a tensor, so which entry is taken depends on the "
             "data. The graph would have to be another one for each entry."
         ),
-        action=(
-            "Stack the entries and select with the tensor, instead of `{expression}`, or index with a "
-            "Python int."
-        ),
+        action=("Stack the entries and select with the tensor, instead of `{expression}`, or index with a Python int."),
         before="""\
 import torch
 

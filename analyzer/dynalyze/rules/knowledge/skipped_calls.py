@@ -3,7 +3,7 @@
 from dynalyze.rules.recipe import Recipe, graph_break_page
 
 _SKIPPED = ("Attempted to call function marked as skipped", "Attempted to inline function marked as skipped")
-_CUSTOM_OPS = "https://docs.pytorch.org/tutorials/advanced/python_custom_ops.html"
+_CUSTOM_OPS = "https://docs.pytorch.org/docs/stable/library.html"
 
 RECIPES = (
     Recipe(
@@ -79,7 +79,10 @@ def f(x, name):
         id="native-kernel",
         title="Register the native kernel as a custom operator",
         gb_types=("Unsupported method call", "Unsupported function call", *_SKIPPED),
-        match=r"class `_?(CFunctionType|FuncPtr|_FuncPtr|PyCapsule|pybind11\w*|CompiledFFI)`|_FuncPtr|DataPtrVariable|data_ptr\(\)|cffi",
+        match=(
+            r"class `_?(CFunctionType|FuncPtr|_FuncPtr|PyCapsule|pybind11\w*|CompiledFFI)`|"
+            r"_FuncPtr|DataPtrVariable|data_ptr\(\)|cffi"
+        ),
         rank=3,
         why=(
             "The call hands tensors, or their addresses, to a native library. The compiler cannot see what "

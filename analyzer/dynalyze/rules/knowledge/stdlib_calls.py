@@ -17,8 +17,7 @@ RECIPES = (
             "one piece, and on a GPU it runs later, so a time taken in the middle of it would mean little."
         ),
         action=(
-            "Take `{expression}` out and time the call of the compiled function, with a profiler or a timer "
-            "around it."
+            "Take `{expression}` out and time the call of the compiled function, with a profiler or a timer around it."
         ),
         before="""\
 import time
@@ -59,16 +58,16 @@ def timed(compiled, x, weight):
         id="operating-system",
         title="Ask the operating system once, outside",
         gb_types=_SKIPPED,
-        match=r"module: (posix|nt|posixpath|ntpath|genericpath|os|shutil|tempfile|pathlib|socket|subprocess)\b|builtin `(posix|nt)\.",
+        match=(
+            r"module: (posix|nt|posixpath|ntpath|genericpath|os|shutil|tempfile|pathlib|socket|"
+            r"subprocess)\b|builtin `(posix|nt)\."
+        ),
         rank=2,
         why=(
             "Files, processes and the like live in the operating system. The compiler cannot put such a "
             "question into a graph, because the answer may change between calls."
         ),
-        action=(
-            "Evaluate `{expression}` once in `__init__` or at import, keep the result, and use that in the "
-            "model."
-        ),
+        action=("Evaluate `{expression}` once in `__init__` or at import, keep the result, and use that in the model."),
         before="""\
 import os
 
@@ -96,7 +95,10 @@ def f(x):
         id="python-random",
         title="Draw random numbers with torch",
         gb_types=(*_SKIPPED, _METHOD),
-        match=r"Random\.(random|seed|choice|choices|shuffle|sample|uniform|gauss|randint|randrange|getrandbits)\b|module: (random|secrets)\b",
+        match=(
+            r"Random\.(random|seed|choice|choices|shuffle|sample|uniform|gauss|randint|randrange|"
+            r"getrandbits)\b|module: (random|secrets)\b"
+        ),
         rank=2,
         why=(
             "Python's `random` keeps its own state outside the graph, and a number drawn while the graph is "

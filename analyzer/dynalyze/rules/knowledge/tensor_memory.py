@@ -7,7 +7,7 @@ RECIPES = (
         id="data-pointer",
         title="Do not use the tensor's address in compiled code",
         gb_types=("Observed exception", "Data pointer comparison"),
-        match=r"data_ptr|Data pointer|unsupported operand type\(s\) for \S+: 'int' and 'int'",
+        match=r"data_ptr|Data pointer",
         rank=2,
         why=(
             "`data_ptr()` is the address of the memory. While the graph is built the tensor has no memory, "
@@ -100,8 +100,7 @@ def f(x):
             "data. Functions that touch one run in eager mode."
         ),
         action=(
-            "Use a dense tensor with a mask, or gather and `index_add`, instead of `{expression}`; else do "
-            "it outside."
+            "Use a dense tensor with a mask, or gather and `index_add`, instead of `{expression}`; else do it outside."
         ),
         before="""\
 def f(x, adjacency):

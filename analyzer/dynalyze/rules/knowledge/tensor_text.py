@@ -15,8 +15,13 @@ RECIPES = (
             "Attempted to a str() method implemented in C/C++",
             "str_impl not implemented",
             "Unsupported method call",
+            "missing sq_concat",
+            "Missing richcompare_impl override",
         ),
-        match=r"builtin (operator )?`?(str|repr|format|ascii)\b|repr\(\) on|str\(\) method|str_impl|example_value type: str|StringFormatVariable",
+        match=(
+            r"builtin (operator )?`?(str|repr|format|ascii)\b|repr\(\) on|str\(\) method|str_impl|"
+            r"example_value type: str|StringFormatVariable|'str' and 'str'"
+        ),
         rank=2,
         why=(
             "The text of a tensor shows its values. They are not known while the graph is built, so the "

@@ -1,0 +1,40 @@
+# The two commands of the README: `make demo` and `make test`. Both set up what they need from nothing.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: setup demo test check unit chromium clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: setup
+	$(BIN)/dynalyze explain samples/breaks.py
+	$(BIN)/dynalyze explain samples/llama.py
+
+test: setup chromium check
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Browser tests use the system's Chromium; nothing is downloaded from elsewhere.
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	  else echo "No Chromium found: the browser tests will be skipped. Install your system's package to run them."; fi
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist build dynalyze-reports

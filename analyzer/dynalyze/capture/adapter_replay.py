@@ -1,0 +1,77 @@
+"""The private parts of torch that recording and replaying need, each with what is done where a version lacks it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+_TRACING_MODES = frozenset({"FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode"})
+# Where torch keeps its own copies of nn.Module.__call__, taken when these modules are first imported.
+CALL_COPIES = (
+    ("torch._dynamo.utils", "unpatched_nn_module_call"),
+    ("torch._dynamo.variables.nn_module", "unpatched_nn_module_call"),
+    ("torch.fx._symbolic_trace", "_orig_module_call"),
+)
+
+
+def _nothing(*_: Any) -> Any:
+    return None
+
+
+_eval_frame = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+# What Dynamo does with each new frame of this thread: None outside of everything that is compiled.
+compile_callback: Callable[[], Any] = getattr(_eval_frame, "get_eval_frame_callback", _nothing)
+
+_tracing_state = getattr(torch._C, "_get_tracing_state", _nothing)
+_modes_active = getattr(torch._C, "_len_torch_dispatch_stack", _nothing)
+_functorch = getattr(torch._C, "_functorch", None)
+_functorch_level = getattr(_functorch, "peek_interpreter_stack", _nothing)
+_functorch_wrapped = getattr(_functorch, "is_functorch_wrapped_tensor", _nothing)
+_no_dispatch = getattr(torch._C, "_DisableTorchDispatch", contextlib.nullcontext)
+_no_function = getattr(torch._C, "DisableTorchFunction", contextlib.nullcontext)
+_no_subclass = getattr(torch._C, "DisableTorchFunctionSubclass", contextlib.nullcontext)
+
+
+def being_traced() -> bool:
+    """Whether a tracer, an exporter, a function transform or a CUDA graph capture watches this thread."""
+    return (
+        _tracing_state() is not None
+        or _functorch_level() is not None
+        or torch.compiler.is_compiling()
+        or torch.compiler.is_exporting()
+        or bool(getattr(torch.fx._symbolic_trace, "_is_fx_tracing_flag", False))
+        or (bool(_modes_active()) and _tracing_mode_active())
+        or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+    )
+
+
+def _tracing_mode_active() -> bool:
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    return any(type(mode).__name__ in _TRACING_MODES for mode in _get_current_dispatch_mode_stack())
+
+
+def is_stand_in(tensor: torch.Tensor) -> bool:
+    """Whether the tensor stands for others and holds no values of its own to copy."""
+    return type(tensor).__name__ in ("FakeTensor", "FunctionalTensor") or bool(_functorch_wrapped(tensor))
+
+
+@contextlib.contextmanager
+def unobserved() -> Iterator[None]:
+    """Tensor work that no mode of the program sees, and that makes no autograd graph and no inference tensors."""
+    with torch.inference_mode(False), torch.no_grad(), _no_function(), _no_dispatch():
+        yield
+
+
+@contextlib.contextmanager
+def unobserved_but_for_subclasses() -> Iterator[None]:
+    """As `unobserved`, for tensors whose own class has to do the work."""
+    try:
+        from torch.utils._python_dispatch import _disable_current_modes as no_modes
+    except ImportError:
+        no_modes = contextlib.nullcontext
+    with no_modes(), torch.no_grad(), _no_subclass():
+        yield

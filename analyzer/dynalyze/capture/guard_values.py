@@ -1,0 +1,92 @@
+"""Reads, while torch reports a failed guard, what the guarded value was and is.
+
+The text of a value guard says only what was expected; the call that failed it still stands on the stack.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any
+
+from dynalyze.capture import adapter
+
+_PREFIX = re.compile(r"^!?\d+/\d*(?:/\d+)?: ")
+_TAIL = re.compile(r"\s{2,}# .*$|\s*\(?HINT: .*$", re.DOTALL)
+_STATE = re.compile(r"GLOBAL_STATE changed: (\S+)")
+_LONGEST = 2000
+_SHOWN_AS_IS = (bool, int, float, complex, str, bytes, type(None))
+
+
+def read(payload: str) -> tuple[str | None, str | None]:
+    """Expected and actual value of the first failed guard in the payload of a recompile event, as text.
+
+    Either is None where it cannot be told. Never raises.
+    """
+    try:
+        guard = _TAIL.sub("", _PREFIX.sub("", _first(payload).strip().partition("\n")[0])).strip()
+        state = _STATE.match(guard)
+        if state is not None:
+            return _state(state[1].strip(",. "))
+        scope = adapter.recompile_scope()
+        return _comparison(guard, scope) if scope is not None else (None, None)
+    except Exception:  # A guard on objects of any kind: their own code may raise anything.
+        return None, None
+
+
+def _first(payload: str) -> str:
+    try:
+        reasons = json.loads(payload)
+    except ValueError:
+        return payload
+    return str(reasons[0]) if isinstance(reasons, list) and reasons else str(reasons)
+
+
+def _state(name: str) -> tuple[str | None, str | None]:
+    actual = adapter.global_state(name)
+    expected = str(not actual) if isinstance(actual, bool) else None
+    return expected, None if actual is None else str(actual)
+
+
+def _comparison(guard: str, scope: dict[str, Any]) -> tuple[str | None, str | None]:
+    node = ast.parse(guard, mode="eval").body
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return "False", _shown(_value(node.operand, scope))
+    if not isinstance(node, ast.Compare):
+        return _call(node, scope)
+    sides = [node.left, *node.comparators]
+    measured = next((side for side in sides if _reads_program(side, scope)), None)
+    if measured is None:
+        return None, None
+    return _expectation(node, measured), _shown(_value(measured, scope))
+
+
+def _expectation(node: ast.Compare, measured: ast.expr) -> str:
+    """What the guard wanted: the plain other side of an equation, else the whole condition."""
+    plain = len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.Is) and measured is node.left
+    return ast.unparse(node.comparators[0] if plain else node)
+
+
+def _call(node: ast.expr, scope: dict[str, Any]) -> tuple[str | None, str | None]:
+    """A check such as ___check_obj_id(source, ...): tell what stands there now."""
+    if isinstance(node, ast.Call) and node.args and _reads_program(node.args[0], scope):
+        return None, _shown(_value(node.args[0], scope))
+    return None, _shown(_value(node, scope)) if _reads_program(node, scope) else None
+
+
+def _reads_program(node: ast.expr, scope: dict[str, Any]) -> bool:
+    return any(isinstance(part, ast.Name) and part.id in scope for part in ast.walk(node))
+
+
+def _value(node: ast.expr, scope: dict[str, Any]) -> Any:
+    code = compile(ast.fix_missing_locations(ast.Expression(node)), "<guard>", "eval")
+    return eval(code, {"__builtins__": {"len": len, "type": type, "str": str, "list": list, "dict": dict}, **scope})
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, _SHOWN_AS_IS):
+        return repr(value)[:_LONGEST]
+    if callable(value) and hasattr(value, "__qualname__"):
+        return str(value.__qualname__)
+    return f"{type(value).__qualname__} object"

@@ -1,0 +1,112 @@
+"""Training flags and buffers of a module as they were at one call, cheap when nothing has changed since the last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dynalyze.capture.clone import Frozen, freeze
+
+
+@dataclass(slots=True)
+class ModuleState:
+    """Parameters are not part of it: a program that trains changes them between any two calls."""
+
+    parts: list[torch.nn.Module]
+    training: list[bool]
+    buffers: list[tuple[torch.nn.Module, Frozen]]
+
+    def restore(self) -> None:
+        for part, training in zip(self.parts, self.training, strict=True):
+            if part.training is not training:
+                part.training = training
+        for owner, frozen in self.buffers:
+            for name, value in frozen.thaw().items():
+                _set_buffer(owner, name, value)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The buffers of one submodule when last copied; holding them keeps their ids from being used again."""
+
+    tensors: list[torch.Tensor]
+    versions: list[int]
+    frozen: Frozen
+
+
+class ModuleStates:
+    """Takes the states of modules, sharing the copies of buffers that have not changed in between."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[int, list[torch.nn.Module]]] = {}
+        self._seen: dict[int, _Seen] = {}
+
+    def take(self, module: torch.nn.Module, budget: int) -> tuple[ModuleState, int]:
+        """The state now, and how many bytes were copied for it.
+
+        Raises:
+            CannotClone: the buffers cannot be copied, or not within the budget.
+        """
+        parts = self._parts_of(module)
+        spent = 0
+        buffers = []
+        for part in parts:
+            if part._buffers:
+                frozen, new = self._buffers_of(part, budget - spent)
+                buffers.append((part, frozen))
+                spent += new
+        return ModuleState(parts, [part.training for part in parts], buffers), spent
+
+    def _parts_of(self, module: torch.nn.Module) -> list[torch.nn.Module]:
+        known = self._parts.get(id(module))
+        if known is None or known[0] != _children(known[1]):
+            parts = list(module.modules())
+            known = self._parts[id(module)] = (_children(parts), parts)
+        return known[1]
+
+    def _buffers_of(self, part: torch.nn.Module, budget: int) -> tuple[Frozen, int]:
+        held = {name: item for name, item in part._buffers.items() if _has_values(item)}
+        tensors = list(held.values())
+        versions = [_version(item) for item in tensors]
+        seen = self._seen.get(id(part))
+        if seen is not None and _unchanged(seen, tensors, versions):
+            return seen.frozen, 0
+        # All of them: the running statistics of BatchNorm change without a new version, its counter does not.
+        frozen = freeze(held, budget)
+        self._seen[id(part)] = _Seen(tensors, versions, frozen)
+        return frozen, frozen.nbytes
+
+
+def _children(parts: list[torch.nn.Module]) -> int:
+    return sum([len(part._modules) for part in parts])
+
+
+def _unchanged(seen: _Seen, tensors: list[Any], versions: list[int]) -> bool:
+    if seen.versions != versions or -1 in versions or len(seen.tensors) != len(tensors):
+        return False
+    return all(a is b for a, b in zip(seen.tensors, tensors, strict=True))
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def _has_values(buffer: Any) -> bool:
+    return isinstance(buffer, torch.Tensor) and not isinstance(buffer, torch.nn.parameter.UninitializedTensorMixin)
+
+
+def _set_buffer(owner: torch.nn.Module, name: str, value: torch.Tensor) -> None:
+    """In place where that is possible, so that the compiled code meets the tensor it knows."""
+    current = owner._buffers.get(name)
+    if (
+        isinstance(current, torch.Tensor)
+        and current.shape == value.shape
+        and current.layout is torch.strided
+        and not current.is_inference()
+    ):
+        with torch.no_grad():
+            current.copy_(value)
+    else:
+        owner._buffers[name] = value

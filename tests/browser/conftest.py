@@ -1,0 +1,50 @@
+"""A real Chromium for the tests of the page."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))  # sample_reports
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    """The system's Chromium. Without one the tests are skipped, unless DYNALYZE_REQUIRE_BROWSER=1."""
+    found = next((path for name in _NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        reason = f"no Chromium found (looked for {', '.join(_NAMES)})"
+        if os.environ.get("DYNALYZE_REQUIRE_BROWSER") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """The file address of a sample report's page."""
+    import sample_reports
+
+    from dynalyze.render.html import render
+
+    folder = tmp_path_factory.mktemp("pages")
+
+    def save(name: str) -> str:
+        file = folder / f"{name}.html"
+        if not file.exists():
+            file.write_text(render(getattr(sample_reports, f"{name}_report")()), encoding="utf-8")
+        return file.as_uri()
+
+    return save

@@ -1,0 +1,276 @@
+"""The page in a real browser: it works, it is quiet, and nothing a run wrote can act in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+NAMES = ("rich", "clean", "empty", "hostile")
+
+WATCH = """
+window.violations = [];
+addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
+"""
+
+# The lowest contrast of any text with the nearest opaque background behind it, as [ratio, text, colours].
+CONTRAST = """
+() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (colour) => {
+    const parts = rgba(colour).slice(0, 3).map((value) => {
+      const share = value / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+  };
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (rgba(colour)[3] === 255) return colour;
+    }
+    return "white";
+  };
+  const faded = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      if (Number(getComputedStyle(at).opacity) < 1) return true;
+    }
+    return false;
+  };
+  document.querySelectorAll("details").forEach((element) => { element.open = true; });
+  let worst = [99, "", ""];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
+    const [text, back] = [getComputedStyle(element).color, behind(element)];
+    const [dark, bright] = [light(text), light(back)].sort((one, other) => one - other);
+    const ratio = faded(element) ? 0 : (bright + 0.05) / (dark + 0.05);
+    if (ratio < worst[0]) worst = [ratio, walker.currentNode.data, `${text} on ${back}`];
+  }
+  return worst;
+}
+"""
+
+Opener = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(browser: Browser, saved: Callable[[str], str]) -> Iterator[Opener]:
+    """Opens a sample page. Afterwards: no request, no console message, nothing blocked."""
+    contexts, troubles = [], []
+
+    def open_it(name: str, fragment: str = "", **options: Any) -> Page:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        context.add_init_script(WATCH)
+        page = context.new_page()
+        address = saved(name)
+        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("request", lambda request: _note_request(request.url, address, troubles))
+        page.goto(address + fragment)
+        return page
+
+    yield open_it
+    for context in contexts:
+        for page in context.pages:
+            if page.evaluate("typeof window.violations === 'object'"):
+                troubles += page.evaluate("window.violations")
+        context.close()
+    assert troubles == []
+
+
+def _note_request(url: str, address: str, troubles: list[str]) -> None:
+    if not url.startswith((address, "data:", "blob:")):
+        troubles.append(f"request: {url}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("width", [375, 768, 1280])
+def test_a_page_opens_quietly_and_fits_its_width(open_page: Opener, name: str, width: int) -> None:
+    page = open_page(name, viewport={"width": width, "height": 800})
+    page.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    # What is wider than the page must scroll in a box of its own, not be cut off.
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll("main *")]
+            .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
+            .filter((element) => element.checkVisibility() && !element.closest(".code, .scroll, pre, .sr"))
+            .map((element) => element.outerHTML.slice(0, 80))"""
+    )
+    assert cut == []
+
+
+def test_hostile_text_does_nothing(open_page: Opener) -> None:
+    page = open_page("hostile")
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("main img").count() == 0
+    assert page.evaluate("document.querySelectorAll('script').length") == 3
+    assert "<script>window.pwned=1</script>" in page.inner_text("main")
+
+
+def test_an_inline_script_that_is_not_ours_would_be_blocked(browser: Browser, saved: Callable[[str], str]) -> None:
+    page = browser.new_page()
+    page.goto(saved("clean"))
+    page.evaluate(
+        """() => { const script = document.createElement("script");
+                   script.textContent = "window.pwned = 1"; document.body.append(script); }"""
+    )
+    assert page.evaluate("window.pwned") is None
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", NAMES)
+def test_all_text_has_enough_contrast(open_page: Opener, name: str, scheme: str) -> None:
+    ratio, text, colours = open_page(name, color_scheme=scheme).evaluate(CONTRAST)
+    assert ratio >= 4.5, f"{text!r}: {colours}"
+
+
+def test_everything_can_be_read_without_javascript(open_page: Opener) -> None:
+    page = open_page("rich", java_script_enabled=False)
+    text = page.locator("body").inner_text()
+    assert "6 graph breaks" in text
+    assert "--json FILE" in text
+    assert page.locator(".break").count() == 6
+    assert page.locator("#filter, #theme, #download").evaluate_all("found => found.length") == 3
+    for control in ("#filter", "#theme", "#download"):
+        assert not page.locator(control).is_visible()
+    summary = page.locator("#b1 summary").first
+    summary.click()
+    assert page.locator("#b1 .stack").first.is_visible()
+
+
+def background(page: Page) -> str:
+    return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+
+def test_dark_and_light_follow_the_system(open_page: Opener) -> None:
+    light = background(open_page("clean", color_scheme="light"))
+    dark = background(open_page("clean", color_scheme="dark"))
+    assert light == "rgb(250, 249, 246)"
+    assert dark == "rgb(21, 23, 26)"
+
+
+def test_the_theme_button_is_remembered_before_the_first_paint(open_page: Opener) -> None:
+    page = open_page("clean", color_scheme="light")
+    before = background(page)
+    page.get_by_role("button", name="Dark mode").click()
+    after = background(page)
+    assert after != before
+    page.reload(wait_until="commit")
+    page.wait_for_selector("#theme")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert background(page) == after
+    assert page.get_by_role("button", name="Light mode").is_visible()
+
+
+def test_the_slash_key_leads_to_the_filter_and_escape_leaves_it(open_page: Opener) -> None:
+    page = open_page("rich")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "filter"
+    page.keyboard.type("a/b")
+    assert page.locator("#filter").input_value() == "a/b"
+    page.keyboard.press("Escape")
+    assert page.locator("#filter").input_value() == ""
+    assert page.evaluate("document.activeElement.id") != "filter"
+
+
+def test_the_filter_hides_other_breaks_and_empty_files(open_page: Opener) -> None:
+    page = open_page("rich")
+    page.locator("#filter").fill("LOGGER method")
+    visible = page.locator(".break:visible")
+    assert visible.evaluate_all("found => found.map((element) => element.id)") == ["b6"]
+    assert page.locator(".file-group:visible").count() == 1
+    assert page.locator("#filter-status").inner_text() == "1 of 6 shown"
+    page.locator("#filter").fill("")
+    assert page.locator(".break:visible").count() == 6
+
+
+def test_a_link_to_a_filtered_break_brings_it_back(open_page: Opener) -> None:
+    page = open_page("rich")
+    page.locator("#filter").fill("logger")
+    page.locator("#fix-1").get_by_role("link", name="b2").click()
+    page.wait_for_function("!document.getElementById('b2').hidden")
+    assert page.locator("#b2").is_visible()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_permalinks_lead_somewhere(open_page: Opener, name: str) -> None:
+    page = open_page(name)
+    lost = page.evaluate(
+        """() => [...document.querySelectorAll('a[href^="#"]')].map((link) => link.hash.slice(1))
+            .filter((anchor) => !document.getElementById(anchor))"""
+    )
+    assert lost == []
+
+
+def test_a_permalink_opens_at_its_break(open_page: Opener) -> None:
+    page = open_page("rich", "#b5", reduced_motion="reduce")
+    top = page.locator("#b5").evaluate("element => element.getBoundingClientRect().top")
+    assert 0 <= top < 200
+
+
+def test_the_json_can_be_downloaded(open_page: Opener, tmp_path: Path) -> None:
+    page = open_page("hostile")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the report JSON").click()
+    download.value.save_as(tmp_path / "report.json")
+    assert download.value.suggested_filename == "dynalyze-report.json"
+    assert json.loads((tmp_path / "report.json").read_text())["schema_version"] == 1
+
+
+def test_the_keyboard_reaches_the_report_first(open_page: Opener) -> None:
+    page = open_page("rich")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the report"
+    assert page.evaluate("document.activeElement.getBoundingClientRect().top") >= 0
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
+
+
+def test_landmarks_are_named(open_page: Opener) -> None:
+    page = open_page("rich")
+    for role in ("banner", "main", "contentinfo"):
+        assert page.get_by_role(role).count() == 1  # type: ignore[arg-type]
+    assert page.get_by_role("navigation", name="Contents").is_visible()
+    for name in ("Fix these first", "Graph breaks", "Recompiles", "Traced files"):
+        assert page.get_by_role("region", name=name, exact=True).count() >= 1
+
+
+def test_print_is_light_and_without_controls(open_page: Opener) -> None:
+    page = open_page("rich", color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(32, 36, 42)"
+    for control in ("#theme", ".contents", ".filter"):
+        assert not page.locator(control).is_visible()
+    assert len(page.pdf()) > 10_000
+
+
+def test_the_caret_lies_under_its_span(open_page: Opener) -> None:
+    page = open_page("rich")
+    mark = page.locator("#b2 mark").first.bounding_box()
+    last = page.locator("#b2 mark").last.bounding_box()
+    caret = page.locator("#b2 .caret code").evaluate(
+        """element => { const range = document.createRange(); const node = element.firstChild;
+            range.setStart(node, node.data.indexOf("^")); range.setEnd(node, node.data.length);
+            const box = range.getBoundingClientRect(); return [box.left, box.right, box.top]; }"""
+    )
+    assert mark is not None
+    assert last is not None
+    assert caret[0] == pytest.approx(mark["x"], abs=1)
+    assert caret[1] == pytest.approx(last["x"] + last["width"], abs=1)
+    assert caret[2] > mark["y"]

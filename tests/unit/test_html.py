@@ -1,0 +1,391 @@
+"""The HTML page from reports written by hand: what it says, what it leaves out, what it must never carry."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from sample_reports import (
+    HOSTILE,
+    LIBRARY,
+    MODEL,
+    clean_report,
+    compilation,
+    empty_report,
+    graph_break,
+    hostile_report,
+    line_of,
+    recompile,
+    rich_report,
+    traced,
+)
+
+from dynalyze.render.highlight import MAX_LINE, CodeLine, code_at, code_block
+from dynalyze.render.html import render
+from dynalyze.render.view.breaks import MAX_BREAKS
+from dynalyze.render.view.compiles import MAX_COMPILATIONS
+from dynalyze.render.view.links import Anchors, safe_url
+from dynalyze.render.view.run import embedded_json
+from dynalyze.render.visible import visible
+from dynalyze.report import Capture, Finding, Location, Report, Snippet, from_json, to_json
+
+REPORTS = {
+    "rich": rich_report,
+    "clean": clean_report,
+    "empty": empty_report,
+    "nothing": lambda: empty_report("nothing_compiled"),
+    "hostile": hostile_report,
+}
+VOID = {"meta", "link", "br", "rect", "path", "input", "img"}
+
+
+class Tree(HTMLParser):
+    """Collects what the tests ask about, and complains about elements that do not nest."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+            self.texts.setdefault(tag, []).append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        for tag in set(self.open):
+            self.texts[tag][-1] += data
+
+    def values(self, attribute: str) -> list[str]:
+        return [value for _, attributes in self.elements if (value := attributes.get(attribute)) is not None]
+
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts["main"]).split())
+
+
+def text_of(report: Report) -> str:
+    return Tree(render(report)).text()
+
+
+def plain(line: CodeLine) -> str:
+    """The text of a highlighted line, every blank kept."""
+    return unescape(re.sub("<[^>]*>", "", line.html))
+
+
+def caret_row(location: Location, snippet: Snippet) -> tuple[str, str]:
+    """The marked line as plain text, and the caret row under it."""
+    code = code_at(location, snippet)
+    assert code is not None
+    (marked,) = (line for line in code.lines if line.marked)
+    return plain(marked), marked.caret
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_link_within_the_page_has_its_target_once(name: str) -> None:
+    tree = Tree(render(REPORTS[name]()))
+    ids = tree.values("id")
+    assert len(ids) == len(set(ids))
+    inside = [href[1:] for href in tree.values("href") if href.startswith("#")]
+    assert set(inside) <= set(ids)
+    assert set(tree.values("aria-labelledby")) | set(tree.values("for")) <= set(ids)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_same_report_gives_the_same_page(name: str) -> None:
+    assert render(REPORTS[name]()) == render(REPORTS[name]())
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_headings_go_down_one_step_at_a_time(name: str) -> None:
+    levels = [int(tag[1]) for tag, _ in Tree(render(REPORTS[name]())).elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_policy_names_the_hash_of_each_inline_script_and_style(name: str) -> None:
+    page = render(REPORTS[name]())
+    tree = Tree(page)
+    (policy,) = (content for content in tree.values("content") if "default-src" in content)
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    styles = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert len(scripts) == 2
+    assert len(styles) == 1
+    for text in scripts + styles:
+        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_nothing_in_the_page_needs_an_inline_style_or_handler(name: str) -> None:
+    for _, attributes in Tree(render(REPORTS[name]())).elements:
+        assert "style" not in attributes
+        assert not any(attribute.startswith("on") for attribute in attributes)
+
+
+def test_hostile_text_adds_no_element_and_no_raw_control_character() -> None:
+    page = render(hostile_report())
+    tree = Tree(page)
+    assert [tag for tag, _ in tree.elements].count("script") == 3
+    assert "img" not in {tag for tag, _ in tree.elements}
+    assert not any("javascript:" in href for href in tree.values("href"))
+    assert all(character.isprintable() or character == "\n" for character in page)
+    assert "\\u202eesrever ␛[31mred␇ ␀nul" in tree.text()
+    assert "{{7*7}}" in tree.text()
+
+
+def test_hostile_text_is_shown_as_it_was() -> None:
+    assert "<script>window.pwned=1</script></script><img src=x onerror=window.pwned=1>" in text_of(
+        hostile_report()
+    )
+
+
+def test_the_embedded_json_is_the_report() -> None:
+    for make in REPORTS.values():
+        tree = Tree(render(make()))
+        data = tree.texts["script"][1]
+        assert json.loads(data) == json.loads(to_json(make()))
+        assert from_json(data) == make()
+
+
+def test_the_embedded_json_holds_nothing_that_ends_its_element() -> None:
+    data = embedded_json(hostile_report())
+    assert data.isascii()
+    assert not set("<>&") & set(data)
+
+
+def test_a_report_too_large_to_embed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dynalyze.render.view.run.MAX_EMBEDDED_JSON", 100)
+    page = render(rich_report())
+    assert 'id="report-json"' not in page
+    assert "was left out of this page" in text_of(rich_report())
+
+
+def test_the_caret_stands_under_the_exact_columns() -> None:
+    line = '        y = self.head(x).item() + 1  # "é"'
+    snippet = Snippet(7, ["    def forward(self, x):", line, "        return y"])
+    text, caret = caret_row(Location("m.py", 8, 12, "forward", line.strip(), 31), snippet)
+    assert text == '    y = self.head(x).item() + 1  # "é"'
+    start, end = caret.index("^"), len(caret)
+    assert text[start:end] == "self.head(x).item()"
+    assert set(caret.strip()) == {"^"}
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "end", "expected"),
+    [
+        ("\tx = f(y)", 5, 9, "    ^^^^"),
+        ("a\x1b = f(y)", 5, 9, "     ^^^^"),
+        ("变 = f(y)", 4, 8, "     ^^^^"),
+        ("\u202ex = f(y)", 5, 9, "          ^^^^"),
+        ("x = f(", 4, None, "    ^^"),
+        ("x = f(", 4, 2, "    ^^"),
+        ("x = f(y)", 4, 900, "    ^^^^"),
+    ],
+)
+def test_the_caret_follows_the_width_of_what_is_shown(
+    line: str, column: int, end: int | None, expected: str
+) -> None:
+    assert caret_row(Location("m.py", 1, column, "f", line, end), Snippet(1, [line]))[1] == expected
+
+
+@pytest.mark.parametrize("column", [None, 50, -1])
+def test_a_column_outside_the_line_gets_no_caret(column: int | None) -> None:
+    assert caret_row(Location("m.py", 1, column, "f", "x = 1", None), Snippet(1, ["x = 1"]))[1] == ""
+
+
+def test_a_line_without_its_snippet_is_shown_without_a_caret() -> None:
+    code = code_at(Location("m.py", 9, 8, "f", "print(x)", 16), None)
+    assert code is not None
+    assert [(line.number, plain(line), line.caret) for line in code.lines] == [(9, "print(x)", "")]
+
+
+def test_a_huge_line_keeps_the_part_around_its_span() -> None:
+    line = "x = [" + "1, " * 30_000 + "broken()" + ", 1" * 30_000
+    column = line.index("broken")
+    text, caret = caret_row(Location("m.py", 1, column, "f", line, column + 8), Snippet(1, [line]))
+    assert len(text) < MAX_LINE + 60
+    assert text[caret.index("^") : len(caret)] == "broken()"
+    assert "characters omitted" in text
+
+
+def test_a_snippet_that_misses_the_line_marks_nothing() -> None:
+    code = code_at(Location("m.py", 99, 0, "f", "x", 1), Snippet(1, ["x = 1"]))
+    assert code is not None
+    assert not any(line.marked for line in code.lines)
+
+
+def test_code_keeps_every_character() -> None:
+    text = 'def f(x):\n    """Two\n    lines."""\n\n    return f"{x!r:>{4}}" + \'\\\n\'  # end'
+    assert [plain(line) for line in code_block(text).lines] == text.split("\n")
+
+
+def test_the_page_tells_every_break_and_its_effect() -> None:
+    text = text_of(rich_report())
+    for item in rich_report().graph_breaks:
+        assert f"{item.id} {item.gb_type}" in text
+    for words in (
+        "the graph is cut in two here",
+        "the rest of this function runs in eager",
+        "the whole function runs in eager",
+        "compile refuses under fullgraph",
+    ):
+        assert words in text
+
+
+def test_breaks_are_grouped_by_file_in_order() -> None:
+    titles = [value for value in Tree(render(rich_report())).values("title") if value in (MODEL, LIBRARY)]
+    text = text_of(rich_report())
+    assert {MODEL, LIBRARY} <= set(titles)
+    assert text.index("…/work/ranker/model.py 5 breaks") < text.index("layers/attention.py 1 break")
+
+
+def test_findings_stand_in_the_order_given() -> None:
+    text = text_of(rich_report())
+    places = [text.index(title) for title in ("Take .item()", "Mark the batch size", "Print after the call")]
+    assert places == sorted(places)
+
+
+def test_an_impact_is_told_only_where_it_was_measured() -> None:
+    text = text_of(rich_report())
+    assert "1.2 s of compile time went into frames" in text
+    assert text.count("Impact unknown") == 2
+
+
+def test_evidence_that_is_not_on_the_page_is_no_link() -> None:
+    hrefs = Tree(render(rich_report())).values("href")
+    assert "#r1" in hrefs
+    assert "#g9" not in hrefs
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        ("nothing_compiled", "torch.compile compiled nothing"),
+        ("failed", "The program failed after 12 s (exit status 1)."),
+        ("timed_out", "The time limit ended the program after 12 s."),
+        ("interrupted", "The run was interrupted after 12 s."),
+    ],
+)
+def test_a_run_that_went_wrong_says_so_first(status: str, sentence: str) -> None:
+    report = empty_report(status, "RuntimeError: the message")  # type: ignore[arg-type]
+    tree = Tree(render(report))
+    assert tree.texts["h1"][0].startswith(sentence)
+    assert any(value == "verdict bad" for value in tree.values("class"))
+    assert tree.text().index("RuntimeError: the message") < tree.text().index("Fix these first")
+    assert "Nothing to fix was found" not in tree.text()
+
+
+def test_what_was_lost_stands_before_the_findings() -> None:
+    report = rich_report()
+    report.capture = Capture(unreadable_lines=3, listener_errors=["KeyError: 'frame'"], notes=["A note."])
+    text = text_of(report)
+    for part in ("3 lines of the recording could not be read", "1 error", "KeyError: 'frame'", "A note."):
+        assert text.index(part) < text.index("Fix these first")
+
+
+def test_a_clean_report_says_that_nothing_is_wrong() -> None:
+    tree = Tree(render(clean_report()))
+    assert tree.texts["h1"] == ["No graph breaks: every compiled function is one whole graph."]
+    assert any(value == "verdict good" for value in tree.values("class"))
+    assert "Nothing to fix was found." in tree.text()
+    assert "omitted" not in tree.text()
+
+
+def test_unknown_numbers_are_left_out() -> None:
+    text = text_of(empty_report())
+    assert "operations in graphs" not in text
+    assert "spent compiling" not in text
+
+
+def test_no_check_passes_for_what_was_never_looked_at() -> None:
+    text = text_of(empty_report("nothing_compiled"))
+    assert "No recompile" not in text.split("Passed checks")[-1]
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    report = clean_report()
+    report.graph_breaks = [
+        graph_break(f"b{number}", "split", line_of(44, 12, 33), compile_ids=["0/0"])
+        for number in range(MAX_BREAKS + 1234)
+    ]
+    report.compilations = [compilation(f"{number}/0") for number in range(MAX_COMPILATIONS + 7)]
+    report.findings = [Finding("graph-break", "info", "Last", evidence=[f"b{MAX_BREAKS + 5}"])]
+    text = text_of(report)
+    assert "1,234 graph breaks omitted here" in text
+    assert "7 compilations omitted here" in text
+    assert text.count("Failed to trace builtin operator") == MAX_BREAKS
+    assert "#b505" not in render(report)
+
+
+def test_compilations_of_other_processes_and_epochs_keep_their_own_anchors() -> None:
+    report = clean_report()
+    report.compilations += [compilation("0/0", process=1), compilation("0/0")]
+    report.compilations[-1].epoch = 2
+    report.graph_breaks = [graph_break("b1", "split", line_of(44, 12, 33), process=1, compile_ids=["0/0"])]
+    page = render(report)
+    assert re.search(r'Compilations\s*<a href="#compile-0-0-process-1">0/0 \(process 1\)</a>', page)
+    assert 'id="compile-0-0-after-reset-2"' in page
+
+
+def test_a_recompile_shows_what_is_known_and_nothing_else() -> None:
+    report = clean_report()
+    report.recompiles = [recompile("r1", "0/1", expected="4", actual=None, source=None, seconds=None)]
+    text = text_of(report)
+    assert "4 → then not recorded" in text
+    assert "What changed" not in text
+
+
+def test_the_command_can_be_pasted() -> None:
+    report = clean_report()
+    report.command = ["explain", "my model.py", "--", "--name", "it's"]
+    assert """dynalyze explain 'my model.py' -- --name 'it'"'"'s'""" in text_of(report)
+
+
+def test_a_traced_file_tells_its_hash_and_functions() -> None:
+    report = clean_report()
+    report.traced_files = [traced(MODEL), traced(LIBRARY)]
+    text = text_of(report)
+    assert "forward:40, encode:22" in text
+    assert "3b1e" * 16 in text
+    assert text.index("ranker/model.py user") < text.index("layers/attention.py library")
+
+
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)", "data:text/html,x", "//host/x", "https://", "http://[", ""]
+)
+def test_only_web_addresses_become_links(url: str) -> None:
+    assert safe_url(url) == ""
+
+
+def test_anchors_are_valid_and_never_given_twice() -> None:
+    anchors = Anchors(["breaks"])
+    assert [anchors.claim(name) for name in ("b1", "b1", "breaks", "<a b>", "…")] == [
+        "b1", "b1-2", "breaks-2", "a-b", "part",
+    ]  # fmt: skip
+
+
+def test_visible_shows_what_hides() -> None:
+    shown = visible(f"{HOSTILE}\n\ttab\r")
+    assert shown.replace("\n", "").isprintable()
+    assert shown.endswith("\n    tab␍")
+    assert visible("plain é 变 → text") == "plain é 变 → text"
