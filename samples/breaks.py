@@ -1,19 +1,16 @@
-"""A recommender whose graph breaks in most of the ways that graphs break.
+"""A recommender that breaks its graph in most of the ways there are.
 
-Eight lines stop the compiler; each says in a comment which break it is and what becomes of its function: it is
-split in two, its rest runs in eager, the whole of it runs in eager, or the compile is refused.
+Every marked line stops the compiler. What becomes of the function around it differs: it is split in two, its rest
+runs in eager, all of it runs in eager, or the compile is refused.
 
     dynalyze explain samples/breaks.py
 """
 
-import logging
 import os
-import time
+import warnings
 
 import torch
 from torch import nn
-
-log = logging.getLogger("recommender")
 
 
 class Tower(nn.Module):
@@ -26,53 +23,59 @@ class Tower(nn.Module):
     def forward(self, visitor: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
             visitor = torch.relu(layer(visitor))
-            print("layer done", visitor.shape)  # break: GB0059 eager
+            print("encoded", tuple(visitor.shape))  # break: GB0059 eager
         return visitor
 
 
-class Recommender(nn.Module):
-    """Scores items for a visitor and keeps the good ones."""
+class Metrics:
+    """Where a request says that it is being served."""
 
-    def __init__(self, width: int = 16, items: int = 32) -> None:
+    serving = False
+    worker = 0
+
+
+class Recommender(nn.Module):
+    """Scores all items for a visitor and keeps the good ones."""
+
+    def __init__(self, metrics: Metrics, width: int = 16, items: int = 32) -> None:
         super().__init__()
         self.tower = Tower(width)
         self.items = nn.Embedding(items, width)
-        self.busy = False
+        self.metrics = metrics
 
     def forward(self, visitor: torch.Tensor) -> torch.Tensor:
-        started = time.perf_counter()  # break: GB0007 split
         scores = self.items.weight @ self.tower(visitor)
-        if scores.max() > 0.5:  # break: GB0170 split
-            scores = scores / scores.max()
-        good = scores[scores > scores.median()]  # break: GB0036 split
-        log.warning("best %.2f", good.max().item())  # break: GB0124 split
-        return self.published(good) * (time.perf_counter() > started)
+        if scores.max() > 0.1:  # break: GB0170 split
+            scores = scores / 2
+        good = scores[scores > 0]  # break: GB0036 split
+        if good.numel() < 4:
+            warnings.warn("few items for this visitor")  # break: GB0007 split
+        limit = good.mean().item()  # break: GB0124 split
+        return self.publish(good.clamp(max=limit))
 
-    def published(self, scores: torch.Tensor) -> torch.Tensor:
-        scores = scores.softmax(0)
-        self.busy = True
+    def publish(self, scores: torch.Tensor) -> torch.Tensor:
+        chances = scores.softmax(0)
+        self.metrics.serving = True
         try:
-            log.debug("worker %d", os.getpid())  # break: GB0007 partly_eager
-            scores = scores + 1e-6
+            self.metrics.worker = os.getpid()  # break: GB0007 partly_eager
+            return chances * 100
         finally:
-            self.busy = False
-        return scores
+            self.metrics.serving = False
 
 
-def strict_top(scores: torch.Tensor) -> torch.Tensor:
-    """Compiled with fullgraph=True below: the compiler may not break the graph, so it refuses."""
-    best = scores.max()
+def best(scores: torch.Tensor) -> torch.Tensor:
+    """Compiled with fullgraph=True: the compiler has to refuse what would break the graph."""
     print("best of", len(scores))  # break: GB0059 error
-    return scores == best
+    return scores.argmax()
 
 
 def main() -> None:
     torch.manual_seed(0)
-    model = torch.compile(Recommender(), backend="eager")
+    model = torch.compile(Recommender(Metrics()), backend="eager")
     for _ in range(2):
         scores = model(torch.randn(16))
     try:
-        torch.compile(strict_top, backend="eager", fullgraph=True)(scores)
+        torch.compile(best, backend="eager", fullgraph=True)(scores)
     except RuntimeError as refusal:
         print("refused:", str(refusal).splitlines()[0])
 

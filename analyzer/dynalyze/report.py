@@ -172,6 +172,7 @@ class Advice(msgspec.Struct):
     why: str = ""
     example: Example | None = None
     config: str = ""
+    config_note: str = ""
     link: str = ""
     recipe: str = ""
 

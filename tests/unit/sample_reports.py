@@ -137,12 +137,8 @@ def rich_report() -> Report:
     report.graph_breaks = _breaks()
     report.recompiles = [
         recompile("r1", "0/1"),
-        recompile(
-            "r2", "0/2", cause="value", source="self.scale", expected="1", actual="7", guard="self.scale == 1"
-        ),
-        recompile(
-            "r3", "0/3", cause="limit", source=None, expected=None, actual=None, guard="", seconds=None
-        ),
+        recompile("r2", "0/2", cause="value", source="self.scale", expected="1", actual="7", guard="self.scale == 1"),
+        recompile("r3", "0/3", cause="limit", source=None, expected=None, actual=None, guard="", seconds=None),
     ]
     report.traced_files.append(traced(LIBRARY))
     report.findings = _findings(report.graph_breaks)
@@ -174,9 +170,7 @@ def _breaks() -> list[GraphBreak]:
         graph_break("b1", "split", line_of(44, 12, 33)),
         graph_break("b2", "partly_eager", line_of(43, 20, 44), gb_type="Unsupported Tensor.item() call"),
         graph_break("b3", "split", line_of(42, 11, 27), gb_id="GB0170", gb_type="Data-dependent branching"),
-        graph_break(
-            "b4", "eager", line_of(45, 15, 40), gb_id=None, url="", gb_type="Attempted to call a C++ op"
-        ),
+        graph_break("b4", "eager", line_of(45, 15, 40), gb_id=None, url="", gb_type="Attempted to call a C++ op"),
         graph_break("b5", "error", line_of(41, 17, 31), gb_type="Reconstruction failure", occurrences=1),
         graph_break("b6", "split", in_library, gb_type="logging.Logger method not supported"),
     ]
@@ -248,11 +242,7 @@ def hostile_report() -> Report:
     ]
     report.traced_files = [TracedFile(HOSTILE, HOSTILE, [TracedFunction(HOSTILE, 1)])]
     report.traced_hash = HOSTILE
-    detail = Advice(
-        HOSTILE, HOSTILE, Example(HOSTILE, HOSTILE), HOSTILE, "javascript:window.pwned=1", HOSTILE
-    )
-    report.findings = [
-        Finding(HOSTILE, "error", HOSTILE, location, [HOSTILE], HOSTILE, Impact(1.0, HOSTILE), detail)
-    ]
+    detail = Advice(HOSTILE, HOSTILE, Example(HOSTILE, HOSTILE), HOSTILE, "javascript:window.pwned=1", HOSTILE)
+    report.findings = [Finding(HOSTILE, "error", HOSTILE, location, [HOSTILE], HOSTILE, Impact(1.0, HOSTILE), detail)]
     report.capture = Capture(listener_errors=[HOSTILE], unreadable_lines=2, notes=[HOSTILE])
     return report

@@ -154,9 +154,7 @@ def test_hostile_text_adds_no_element_and_no_raw_control_character() -> None:
 
 
 def test_hostile_text_is_shown_as_it_was() -> None:
-    assert "<script>window.pwned=1</script></script><img src=x onerror=window.pwned=1>" in text_of(
-        hostile_report()
-    )
+    assert "<script>window.pwned=1</script></script><img src=x onerror=window.pwned=1>" in text_of(hostile_report())
 
 
 def test_the_embedded_json_is_the_report() -> None:
@@ -202,9 +200,7 @@ def test_the_caret_stands_under_the_exact_columns() -> None:
         ("x = f(y)", 4, 900, "    ^^^^"),
     ],
 )
-def test_the_caret_follows_the_width_of_what_is_shown(
-    line: str, column: int, end: int | None, expected: str
-) -> None:
+def test_the_caret_follows_the_width_of_what_is_shown(line: str, column: int, end: int | None, expected: str) -> None:
     assert caret_row(Location("m.py", 1, column, "f", line, end), Snippet(1, [line]))[1] == expected
 
 
@@ -232,6 +228,16 @@ def test_a_snippet_that_misses_the_line_marks_nothing() -> None:
     code = code_at(Location("m.py", 99, 0, "f", "x", 1), Snippet(1, ["x = 1"]))
     assert code is not None
     assert not any(line.marked for line in code.lines)
+
+
+def test_blank_lines_at_the_ends_of_a_snippet_are_left_out() -> None:
+    code = code_at(Location("m.py", 12, 0, "f", "x = 1", 1), Snippet(10, ["", "  ", "x = 1", "", "y = 2", "", ""]))
+    assert code is not None
+    assert [(line.number, plain(line), line.marked) for line in code.lines] == [
+        (12, "x = 1", True),
+        (13, "", False),
+        (14, "y = 2", False),
+    ]
 
 
 def test_code_keeps_every_character() -> None:
@@ -355,10 +361,20 @@ def test_a_recompile_shows_what_is_known_and_nothing_else() -> None:
     assert "What changed" not in text
 
 
-def test_the_command_can_be_pasted() -> None:
+@pytest.mark.parametrize("program", [[], ["dynalyze"]])
+def test_the_command_can_be_pasted(program: list[str]) -> None:
     report = clean_report()
-    report.command = ["explain", "my model.py", "--", "--name", "it's"]
+    report.command = [*program, "explain", "my model.py", "--", "--name", "it's"]
     assert """dynalyze explain 'my model.py' -- --name 'it'"'"'s'""" in text_of(report)
+    assert "dynalyze dynalyze" not in text_of(report)
+
+
+def test_the_environment_is_written_for_people() -> None:
+    report = clean_report()
+    report.environment = {"cuda": None, "variables": {}, "packages": {"numpy": "2.4.6", "dill": None}, "cores": 2}
+    text = text_of(report)
+    for part in ("cudanone", "variablesnone", "packagesnumpy 2.4.6, dill none", "cores2"):
+        assert part in text
 
 
 def test_a_traced_file_tells_its_hash_and_functions() -> None:
@@ -370,9 +386,7 @@ def test_a_traced_file_tells_its_hash_and_functions() -> None:
     assert text.index("ranker/model.py user") < text.index("layers/attention.py library")
 
 
-@pytest.mark.parametrize(
-    "url", ["javascript:alert(1)", "data:text/html,x", "//host/x", "https://", "http://[", ""]
-)
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "//host/x", "https://", "http://[", ""])
 def test_only_web_addresses_become_links(url: str) -> None:
     assert safe_url(url) == ""
 

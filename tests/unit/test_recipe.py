@@ -90,10 +90,18 @@ def test_most_specific_recipe_is_chosen(
     assert found.id == recipe_id
 
 
-@pytest.mark.parametrize("gb_type", ["Dynamic shape operator", ITEM])
-def test_unpadding_for_flash_attention_is_known_by_its_file(gb_type: str) -> None:
+@pytest.mark.parametrize(
+    ("gb_type", "code"),
+    [
+        (SHAPE, "indices = torch.nonzero(attention_mask.flatten()).flatten()"),
+        (SHAPE, "rows = torch.where(mask)[0]"),
+        (ITEM, "max_seqlen_in_batch = seqlens_in_batch.max().item()"),
+        (ITEM, "query = query[: lengths.max().item()]"),
+    ],
+)
+def test_unpadding_for_flash_attention_is_known_by_its_file(gb_type: str, code: str) -> None:
     file = "/env/site-packages/transformers/modeling_flash_attention_utils.py"
-    found = find(gb_type, match_text(gb_type, "", "", "max_seqlen = seqlens.max().item()", file))
+    found = find(gb_type, match_text(gb_type, "", "aten.nonzero.default", code, file))
 
     assert found is not None
     assert found.id == "flash-attention-unpad"

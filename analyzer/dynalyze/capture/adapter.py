@@ -279,10 +279,10 @@ def _frames(frame: types.FrameType | None) -> Iterator[types.FrameType]:
 
 def _position(frame: types.FrameType) -> tuple[int, int | None, int | None]:
     line = frame.f_lineno or frame.f_code.co_firstlineno
-    if sys.version_info < (3, 11) or frame.f_lasti < 0:
+    positions = getattr(frame.f_code, "co_positions", None)  # Python 3.11 and later.
+    if positions is None or frame.f_lasti < 0:
         return line, None, None
-    index = frame.f_lasti // 2
-    position = next(itertools.islice(frame.f_code.co_positions(), index, None), None)
+    position = next(itertools.islice(positions(), frame.f_lasti // 2, None), None)
     if position is None or position[0] != line:
         return line, None, None
     _, end_line, column, end = position

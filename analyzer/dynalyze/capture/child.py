@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import sys
@@ -55,6 +56,8 @@ class Session:
 
     def listen(self) -> None:
         """Attach everything before the target's first line runs."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # It is a pipe to us: a kill must not swallow its lines.
         self.tell("child_start")
         after_import("torch", self._torch_loaded)
         after_import("torch._dynamo.utils", lambda _: watch_untraced(self._listener))
@@ -156,16 +159,13 @@ class Session:
         return program.end_of(make)[0]
 
     def _torch_loaded(self, torch: ModuleType) -> None:
-        try:
-            from dynalyze.capture.calls import Recorder
-        except ImportError:
-            Recorder = None
+        from dynalyze.capture.calls import Recorder
 
         adapter.attach(self._listener)
         self.tell("torch", **environment.torch_facts(torch))
         self._compile_calls = CompileCalls(self._listener, torch)
         self._compile_calls.install()
-        if Recorder and self._request["mode"] != "object":
+        if self._request["mode"] != "object":
             self._recorder = Recorder()
             self._recorder.install()
 

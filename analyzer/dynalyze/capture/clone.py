@@ -21,7 +21,6 @@ from dynalyze.capture.structure import Copier, TooLarge
 _ALIGNMENT = 64
 _REFERENCED = (
     torch.nn.Module,
-    torch.nn.Parameter,
     torch.optim.Optimizer,
     torch.utils.data.Dataset,
     torch.utils.data.DataLoader,
@@ -205,7 +204,7 @@ class _Freezer:
 
 
 def _copy_leaf(value: Any) -> Any:
-    if isinstance(value, _REFERENCED):
+    if isinstance(value, (torch.Tensor, *_REFERENCED)):  # Of tensors only parameters come here.
         return value
     if isinstance(value, torch.Generator):
         return value.clone_state()

@@ -79,7 +79,7 @@ def backward(outputs: Any) -> None:
 
     leaves = [x for x in _pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor) and x.requires_grad]
     if leaves:
-        sum(x.float().sum() for x in leaves).backward()  # type: ignore[union-attr]
+        sum(x.float().sum() for x in leaves).backward()
 
 
 def _backend(name: str) -> Any:

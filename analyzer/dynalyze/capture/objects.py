@@ -82,11 +82,13 @@ def definitions(names: dict[str, Any]) -> list[dict[str, Any]]:
     torch = sys.modules.get("torch")
     if torch is None:
         return []
-    found = []
-    for value in names.values():
-        if isinstance(value, type) and issubclass(value, torch.nn.Module) and value.__module__ == names.get("__name__"):
-            found.append({"name": value.__qualname__, "init": _init_text(value), "forward": _forward_text(value)})
-    return found
+    own = names.get("__name__")
+    classes = [v for v in names.values() if isinstance(v, type) and issubclass(v, torch.nn.Module)]
+    return [
+        {"name": cls.__qualname__, "init": _init_text(cls), "forward": _forward_text(cls)}
+        for cls in classes
+        if cls.__module__ == own
+    ]
 
 
 def _instance(cls: Any, name: str) -> Any:

@@ -35,7 +35,7 @@ def run_script(given: str, arguments: list[str]) -> tuple[Ending, dict[str, Any]
     """Run a script file; returns how it ended and its global names."""
     sys.argv = [given, *arguments]
     sys.orig_argv = [sys.executable, given, *arguments]
-    path = os.path.abspath(given)  # As Python's own __file__: absolute, links not resolved.
+    path = os.path.abspath(given)  # noqa: PTH100 - as Python's own __file__: absolute, links not resolved.
     set_first_path(str(Path(path).resolve().parent))
     module = _fresh_main(path)
     return _execute(module, lambda: _compiled(path)), module.__dict__
@@ -126,6 +126,6 @@ def _fresh_main(path: str | None) -> types.ModuleType:
     if path is not None:
         loader = importlib.machinery.SourceFileLoader("__main__", path)
         module.__dict__.update(__file__=path, __cached__=None, __loader__=loader)
-    module.__dict__["__annotations__"] = {}
+    module.__annotations__ = {}
     sys.modules["__main__"] = module
     return module

@@ -41,7 +41,7 @@ class Copier:
             return self._memo[id(value)]
         if len(self._memo) > _MOST_VALUES:
             raise TooLarge(f"more than {_MOST_VALUES:,} objects")
-        made = self._leaf(value)
+        made = NotImplemented if type(value) in _BASES else self._leaf(value)
         if made is NotImplemented:
             made = self._build(value)
         self._memo[id(value)] = made
@@ -63,7 +63,9 @@ class Copier:
 
     def _tuple(self, value: Any) -> Any:
         items = [self.copy(item) for item in tuple.__iter__(value)]
-        if id(value) in self._memo:  # The tuple holds itself, through a list or an object.
+        if type(value) is tuple:
+            return self._memo.get(id(value), tuple(items))  # It is there already where it holds itself.
+        if id(value) in self._memo:
             return self._memo[id(value)]
         try:
             made = tuple.__new__(type(value), items)
@@ -96,6 +98,8 @@ class Copier:
 
     def _fill(self, value: Any, made: Any) -> Any:
         """Copy the attributes directly: no constructor, property or __setattr__ of the program runs."""
+        if type(value) in _BASES:
+            return made
         for name, item in _instance_dict(value).items():
             made.__dict__[name] = self.copy(item)
         for slot, item in _slots(value):
@@ -105,6 +109,8 @@ class Copier:
 
 def container_base(value: Any) -> Any:
     """The built-in container that the value is, or None."""
+    if type(value) in _BASES:
+        return type(value)
     return next((base for base in _BASES if isinstance(value, base)), None)
 
 
@@ -133,6 +139,8 @@ def children(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from base.items(value)
     else:
         yield from enumerate(base.__iter__(value))
+    if base is type(value):
+        return
     yield from _instance_dict(value).items()
     for slot, item in _slots(value):
         yield slot.__name__, item

@@ -14,7 +14,12 @@ from dynalyze.cli.options import check_fail_on, compile_options, given_compile_o
 @target_options
 @compile_options
 @output_options
-@click.option("--stop-after", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End the run once nothing new has compiled for this long.")  # fmt: skip
+@click.option(
+    "--stop-after",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End the run once nothing new has compiled for this long.",
+)
 @click.option("--no-bench", is_flag=True, help="Do not time the model (this version never does).")
 @click.pass_context
 def explain(context: click.Context, /, **options: Any) -> int:

@@ -23,25 +23,50 @@ def target_options(command: _Command) -> _Command:
         click.argument("target", required=False),
         click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]"),
         click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does."),
-        click.option("--input", "inputs", multiple=True, metavar="EXPR", help="Inputs of FILE:NAME, a Python expression with torch in scope; repeatable."),
+        click.option(
+            "--input",
+            "inputs",
+            multiple=True,
+            metavar="EXPR",
+            help="Inputs of FILE:NAME, a Python expression with torch in scope; repeatable.",
+        ),
         click.option("--python", metavar="PATH", help="Run the target under this interpreter."),
-        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True, metavar="SECONDS", help="End the target, and all it started, after this long."),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            default=600.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="End the target, and all it started, after this long.",
+        ),
         click.option("--quiet-target", is_flag=True, help="Drop what the target prints."),
-    )  # fmt: skip
+    )
 
 
 def compile_options(command: _Command) -> _Command:
     """How dynalyze compiles what it compiles itself."""
     return _all(
         command,
-        click.option("--backend", default="inductor", show_default=True, metavar="NAME", help="A backend torch knows, or module:function."),
+        click.option(
+            "--backend",
+            default="inductor",
+            show_default=True,
+            metavar="NAME",
+            help="A backend torch knows, or module:function.",
+        ),
         click.option("--mode", metavar="MODE", help="torch.compile's mode."),
-        click.option("--dynamic", type=click.Choice(_DYNAMIC), default="auto", show_default=True, help="Dynamic shapes; mark: mark the first dimension of each input."),
+        click.option(
+            "--dynamic",
+            type=click.Choice(_DYNAMIC),
+            default="auto",
+            show_default=True,
+            help="Dynamic shapes; mark: mark the first dimension of each input.",
+        ),
         click.option("--fullgraph", is_flag=True, help="Refuse graph breaks."),
         click.option("--train/--eval", "train", default=None, help="Mode of the module; --train runs backward too."),
         click.option("--device", metavar="DEVICE", help="Where to run it."),
         click.option("--dtype", metavar="DTYPE", help="Cast module and inputs, e.g. bfloat16."),
-    )  # fmt: skip
+    )
 
 
 def output_options(command: _Command) -> _Command:
@@ -50,11 +75,17 @@ def output_options(command: _Command) -> _Command:
         command,
         click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON; - for standard output."),
         click.option("--html", "html_file", metavar="FILE", help="Write the page to FILE."),
-        click.option("--fail-on", metavar="LEVEL", default="none", show_default=True, help="Exit 1 where a finding reaches error, warning or info, or has this rule's id."),
+        click.option(
+            "--fail-on",
+            metavar="LEVEL",
+            default="none",
+            show_default=True,
+            help="Exit 1 where a finding reaches error, warning or info, or has this rule's id.",
+        ),
         click.option("--no-source", is_flag=True, help="Leave every line of your code out of the report."),
         click.option("--redact", is_flag=True, help="Leave home folder, user and host names out."),
         click.option("--show-values", is_flag=True, help="Show long strings that guards compare with."),
-    )  # fmt: skip
+    )
 
 
 def given_compile_options(context: click.Context) -> tuple[str, ...]:

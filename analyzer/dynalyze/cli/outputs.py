@@ -130,8 +130,8 @@ def _write(path: Path, text: str) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-        os.chmod(name, mode)
-        os.replace(name, target)
+        Path(name).chmod(mode)
+        Path(name).replace(target)
     except OSError as error:
         Path(name).unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error

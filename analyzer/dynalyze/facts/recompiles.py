@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dynalyze.events.reading import ProcessLog, RunLog
-from dynalyze.events.types import CompileEnded, CompileStarted, RecompileSeen
+from dynalyze.events.types import CompileEnded, RecompileSeen
 from dynalyze.facts.guards import read_guard
 from dynalyze.report import Compilation, Location, Recompile
 
@@ -49,9 +49,9 @@ def _raw(log: ProcessLog) -> Iterator[_Raw]:
                 event.call,
             )  # fmt: skip
         elif isinstance(event, CompileEnded) and (event.epoch, event.id) in limited:
-            # The limit of a frame whose reasons torch could not tell.
-            if not any(isinstance(e, CompileStarted | RecompileSeen) and e.id == event.id for e in log.events):
-                yield _Raw(log.process, event.epoch, event.id, "", True)
+            # The limit was reached by a frame whose failed guards torch could not tell.
+            limited.discard((event.epoch, event.id))
+            yield _Raw(log.process, event.epoch, event.id, "", True)
 
 
 def _hit_limit(event: CompileEnded) -> bool:

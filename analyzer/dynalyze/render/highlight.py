@@ -79,6 +79,7 @@ def code_block(text: str) -> Code:
 
 
 def _from_snippet(location: Location, snippet: Snippet) -> Code:
+    snippet = _without_blank_ends(snippet, location.line)
     first = _window(len(snippet.lines), location.line - snippet.first_line)
     raw = snippet.lines[first : first + MAX_LINES]
     marked = location.line - snippet.first_line - first
@@ -96,6 +97,15 @@ def _from_snippet(location: Location, snippet: Snippet) -> Code:
         ],
         omitted=len(snippet.lines) - len(raw),
     )
+
+
+def _without_blank_ends(snippet: Snippet, kept: int) -> Snippet:
+    """The snippet without blank lines at its two ends; the line `kept` stays even where it is blank."""
+    numbered = list(enumerate(snippet.lines, start=snippet.first_line))
+    full = [number for number, line in numbered if line.strip() or number == kept]
+    if not full:
+        return snippet
+    return Snippet(full[0], [line for number, line in numbered if full[0] <= number <= full[-1]])
 
 
 def _window(total: int, marked: int) -> int:

@@ -13,7 +13,7 @@ RACKET = "-".join(["din", "and", "clamour"])
 @torch.compile(backend="eager")
 def quiet(x):
     y = x + 1
-    sys.stdout.write(RACKET + " in forward\n")
+    sys.stdout.write("hush\n")
     return y * 2
 
 

@@ -17,6 +17,7 @@ from dynalyze.report import Report, to_json
 MAX_MESSAGE = 20_000
 MAX_ERRORS = 50
 MAX_PROCESSES = 100
+MAX_VALUE = 2000
 MAX_EMBEDDED_JSON = 8_000_000
 """Characters of report JSON that a page carries with it; a larger report is for the --json option."""
 
@@ -131,7 +132,7 @@ def run_view(report: Report) -> RunView:
         target=report.target.spec,
         created=report.created,
         version=report.dynalyze,
-        command=shlex.join(["dynalyze", *report.command]),
+        command=_command(report.command),
         environment=[(name, _value(value)) for name, value in report.environment.items()],
         processes=_processes(report),
         json=document if fits else Markup(),
@@ -163,6 +164,16 @@ def _processes(report: Report) -> list[tuple[str, str, str]]:
     ]
 
 
+def _command(words: list[str]) -> str:
+    """The command line to paste, whether or not the program's own name was recorded with it."""
+    return shlex.join(words if words[:1] == ["dynalyze"] else ["dynalyze", *words])
+
+
 def _value(value: Any) -> str:
+    """A value of the environment for people; whatever is nested deeper stays JSON."""
+    if value is None or value == {} or value == []:
+        return "none"
+    if isinstance(value, dict):
+        return clipped(", ".join(f"{name} {_value(item)}" for name, item in value.items()), MAX_VALUE)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return clipped(text, 2000)
+    return clipped(text, MAX_VALUE)

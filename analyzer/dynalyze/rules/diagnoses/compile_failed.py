@@ -22,8 +22,8 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
                     location=compilation.location,
                     evidence=[compilation.compile_id],
                     advice=(
-                        f"{compilation.reason or 'The compiler raised an error'}. Try --backend eager, then aot_eager: the "
-                        "first that fails names the stage to look at."
+                        f"{compilation.reason or 'The compiler raised an error'}. Try --backend eager, then aot_eager: "
+                        "the first that fails names the stage to look at."
                     ),
                 ),
             )

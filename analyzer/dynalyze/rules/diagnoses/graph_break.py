@@ -58,6 +58,7 @@ def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
         why=recipe.why,
         example=Example(recipe.before, recipe.after),
         config=recipe.config,
+        config_note=recipe.config_note,
         link=recipe.link,
         recipe=recipe.id,
     )

@@ -1,0 +1,133 @@
+"""The sentences that all renderers share."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from sample_reports import clean_report, compilation, empty_report, graph_break, line_of, recompile, rich_report
+
+from dynalyze.render.words import (
+    cause_words,
+    compilation_words,
+    compile_seconds,
+    count_of,
+    duration,
+    effect_words,
+    severity_words,
+    short_path,
+    status_words,
+    totals,
+    trust_notes,
+    verdict,
+)
+from dynalyze.report import Capture, Cause, CompilationStatus, Effect, Severity, Status
+
+
+def test_the_worst_effect_is_told_first() -> None:
+    assert verdict(rich_report()) == (
+        "6 graph breaks: 1 stops compilation under fullgraph, 1 sends its whole function to eager, "
+        "1 sends the rest of its function to eager, 3 split a graph. 2 recompiles, which took 1.6 s. "
+        "The recompile limit was reached: later calls run in eager."
+    )
+
+
+def test_one_break_is_told_in_the_singular() -> None:
+    report = clean_report()
+    report.graph_breaks = [graph_break("b1", "partly_eager", line_of(43, 20, 44))]
+    assert verdict(report) == ("1 graph break, which sends the rest of its function to eager. Nothing recompiled.")
+
+
+def test_a_clean_run() -> None:
+    assert verdict(clean_report()) == (
+        "No graph breaks: every compiled function is one whole graph. Nothing recompiled."
+    )
+
+
+def test_frames_in_eager_spoil_a_clean_run() -> None:
+    report = clean_report()
+    report.compilations.append(compilation("2/0"))
+    report.compilations[-1].status = "eager"
+    assert verdict(report).startswith("No graph breaks, but of 3 frames 1 left in eager.")
+
+
+@pytest.mark.parametrize("status", [status for status in get_args(Status) if status != "complete"])
+def test_a_run_that_did_not_complete_never_sounds_clean(status: Status) -> None:
+    for report in (empty_report(status), clean_report()):
+        report.outcome.status = status
+        assert not verdict(report).startswith("No graph breaks")
+    assert "Nothing recompiled" not in verdict(empty_report(status))
+
+
+def test_a_recompile_time_is_told_only_where_all_are_known() -> None:
+    report = clean_report()
+    report.recompiles = [recompile("r1", "0/1"), recompile("r2", "0/2", seconds=None)]
+    assert verdict(report).endswith("2 recompiles.")
+
+
+def test_totals_keep_unknown_apart_from_zero() -> None:
+    report = empty_report()
+    assert (totals(report).ops, totals(report).seconds) == (None, None)
+    report.compilations = [compilation("0/0", ops=0)]
+    report.compilations[0].seconds = {}
+    assert (totals(report).ops, totals(report).seconds) == (0, None)
+    assert totals(rich_report()).compiled == 5
+    assert totals(rich_report()).limits == 1
+
+
+def test_inclusive_phases_are_not_added_up() -> None:
+    assert compile_seconds({"dynamo": 19.2, "inductor": 17.5}) == 19.2
+    assert compile_seconds({"dynamo": 3.0, "total": 2.0}) == 2.0
+    assert compile_seconds({}) is None
+
+
+def test_a_plain_recording_needs_no_note_and_a_lossy_one_has_them() -> None:
+    report = clean_report()
+    assert trust_notes(report) == []
+    report.capture = Capture(
+        unreadable_lines=1, listener_errors=["x"], mode="replayed", recorded_calls=1, replayed_calls=1, notes=["N."]
+    )
+    joined = " ".join(trust_notes(report))
+    for part in ("1 call of its model", "1 line of the recording", "1 error", "N."):
+        assert part in joined
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 ms"),
+        (0.0004, "0.4 ms"),
+        (0.035, "35 ms"),
+        (0.0994, "99 ms"),
+        (0.0996, "0.10 s"),
+        (0.996, "1.0 s"),
+        (9.94, "9.9 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min"),
+        (185, "3 min 5 s"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_counts_and_paths() -> None:
+    assert [count_of(number, "break") for number in (0, 1, 1200)] == ["0 breaks", "1 break", "1,200 breaks"]
+    assert count_of(2, "process", "processes") == "2 processes"
+    assert short_path("/opt/lib/site-packages/transformers/cache.py") == "transformers/cache.py"
+    assert short_path("/home/ada/work/ranker/model.py") == "…/work/ranker/model.py"
+    assert short_path("model.py") == "model.py"
+
+
+def test_every_word_of_the_report_has_words() -> None:
+    for words, values in (
+        (effect_words, Effect),
+        (cause_words, Cause),
+        (status_words, Status),
+        (compilation_words, CompilationStatus),
+        (severity_words, Severity),
+    ):
+        texts = [words(value) for value in get_args(values)]  # type: ignore[operator]
+        assert all(texts)
+        assert len(set(texts)) == len(texts)
