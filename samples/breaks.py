@@ -1,7 +1,7 @@
 """A recommender that breaks its graph in most of the ways there are.
 
 Every marked line stops the compiler. What becomes of the function around it differs: it is split in two, its rest
-runs in eager, all of it runs in eager, or the compile is refused.
+runs in eager, all of it runs in eager, or the compile is refused. One line also makes it compile again.
 
     dynalyze explain samples/breaks.py
 """
@@ -27,40 +27,32 @@ class Tower(nn.Module):
         return visitor
 
 
-class Metrics:
-    """Where a request says that it is being served."""
-
-    serving = False
-    worker = 0
-
-
 class Recommender(nn.Module):
     """Scores all items for a visitor and keeps the good ones."""
 
-    def __init__(self, metrics: Metrics, width: int = 16, items: int = 32) -> None:
+    def __init__(self, width: int = 16, items: int = 32) -> None:
         super().__init__()
         self.tower = Tower(width)
         self.items = nn.Embedding(items, width)
-        self.metrics = metrics
+        self.served_by = 0
 
     def forward(self, visitor: torch.Tensor) -> torch.Tensor:
         scores = self.items.weight @ self.tower(visitor)
         if scores.max() > 0.1:  # break: GB0170 split
             scores = scores / 2
         good = scores[scores > 0]  # break: GB0036 split
-        if good.numel() < 4:
-            warnings.warn("few items for this visitor")  # break: GB0007 split
-        limit = good.mean().item()  # break: GB0124 split
+        if visitor.ndim == 1:
+            warnings.warn("one visitor at a time is slow")  # break: GB0007 split
+        limit = good.mean().item()  # break: GB0124 split  # recompile: value
         return self.publish(good.clamp(max=limit))
 
     def publish(self, scores: torch.Tensor) -> torch.Tensor:
-        chances = scores.softmax(0)
-        self.metrics.serving = True
+        chances = (scores * 10).softmax(0)
         try:
-            self.metrics.worker = os.getpid()  # break: GB0007 partly_eager
+            self.served_by = os.getpid()  # break: GB0007 partly_eager
             return chances * 100
-        finally:
-            self.metrics.serving = False
+        except OSError:
+            return chances
 
 
 def best(scores: torch.Tensor) -> torch.Tensor:
@@ -71,7 +63,7 @@ def best(scores: torch.Tensor) -> torch.Tensor:
 
 def main() -> None:
     torch.manual_seed(0)
-    model = torch.compile(Recommender(Metrics()), backend="eager")
+    model = torch.compile(Recommender(), backend="eager")
     for _ in range(2):
         scores = model(torch.randn(16))
     try:

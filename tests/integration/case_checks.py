@@ -158,9 +158,7 @@ def _process(expected: Expectation, outcome: Outcome) -> list[str]:
         return [f"not finished after {expected.wall:.0f} s"]
     if outcome.exit_status != expected.exit_status:
         last = outcome.stderr.strip().splitlines()[-3:]
-        return [
-            f"exit status {outcome.exit_status}, true is {expected.exit_status}; standard error ends {last}"
-        ]
+        return [f"exit status {outcome.exit_status}, true is {expected.exit_status}; standard error ends {last}"]
     if not expected.report and "Traceback" in outcome.stderr:
         return ["a traceback for a user's mistake"]
     return []
@@ -188,11 +186,7 @@ def _files_written(expected: Expectation, outcome: Outcome) -> list[str]:
 def _form(report: Json) -> list[str]:
     """What holds for every report, whatever the case."""
     found = [f"no list {name!r}" for name in LISTS if not isinstance(report.get(name), list)]
-    found += [
-        f"no object {n!r}"
-        for n in ("environment", "target", "outcome")
-        if not isinstance(report.get(n), dict)
-    ]
+    found += [f"no object {n!r}" for n in ("environment", "target", "outcome") if not isinstance(report.get(n), dict)]
     if report.get("schema_version") != 1:
         found.append(f"schema_version {report.get('schema_version')!r}")
     if found:
@@ -216,11 +210,7 @@ def _location(location: Any) -> list[str]:
     if not code or not path.is_file():
         return []
     lines = path.read_text(errors="replace").splitlines()
-    return (
-        []
-        if line <= len(lines) and code == lines[line - 1].strip()
-        else [f"{code!r} is not on {path.name}:{line}"]
-    )
+    return [] if line <= len(lines) and code == lines[line - 1].strip() else [f"{code!r} is not on {path.name}:{line}"]
 
 
 def _break_form(entry: Json) -> list[str]:
@@ -246,9 +236,7 @@ def _outcome(expected: Expectation, report: Json) -> list[str]:
     )
     found = [f"{name} is {have!r}, true is {true!r}" for name, have, true in pairs if have not in true]
     rules = {finding.get("rule") for finding in report["findings"]}
-    return found + [
-        f"no finding {rule!r}, only {sorted(rules)}" for rule in expected.findings if rule not in rules
-    ]
+    return found + [f"no finding {rule!r}, only {sorted(rules)}" for rule in expected.findings if rule not in rules]
 
 
 def _breaks(expected: Expectation, report: Json, folder: Path) -> list[str]:
@@ -297,9 +285,7 @@ def _recompiles(expected: Expectation, report: Json) -> list[str]:
 def _traced(expected: Expectation, report: Json, folder: Path) -> list[str]:
     listed = [str(entry.get("path")) for entry in report["traced_files"]]
     found = [f"traced_files lists {path} {n} times" for path, n in Counter(listed).items() if n > 1]
-    found += [
-        f"traced_files: {path!r} is no absolute path" for path in listed if not Path(path).is_absolute()
-    ]
+    found += [f"traced_files: {path!r} is no absolute path" for path in listed if not Path(path).is_absolute()]
     hashes = {Path(str(entry.get("path"))).resolve(): entry.get("sha256") for entry in report["traced_files"]}
     for name in expected.traced:
         path = resolved(name, folder)

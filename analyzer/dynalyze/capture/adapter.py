@@ -242,10 +242,18 @@ def _offered_frame() -> tuple[StackFrame, bool] | None:
             return None
         if code.co_name == "__call__" and code.co_filename.endswith(_COMPILE_BOUNDARY):
             offered = getattr(frame.f_locals.get("frame"), "f_code", None)
-            if offered is not None:
+            if offered is not None and _called_by_wrapper(frame):
                 entry = frame_entry(offered.co_filename, offered.co_firstlineno, offered.co_name, None, None)
                 return entry, bool(getattr(frame.f_locals.get("self"), "_one_graph", False))
     return None
+
+
+def _called_by_wrapper(frame: types.FrameType) -> bool:
+    """Whether the compiled function itself was offered, not one that it calls while it runs in eager."""
+    outer = frame.f_back
+    while outer is not None and outer.f_code.co_filename.endswith(_COMPILE_BOUNDARY):
+        outer = outer.f_back
+    return outer is not None and outer.f_code.co_filename.endswith(_CALL_BOUNDARY)
 
 
 def backend_names() -> list[str]:

@@ -30,8 +30,8 @@ _modes_active = getattr(torch._C, "_len_torch_dispatch_stack", _nothing)
 _functorch = getattr(torch._C, "_functorch", None)
 _functorch_level = getattr(_functorch, "peek_interpreter_stack", _nothing)
 _functorch_wrapped = getattr(_functorch, "is_functorch_wrapped_tensor", _nothing)
-_no_dispatch = getattr(torch._C, "_DisableTorchDispatch", contextlib.nullcontext)
-_no_function = getattr(torch._C, "DisableTorchFunction", contextlib.nullcontext)
+no_dispatch = getattr(torch._C, "_DisableTorchDispatch", contextlib.nullcontext)
+no_function = getattr(torch._C, "DisableTorchFunction", contextlib.nullcontext)
 _no_subclass = getattr(torch._C, "DisableTorchFunctionSubclass", contextlib.nullcontext)
 
 
@@ -62,7 +62,7 @@ def is_stand_in(tensor: torch.Tensor) -> bool:
 @contextlib.contextmanager
 def unobserved() -> Iterator[None]:
     """Tensor work that no mode of the program sees, and that makes no autograd graph and no inference tensors."""
-    with torch.inference_mode(False), torch.no_grad(), _no_function(), _no_dispatch():
+    with torch.inference_mode(False), torch.no_grad(), no_function(), no_dispatch():
         yield
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.adapter_replay import unobserved
+from dynalyze.capture.adapter_replay import no_dispatch, no_function, unobserved
 
 _AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
 _GENERATOR_DEVICES = ("cuda", "xpu")
@@ -71,7 +71,7 @@ class RandomState:
 
     @classmethod
     def now(cls) -> RandomState:
-        with unobserved():
+        with no_function(), no_dispatch():
             devices = {
                 kind: getattr(torch, kind).get_rng_state_all()
                 for kind in _GENERATOR_DEVICES

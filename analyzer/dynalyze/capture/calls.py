@@ -85,7 +85,7 @@ class Recorder:
         self.byte_cap = byte_cap
         self.call_cap = call_cap
         self.recording = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._here = _Thread()
         self._original: Callable[..., Any] | None = None
         self._wrapper: Callable[..., Any] | None = None
@@ -127,6 +127,10 @@ class Recorder:
         """How many outermost calls the program made, retained or not."""
         return self._total
 
+    def made(self, kind: Kind) -> int:
+        """How many of them went to modules of this kind."""
+        return self._made[kind]
+
     @property
     def signatures(self) -> list[SignatureSeen]:
         return list(self._signatures.values())
@@ -154,7 +158,7 @@ class Recorder:
 
     def _after_fork(self) -> None:
         """A forked child starts its own recording; the lock may have been held by a thread it does not have."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._here.inside = False
         self._forget()
 
@@ -178,8 +182,8 @@ class Recorder:
             return None
 
     def failed(self, call: Call | None, error: BaseException) -> None:
-        """The call ended in an exception: there is no outcome to compare with, so it is not replayed."""
-        if call is not None:
+        """The call ended in an exception of its own, so it is not replayed; one that was only interrupted is."""
+        if call is not None and isinstance(error, (Exception, SystemExit)):
             call.raised = type(error).__name__
             self._release(call)
             self._note(f"<n> call<s> of {type(call.module).__name__} raised {call.raised} and will not be replayed.")
@@ -187,7 +191,7 @@ class Recorder:
     def end(self, call: Call | None, result: Any) -> None:
         """Learn from the outcome whether this is a loss, and later whether backward ran."""
         try:
-            if call is None or call.kept is None:
+            if call is None or call.kept is None or not self.recording:
                 return
             if inspect.isgenerator(result) or inspect.iscoroutine(result) or inspect.isasyncgen(result):
                 self._release(call)
@@ -249,18 +253,18 @@ class Recorder:
             self._discard(before)
 
     def _discard(self, call: Call) -> None:
-        self._calls.pop(call.index, None)
         self._let_go(call)
+        self._calls.pop(call.index, None)
 
     def _release(self, call: Call) -> None:
         with self._lock:
             self._let_go(call)
 
     def _let_go(self, call: Call) -> None:
-        if call.kept is not None:
-            self._held_bytes -= call.kept.nbytes
+        kept, call.kept = call.kept, None
+        if kept is not None and self._calls.get(call.index) is call:  # Not so after a drop.
+            self._held_bytes -= kept.nbytes
             self._held_calls -= 1
-            call.kept = None
 
     def _wants_copy(self, call: Call) -> bool:
         if call.kind == "loss" and self._made["model"]:

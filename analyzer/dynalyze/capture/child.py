@@ -94,7 +94,8 @@ class Session:
         elif ending.exit_status == 0 and self._has_examples(names):
             return self._run_calls(names["model"], lambda target: calls_from(names["example_inputs"]))
         else:
-            self.tell("definitions", modules=objects.definitions(names), has_model="model" in names)
+            found = objects.definitions(names)
+            self.tell("definitions", spec=self._request["spec"], modules=found, has_model="model" in names)
         return ending
 
     def _has_examples(self, names: dict[str, Any]) -> bool:

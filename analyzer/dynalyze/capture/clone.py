@@ -160,6 +160,8 @@ class _Freezer:
         """Copy the bytes of all regions met, and return the size of everything."""
         for region in self.regions.values():
             self._spend(region.nbytes)
+        if not self.regions:
+            return self.spent
         with adapter.unobserved():
             for region in self.regions.values():
                 region.load()

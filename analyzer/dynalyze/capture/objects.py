@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, calls_from_expressions, needs_inputs, signature_text
-from dynalyze.capture.program import set_first_path
+from dynalyze.capture.program import misuse_of_syntax, set_first_path
 
 
 def import_target(path: str | None, module: str | None) -> ModuleType:
@@ -21,7 +21,10 @@ def import_target(path: str | None, module: str | None) -> ModuleType:
         Misuse: no such module.
     """
     if path is not None:
-        return _import_file(Path(path).resolve())
+        try:
+            return _import_file(Path(path).resolve())
+        except SyntaxError as error:
+            raise misuse_of_syntax(error, path) or error from None
     assert module is not None
     set_first_path(str(Path.cwd()))
     try:
@@ -62,13 +65,16 @@ def prepare(value: Any, name: str, module: ModuleType, expressions: list[str]) -
         raise Misuse(
             f"{name!r} is {_a(type(value).__name__)}, which cannot be called; name a module, a class or a function"
         )
-    if expressions:
-        return value, calls_from_expressions(expressions, value)
-    if not isinstance(value, torch.nn.Module) and not needs_inputs(value):
+    if not isinstance(value, torch.nn.Module) and not needs_inputs(value) and not (expressions and _takes_any(value)):
         made = value()
         if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
-            return made[0], calls_from(made[1])
-        return value, [Inputs((), {})]
+            value, examples = made
+            return value, calls_from_expressions(expressions, value) if expressions else calls_from(examples)
+        if not callable(made):
+            return value, [Inputs((), {})]
+        value = made
+    if expressions:
+        return value, calls_from_expressions(expressions, value)
     examples = getattr(module, "example_inputs", None)
     if examples is not None:
         return value, calls_from(examples)
@@ -83,9 +89,15 @@ def definitions(names: dict[str, Any]) -> list[dict[str, Any]]:
     if torch is None:
         return []
     own = names.get("__name__")
-    classes = [v for v in names.values() if isinstance(v, type) and issubclass(v, torch.nn.Module)]
+    classes: list[Any] = [v for v in names.values() if isinstance(v, type) and issubclass(v, torch.nn.Module)]
     return [
-        {"name": cls.__qualname__, "init": _init_text(cls), "forward": _forward_text(cls)}
+        {
+            "name": cls.__qualname__,
+            "init": _init_text(cls),
+            "forward": _forward_text(cls),
+            "ready": _needs_nothing(cls),
+            "inputs": _required(cls.forward) - 1,
+        }
         for cls in classes
         if cls.__module__ == own
     ]
@@ -100,6 +112,28 @@ def _instance(cls: Any, name: str) -> Any:
             "(model, inputs) and name that"
         ) from None
     return cls()
+
+
+def _takes_any(function: Any) -> bool:
+    """Whether a function has parameters at all: `--input` is then for the function itself, not for what it makes."""
+    try:
+        return bool(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return True
+
+
+def _needs_nothing(cls: Any) -> bool:
+    return _required(cls.__init__) <= 1  # Only self.
+
+
+def _required(function: Any) -> int:
+    """How many positional arguments a function cannot do without."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in positional and p.default is inspect.Parameter.empty for p in parameters)
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
+import importlib.util
 import os
 import runpy
 import sys
@@ -11,6 +12,8 @@ import types
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from dynalyze.capture.inputs import Misuse
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 
@@ -38,7 +41,7 @@ def run_script(given: str, arguments: list[str]) -> tuple[Ending, dict[str, Any]
     path = os.path.abspath(given)  # noqa: PTH100 - as Python's own __file__: absolute, links not resolved.
     set_first_path(str(Path(path).resolve().parent))
     module = _fresh_main(path)
-    return _execute(module, lambda: _compiled(path)), module.__dict__
+    return _execute(module, _compiled(path)), module.__dict__
 
 
 def run_module(name: str, arguments: list[str]) -> tuple[Ending, dict[str, Any]]:
@@ -47,16 +50,17 @@ def run_module(name: str, arguments: list[str]) -> tuple[Ending, dict[str, Any]]
     sys.orig_argv = [sys.executable, "-m", name, *arguments]
     set_first_path(str(Path.cwd()))
     module = _fresh_main(None)
-
-    def code() -> types.CodeType:
-        # runpy knows packages, zip files and namespace packages; there is no public way to the same.
-        _, spec, code = runpy._get_module_details(name)  # type: ignore[attr-defined]
-        sys.argv[0] = spec.origin or name
-        module.__dict__.update(
-            __file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached
-        )
-        return code  # type: ignore[no-any-return]
-
+    # Importing the packages above the module runs code of the target already.
+    ending, found = end_of(lambda: _find_module(name))
+    if isinstance(found, Misuse):
+        raise found
+    if found is None:
+        return ending, module.__dict__
+    spec, code = found
+    sys.argv[0] = spec.origin or name
+    module.__dict__.update(
+        __file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached
+    )
     return _execute(module, code), module.__dict__
 
 
@@ -66,6 +70,15 @@ def set_first_path(folder: str) -> None:
         del sys.path[0]
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, folder)
+
+
+def misuse_of_syntax(error: BaseException, path: str | None) -> Misuse | None:
+    """A target that is no Python is the caller's mistake; a broken module that it imports is its own failure."""
+    if not isinstance(error, SyntaxError) or path is None or not error.filename:
+        return None
+    if Path(error.filename).resolve() != Path(path).resolve():
+        return None
+    return Misuse(f"{Path(path).name}:{error.lineno}: {error.msg}")
 
 
 def end_of(action: Any) -> tuple[Ending, Any]:
@@ -80,9 +93,29 @@ def end_of(action: Any) -> tuple[Ending, Any]:
         return _failed(error), None
 
 
-def _execute(module: types.ModuleType, code: Any) -> Ending:
-    ending, _ = end_of(lambda: exec(code(), module.__dict__))
+def _execute(module: types.ModuleType, code: types.CodeType) -> Ending:
+    ending, _ = end_of(lambda: exec(code, module.__dict__))
     return ending
+
+
+def _find_module(name: str) -> Any:
+    """Spec and code of a module, or the Misuse that it stands for."""
+    try:
+        # runpy knows packages, zip files and namespace packages; there is no public way to the same.
+        _, spec, code = runpy._get_module_details(name, _NoModule)  # type: ignore[attr-defined]
+    except _NoModule as error:
+        return Misuse(f"-m {name}: {error}")
+    except SyntaxError as error:
+        found = importlib.util.find_spec(name)
+        misuse = misuse_of_syntax(error, found.origin if found else None)
+        if misuse is None:
+            raise
+        return misuse
+    return spec, code
+
+
+class _NoModule(Exception):
+    """What runpy raises for a name it cannot run."""
 
 
 def _failed(error: BaseException) -> Ending:
@@ -116,8 +149,12 @@ def _status_of(leaving: SystemExit) -> int:
 
 
 def _compiled(path: str) -> types.CodeType:
-    source = Path(path).read_bytes()
-    return compile(source, path, "exec", dont_inherit=True)
+    try:
+        return compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise misuse_of_syntax(error, path) or error from None
+    except (OSError, ValueError) as error:  # ValueError: null bytes.
+        raise Misuse(f"{path}: {error}") from None
 
 
 def _fresh_main(path: str | None) -> types.ModuleType:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.ambient import RandomState
-from dynalyze.capture.calls import FEW, Call, Recorder, gradient_outputs
+from dynalyze.capture.calls import FEW, Call, Kind, Recorder, gradient_outputs
 from dynalyze.capture.clone import CannotClone
 from dynalyze.capture.module_state import ModuleState, ModuleStates
 from dynalyze.capture.structure import leaves
@@ -38,21 +38,19 @@ def replay(
         training: replay in this mode instead of the one that each call had.
     """
     recorder.stop()
-    calls = recorder.calls
-    chosen = choose(calls)
+    chosen = choose(recorder)
     replayer = _Replayer(compile_module, emit, training)
     with _left_as_found({id(call.module): call.module for call in chosen}.values()):
         for call in chosen:
             replayer.replay(call)
-    return _summary(recorder, calls, replayer)
+    return _summary(recorder, replayer)
 
 
-def choose(calls: list[Call]) -> list[Call]:
-    """The calls to replay: of the models if there is any, else of the losses; all while they are few."""
-    kind = "model" if any(call.kind == "model" for call in calls) else "loss"
-    candidates = [call for call in calls if call.kind == kind]
-    ready = [call for call in candidates if call.kept is not None and not call.raised]
-    return ready if len(candidates) <= FEW else [call for call in ready if call.wanted]
+def choose(recorder: Recorder) -> list[Call]:
+    """The calls to replay: those of models if there are any, else those of losses; all while they are few."""
+    kind: Kind = "model" if recorder.made("model") else "loss"
+    ready = [call for call in recorder.calls if call.kind == kind and call.kept is not None]
+    return ready if recorder.made(kind) <= FEW else [call for call in ready if call.wanted]
 
 
 def mark_dynamic_inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -184,7 +182,7 @@ def _state_of(module: torch.nn.Module) -> ModuleState | None:
         return None
 
 
-def _summary(recorder: Recorder, calls: list[Call], replayer: _Replayer) -> dict[str, Any]:
+def _summary(recorder: Recorder, replayer: _Replayer) -> dict[str, Any]:
     signatures = [
         {
             "signature": number,
@@ -197,7 +195,7 @@ def _summary(recorder: Recorder, calls: list[Call], replayer: _Replayer) -> dict
     ]
     return {
         "recorded": recorder.total,
-        "kept": sum(call.kept is not None for call in calls),
+        "kept": sum(call.kept is not None for call in recorder.calls),
         "replayed": sum(replayer.replayed.values()),
         "backwards": replayer.backwards,
         "skipped_after_errors": replayer.skipped,

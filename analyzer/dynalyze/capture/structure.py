@@ -14,6 +14,7 @@ from typing import Any
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...), range, slice})
 # Subclasses before their bases: the first that fits tells how to make an empty one.
 _BASES: tuple[Any, ...] = (OrderedDict, defaultdict, dict, list, deque, set, frozenset, tuple)
+_EXACT = frozenset(_BASES)
 _COPIED_FROM_STDLIB = (types.SimpleNamespace, argparse.Namespace, UserDict, UserList)
 _CHANGING = frozenset({"_io", "_thread", "threading", "queue", "_queue", "multiprocessing", "socket", "asyncio"})
 _MOST_VALUES = 200_000
@@ -41,7 +42,7 @@ class Copier:
             return self._memo[id(value)]
         if len(self._memo) > _MOST_VALUES:
             raise TooLarge(f"more than {_MOST_VALUES:,} objects")
-        made = NotImplemented if type(value) in _BASES else self._leaf(value)
+        made = NotImplemented if type(value) in _EXACT else self._leaf(value)
         if made is NotImplemented:
             made = self._build(value)
         self._memo[id(value)] = made
@@ -98,7 +99,7 @@ class Copier:
 
     def _fill(self, value: Any, made: Any) -> Any:
         """Copy the attributes directly: no constructor, property or __setattr__ of the program runs."""
-        if type(value) in _BASES:
+        if type(value) in _EXACT:
             return made
         for name, item in _instance_dict(value).items():
             made.__dict__[name] = self.copy(item)
@@ -109,7 +110,7 @@ class Copier:
 
 def container_base(value: Any) -> Any:
     """The built-in container that the value is, or None."""
-    if type(value) in _BASES:
+    if type(value) in _EXACT:
         return type(value)
     return next((base for base in _BASES if isinstance(value, base)), None)
 

@@ -52,6 +52,6 @@ def explain(context: click.Context, /, **options: Any) -> int:
         stop_after=options["stop_after"],
         python=options["python"],
         quiet=options["quiet_target"],
-        command=("dynalyze", *sys.argv[1:]),
+        command=tuple(sys.argv[1:]),
     )
     return outputs.publish(observe(observation))

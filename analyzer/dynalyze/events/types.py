@@ -169,11 +169,14 @@ class ModuleClass(msgspec.Struct):
     name: str
     init: str = ""
     forward: str = ""
+    ready: bool = False
+    inputs: int = 1
 
 
 class Definitions(Event, tag="definitions"):
     """The program compiled nothing and called no module."""
 
+    spec: str = ""
     modules: list[ModuleClass] = []
     has_model: bool = False
 

@@ -59,8 +59,22 @@ def _only_definitions(definitions: Definitions) -> str:
     if not definitions.modules:
         hint = " It has a `model`: give it `example_inputs` too, or use --input." if definitions.has_model else ""
         return "The program compiled nothing and called no nn.Module." + hint
-    names = ", ".join(module.name for module in definitions.modules)
-    return f"The program only defines {names} and calls nothing."
+    names = ", ".join(f"{module.name}{module.init}" for module in definitions.modules)
+    return f"The program only defines {names} and calls nothing. {_next_step(definitions)}"
+
+
+def _next_step(definitions: Definitions) -> str:
+    """The command to try: with the first class that needs no arguments, else through a factory."""
+    module = next((each for each in definitions.modules if each.ready), definitions.modules[0])
+    tensors = ", ".join(["torch.randn(2, 3)"] * max(module.inputs, 1))
+    inputs = f'--input "({tensors})"' if module.inputs > 1 else f'--input "{tensors}"'
+    forward = f"with the shapes that its forward{module.forward} takes"
+    if module.ready:
+        return f"Try: dynalyze explain {definitions.spec}:{module.name} {inputs}, {forward}."
+    return (
+        f"{module.name} needs arguments: write a function make() that returns the module, then try "
+        f"dynalyze explain {definitions.spec}:make {inputs}, {forward}."
+    )
 
 
 def _name(wrapped: Wrapped) -> str:

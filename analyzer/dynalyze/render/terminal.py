@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -39,7 +40,7 @@ def render(report: Report, *, page: str = "", color: bool | None = None, width: 
     _findings(console, report)
     if page:
         console.print(Text.assemble(("Page  ", "dim"), visible(page)), soft_wrap=True)
-    return out.getvalue()
+    return re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE)
 
 
 def _verdict(console: Console, report: Report) -> None:

@@ -25,8 +25,11 @@ def _attach() -> None:
 
 
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _here]
-sys.modules.pop("sitecustomize", None)
+_own = sys.modules.pop("sitecustomize", None)
 with contextlib.suppress(Exception):  # Listening must never keep a worker of the target from starting.
     _attach()
-with contextlib.suppress(ImportError):
+try:
     import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
+except ImportError:
+    if _own is not None:
+        sys.modules["sitecustomize"] = _own  # Where there is no other: the import in progress expects one.

@@ -13,6 +13,8 @@ from dynalyze.report import Advice, Finding, Location, Report, Severity, Snippet
 MAX_FINDINGS = 200
 MAX_EVIDENCE = 20
 MAX_TEXT = 4000
+UNFOLDED = 3
+"""Cards whose example stands open; a click opens the others, so that a long list can be looked through."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class FindingView:
     before: Code | None
     after: Code | None
     config: Code | None
+    unfolded: bool
     url: str
     impact: str
     evidence: list[Link]
@@ -71,6 +74,7 @@ def _card(
         before=code_block(example.before) if example else None,
         after=code_block(example.after) if example else None,
         config=code_block(detail.config) if detail.config else None,
+        unfolded=rank <= UNFOLDED,
         url=safe_url(detail.link),
         impact=_impact(item),
         evidence=[links.fact(identity) for identity in evidence],
