@@ -16,9 +16,18 @@ from pathlib import Path
 from typing import Any
 
 HAVE_COLUMNS = sys.version_info >= (3, 11)
-LISTS = (
-    "processes compilations graph_breaks recompiles graphs kernels traced_files accuracy measurements findings"
-).split()
+LISTS = [
+    "processes",
+    "compilations",
+    "graph_breaks",
+    "recompiles",
+    "graphs",
+    "kernels",
+    "traced_files",
+    "accuracy",
+    "measurements",
+    "findings",
+]
 EFFECTS = {"split", "partly_eager", "eager", "error"}
 
 Json = dict[str, Any]

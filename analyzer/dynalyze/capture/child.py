@@ -105,11 +105,16 @@ class Session:
         from dynalyze.capture import replay
 
         self._compiling_ourselves = True
-        self.tell("replay_start", recorded=len(self._recorder.calls), cut=list(self._recorder.cut))
+        self.tell("replay_start", recorded=self._recorder.total, cut=list(self._recorder.cut))
         ending, summary = program.end_of(
-            lambda: replay.replay(self._recorder, lambda module: compiled(module, self._options), self.tell)
+            lambda: replay.replay(
+                self._recorder,
+                lambda module: compiled(module, self._options),
+                self.tell,
+                training=self._options.train,
+            )
         )
-        self.tell("replay_end", summary=_plain(summary), error=ending.message)
+        self.tell("replay_end", summary=summary or {}, error=ending.message)
 
     def _run_object(self) -> Ending:
         request = self._request
@@ -226,6 +231,3 @@ def _join_threads() -> None:
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
 
-
-def _plain(summary: Any) -> Any:
-    return vars(summary) if hasattr(summary, "__dict__") else summary

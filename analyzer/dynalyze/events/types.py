@@ -193,7 +193,7 @@ class ReplayCall(Event, tag="replay_call"):
 
 class ReplayEnded(Event, tag="replay_end"):
     error: str = ""
-    summary: Any = None
+    summary: dict[str, Any] = {}
 
 
 class ObjectStarted(Event, tag="object_start"):

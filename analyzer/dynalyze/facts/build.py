@@ -165,8 +165,10 @@ def _capture(run: RunLog) -> Capture:
         capture.notes += replay.cut
         if done is None:
             capture.notes.append("The replay of the recorded calls did not end.")
-        elif done.error:
-            capture.notes.append(f"The replay stopped: {done.error}")
+        else:
+            capture.notes += [str(note) for note in done.summary.get("notes", ())]
+            if done.error:
+                capture.notes.append(f"The replay stopped: {done.error}")
         errors = dict.fromkeys(e.error for _, e in run.all() if isinstance(e, ReplayCall) and e.error)
         capture.notes += [f"A replayed call raised {error}" for error in errors]
     elif started is not None:
