@@ -1,6 +1,6 @@
 """A program with options of its own. What follows -- is for it, not for dynalyze.
 
-    dynalyze explain samples/arguments.py -- --batch 8 --width 64 --steps 3
+dynalyze explain samples/arguments.py -- --batch 8 --width 64 --steps 3
 """
 
 import argparse

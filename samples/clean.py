@@ -1,6 +1,6 @@
 """A transformer block that compiles into one graph, with nothing to mend.
 
-    dynalyze explain samples/clean.py
+dynalyze explain samples/clean.py
 """
 
 import torch

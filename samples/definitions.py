@@ -1,6 +1,6 @@
 """A file that runs nothing: it only defines `model` and `example_inputs`, which dynalyze compiles and calls.
 
-    dynalyze explain samples/definitions.py --backend eager
+dynalyze explain samples/definitions.py --backend eager
 """
 
 import torch

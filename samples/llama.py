@@ -1,7 +1,7 @@
 """A small Llama with random weights, compiled for one forward pass and for text generation.
 
-    dynalyze explain samples/llama.py
-    dynalyze explain samples/llama.py -- --backend eager
+dynalyze explain samples/llama.py
+dynalyze explain samples/llama.py -- --backend eager
 """
 
 import argparse

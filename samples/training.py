@@ -1,7 +1,7 @@
 """A whole training run: data, model, loss, optimiser, schedule. The loss is logged from inside the model.
 
-    dynalyze explain samples/training.py
-    dynalyze explain samples/training.py --stop-after 5 -- --epochs 100000
+dynalyze explain samples/training.py
+dynalyze explain samples/training.py --stop-after 5 -- --epochs 100000
 """
 
 import argparse
@@ -16,7 +16,9 @@ class Classifier(nn.Module):
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(2, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 2))
+        self.net = nn.Sequential(
+            nn.Linear(2, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 2)
+        )
 
     def forward(self, points: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         losses = nn.functional.cross_entropy(self.net(points), labels, reduction="none")

@@ -1,5 +1,5 @@
 """A package with relative imports. From the folder `samples`:
 
-    dynalyze explain -m package
-    dynalyze explain package.model:build --backend eager
+dynalyze explain -m package
+dynalyze explain package.model:build --backend eager
 """

@@ -41,9 +41,7 @@ class Target:
         env: dict[str, str] | None = None,
         arguments: tuple[str, ...] = (),
     ) -> Ending:
-        command = Command(
-            [sys.executable, "-S", "-c", code, *arguments], dict(os.environ) if env is None else env, cwd
-        )
+        command = Command([sys.executable, "-S", "-c", code, *arguments], dict(os.environ) if env is None else env, cwd)
         return run(
             command,
             timeout=timeout,
@@ -86,9 +84,7 @@ def test_seconds_are_the_life_of_the_main_process(target: Target) -> None:
     assert 0.2 <= target.run("import time; time.sleep(0.2)").seconds < 5
 
 
-def test_both_streams_are_caught_below_python(
-    target: Target, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_both_streams_are_caught_below_python(target: Target, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     target.run(
         "import os, subprocess, sys\n"
         "os.write(1, b'1')\n"
@@ -133,9 +129,7 @@ def test_a_flood_comes_through_byte_for_byte_and_the_watch_goes_on(target: Targe
 
 
 def test_a_flood_does_not_hold_up_the_time_limit(target: Target) -> None:
-    ending = target.run(
-        "import os\nwhile True: os.write(2, b'more ' * 10000)", timeout=0.7, watch=lambda: False
-    )
+    ending = target.run("import os\nwhile True: os.write(2, b'more ' * 10000)", timeout=0.7, watch=lambda: False)
     assert (ending.reason, ending.exit_status) == ("timed_out", None)
     assert ending.seconds < 10
 
@@ -197,9 +191,7 @@ def test_a_program_may_lead_its_own_process_group(target: Target) -> None:
         (["/dev/null"], "/dev/null: Permission denied"),
     ],
 )
-def test_a_command_that_cannot_be_started_is_one_clear_line(
-    tmp_path: Path, argv: list[str], message: str
-) -> None:
+def test_a_command_that_cannot_be_started_is_one_clear_line(tmp_path: Path, argv: list[str], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         run(Command(argv, {}), timeout=GENEROUS, streams=Streams("m"), stop_file=tmp_path / "stop")
     assert str(caught.value) == f"cannot start the target: {message}"

@@ -119,9 +119,7 @@ def test_the_last_lines_are_those_of_standard_error() -> None:
 
 def test_the_last_lines_read_as_they_looked() -> None:
     streams = Streams("model.py", stream=io.StringIO())
-    streams.feed(
-        "stderr", b"\r 10%\r100%\r\n\x1b[1;31mError\x1b[0m: \xff \x1b]8;;http://x\x07link\x1b]8;;\x07\n\n"
-    )
+    streams.feed("stderr", b"\r 10%\r100%\r\n\x1b[1;31mError\x1b[0m: \xff \x1b]8;;http://x\x07link\x1b]8;;\x07\n\n")
     assert streams.last_lines() == ["100%", "Error: \N{REPLACEMENT CHARACTER} link"]
 
 

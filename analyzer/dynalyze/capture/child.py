@@ -81,7 +81,8 @@ class Session:
         return self._after_program(ending, names)
 
     def _after_program(self, ending: Ending, names: dict[str, Any]) -> Ending:
-        _join_threads()
+        if not self._listener.compiled_frames:
+            _join_threads()
         if self._recorder is not None:
             self._recorder.stop()
         if self._listener.compiled_frames or self._others_compiled():
@@ -226,8 +227,12 @@ def _passing(action: Callable[..., Any], *args: Any) -> Any:
 
 
 def _join_threads() -> None:
-    """Python waits for a program's threads before it ends; what they compile still counts."""
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+    """Python waits for a program's threads before it ends; what they call and compile still counts.
 
+    Idle workers of a pool are left alone: they end only when the interpreter tells them to.
+    """
+    pools = sys.modules.get("concurrent.futures.thread")
+    workers = set(getattr(pools, "_threads_queues", ()))
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon and thread not in workers:
+            thread.join()

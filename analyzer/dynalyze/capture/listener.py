@@ -34,7 +34,7 @@ _METRIC_FIELDS = (
     "inductor_fx_remote_cache_hit_count", "inductor_fx_remote_cache_miss_count",
     "aotautograd_local_cache_hit_count", "aotautograd_local_cache_miss_count",
     "aotautograd_remote_cache_hit_count", "aotautograd_remote_cache_miss_count",
-    "cudagraph_skip_reason", "guard_latency_us",
+    "cudagraph_skip_reason", "guard_latency_us", "structured_logging_overhead_us",
 )  # fmt: skip
 
 

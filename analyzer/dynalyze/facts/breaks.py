@@ -63,7 +63,7 @@ def graph_breaks(run: RunLog, places: Places, sources: Sources, registry: Regist
     groups: dict[tuple[str, int, str], list[_Group]] = {}
     order: list[_Group] = []
     for log in run.processes:
-        for sighting in _sightings(log, places, registry):
+        for sighting in _sightings(log, places, sources, registry):
             place = sighting.place
             near = groups.setdefault((place.file, place.line, sighting.message.gb_type), [])
             group = next((group for group in near if group.matches(sighting)), None)
@@ -75,7 +75,7 @@ def graph_breaks(run: RunLog, places: Places, sources: Sources, registry: Regist
     return [_entry(f"b{number}", group, sources) for number, group in enumerate(order, 1)]
 
 
-def _sightings(log: ProcessLog, places: Places, registry: Registry) -> Iterator[_Sighting]:
+def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Registry) -> Iterator[_Sighting]:
     started: dict[tuple[int, str], CompileStarted] = {}
     guarded = {(e.epoch, e.id): e.metrics.get("has_guarded_code") for e in log.events if isinstance(e, CompileEnded)}
     for event in log.events:
@@ -91,6 +91,8 @@ def _sightings(log: ProcessLog, places: Places, registry: Registry) -> Iterator[
         frames, holder = _stack(event, compiled, places)
         at = places.innermost(frames)
         if at is not None:
+            if isinstance(event, BreakSeen) and event.untraced:
+                frames[at] = _at_definition(frames[at], sources)
             yield _Sighting(log.process, event.epoch, event.id, effect, message, gb_id, frames, at, holds=at <= holder)
 
 
@@ -137,6 +139,11 @@ def _stack(event: BreakSeen | ErrorSeen, compiled: CompileStarted | None, places
     frames = places.stack(above, inside, resumed=resumed)
     own = places.stack([], inside)
     return frames, len(frames) - len(own)
+
+
+def _at_definition(frame: Frame, sources: Sources) -> Frame:
+    """A function that was refused as a whole is shown at its `def`."""
+    return Frame(frame.file, sources.definition(frame.file, frame.line), frame.name)
 
 
 def _holder_by_name(frames: list[Frame], code: Frame | None) -> int:

@@ -74,7 +74,7 @@ def build_report(run: RunLog, ended: Ended, target: Target, command: list[str]) 
         processes=_processes(run),
         compilations=compiled,
         graph_breaks=breaks,
-        recompiles=recompiles(run, compiled),
+        recompiles=recompiles(run, compiled, breaks),
         graphs=graphs(run, compiled),
         traced_files=files,
         traced_hash=hash_of_set(files),

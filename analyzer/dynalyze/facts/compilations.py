@@ -78,7 +78,7 @@ def _compilation(
         compile_id=start.id,
         process=process,
         epoch=start.epoch,
-        location=sources.location(code.file, code.line, original_name(code.name)),
+        location=sources.location(code.file, sources.definition(code.file, code.line), original_name(code.name)),
         status=status,
         seconds=_seconds(ends),
         cache=_cache(ends),

@@ -127,7 +127,7 @@ def _value(plain: str, text: str) -> Guard | None:
     if found is None:
         return None
     source = found["source"]
-    if "allow_unspec_int_on_nn_module" in text or re.match(r"^L\['self'\]\.", source):
+    if "allow_unspec_int_on_nn_module" in text or re.match(r"^(?:L\['self'\]|self)\.", source):
         cause: Cause = "module_attribute"
     elif source.startswith("G["):
         cause = "global_variable"

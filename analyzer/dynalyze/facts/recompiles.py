@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from dynalyze.events.reading import ProcessLog, RunLog
 from dynalyze.events.types import CompileEnded, RecompileSeen
 from dynalyze.facts.guards import read_guard
-from dynalyze.report import Compilation, Location, Recompile
+from dynalyze.report import Compilation, GraphBreak, Location, Recompile
 
 _PREFIX = re.compile(r"^(?P<id>!?\d+/(?:\d+)?(?:/\d+)?): ")
 _LIMITS = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded")
+_STACK = re.compile(r"\b___stack\d+\b")
 _SHAPES = ("shape", "rank", "stride", "symbolic")
 
 
@@ -29,11 +30,12 @@ class _Raw:
     call: int = 0
 
 
-def recompiles(run: RunLog, compiled: list[Compilation]) -> list[Recompile]:
+def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak]) -> list[Recompile]:
     """Every recompile of a run, in order; reaching the limit is one more entry, with cause `limit`."""
     by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
     found = [raw for log in run.processes for raw in _raw(log)]
     entries = [_entry(f"r{number}", raw, by_key) for number, raw in enumerate(found, 1)]
+    _name_results(entries, breaks)
     _mark_changes(list(zip(found, entries, strict=True)))
     return entries
 
@@ -111,6 +113,15 @@ def _mark_changes(found: list[tuple[_Raw, Recompile]]) -> None:
         members.add(function)
         last = key
         entry.change = f"c{changes}"
+
+
+def _name_results(entries: list[Recompile], breaks: list[GraphBreak]) -> None:
+    """A function that goes on after a break gets the break's result as `___stack0`: name the expression itself."""
+    results = {(found.location.file, found.location.line): found.expression for found in breaks if found.expression}
+    for entry in entries:
+        expression = results.get((entry.location.file, entry.location.line))
+        if expression and entry.source:
+            entry.source = _STACK.sub(lambda _, text=expression: text, entry.source)  # type: ignore[misc]
 
 
 def _family(entry: Recompile) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tokenize
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from dynalyze.report import Location, Snippet
 
 _CONTEXT_LINES = 3
 _LONGEST_LINE = 400
+_LONGEST_DECORATION = 40
+_DEFINITION = re.compile(r"\s*(?:async\s+)?def\s")
 
 
 class Sources:
@@ -33,6 +36,16 @@ class Sources:
             end = None
         code = text.strip()[:_LONGEST_LINE] if text is not None else None
         return Location(file, max(line, 1), start, function, code, end)
+
+    def definition(self, file: str, line: int) -> int:
+        """The line of the `def` of a function whose code begins at `line`, where its first decorator stands."""
+        lines = self._lines(file)
+        if not 0 < line <= len(lines) or not lines[line - 1].lstrip().startswith("@"):
+            return line
+        for number in range(line, min(line + _LONGEST_DECORATION, len(lines)) + 1):
+            if _DEFINITION.match(lines[number - 1]):
+                return number
+        return line
 
     def snippet(self, location: Location) -> Snippet | None:
         """The location's line with some lines around it."""

@@ -44,8 +44,16 @@ def rules() -> tuple[Rule, ...]:
 
 
 def judge(report: Report) -> list[Finding]:
-    """All findings: errors first, then by the rank that their rule gave; equal ones in the order of the facts."""
-    found = [(rank, finding) for rule in rules() for rank, finding in rule.judge(report)]
+    """All findings: errors first, then by the rank that their rule gave; equal ones in the order of the facts.
+
+    A rule that fails must not cost the user a run of hours: it is noted in `report.capture`, and the others go on.
+    """
+    found: list[tuple[int, Finding]] = []
+    for rule in rules():
+        try:
+            found += rule.judge(report)
+        except Exception as error:
+            report.capture.notes.append(f"The rule {rule.id} failed, please report it: {type(error).__name__}: {error}")
     found.sort(key=lambda pair: (_SEVERITIES[pair[1].severity], pair[0]))
     return [finding for _, finding in found]
 

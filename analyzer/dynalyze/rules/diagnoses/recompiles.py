@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dynalyze.report import Finding, Recompile, Report
 from dynalyze.rules.rule import Rule
 
-_MOST_GUARDS = 3
+_MOST_CHANGES = 3
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
@@ -23,19 +23,24 @@ def _finding(group: list[Recompile]) -> tuple[int, Finding]:
     name = first.location.function or "A function"
     limited = any(recompile.cause == "limit" for recompile in group)
     times = sum(recompile.cause != "limit" for recompile in group)
-    again = f"{name} was compiled again {times} time{'s' if times != 1 else ''}"
-    guards = list(dict.fromkeys(recompile.guard.splitlines()[0] for recompile in group if recompile.guard))
-    shown = "; ".join(guards[:_MOST_GUARDS]) + ("; ..." if len(guards) > _MOST_GUARDS else "")
+    again = f"{name} was compiled again{'' if times == 1 else f' {times} times'}"
+    changes = list(dict.fromkeys(_change(recompile) for recompile in group if recompile.guard))
+    shown = "; ".join(changes[:_MOST_CHANGES]) + ("; ..." if len(changes) > _MOST_CHANGES else "")
     return (3 if limited else 400 - min(times, 99)), Finding(
         rule="recompile-limit" if limited else "recompile",
         severity="error" if limited else "warning",
         title=f"{name} reached the recompile limit and runs in eager from there on" if limited else again,
         location=first.location,
         evidence=[recompile.id for recompile in group],
-        advice=f"Keep what these guards check the same from call to call: {shown}"
-        if shown
-        else "Find out what changes.",
+        advice=f"Keep this the same from call to call: {shown}" if shown else "Find out what changes between calls.",
     )
+
+
+def _change(recompile: Recompile) -> str:
+    """What changed, as "x.size()[1] went from 5 to 6"; the guard itself where its parts are not known."""
+    if recompile.source and recompile.expected is not None and recompile.actual is not None:
+        return f"{recompile.source} went from {recompile.expected} to {recompile.actual}"
+    return recompile.guard.splitlines()[0]
 
 
 RULE = Rule(

@@ -38,7 +38,7 @@ def f(x):
         id="overflow-clamp",
         title="Clamp always instead of looking for inf first",
         gb_types=(_BRANCH,),
-        match=r"\b(if|while)\b[^\n]*\bis(inf|nan|finite)\b(?![^\n]*\braise\b)",
+        match=r"\b(if|while)\b[^\n]*\bisinf\b(?![^\n]*\braise\b)",
         rank=1,
         why=(
             "The code looks for inf or nan in a tensor before it repairs them. The look is a Python "

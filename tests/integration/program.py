@@ -1,0 +1,98 @@
+"""Runs the real program `dynalyze` as a user does, and keeps all that came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TRACEBACK = "Traceback (most recent call last)"
+WALL_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of dynalyze ended, and what it printed."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def dynalyze(
+    *arguments: str | Path,
+    cwd: Path,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+    python: tuple[str, ...] = (),
+) -> Outcome:
+    """Run `python -m dynalyze ARGUMENTS` in `cwd`; `env` is added to ours, `python` are options of Python's own."""
+    command = [sys.executable, *python, "-m", "dynalyze", *map(str, arguments)]
+    ended = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        timeout=WALL_SECONDS,
+        check=False,
+    )
+    return Outcome(ended.returncode, ended.stdout, ended.stderr)
+
+
+def explain(*arguments: str | Path, cwd: Path, **options: Any) -> tuple[Outcome, dict[str, Any]]:
+    """`dynalyze explain ARGUMENTS --json FILE`, and the report. FILE is in a folder that `cwd` holds."""
+    file = cwd / "explained.json"
+    file.unlink(missing_ok=True)
+    before, after = _around_separator([str(argument) for argument in arguments])
+    ended = dynalyze("explain", *before, "--json", file, *after, cwd=cwd, **options)
+    if not file.exists():
+        pytest.fail(f"exit status {ended.status} and no report\n{ended.stderr[-3000:]}")
+    report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return ended, report
+
+
+def interrupted(*arguments: str | Path, cwd: Path, when: Path, times: int = 1) -> Outcome:
+    """Run dynalyze and send SIGINT to it alone once the file `when` exists."""
+    command = [sys.executable, "-m", "dynalyze", *map(str, arguments)]
+    with subprocess.Popen(
+        command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            wait_for(when, process)
+            for _ in range(times):
+                process.send_signal(signal.SIGINT)
+            stdout, stderr = process.communicate(timeout=WALL_SECONDS)
+        finally:
+            if process.poll() is None:
+                process.kill()
+    return Outcome(process.returncode, stdout, stderr)
+
+
+def wait_for(file: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until the target says by a file that it has come so far."""
+    import time
+
+    deadline = time.monotonic() + WALL_SECONDS
+    while not file.exists():
+        assert process.poll() is None, f"ended before it wrote {file.name}"
+        assert time.monotonic() < deadline, f"never wrote {file.name}"
+        time.sleep(0.05)
+
+
+def _around_separator(arguments: list[str]) -> tuple[list[str], list[str]]:
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at:]
