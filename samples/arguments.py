@@ -1,6 +1,8 @@
 """A program with options of its own. What follows -- is for it, not for dynalyze.
 
-dynalyze explain samples/arguments.py -- --batch 8 --width 64 --steps 3
+Try:
+
+    dynalyze explain samples/arguments.py -- --batch 8 --width 64 --steps 3
 """
 
 import argparse

@@ -3,6 +3,8 @@
 Every marked line stops the compiler. What becomes of the function around it differs: it is split in two, its rest
 runs in eager, all of it runs in eager, or the compile is refused. One line also makes it compile again.
 
+Try:
+
     dynalyze explain samples/breaks.py
 """
 

@@ -1,6 +1,8 @@
 """A transformer block that compiles into one graph, with nothing to mend.
 
-dynalyze explain samples/clean.py
+Try:
+
+    dynalyze explain samples/clean.py
 """
 
 import torch

@@ -1,6 +1,8 @@
 """A file that runs nothing: it only defines `model` and `example_inputs`, which dynalyze compiles and calls.
 
-dynalyze explain samples/definitions.py --backend eager
+Try:
+
+    dynalyze explain samples/definitions.py --backend eager
 """
 
 import torch

@@ -2,6 +2,8 @@
 
 Its model is called for batches of several lengths; those calls are recorded, and replayed compiled afterwards.
 
+Try:
+
     dynalyze explain samples/eager_only.py --backend eager
 """
 

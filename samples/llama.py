@@ -1,7 +1,9 @@
 """A small Llama with random weights, compiled for one forward pass and for text generation.
 
-dynalyze explain samples/llama.py
-dynalyze explain samples/llama.py -- --backend eager
+Try:
+
+    dynalyze explain samples/llama.py
+    dynalyze explain samples/llama.py -- --backend eager
 """
 
 import argparse

@@ -2,6 +2,8 @@
 
 Each marked function is compiled anew for the reasons in its comment, in this order.
 
+Try:
+
     dynalyze explain samples/recompiles.py
 """
 

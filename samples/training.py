@@ -1,7 +1,9 @@
-"""A whole training run: data, model, loss, optimiser, schedule. The loss is logged from inside the model.
+"""A whole training run: data, model, loss, optimiser, schedule. The model looks at its own losses, which splits it.
 
-dynalyze explain samples/training.py
-dynalyze explain samples/training.py --stop-after 5 -- --epochs 100000
+Try:
+
+    dynalyze explain samples/training.py
+    dynalyze explain samples/training.py --stop-after 5 -- --epochs 100000
 """
 
 import argparse

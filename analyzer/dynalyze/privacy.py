@@ -53,7 +53,10 @@ def masked_arguments(arguments: list[str]) -> list[str]:
 
 
 def hide_values(report: Report) -> Report:
-    """Long strings that guards compare with (prompts, tokens) become a length and a hash."""
+    """Long strings of the program's own (prompts, tokens), as guards and breaks quote them: a length and a hash."""
+    for found in report.graph_breaks:
+        found.context = _short_strings(found.context)
+        found.explanation = _short_strings(found.explanation)
     for recompile in report.recompiles:
         recompile.guard = _short_strings(recompile.guard)
         recompile.expected = _short_strings(recompile.expected)

@@ -234,6 +234,11 @@ def to_json(report: Report) -> str:
     return msgspec.json.format(msgspec.json.encode(ordered), indent=1).decode() + "\n"
 
 
+def printable(text: str) -> str:
+    """`text` as JSON can carry it: undecodable bytes of a file name or an argument become question marks."""
+    return text.encode(errors="replace").decode()
+
+
 def from_json(data: bytes | str) -> Report:
     """Read a report.
 

@@ -1,5 +1,7 @@
-"""A package with relative imports. From the folder `samples`:
+"""A package with relative imports.
 
-dynalyze explain -m package
-dynalyze explain package.model:build --backend eager
+Try, in the folder samples:
+
+    dynalyze explain -m package
+    dynalyze explain package.model:build --backend eager
 """

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import itertools
 import logging
+import os
 import re
 import sys
 import types
@@ -41,9 +42,9 @@ def frame_entry(file: str, line: int | None, name: str, column: int | None, end:
 
 
 def _real_file(file: str) -> str:
-    """The path behind a frozen module of the standard library, `<frozen os>`; other names stay."""
+    """The absolute path of a code object's file, also behind `<frozen os>`; names of no file stay."""
     if not file.startswith("<frozen "):
-        return file
+        return file if not file or file.startswith("<") else os.path.abspath(file)  # noqa: PTH100 - keeps links
     module = sys.modules.get(file[len("<frozen ") : -1])
     return getattr(module, "__file__", None) or file
 
@@ -152,12 +153,18 @@ def recompile_scope() -> dict[str, Any] | None:
 
 
 def outermost_call() -> int:
-    """A token of the outermost compiled call in progress; calls that follow each other may get the same one."""
-    token = 0
+    """A token of the outermost compiled call in progress, from its frame and the place it is called from.
+
+    Calls from one place that follow each other may get the same one; 0 where no compiled call is in progress.
+    """
+    outermost = None
     for frame in _frames(sys._getframe(1)):
         if frame.f_code.co_filename.endswith(_CALL_BOUNDARY):
-            token = id(frame)
-    return token
+            outermost = frame
+    if outermost is None:
+        return 0
+    callers = ((id(frame), frame.f_lasti) for frame in _frames(outermost.f_back))
+    return hash((id(outermost), *callers)) or 1
 
 
 def global_state(name: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from dynalyze.capture import adapter
 
 _PREFIX = re.compile(r"^!?\d+/\d*(?:/\d+)?: ")
-_TAIL = re.compile(r"\s{2,}# .*$|\s*\(?HINT: .*$", re.DOTALL)
+_TAIL = re.compile(r"\s{2,}# .*$|\s*\(?HINT: .*$|, type=<.*$", re.DOTALL)
 _STATE = re.compile(r"GLOBAL_STATE changed: (\S+)")
 _LONGEST = 2000
 _SHOWN_AS_IS = (bool, int, float, complex, str, bytes, type(None))

@@ -195,6 +195,8 @@ class Listener(logging.Handler):
         # Locks may be held by threads that the fork did not copy.
         self.createLock()
         self._busy = threading.local()
+        self._epoch, self.compiled_frames = 0, 0
+        self._seen.clear()
 
 
 def _compile_id(metadata: dict[str, Any]) -> str:

@@ -31,11 +31,11 @@ class EventWriter:
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one event; `fields` must be JSON values. Raises OSError when the disk refuses."""
-        line = json.dumps({"event": event, "at": time.time(), **fields}, default=str)
+        line = json.dumps({"event": event, "at": time.time(), **fields}, default=str, ensure_ascii=False)
         with self._lock:
             if self._pid != os.getpid():
                 self._open()
-            _write_all(self._descriptor, line.encode() + b"\n")
+            _write_all(self._descriptor, line.encode(errors="replace") + b"\n")
 
     def write_text(self, text: str) -> str:
         """Store a long text in a file of its own; returns its name below the run folder."""

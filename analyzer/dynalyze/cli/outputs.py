@@ -60,7 +60,7 @@ class Outputs:
             sys.stdout.write(to_json(report))
             sys.stdout.flush()
         else:
-            _summarise(report, page)
+            _summarise(report, [("Page", page), ("JSON", self.json_file)])
         if (status := _STATUSES[report.outcome.status]) != 0:
             return status
         return 1 if reaches(report.findings, self.fail_on) else 0
@@ -94,14 +94,17 @@ class Outputs:
         return self.json_file is None and self.html_file is None
 
 
-def _summarise(report: Report, page: Path | None) -> None:
+def _summarise(report: Report, written: list[tuple[str, Path | str | None]]) -> None:
     from dynalyze.render import terminal
 
-    click.echo(terminal.render(report, page=str(page) if page else ""), nl=False)
+    files = [(name, str(path)) for name, path in written if path is not None]
+    click.echo(terminal.render(report, files=files), nl=False)
 
 
 def _check_writable(option: str, file: str) -> None:
     path = Path(file)
+    if option == "--html" and file == "-":
+        raise UsageError("--html needs a file; standard output carries the summary, or --json -")
     if not file:
         raise UsageError(f"{option} needs the name of a file")
     if path.is_dir():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from dynalyze.events.reading import ProcessLog, RunLog
 from dynalyze.events.types import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame
@@ -77,14 +78,20 @@ def graph_breaks(run: RunLog, places: Places, sources: Sources, registry: Regist
 
 def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Registry) -> Iterator[_Sighting]:
     started: dict[tuple[int, str], CompileStarted] = {}
-    guarded = {(e.epoch, e.id): e.metrics.get("has_guarded_code") for e in log.events if isinstance(e, CompileEnded)}
+    ended = {(e.epoch, e.id): e.metrics for e in log.events if isinstance(e, CompileEnded) and not e.backward}
+    broken = {(e.epoch, e.id) for e in log.events if isinstance(e, BreakSeen)}
     for event in log.events:
         if isinstance(event, CompileStarted):
             started[event.epoch, event.id] = event
         if not isinstance(event, BreakSeen | ErrorSeen):
             continue
-        message, gb_id = _cause(event, registry)
-        effect = _effect(event, gb_id, guarded.get((event.epoch, event.id)))
+        key = (event.epoch, event.id)
+        metrics = ended.get(key, {})
+        message, gb_id = _cause(event, metrics, registry)
+        if isinstance(event, ErrorSeen):
+            effect = _effect_of_error(event, gb_id, metrics, broken=key in broken)
+        else:
+            effect = _effect_of_break(event, metrics.get("has_guarded_code"))
         if effect is None or message.gb_type in _LIMITS or _is_users_own(message, effect):
             continue
         compiled = started.get((event.epoch, event.id))
@@ -96,21 +103,33 @@ def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Regi
             yield _Sighting(log.process, event.epoch, event.id, effect, message, gb_id, frames, at, holds=at <= holder)
 
 
-def _cause(event: BreakSeen | ErrorSeen, registry: Registry) -> tuple[Message, str | None]:
-    text = event.message or messages.message_in(event.text)
+def _cause(event: BreakSeen | ErrorSeen, metrics: dict[str, Any], registry: Registry) -> tuple[Message, str | None]:
+    text = event.message
+    if not text and isinstance(event, ErrorSeen):  # Its own text is a traceback through the compiler.
+        text = str(metrics.get("fail_reason") or "")
+    text = text or messages.message_in(event.text)
     message = messages.parse(text)
     if not message.gb_type and event.type:
         message = Message(event.type)
     return message, registry.id_of(message.gb_type) or id_in(message.url)
 
 
-def _effect(event: BreakSeen | ErrorSeen, gb_id: str | None, guarded: object) -> Effect | None:
-    """What became of the compiled frame; None where the event tells of no break."""
-    if isinstance(event, ErrorSeen):
-        known = gb_id is not None or event.exception in _REFUSALS
-        if event.logged or not known:
-            return None
-        return "error" if event.refused else "eager" if event.exception in _REFUSALS else None
+def _effect_of_error(event: ErrorSeen, gb_id: str | None, metrics: dict[str, Any], *, broken: bool) -> Effect | None:
+    """What a compile that ended in an exception tells of a break; None where it tells of none."""
+    kind = event.exception or str(metrics.get("fail_type") or "")
+    known = gb_id is not None or kind in _REFUSALS
+    # Without the live exception: a break that did not refuse the compile was logged as one.
+    logged = event.logged or (not event.exception and broken)
+    refused = not logged if event.refused is None else event.refused
+    if logged or not known:
+        return None
+    if refused:
+        return "error"
+    return "eager" if kind in _REFUSALS else None
+
+
+def _effect_of_break(event: BreakSeen, guarded: object) -> Effect:
+    """What became of the compiled frame."""
     if event.untraced:
         return "error" if event.refused else "eager"
     told = messages.effect_in(event.text)

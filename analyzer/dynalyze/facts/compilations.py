@@ -22,6 +22,9 @@ _PHASES = (
 )
 _CACHES = ("inductor_fx_local_cache", "inductor_fx_remote_cache", "aotautograd_local_cache", "aotautograd_remote_cache")
 
+# Exceptions after which torch runs the frame in eager, unless fullgraph forbids it.
+_GIVEN_UP = ("Unsupported", "UserError", "UncapturedHigherOrderOpError")
+
 Key = tuple[int, str]
 
 
@@ -96,11 +99,13 @@ def _status(forward: dict[str, Any] | None, broken: bool, error: ErrorSeen | Non
         return "failed", "the process ended while this was compiling"
     if forward.get("has_guarded_code"):
         return ("broken" if broken else "compiled"), ""
-    if error is None:
+    kind = str((error.exception if error else "") or forward.get("fail_type") or "")
+    if error is None and not kind:
         return "eager", "nothing to compile: no tensor operation was traced"
-    reason = parse(error.message).gb_type or error.exception
-    soft = error.logged or (error.exception in ("Unsupported", "UserError") and not error.refused)
-    return ("eager" if soft else "failed"), reason
+    message = (error.message if error else "") or str(forward.get("fail_reason") or "")
+    logged = broken or (error is not None and (error.logged or error.refused is False))
+    soft = logged and kind in _GIVEN_UP
+    return ("eager" if soft else "failed"), parse(message).gb_type or kind
 
 
 def _seconds(ends: list[CompileEnded]) -> dict[str, float]:

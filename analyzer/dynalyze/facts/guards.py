@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -67,8 +68,10 @@ def _tensor(plain: str, text: str) -> Guard | None:
         source = f"{source}.size()[{index}]"
     elif found["what"] == "stride" and index is not None:
         source = f"{source}.stride()[{index}]"
-    cause = _TENSOR_CAUSES[found["what"]]
-    return Guard(cause, text.strip(), source, found["expected"], found["actual"])
+    cause, expected, actual = _TENSOR_CAUSES[found["what"]], found["expected"], found["actual"]
+    if cause == "requires_grad" and actual is None:
+        actual = {"0": "1", "1": "0"}.get(expected)
+    return Guard(cause, text.strip(), source, expected, actual)
 
 
 def _tensor_type(plain: str, text: str) -> Guard | None:
@@ -88,7 +91,10 @@ def _backend(plain: str, text: str) -> Guard | None:
 
 
 def _aliasing(plain: str, text: str) -> Guard | None:
-    if "Duplicate tensor" in plain or re.match(r"^[LG]\[.+\] is (?:not )?[LG]\[", plain):
+    duplicates = re.match(r"Duplicate tensors? found: \[(.*)\]", plain)
+    if duplicates:
+        return Guard("aliasing", text.strip(), readable(duplicates[1].replace('"', "")))
+    if re.match(r"^[LG]\[.+\] is (?:not )?[LG]\[", plain):
         return Guard("aliasing", text.strip(), readable(plain))
     return None
 
@@ -109,6 +115,9 @@ def _identity(plain: str, text: str) -> Guard | None:
 
 
 def _container(plain: str, text: str) -> Guard | None:
+    missing = re.match(r"KeyError on (.+?)\[[^\]]*\]$", plain)
+    if missing:
+        return Guard("container", text.strip(), readable(missing[1]))
     found = _LENGTH.match(plain)
     if found is None:
         return None
@@ -118,8 +127,23 @@ def _container(plain: str, text: str) -> Guard | None:
 
 def _symbolic(plain: str, text: str) -> Guard | None:
     if re.search(r"\.(?:size|stride|storage_offset)\(\)", plain) and re.search(r"[<>%]|==|!=", plain):
-        return Guard("symbolic", text.strip(), readable(plain))
+        source, expected = _measured(readable(plain))
+        return Guard("symbolic", text.strip(), source, expected)
     return None
+
+
+def _measured(condition: str) -> tuple[str, str | None]:
+    """The measured side of a condition on sizes, and what was wanted of it: a value, or the whole condition."""
+    try:
+        node = ast.parse(condition, mode="eval").body
+    except (SyntaxError, ValueError):
+        return condition, None
+    if not isinstance(node, ast.Compare):
+        return condition, None
+    sides = [node.left, *node.comparators]
+    measured = next((side for side in sides if not isinstance(side, ast.Constant)), node.left)
+    plain = len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq) and measured is node.left
+    return ast.unparse(measured), ast.unparse(node.comparators[0] if plain else node)
 
 
 def _value(plain: str, text: str) -> Guard | None:

@@ -77,7 +77,7 @@ def _entry(number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilatio
     text = raw.guard[prefix.end() :] if prefix else raw.guard
     own = by_key.get((raw.process, raw.epoch, raw.compile_id))
     before = by_key.get((raw.process, raw.epoch, previous or _first_of(raw.compile_id)))
-    described = own or before
+    described = own or before or next((c for c in by_key.values() if c.compile_id == raw.compile_id), None)
     guard = read_guard(text)
     return Recompile(
         id=number,
@@ -106,7 +106,8 @@ def _mark_changes(found: list[tuple[_Raw, Recompile]]) -> None:
     last: tuple[object, ...] | None = None
     for raw, entry in found:
         function = raw.compile_id.rpartition("/")[0]
-        key = (raw.process, raw.epoch, raw.call, _family(entry))
+        family = _family(entry) if raw.call else (entry.cause, entry.expected, entry.actual)
+        key = (raw.process, raw.epoch, raw.call, family)
         if key != last or function in members:
             changes += 1
             members = set()

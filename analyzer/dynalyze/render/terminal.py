@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -26,7 +27,9 @@ _MARKS: dict[Severity, tuple[str, str]] = {
 }
 
 
-def render(report: Report, *, page: str = "", color: bool | None = None, width: int | None = None) -> str:
+def render(
+    report: Report, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None, width: int | None = None
+) -> str:
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     if color is None:
         color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -38,8 +41,8 @@ def render(report: Report, *, page: str = "", color: bool | None = None, width: 
     )  # fmt: skip
     _verdict(console, report)
     _findings(console, report)
-    if page:
-        console.print(Text.assemble(("Page  ", "dim"), visible(page)), soft_wrap=True)
+    for name, path in files:
+        console.print(Text.assemble((f"{name}  ", "dim"), visible(path)), soft_wrap=True)
     return re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE)
 
 
@@ -83,7 +86,7 @@ def _place(console: Console, location: Location) -> None:
         place.append(f" in {visible(location.function)}", style="dim")
     _indented(console, place)
     if location.code:
-        _indented(console, Text(visible(location.code)), by=5)
+        _indented(console, Text(visible(location.code), no_wrap=True, overflow="ellipsis"), by=5)
 
 
 def _indented(console: Console, text: Text, by: int = 3) -> None:

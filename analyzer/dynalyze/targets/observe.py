@@ -18,7 +18,7 @@ from dynalyze.events.reading import read_run
 from dynalyze.facts.build import Ended, build_report, misuse
 from dynalyze.launch.run import Command, run
 from dynalyze.launch.streams import Streams
-from dynalyze.report import Report
+from dynalyze.report import Report, printable
 from dynalyze.targets.spec import TargetSpec
 from dynalyze.targets.watch import Watch
 
@@ -79,7 +79,10 @@ def _observe(observation: Observation, folder: Path) -> Report:
     if not log.processes:
         raise UsageError(_never_started(observation, streams))
     return build_report(
-        log, Ended(ending.reason, ending.exit_status, ending.seconds), target.described(), list(observation.command)
+        log,
+        Ended(ending.reason, ending.exit_status, ending.seconds),
+        target.described(),
+        [printable(argument) for argument in observation.command],
     )
 
 

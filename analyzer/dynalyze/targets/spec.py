@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from dynalyze.errors import UsageError
-from dynalyze.report import Target
+from dynalyze.report import Target, TargetKind, printable
 
 _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -34,7 +34,8 @@ class TargetSpec:
         return re.sub(r"[^\w.-]", "_", f"{base}.{self.name}" if self.name else base)
 
     def described(self) -> Target:
-        return Target("object" if self.mode == "object" else "script", self.spec, list(self.arguments))
+        kind: TargetKind = "object" if self.mode == "object" else "script"
+        return Target(kind, printable(self.spec), [printable(argument) for argument in self.arguments])
 
 
 def read_target(

@@ -14,7 +14,7 @@ from dynalyze.capture.wire import EVENTS_FOLDER
 
 _STOP_SIGNAL = getattr(signal, "SIGURG", None)
 # A program that never compiles is stopped at this share of the time limit, to leave time for the replay.
-_EAGER_SHARE = 0.5
+_EAGER_SHARE = 0.75
 _GRACE_SECONDS = 10.0
 _PROGRESS_SECONDS = 10.0
 
@@ -23,6 +23,8 @@ class _Head(msgspec.Struct):
     event: str = ""
     pid: int = 0
     main: bool = False
+    id: str = ""
+    backward: bool = False
 
 
 class Watch:
@@ -39,6 +41,9 @@ class Watch:
         self._main_pid = 0
         self._stopped_at: float | None = None
         self._program_ended = False
+        self._asked_for_compile = False
+        self._torch_loaded = False
+        self._in_progress: set[tuple[Path, str]] = set()
         self.compiled = self.breaks = 0
         self._told = (0, 0)
 
@@ -54,9 +59,14 @@ class Watch:
         return not self._program_ended and now - self._stopped_at > _GRACE_SECONDS
 
     def _is_due(self, now: float) -> bool:
-        if self._stop_after is not None and now - self._last_compile > self._stop_after and self._main_pid:
+        if not self._main_pid or self._in_progress:
+            return False
+        quiet = now - self._last_compile
+        if self.compiled or self._asked_for_compile:
+            return self._stop_after is not None and bool(self.compiled) and quiet > self._stop_after
+        if self._stop_after is not None and self._torch_loaded and quiet > self._stop_after:
             return True
-        return not self.compiled and now - self._began > self._timeout * _EAGER_SHARE
+        return now - self._began > self._timeout * _EAGER_SHARE
 
     def _stop(self, now: float) -> None:
         self._stopped_at = now
@@ -79,7 +89,7 @@ class Watch:
             return
         for path in self._events.glob("*.jsonl"):
             for line in self._new_lines(path):
-                self._note(line)
+                self._note(path, line)
 
     def _new_lines(self, path: Path) -> list[bytes]:
         offset = self._offsets.get(path, 0)
@@ -92,16 +102,25 @@ class Watch:
         self._offsets[path] = offset + len(whole) + (1 if whole else 0)
         return whole.splitlines()
 
-    def _note(self, line: bytes) -> None:
+    def _note(self, path: Path, line: bytes) -> None:
         try:
             head = self._decoder.decode(line)
         except msgspec.DecodeError:
             return
         if head.event == "process" and head.main:
             self._main_pid = head.pid
-        elif head.event in ("compile_start", "compile_end"):
-            self.compiled += head.event == "compile_start"
+        elif head.event == "compile_start":
+            self.compiled += 1
+            self._in_progress.add((path, head.id))
             self._last_compile = time.monotonic()
+        elif head.event == "compile_end":
+            self._in_progress.discard((path, head.id))
+            self._last_compile = time.monotonic()
+        elif head.event == "torch":
+            self._torch_loaded = True
+            self._last_compile = time.monotonic()
+        elif head.event == "compile_call":
+            self._asked_for_compile = True
         elif head.event == "break":
             self.breaks += 1
         elif head.event in ("program_end", "object_start"):
