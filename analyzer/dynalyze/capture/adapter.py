@@ -132,6 +132,19 @@ def tracing_stack() -> Any:
     return None
 
 
+def compiled_owner() -> str:
+    """The class of the module whose method is being compiled, "" for a plain function or where it is out of reach.
+
+    A decorated forward is called `wrapper` and no more: the class is what its owner knows.
+    """
+    torch = sys.modules.get("torch")
+    for frame in _frames(sys._getframe(1)):
+        if frame.f_code.co_name == "_compile" and "locals" in frame.f_locals:
+            owner = frame.f_locals["locals"].get("self")
+            return type(owner).__qualname__ if torch is not None and isinstance(owner, torch.nn.Module) else ""
+    return ""
+
+
 def refuses_breaks() -> bool | None:
     """Whether the compile in progress raises at a graph break (fullgraph or error_on_graph_break)."""
     for frame in _frames(sys._getframe(1)):

@@ -120,7 +120,9 @@ class Listener(logging.Handler):
         ]
         # The event's own stack lacks the callers nearest to the frame; the live one has them.
         above = adapter.stack_above() or stack[:-1]
-        self._write("compile_start", metadata, code=stack[-1] if stack else None, stack=above)
+        self._write(
+            "compile_start", metadata, code=stack[-1] if stack else None, stack=above, owner=adapter.compiled_owner()
+        )
 
     def _metrics(self, name: str, metadata: dict[str, Any], payload: Any) -> None:
         metrics = metadata[name]

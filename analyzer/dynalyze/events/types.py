@@ -69,6 +69,7 @@ class CompileCall(Event, tag="compile_call"):
 class CompileStarted(CompilerEvent, tag="compile_start"):
     code: Frame | None = None
     stack: list[Frame] = []
+    owner: str = ""
 
 
 class CompileEnded(CompilerEvent, tag="compile_end"):

@@ -77,15 +77,18 @@ def _compilation(
     forward = next((end.metrics for end in ends if not end.backward), None)
     code = start.code or Frame()
     status, reason = _status(forward, broken, error)
+    function = original_name(code.name)
+    if start.owner:
+        function = f"{start.owner}.{function}"
     return Compilation(
         compile_id=start.id,
         process=process,
         epoch=start.epoch,
-        location=sources.location(code.file, sources.definition(code.file, code.line), original_name(code.name)),
+        location=sources.location(code.file, sources.definition(code.file, code.line), function),
         status=status,
         seconds=_seconds(ends),
         cache=_cache(ends),
-        function=original_name(code.name),
+        function=function,
         ops=_number(forward, "graph_op_count"),
         guards=_number(forward, "guard_count"),
         resumes=is_resume(code.name),

@@ -32,6 +32,7 @@ class FindingView:
     before: Code | None
     after: Code | None
     config: Code | None
+    config_note: str
     unfolded: bool
     url: str
     impact: str
@@ -74,6 +75,7 @@ def _card(
         before=code_block(example.before) if example else None,
         after=code_block(example.after) if example else None,
         config=code_block(detail.config) if detail.config else None,
+        config_note=detail.config_note,
         unfolded=rank <= UNFOLDED,
         url=safe_url(detail.link),
         impact=_impact(item),

@@ -1,0 +1,232 @@
+"""Wrong usage: exit status 2, one line that says what is wrong, no traceback, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from program import TRACEBACK, Outcome, dynalyze, explain
+
+MODEL = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x):
+        return x.relu()
+
+class Sized(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.layer(x)
+
+net = Net()
+settings = {"width": 4}
+"""
+
+COMPILES = """\
+import torch
+
+@torch.compile(backend="eager")
+def double(x):
+    return x * 2
+
+double(torch.ones(3))
+"""
+
+as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything; run as another user")
+
+
+@pytest.fixture
+def cwd(tmp_path: Path) -> Path:
+    """A folder with a model in it, and one beside it for temporary files."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (tmp_path / "temporary").mkdir()
+    (folder / "model.py").write_text(MODEL)
+    (folder / "text.txt").write_text("no program")
+    (folder / "empty").mkdir()
+    return folder
+
+
+def contents(cwd: Path) -> dict[Path, bytes | None]:
+    """Every file below the folder and the one for temporary files, hidden ones too; without Python's caches."""
+    paths = [path for path in cwd.parent.rglob("*") if "__pycache__" not in path.parts]
+    return {path: path.read_bytes() if path.is_file() else None for path in paths}
+
+
+def run(*arguments: str, cwd: Path) -> Outcome:
+    return dynalyze(*arguments, cwd=cwd, env={"TMPDIR": str(cwd.parent / "temporary")})
+
+
+def refused(*arguments: str, cwd: Path, says: str) -> str:
+    """Run dynalyze, which has to refuse in one line that matches `says`, and to leave everything as it was."""
+    before = contents(cwd)
+    ended = run(*arguments, cwd=cwd)
+    assert ended.status == 2, ended.stderr[-2000:]
+    assert ended.stdout == ""
+    assert TRACEBACK not in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+    assert ended.stderr.startswith("dynalyze: ")
+    assert re.search(says, ended.stderr), ended.stderr
+    assert contents(cwd) == before
+    return ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], r"model\.py"),
+        (["nope.py"], r"no such file: nope\.py"),
+        (["nope/model.py:Net"], r"no such file: nope/model\.py"),
+        (["."], r"\. is a directory"),
+        (["empty"], r"empty is a directory"),
+        (["-m", "no-module"], r"no-module"),
+        (["model.py:"], r"after the colon"),
+        (["model.py:Net()"], r"after the colon"),
+        (["hf:LlamaModel"], r"hf:"),
+        (["model.py", "--input", "torch.ones(2)"], r"--input is for an object"),
+        (["model.py:Net", "--input", ""], r"--input is empty"),
+        (["model.py:Net", "--input", "   "], r"--input is empty"),
+        (["model.py:Net", "--input", "torch.randn(2,"], r"--input 'torch\.randn\(2,'"),
+        (["model.py:Net", "--input", "x = 3"], r"--input 'x = 3'"),
+        (["model.py", "--timeout", "0"], r"--timeout"),
+        (["model.py", "--timeout", "soon"], r"--timeout.*soon"),
+        (["model.py", "--stop-after", "-1"], r"--stop-after"),
+        (["model.py", "--dynamic", "maybe"], r"--dynamic.*maybe"),
+        (["model.py", "--no-such-option"], r"--no-such-option"),
+        (["model.py", "--fail-on", "disaster"], r"--fail-on disaster.*graph-break"),
+        (["model.py", "--json", ""], r"--json"),
+        (["model.py", "--json", "empty"], r"--json empty: .*directory"),
+        (["model.py", "--json", "none/report.json"], r"--json none/report\.json: no such directory: none"),
+        (["model.py", "--html", "empty"], r"--html empty: .*directory"),
+        (["model.py", "--html", "none/page.html"], r"--html none/page\.html: no such directory: none"),
+        (["model.py", "--html", "text.txt/page.html"], r"--html text\.txt/page\.html"),
+        (["model.py", "--python", "no-such-python"], r"no-such-python"),
+        (["model.py", "--python", "empty"], r"empty"),
+        (["model.py", "--python", "text.txt"], r"text\.txt"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_refused_before_anything_runs(cwd: Path, arguments: list[str], says: str) -> None:
+    refused("explain", *arguments, cwd=cwd, says=says)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["model.py:Nope"], r"no 'Nope' in .*model\.py.*Net"),
+        (["model.py:net.layer"], r"net\.layer"),
+        (["model.py:settings"], r"'settings' is a dict"),
+        (["model.py:Sized"], r"Sized.*width"),
+        (["model.py:Net"], r"Net takes \(.*x\).*--input"),
+        (["no_package.model:Net"], r"no_package"),
+        (["model:Nope"], r"no 'Nope'"),
+        (["-m", "no_module"], r"no_module"),
+        (["model.py:Net", "--input", "1/0"], r"--input '1/0'.*ZeroDivisionError"),
+        (["model.py:Net", "--input", "rows"], r"--input 'rows'.*NameError"),
+        (["model.py:Net", "--input", "torch.ones(2)", "--backend", "gpu9"], r"unknown backend 'gpu9'.*inductor"),
+        (["model.py:Net", "--input", "torch.ones(2)", "--backend", "nothing:here"], r"nothing:here"),
+        (["model.py:Net", "--input", "torch.ones(2)", "--mode", "fastest"], r"'fastest'.*max-autotune"),
+        (["model.py:Net", "--input", "torch.ones(2)", "--dtype", "float5"], r"'float5'"),
+        (["model.py:Net", "--input", "torch.ones(2)", "--dtype", "nn"], r"'nn'"),
+        (["model.py:Net", "--input", "torch.ones(2)", "--device", "warp"], r"--device warp"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_refused_by_the_child(cwd: Path, arguments: list[str], says: str) -> None:
+    refused("explain", *arguments, cwd=cwd, says=says)
+
+
+@pytest.mark.parametrize("target", ["broken.py", "broken.py:Net", "broken:Net", "-m broken"])
+def test_a_syntax_error_names_its_line(cwd: Path, target: str) -> None:
+    (cwd / "broken.py").write_text("import os\n\ndef forward(x:\n    return x\n")
+    refused("explain", *target.split(), cwd=cwd, says=r"broken\.py:3\b.*(never closed|syntax)")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [(b"x = '\xff\xfe'\n", r"latin\.py"), (b"x = 1\0\n", r"latin\.py")],
+    ids=["not UTF-8", "null bytes"],
+)
+def test_a_file_that_is_no_python_text(cwd: Path, data: bytes, says: str) -> None:
+    (cwd / "latin.py").write_bytes(data)
+    refused("explain", "latin.py", cwd=cwd, says=says)
+
+
+def test_a_syntax_error_in_an_imported_file_is_a_failure_of_the_program(cwd: Path) -> None:
+    (cwd / "broken.py").write_text("def forward(x:\n")
+    (cwd / "main.py").write_text("import broken\n")
+    ended, report = explain("main.py", cwd=cwd)
+    assert ended.status == 3
+    assert report["outcome"]["status"] == "failed"
+    assert "SyntaxError" in report["outcome"]["message"]
+
+
+@pytest.mark.parametrize(
+    "options", [["--backend", "eager"], ["--fullgraph"], ["--dynamic", "on", "--train"], ["--dtype", "bfloat16"]]
+)
+def test_compile_options_on_a_program_that_compiles_itself(cwd: Path, options: list[str]) -> None:
+    (cwd / "own.py").write_text(COMPILES)
+    line = refused("explain", "own.py", *options, cwd=cwd, says=r"own\.py compiles by itself \(own\.py:3\)")
+    assert all(option in line for option in options if option.startswith("--"))
+
+
+def test_the_defaults_do_not_count_as_given(cwd: Path) -> None:
+    (cwd / "own.py").write_text(COMPILES)
+    ended, report = explain("own.py", cwd=cwd)
+    assert ended.status == 0
+    assert report["outcome"]["status"] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        ("missing.json", None, r"missing\.json: No such file"),
+        ("empty", None, r"empty: .*directory"),
+        ("report.json", b"", r"report\.json is not a report"),
+        ("report.json", b"{", r"report\.json is not a report"),
+        ("report.json", b"[1, 2]", r"report\.json is not a report"),
+        ("report.json", b'{"schema_version": 1}', r"report\.json is not a report"),
+        ("report.json", b'{"schema_version": 99}', r"schema_version is 99"),
+        ("report.json", b"\x89PNG\r\n\xff\xfe\0", r"report\.json is not a report"),
+    ],
+)
+def test_report_of_something_else(cwd: Path, name: str, data: bytes | None, says: str) -> None:
+    if data is not None:
+        (cwd / name).write_bytes(data)
+    refused("report", name, cwd=cwd, says=says)
+
+
+@pytest.mark.parametrize("command", ["explane", "REPORT", "run"])
+def test_no_such_command(cwd: Path, command: str) -> None:
+    refused(command, cwd=cwd, says=command)
+
+
+def test_no_such_rule(cwd: Path) -> None:
+    refused("rules", "graph-brake", cwd=cwd, says=r"did you mean graph-break")
+
+
+@as_root
+def test_an_unreadable_program(cwd: Path) -> None:
+    (cwd / "model.py").chmod(0)
+    ended = run("explain", "model.py", cwd=cwd)
+    assert ended.status == 2
+    assert TRACEBACK not in ended.stderr
+    assert re.search(r"model\.py.*[Pp]ermission denied", ended.stderr)
+
+
+@as_root
+def test_a_folder_without_leave_to_write(cwd: Path) -> None:
+    (cwd / "empty").chmod(0o500)
+    refused("explain", "model.py", "--json", "empty/report.json", cwd=cwd, says=r"not writable")
+
+
+def test_a_file_in_the_way_of_the_default_folder(cwd: Path) -> None:
+    (cwd / "dynalyze-reports").write_text("mine")
+    refused("explain", "model.py", cwd=cwd, says=r"dynalyze-reports")

@@ -1,0 +1,149 @@
+"""torch's wording of graph breaks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records import BRANCH, LOOP, PARTLY, PRINT, SKIPPED, SPLIT, THEN, frame, payload
+from recordings import recorded
+
+from dynalyze.facts.messages import Message, effect_in, frames_in, message_in, parse
+
+STACK = [frame(90, "<module>"), frame(12, "forward"), frame(7, "helper")]
+
+
+def test_every_part_of_a_message_is_found() -> None:
+    assert parse(PRINT) == Message(
+        gb_type="Failed to trace builtin operator",
+        explanation=(
+            "Dynamo does not know how to trace builtin operator `print` with argument types ['str'] (has_kwargs False)"
+        ),
+        hints=("Avoid calling builtin `print` with argument types ['str'].", "Please report an issue to PyTorch."),
+        context="builtin print [<class 'ConstantVariable'>] False",
+        url="https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html",
+    )
+
+
+def test_of_a_chain_the_root_cause_speaks_and_the_last_break_is_its_consequence() -> None:
+    found = parse(PRINT + THEN + BRANCH + THEN + LOOP)
+    assert found.gb_type == "Failed to trace builtin operator"
+    assert found.consequence == "graph break in loop"
+    assert found.url.endswith("gb0059.html")
+    assert found.hints == parse(PRINT).hints
+    assert "loop" not in found.explanation + found.context
+
+
+def test_a_single_break_has_no_consequence() -> None:
+    assert parse(BRANCH).consequence == ""
+
+
+def test_an_explanation_of_several_lines_keeps_its_lines_without_their_indentation() -> None:
+    found = parse(
+        "Data-dependent branching\n  Explanation: Detected a branch.\n\n      The condition is computed as follows:\n"
+        "        gt = gt(sum_1, 0)\n    \n  Hint: Use `torch.cond`.\n\n  Developer debug context: \n"
+    )
+    assert found.explanation == "Detected a branch.\n\nThe condition is computed as follows:\ngt = gt(sum_1, 0)"
+    assert found.hints == ("Use `torch.cond`.",)
+    assert found.context == ""
+
+
+def test_a_context_of_several_lines_is_kept_whole() -> None:
+    assert parse("Type\n  Explanation: E.\n\n  Developer debug context: one\ntwo\n").context == "one\ntwo"
+
+
+def test_a_plain_sentence_is_its_own_type() -> None:
+    """torch 2.8 raises some breaks without a registry entry."""
+    assert parse("call_function BuiltinVariable(print) [] {}") == Message("call_function BuiltinVariable(print) [] {}")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n"])
+def test_nothing_is_an_empty_message(text: str) -> None:
+    assert parse(text) == Message("")
+
+
+def test_attributions_of_variables_are_no_part_of_a_message() -> None:
+    tail = "\n\nStack variable source attribution:\n  TensorVariable() originated from:\n  Hint: no hint\n"
+    assert parse(PRINT + tail) == parse(PRINT)
+
+
+@pytest.mark.parametrize("reason", ["", SPLIT, SKIPPED, PARTLY])
+@pytest.mark.parametrize("message", [PRINT, BRANCH, PRINT + THEN + LOOP])
+def test_the_message_inside_a_payload_is_the_exceptions_own(reason: str, message: str) -> None:
+    assert parse(message_in(payload(message, STACK, reason))) == parse(message)
+
+
+def test_frames_of_the_user_code_traceback() -> None:
+    assert frames_in(payload(PRINT, STACK)) == [(f.file, f.line, f.name) for f in STACK]
+
+
+def test_a_line_quoted_by_an_explanation_is_no_frame() -> None:
+    quoting = BRANCH.replace("branching.\n", 'branching.\n        # File "/x/other.py", line 3, in g, code: if y:\n')
+    assert frames_in(payload(quoting, STACK)) == [(f.file, f.line, f.name) for f in STACK]
+
+
+def test_frames_with_odd_names() -> None:
+    odd = [frame(3, "<lambda>", "/home/ada/my models/é, line 4.py"), frame(1, "<listcomp>", "C:\\models\\net.py")]
+    assert frames_in(payload(PRINT, odd)) == [(f.file, f.line, f.name) for f in odd]
+
+
+def test_the_header_tells_the_place_where_there_is_no_traceback() -> None:
+    text = f"Graph break in user code at /home/ada/net.py:31\nGraph Break Reason: {PRINT}"
+    assert frames_in(text) == [("/home/ada/net.py", 31, "")]
+    assert frames_in("nothing of the kind") == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "effect"),
+    [
+        (SPLIT, "split"),
+        (SKIPPED, "eager"),
+        (PARTLY, "partly_eager"),
+        ("torch.compile cannot properly resume from this graph break, which results in a skip.\n\n", "eager"),
+        ("", None),
+    ],
+)
+def test_what_torch_did_about_a_break(reason: str, effect: str | None) -> None:
+    assert effect_in(payload(PRINT, STACK, reason)) == effect
+
+
+def test_what_torch_did_about_a_branch_and_in_older_words() -> None:
+    assert effect_in(payload(BRANCH, STACK, "")) == "split"
+    assert effect_in("Graph break: skip: from user code at:\n") == "eager"
+
+
+def test_real_payloads_say_the_same_as_the_live_exception() -> None:
+    names = ("nested_helpers", "break_in_loop", "break_in_context_manager", "one_helper_two_callers", "break_in_try")
+    events = [e for name in names for e in recorded(name) if e["event"] == "break"]
+    assert len(events) == 10
+    for event in events:
+        assert parse(message_in(event["text"])) == parse(event["message"])
+        assert parse(event["message"]).gb_type.startswith(("Failed to trace builtin", "Unsupported Tensor.item()"))
+
+
+TORCH_WORDS = st.sampled_from(
+    [
+        "Explanation:", "Hint:", "Developer debug context:", "*** While handling this graph break, another graph break "
+        "occurred: ***", "Graph Break Reason: ", "from user code:", "User code traceback:", 'File "a.py", line 3, in f',
+        "Graph break in user code at a.py:3", " For more details about this graph break, please visit: x", "\n", "\n\n",
+        "\r", "\x00", "\u2028",
+    ]
+)  # fmt: skip
+HOSTILE = st.lists(st.one_of(st.text(), TORCH_WORDS), max_size=12).map("".join)
+
+
+@given(HOSTILE)
+def test_no_text_is_too_strange(text: str) -> None:
+    parse(message_in(text))
+    assert all(line >= 0 for _, line, _ in frames_in(text))
+    assert effect_in(text) in ("split", "partly_eager", "eager", None)
+
+
+LINE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)
+
+
+@given(LINE, HOSTILE)
+def test_the_first_line_of_a_type_is_never_lost(kind: str, rest: str) -> None:
+    expected = "" if kind.startswith(("Explanation:", "Hint:")) else kind
+    assert parse(f"{kind}\n{rest}").gb_type == expected
+    assert parse(message_in(payload(f"{kind}\n{rest}", STACK))).gb_type == expected
