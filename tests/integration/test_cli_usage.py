@@ -55,8 +55,9 @@ def cwd(tmp_path: Path) -> Path:
 
 
 def contents(cwd: Path) -> dict[Path, bytes | None]:
-    """Every file below the folder and the one for temporary files, hidden ones too; without Python's caches."""
-    paths = [path for path in cwd.parent.rglob("*") if "__pycache__" not in path.parts]
+    """Every file below the folder and the one for temporary files, hidden too; no caches of Python or torch."""
+    caches = ("__pycache__", "torchinductor_")
+    paths = [path for path in cwd.parent.rglob("*") if not any(part.startswith(caches) for part in path.parts)]
     return {path: path.read_bytes() if path.is_file() else None for path in paths}
 
 

@@ -57,6 +57,26 @@ def test_a_plain_sentence_is_its_own_type() -> None:
     assert parse("call_function BuiltinVariable(print) [] {}") == Message("call_function BuiltinVariable(print) [] {}")
 
 
+def test_the_higher_order_operator_that_torch_puts_below_the_type_is_no_part_of_it() -> None:
+    inside = PRINT.replace("operator\n", "operator\n  Higher Order Operator: cond\n", 1)
+    found = parse(message_in(payload(inside, STACK)))
+    assert (found.gb_type, found.explanation) == (parse(PRINT).gb_type, parse(PRINT).explanation)
+
+
+def test_a_skip_that_torch_logs_late_keeps_its_cause() -> None:
+    """Between "Graph break:" and the message stands torch's own traceback."""
+    text = (
+        "Graph break: torch.compile cannot properly resume from this graph break, which results in a skip.\n"
+        "torch.compile will skip tracing the frame f (net.py line 3) and fall back to eager.\n"
+        "The graph break occurred in the following user code:\n"
+        '  File "/home/ada/net.py", line 5, in f\n    print(x)\n\n'
+        'Traceback (most recent call last):\n  File "/t/torch/_dynamo/x.py", line 1, in step\n    raise\n'
+        f"torch._dynamo.exc.Unsupported: {PRINT}\n"
+    )
+    assert effect_in(text) == "eager"
+    assert parse(message_in(text)) == parse(PRINT)
+
+
 @pytest.mark.parametrize("text", ["", " ", "\n\n"])
 def test_nothing_is_an_empty_message(text: str) -> None:
     assert parse(text) == Message("")
@@ -146,4 +166,5 @@ LINE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)
 def test_the_first_line_of_a_type_is_never_lost(kind: str, rest: str) -> None:
     expected = "" if kind.startswith(("Explanation:", "Hint:")) else kind
     assert parse(f"{kind}\n{rest}").gb_type == expected
-    assert parse(message_in(payload(f"{kind}\n{rest}", STACK))).gb_type == expected
+    for reason in ("", SPLIT, SKIPPED, PARTLY):
+        assert parse(message_in(payload(f"{kind}\n{rest}", STACK, reason))).gb_type == expected

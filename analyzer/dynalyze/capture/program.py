@@ -78,7 +78,7 @@ def misuse_of_syntax(error: BaseException, path: str | None) -> Misuse | None:
         return None
     if Path(error.filename).resolve() != Path(path).resolve():
         return None
-    return Misuse(f"{Path(path).name}:{error.lineno}: {error.msg}")
+    return _misuse_at(path, error)
 
 
 def end_of(action: Any) -> tuple[Ending, Any]:
@@ -148,12 +148,17 @@ def _status_of(leaving: SystemExit) -> int:
     return 1
 
 
+def _misuse_at(path: str, error: SyntaxError) -> Misuse:
+    place = f":{error.lineno}" if error.lineno else ""
+    return Misuse(f"{Path(path).name}{place}: {error.msg}")
+
+
 def _compiled(path: str) -> types.CodeType:
     try:
         return compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
     except SyntaxError as error:
-        raise misuse_of_syntax(error, path) or error from None
-    except (OSError, ValueError) as error:  # ValueError: null bytes.
+        raise _misuse_at(path, error) from None
+    except (OSError, ValueError) as error:  # ValueError: null bytes, before Python 3.12.
         raise Misuse(f"{path}: {error}") from None
 
 

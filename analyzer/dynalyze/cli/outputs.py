@@ -125,10 +125,11 @@ def _check_default(folder: Path) -> None:
 def _write(path: Path, text: str) -> None:
     """Write a file whole or not at all; a link stays a link."""
     target = path.resolve()
-    if target.exists() and not target.is_file():  # A pipe or a device has no whole to keep.
-        target.write_text(text, encoding="utf-8")
-        return
+    name = ""
     try:
+        if target.exists() and not target.is_file():  # A pipe or a device has no whole to keep.
+            target.write_text(text, encoding="utf-8")
+            return
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
@@ -136,7 +137,8 @@ def _write(path: Path, text: str) -> None:
         Path(name).chmod(mode)
         Path(name).replace(target)
     except OSError as error:
-        Path(name).unlink(missing_ok=True)
+        if name:
+            Path(name).unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 

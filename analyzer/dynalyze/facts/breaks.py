@@ -120,7 +120,7 @@ def _effect_of_error(event: ErrorSeen, gb_id: str | None, metrics: dict[str, Any
     known = gb_id is not None or kind in _REFUSALS
     # Without the live exception: a break that did not refuse the compile was logged as one.
     logged = event.logged or (not event.exception and broken)
-    refused = not logged if event.refused is None else event.refused
+    refused = kind in _REFUSALS if event.refused is None else event.refused
     if logged or not known:
         return None
     if refused:

@@ -87,7 +87,7 @@ def _outcome(run: RunLog, ended: Ended, *, attempted: bool, mode: str) -> Outcom
     own = target.exit_status if target is not None else ended.exit_status
     seconds = round(ended.seconds, 3)
     if ended.reason == "timed_out":
-        return Outcome("timed_out", f"Ended after {ended.seconds:.0f} s, the limit of --timeout.", None, seconds)
+        return Outcome("timed_out", _time_up(run, ended), None, seconds)
     if ended.reason == "interrupted":
         return Outcome("interrupted", "Interrupted from the keyboard.", None, seconds)
     early = ended.reason == "stopped_early" or (target is not None and target.stopped)
@@ -98,6 +98,14 @@ def _outcome(run: RunLog, ended: Ended, *, attempted: bool, mode: str) -> Outcom
         return Outcome("nothing_compiled", _why_nothing(run), own, seconds)
     message = "Stopped early: nothing new had compiled for a while." if early else _how(mode)
     return Outcome("complete", message, own, seconds)
+
+
+def _time_up(run: RunLog, ended: Ended) -> str:
+    program = _last(run, ProgramEnded)
+    if program is None or not program.stopped:
+        return f"Ended after {ended.seconds:.0f} s, the limit of --timeout."
+    then = "replayed" if _last(run, ReplayStarted) else "there was none"
+    return f"Stopped when three quarters of --timeout were over, to replay what it had called: {then}."
 
 
 def _crashed(ended: Ended, target: Event | None) -> bool:

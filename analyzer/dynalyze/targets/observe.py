@@ -78,9 +78,10 @@ def _observe(observation: Observation, folder: Path) -> Report:
         raise UsageError(mistake)
     if not log.processes:
         raise UsageError(_never_started(observation, streams))
+    reason = "timed_out" if watch.out_of_time and ending.reason != "interrupted" else ending.reason
     return build_report(
         log,
-        Ended(ending.reason, ending.exit_status, ending.seconds),
+        Ended(reason, ending.exit_status, ending.seconds),
         target.described(),
         [printable(argument) for argument in observation.command],
     )

@@ -45,6 +45,8 @@ class Watch:
         self._torch_loaded = False
         self._in_progress: set[tuple[Path, str]] = set()
         self.compiled = self.breaks = 0
+        # The program was stopped softly because its time was nearly up, not because compiling had settled.
+        self.out_of_time = False
         self._told = (0, 0)
 
     def poll(self) -> bool:
@@ -66,7 +68,8 @@ class Watch:
             return self._stop_after is not None and bool(self.compiled) and quiet > self._stop_after
         if self._stop_after is not None and self._torch_loaded and quiet > self._stop_after:
             return True
-        return now - self._began > self._timeout * _EAGER_SHARE
+        self.out_of_time = now - self._began > self._timeout * _EAGER_SHARE
+        return self.out_of_time
 
     def _stop(self, now: float) -> None:
         self._stopped_at = now

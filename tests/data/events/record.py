@@ -62,7 +62,7 @@ def record(model: Path, *, blind: bool) -> list[str]:
     calls = [event["call"] for event in events if "call" in event]
     for event in events:
         if "call" in event:  # An address; only whether two are equal matters.
-            event["call"] = calls.index(event["call"]) + 1
+            event["call"] = event["call"] and calls.index(event["call"]) + 1
     return [neutral(event, model.parent) for event in events]
 
 

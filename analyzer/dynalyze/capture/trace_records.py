@@ -1,0 +1,118 @@
+"""Records of torch's structured trace as events: what both a live handler and a TORCH_TRACE log can know.
+
+A record is a small dict, `{"dynamo_start": {...}, "frame_id": 0, ...}`, with a text beside it. Standard library only,
+and nothing of torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynalyze.capture.wire import INLINE_TEXT
+
+Event = dict[str, Any]
+
+_CONTEXT_KEYS = frozenset(
+    {"frame_id", "frame_compile_id", "compiled_autograd_id", "attempt", "rank", "has_payload", "stack", "thread",
+     "subgraph_name", "timestamp", "pathname", "severity"}
+)  # fmt: skip
+
+_METRIC_FIELDS = (
+    "co_name", "co_filename", "co_firstlineno", "cache_size", "accumulated_cache_size", "guard_count",
+    "graph_op_count", "graph_node_count", "graph_input_count", "fail_type", "fail_user_frame_filename",
+    "fail_user_frame_lineno", "has_guarded_code", "is_forward", "is_runtime", "start_time_us", "duration_us",
+    "dynamo_cumulative_compile_time_us", "aot_autograd_cumulative_compile_time_us",
+    "inductor_cumulative_compile_time_us", "inductor_code_gen_cumulative_compile_time_us",
+    "triton_compile_time_us", "backward_cumulative_compile_time_us", "pre_grad_pass_time_us",
+    "post_grad_pass_time_us", "joint_graph_pass_time_us", "dynamo_time_before_restart_s",
+    "entire_frame_compile_time_s", "backend_compile_time_s", "inductor_compile_time_s", "code_gen_time_s",
+    "inductor_fx_local_cache_hit_count", "inductor_fx_local_cache_miss_count",
+    "inductor_fx_remote_cache_hit_count", "inductor_fx_remote_cache_miss_count",
+    "aotautograd_local_cache_hit_count", "aotautograd_local_cache_miss_count",
+    "aotautograd_remote_cache_hit_count", "aotautograd_remote_cache_miss_count",
+    "cudagraph_skip_reason", "guard_latency_us", "structured_logging_overhead_us",
+)  # fmt: skip
+
+
+class TraceRecords:
+    """Reads the records of one process, in their order. Unknown ones are no events."""
+
+    def __init__(self) -> None:
+        # How many times torch._dynamo.reset() made compile ids begin again.
+        self.epoch = 0
+        self._seen: set[str] = set()
+        self._files: dict[int, str] = {}
+        self._readers: dict[str, Callable[[str, Event, str], Event]] = {
+            "dynamo_start": self._start,
+            "compilation_metrics": _metrics,
+            "bwd_compilation_metrics": _metrics,
+            "dynamo_output_graph": lambda name, metadata, text: {"event": "graph"},
+            "dynamo_graph_break_reason": lambda name, metadata, text: {"event": "break", "text": cut(_plain(text))},
+            "dynamo_error": lambda name, metadata, text: {"event": "error", "text": cut(text)},
+            "recompile_reasons": lambda name, metadata, text: {"event": "recompile", "text": cut(text)},
+        }
+
+    def read(self, metadata: Event, payload: Any) -> Event | None:
+        """The event that a record stands for; None where it is of no concern."""
+        for name, content in metadata.items():
+            if name in _CONTEXT_KEYS:
+                continue
+            if name == "str":
+                self._files[content[1]] = content[0]
+                return None
+            reader = self._readers.get(content.get("name", "") if name == "artifact" else name)
+            return None if reader is None else self._tagged(reader(name, metadata, payload or ""), metadata)
+        return None
+
+    def restart(self) -> None:
+        """Forget the compile ids seen: a forked process counts its own."""
+        self.epoch = 0
+        self._seen.clear()
+
+    def _start(self, name: str, metadata: Event, text: str) -> Event:
+        compile_id = compile_id_of(metadata)
+        if compile_id in self._seen:
+            self.epoch += 1
+            self._seen.clear()
+        self._seen.add(compile_id)
+        stack = [
+            {"file": self._file(f.get("filename")), "line": f.get("line") or 0, "name": f.get("name") or ""}
+            for f in metadata["dynamo_start"].get("stack") or ()
+        ]
+        return {"event": "compile_start", "code": stack[-1] if stack else None, "stack": stack[:-1]}
+
+    def _tagged(self, event: Event, metadata: Event) -> Event:
+        event.update(id=compile_id_of(metadata), epoch=self.epoch, attempt=metadata.get("attempt") or 0)
+        if "rank" in metadata:
+            event["rank"] = metadata["rank"]
+        return event
+
+    def _file(self, reference: Any) -> str:
+        return self._files.get(reference, "") if isinstance(reference, int) else str(reference or "")
+
+
+def compile_id_of(metadata: Event) -> str:
+    """Dynamo's compile id as it prints it: "0/1", with "!2/" before it under compiled autograd."""
+    autograd = metadata.get("compiled_autograd_id")
+    frame, version = metadata.get("frame_id"), metadata.get("frame_compile_id")
+    own = f"{frame}/{version}" if frame is not None else ""
+    return f"!{autograd}/{own}" if autograd is not None else own
+
+
+def cut(text: str) -> str:
+    """A text that fits an event line; how much was cut is said."""
+    return text if len(text) <= INLINE_TEXT else text[:INLINE_TEXT] + f"\n... {len(text) - INLINE_TEXT} characters cut"
+
+
+def _metrics(name: str, metadata: Event, text: str) -> Event:
+    metrics = metadata[name]
+    fields = {key: metrics[key] for key in _METRIC_FIELDS if metrics.get(key) is not None}
+    if metrics.get("fail_reason"):
+        fields["fail_reason"] = cut(str(metrics["fail_reason"]))
+    return {"event": "compile_end", "backward": name.startswith("bwd"), "metrics": fields}
+
+
+def _plain(payload: str) -> str:
+    """The payload ends with a traceback through the compiler itself, of no use to the owner of a model."""
+    return str(payload).partition("\nTraceback (most recent call last):")[0]

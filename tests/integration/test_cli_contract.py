@@ -1,0 +1,265 @@
+"""The contract's exit statuses and outputs, on the real program."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import TRACEBACK, dynalyze, explain, interrupted
+
+BREAKS = """\
+import torch
+
+@torch.compile(backend="eager")
+def half(x):
+    x = x / 2
+    print("half of", len(x))
+    return x
+
+half(torch.ones(4))
+"""
+NOTHING = "print('nothing to compile here')\n"
+HANGS = "import pathlib, time\npathlib.Path('ready').touch()\nwhile True:\n    time.sleep(0.1)\n"
+
+
+@pytest.fixture
+def cwd(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a program with one break that splits, a warning."""
+    folder = tmp_path_factory.mktemp("saved")
+    (folder / "model.py").write_text(BREAKS)
+    ended, report = explain("model.py", cwd=folder)
+    assert ended.status == 0
+    assert [(each["gb_id"], each["effect"]) for each in report["graph_breaks"]] == [("GB0059", "split")]
+    return folder / "explained.json"
+
+
+def ends(code: str, *options: str, cwd: Path) -> tuple[int, dict[str, Any]]:
+    """Explain a program; its exit status and the outcome in the report."""
+    (cwd / "model.py").write_text(code)
+    ended, report = explain("model.py", *options, cwd=cwd)
+    assert "dynalyze/capture" not in ended.stderr, "frames of ours in a traceback"
+    outcome: dict[str, Any] = report["outcome"]
+    return ended.status, outcome
+
+
+# ---- exit statuses ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "own", "says"),
+    [
+        ("raise ValueError('no such weights')", 1, "no such weights"),
+        ("raise SystemExit(7)", 7, "7"),
+        ("raise SystemExit('out of luck')", 1, ""),
+        ("import os; os._exit(5)", 5, "5"),
+        ("import os; os.abort()", -6, "SIGABRT"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9, "SIGKILL"),
+        ("import no_such_module", 1, "no_such_module"),
+        ("def f(): f()\nf()", 1, "RecursionError"),
+    ],
+)
+def test_a_failed_program_is_3(cwd: Path, code: str, own: int, says: str) -> None:
+    status, outcome = ends(code, cwd=cwd)
+    assert status == 3
+    assert (outcome["status"], outcome["exit_status"]) == ("failed", own)
+    assert says in outcome["message"]
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit", "raise SystemExit(0)", "import sys; sys.exit()", ""])
+def test_a_program_that_compiles_nothing_is_0(cwd: Path, code: str) -> None:
+    status, outcome = ends(code, cwd=cwd)
+    assert status == 0
+    assert (outcome["status"], outcome["exit_status"]) == ("nothing_compiled", 0)
+
+
+def test_os_exit_with_0_is_no_failure(cwd: Path) -> None:
+    status, outcome = ends("import os; os._exit(0)", cwd=cwd)
+    assert status == 0
+    assert outcome["status"] == "nothing_compiled"
+
+
+def test_an_object_whose_import_fails_is_3(cwd: Path) -> None:
+    (cwd / "model.py").write_text("raise OSError('no weights')\nnet = None\n")
+    ended, report = explain("model.py:net", cwd=cwd)
+    assert ended.status == 3
+    assert "no weights" in report["outcome"]["message"]
+    assert f"{cwd / 'model.py'}:1" in report["outcome"]["message"]
+
+
+def test_what_was_recorded_before_a_crash_is_kept(cwd: Path) -> None:
+    (cwd / "model.py").write_text(BREAKS + "import os; os.abort()\n")
+    ended, report = explain("model.py", cwd=cwd)
+    assert ended.status == 3
+    assert [each["gb_id"] for each in report["graph_breaks"]] == ["GB0059"]
+    assert (report["outcome"]["status"], report["outcome"]["exit_status"]) == ("failed", -6)
+
+
+def test_the_time_limit_is_4(cwd: Path) -> None:
+    (cwd / "model.py").write_text(BREAKS + HANGS)
+    ended, report = explain("model.py", "--timeout", "12", cwd=cwd)
+    assert ended.status == 4
+    assert [each["gb_id"] for each in report["graph_breaks"]] == ["GB0059"]
+    assert report["outcome"]["status"] == "timed_out"
+    assert report["outcome"]["exit_status"] is None
+
+
+def test_the_time_limit_holds_for_a_program_that_refuses_to_stop(cwd: Path) -> None:
+    signals = "(signal.SIGTERM, signal.SIGINT, signal.SIGURG)"
+    stubborn = f"import signal\nfor number in {signals}: signal.signal(number, signal.SIG_IGN)\n"
+    status, outcome = ends(stubborn + HANGS, "--timeout", "2", cwd=cwd)
+    assert (status, outcome["status"]) == (4, "timed_out")
+    assert outcome["seconds"] < 10
+
+
+@pytest.mark.parametrize("target", ["", "try:\n    {}\nexcept KeyboardInterrupt:\n    raise SystemExit(0)\n"])
+def test_ctrl_c_is_130_and_keeps_what_was_recorded(cwd: Path, target: str) -> None:
+    waiting = HANGS.replace("\n", "\n    ").strip()
+    (cwd / "model.py").write_text(BREAKS + (target.format(waiting) if target else HANGS))
+    ended = interrupted("explain", "model.py", "--json", "report.json", cwd=cwd, when=cwd / "ready")
+    assert ended.status == 130
+    report = json.loads((cwd / "report.json").read_text())
+    assert report["outcome"]["status"] == "interrupted"
+    assert [each["gb_id"] for each in report["graph_breaks"]] == ["GB0059"]
+    assert "dynalyze/capture" not in ended.stderr
+
+
+def test_ctrl_c_in_a_program_without_torch(cwd: Path) -> None:
+    (cwd / "model.py").write_text(HANGS)
+    ended = interrupted("explain", "model.py", "--json", "report.json", cwd=cwd, when=cwd / "ready")
+    assert ended.status == 130
+    assert json.loads((cwd / "report.json").read_text())["outcome"]["status"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("level", "status"),
+    [("none", 0), ("error", 0), ("warning", 1), ("info", 1), ("graph-break", 1), ("recompile", 0)],
+)
+def test_fail_on_judges_a_saved_report(saved: Path, level: str, status: int) -> None:
+    assert dynalyze("report", saved, "--fail-on", level, "--json", "-", cwd=saved.parent).status == status
+
+
+@pytest.mark.parametrize(("level", "status"), [("none", 0), ("error", 1), ("nothing-compiled", 1), ("graph-break", 0)])
+def test_nothing_compiled_is_an_error_only_where_asked(cwd: Path, level: str, status: int) -> None:
+    assert ends(NOTHING, "--fail-on", level, cwd=cwd)[0] == status
+
+
+def test_a_failure_comes_before_a_finding(cwd: Path) -> None:
+    assert ends("raise SystemExit(1)", "--fail-on", "info", cwd=cwd)[0] == 3
+
+
+def test_the_time_limit_comes_before_a_finding(cwd: Path) -> None:
+    assert ends(HANGS, "--timeout", "1", "--fail-on", "info", cwd=cwd)[0] == 4
+
+
+# ---- outputs ----------------------------------------------------------------------------------------------
+
+
+def test_the_page_goes_to_a_folder_of_its_own_by_default(cwd: Path) -> None:
+    (cwd / "model.py").write_text(NOTHING)
+    ended = dynalyze("explain", "model.py", cwd=cwd)
+    pages = list((cwd / "dynalyze-reports").iterdir())
+    assert len(pages) == 1
+    assert pages[0].suffix == ".html"
+    assert str(pages[0].relative_to(cwd)) in ended.stdout
+    assert "<!doctype html>" in pages[0].read_text().lower()[:200]
+    assert {path.name for path in cwd.iterdir()} - {"__pycache__"} == {"model.py", "dynalyze-reports"}
+
+
+@pytest.mark.parametrize("options", ["--json r.json", "--html p.html", "--json r.json --html p.html"])
+def test_only_what_was_asked_for_is_written(cwd: Path, options: str) -> None:
+    (cwd / "model.py").write_text(NOTHING)
+    ended = dynalyze("explain", "model.py", *options.split(), cwd=cwd)
+    assert ended.status == 0
+    asked = {name for name in options.split() if not name.startswith("--")}
+    assert {path.name for path in cwd.iterdir()} - {"__pycache__"} == {"model.py", *asked}
+    assert all(name in ended.stdout for name in asked)
+
+
+def test_a_saved_report_renders_as_the_run_did(saved: Path) -> None:
+    folder = saved.parent
+    first = dynalyze("explain", "model.py", "--json", "again.json", "--html", "run.html", cwd=folder)
+    second = dynalyze("report", "again.json", "--html", "saved.html", cwd=folder)
+    assert (folder / "run.html").read_text() == (folder / "saved.html").read_text()
+    body = re.compile(r"^(Page|JSON) .*\n", re.MULTILINE)
+    assert body.sub("", first.stdout) == body.sub("", second.stdout)
+
+
+def test_a_report_of_a_report_is_the_same(saved: Path) -> None:
+    ended = dynalyze("report", saved, "--json", "-", cwd=saved.parent)
+    assert json.loads(ended.stdout) == json.loads(saved.read_text())
+
+
+def test_an_output_that_runs_full_is_one_line(saved: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    ended = dynalyze("report", saved, "--html", "/dev/full", cwd=saved.parent)
+    assert ended.status == 2
+    assert TRACEBACK not in ended.stderr
+    assert "/dev/full" in ended.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(saved: Path) -> None:
+    command = f"{sys.executable} -m dynalyze report {saved} --json - | head -c 1"
+    ended = subprocess.run(["bash", "-c", command], cwd=saved.parent, capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "{"
+    assert ended.stderr == ""
+
+
+def test_a_link_stays_a_link_and_permissions_stay(saved: Path, cwd: Path) -> None:
+    (cwd / "real.json").write_text("old")
+    (cwd / "real.json").chmod(0o640)
+    (cwd / "link.json").symlink_to("real.json")
+    assert dynalyze("report", saved, "--json", "link.json", cwd=cwd).status == 0
+    assert (cwd / "link.json").is_symlink()
+    assert json.loads((cwd / "real.json").read_text())["schema_version"] == 1
+    assert (cwd / "real.json").stat().st_mode & 0o777 == 0o640
+
+
+def test_the_report_keeps_its_promised_keys(saved: Path) -> None:
+    report = json.loads(saved.read_text())
+    promised = {
+        *("schema_version", "dynalyze", "created", "command", "environment", "target", "outcome", "processes"),
+        *("compilations", "graph_breaks", "recompiles", "graphs", "kernels", "traced_files", "traced_hash"),
+        *("accuracy", "policy", "measurements", "findings"),
+    }
+    assert promised <= set(report)
+    assert next(iter(report)) == "schema_version"
+    assert report["command"][0] == "explain"
+    assert report["target"] == {**report["target"], "kind": "script", "spec": "model.py", "arguments": []}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report["created"])
+
+
+# ---- without torch ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def without_torch(tmp_path: Path) -> dict[str, str]:
+    """An environment in which importing torch fails."""
+    (tmp_path / "stub/torch").mkdir(parents=True)
+    (tmp_path / "stub/torch/__init__.py").write_text("raise ImportError('torch must not be imported')\n")
+    return {"PYTHONPATH": str(tmp_path / "stub")}
+
+
+def test_a_report_renders_where_torch_is_broken(saved: Path, cwd: Path, without_torch: dict[str, str]) -> None:
+    ended = dynalyze("report", saved, "--html", "page.html", "--json", "again.json", cwd=cwd, env=without_torch)
+    assert ended.status == 0, ended.stderr
+    assert "GB0059" in ended.stdout
+    assert "GB0059" in (cwd / "page.html").read_text()
+    assert json.loads((cwd / "again.json").read_text())["graph_breaks"]
+
+
+@pytest.mark.parametrize("identity", ["GB0059", "graph-break", "print"])
+def test_rules_answer_where_torch_is_broken(cwd: Path, identity: str, without_torch: dict[str, str]) -> None:
+    ended = dynalyze("rules", identity, cwd=cwd, env=without_torch)
+    assert ended.status == 0, ended.stderr
+    assert identity.lower() in ended.stdout.lower()

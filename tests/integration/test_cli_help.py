@@ -1,0 +1,77 @@
+"""Every command and option says what it does, and says it without importing torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from program import dynalyze
+
+from dynalyze.cli.group import group
+
+
+def commands() -> list[tuple[str, click.Command]]:
+    context = click.Context(group)
+    found = [(name, group.get_command(context, name)) for name in group.list_commands(context)]
+    return [(name, command) for name, command in found if command is not None]
+
+
+def options() -> list[Any]:
+    return [
+        pytest.param(parameter, id=f"{name} {parameter.opts[0]}")
+        for name, command in commands()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+    ]
+
+
+@pytest.mark.parametrize("option", options())
+def test_every_option_has_help(option: click.Option) -> None:
+    assert option.help
+    assert option.help.endswith(".") or option.is_flag or "." in option.help
+
+
+@pytest.mark.parametrize(("name", "command"), commands())
+def test_every_command_has_help(name: str, command: click.Command) -> None:
+    assert command.help
+    assert command.get_short_help_str(limit=200)
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize("command", ["", *(name for name, _ in commands())])
+def test_help_answers_without_torch(tmp_path: Path, command: str, flag: str) -> None:
+    arguments = [command, flag] if command else [flag]
+    ended = dynalyze(*arguments, cwd=tmp_path, python=("-X", "importtime"))
+    assert ended.status == 0
+    assert ended.stdout.startswith("Usage: dynalyze")
+    assert "click" in imported(ended.stderr)
+    assert not {"torch", "numpy", "jinja2", "pygments"} & imported(ended.stderr)
+
+
+def imported(times: str) -> set[str]:
+    """The top-level packages in the output of -X importtime."""
+    return {line.rpartition("|")[2].strip().partition(".")[0] for line in times.splitlines() if "import time" in line}
+
+
+def test_the_version(tmp_path: Path) -> None:
+    from dynalyze import __version__
+
+    assert dynalyze("--version", cwd=tmp_path).stdout.split()[-1] == __version__
+
+
+def test_installed_command_and_module_are_one_program(tmp_path: Path) -> None:
+    installed = Path(sys.executable).with_name("dynalyze")
+    if not installed.exists():
+        pytest.skip("dynalyze is not installed beside this interpreter")
+    environment = {**os.environ, "COLUMNS": "80"}
+
+    def help_of(*command: str | Path) -> bytes:
+        asked = [*command, "--help"]
+        return subprocess.run(asked, capture_output=True, env=environment, cwd=tmp_path, timeout=60, check=True).stdout
+
+    assert help_of(installed) == help_of(sys.executable, "-m", "dynalyze") != b""

@@ -1,0 +1,257 @@
+"""What a report may show: no source where none is wanted, no secrets ever, long values only where asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from program import dynalyze
+
+CANARY = re.compile(r"canary_?\w*")
+LEAKY = '''\
+"""canary_module_docstring"""
+import os
+import torch
+from torch import nn
+
+
+def refuse(graph, inputs):
+    raise RuntimeError("canary_backend_error")
+
+
+class Model(nn.Module):
+    """canary_class_docstring"""
+
+    def __init__(self, label="canary_default"):
+        super().__init__()
+        self.label = label
+
+    def forward(self, x, name="canary_argument"):
+        """canary_method_docstring"""
+        canary_variable = x.sin()  # canary_comment
+        print("canary_literal")
+        limit = canary_variable.mean().item()
+        torch._dynamo.graph_break(msg="canary_graph_break_message")
+        y = x.clamp(max=limit) + len(name)
+        if y.max() > len("canary_condition"):
+            y = y + 1
+        return y
+
+
+def strict(x):
+    print("canary_refused")
+    return x
+
+
+def checked(x):
+    if x.shape[0] > 1:
+        raise ValueError("canary_exception_in_compiled_code")
+    return x
+
+
+def unfit(x, canary_weight):
+    return x @ canary_weight
+
+
+def attempt(function, *inputs, **options):
+    try:
+        torch.compile(function, **options)(*inputs)
+    except Exception as error:
+        os.environ["LAST_ERROR"] = str(error)
+
+
+if __name__ == "__main__":
+    model = torch.compile(Model(), backend="eager")
+    for name in ("canary_guard", "canary_other_guard", "canary_long_guard" * 10):
+        model(torch.randn(4), name)
+    attempt(strict, torch.ones(2), backend="eager", fullgraph=True)
+    attempt(checked, torch.ones(2), backend="eager")
+    attempt(unfit, torch.ones(2, 3), torch.ones(2, 3), backend="eager")
+    attempt(checked, torch.ones(1) * 2, backend=refuse)
+    attempt(torch.sin, torch.ones(1), backend=refuse)
+    attempt(lambda x: x.sin() + len("canary_lambda"), torch.ones(1), backend=refuse)
+    raise ValueError("canary_last_exception")
+'''
+EAGER = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x, name):
+        print("canary_print")
+        if name == "canary_bad":
+            raise ValueError("canary_replayed_exception")
+        return x.cos()
+
+net = Net()
+for name in ("canary_one", "canary_two", "canary_bad"):
+    try:
+        net(torch.ones(3), name)
+    except ValueError:
+        pass
+"""
+DEFINES = """\
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, weights="canary_path"):
+        super().__init__()
+
+    def forward(self, x, mode="canary_mode"):
+        return x
+"""
+
+
+class Written(NamedTuple):
+    """Everything that one command gave out."""
+
+    terminal: str
+    json: str
+    html: str
+
+    def holding(self, pattern: re.Pattern[str]) -> dict[str, set[str]]:
+        """What of the pattern stands in which output."""
+        return {name: set(pattern.findall(text)) for name, text in self._asdict().items() if pattern.search(text)}
+
+
+def write(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> Written:
+    """Run a command with both files, and read back all that it wrote."""
+    files = ["--json", "out.json", "--html", "out.html"]
+    options = [*arguments, *files] if "--" not in arguments else None
+    if options is None:
+        at = arguments.index("--")
+        options = [*arguments[:at], *files, *arguments[at:]]
+    ended = dynalyze(*options, cwd=cwd, env=env)
+    assert (cwd / "out.json").exists(), ended.stderr[-3000:]
+    return Written(ended.stdout, (cwd / "out.json").read_text(), (cwd / "out.html").read_text())
+
+
+# ---- --no-source ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def leaky(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the program, and `full.json`, its report with everything in it."""
+    folder = tmp_path_factory.mktemp("leaky")
+    (folder / "model.py").write_text(LEAKY)
+    ended = dynalyze("explain", "model.py", "--json", "full.json", "--show-values", cwd=folder)
+    assert ended.status == 3, ended.stderr
+    return folder
+
+
+def test_the_canaries_are_planted_well(leaky: Path) -> None:
+    """Without the option they are there: in code, guards, messages. Else their absence would say nothing."""
+    found = set(CANARY.findall((leaky / "full.json").read_text()))
+    planted = "literal comment variable condition refused guard long_guard graph_break_message last_exception"
+    assert {f"canary_{name}" for name in planted.split()} <= {
+        name[: len(name) if "long" not in name else 17] for name in found
+    }
+
+
+def test_no_source_in_any_output(leaky: Path) -> None:
+    written = write("explain", "model.py", "--no-source", cwd=leaky)
+    assert written.holding(CANARY) == {}
+    report = json.loads(written.json)
+    assert len(report["graph_breaks"]) >= 5
+    assert any(each["cause"] == "value" for each in report["recompiles"])
+
+
+def test_no_source_from_a_report_that_has_it(leaky: Path) -> None:
+    written = write("report", "full.json", "--no-source", cwd=leaky)
+    assert written.holding(CANARY) == {}
+    assert json.loads(written.json)["graph_breaks"]
+
+
+def test_places_stay_without_source(leaky: Path) -> None:
+    written = write("explain", "model.py", "--no-source", cwd=leaky)
+    line = next(n for n, text in enumerate(LEAKY.splitlines(), 1) if "canary_literal" in text)
+    found = [each for each in json.loads(written.json)["graph_breaks"] if each["location"]["line"] == line]
+    assert [each["gb_id"] for each in found] == ["GB0059"]
+    assert f"model.py:{line}" in written.terminal
+    assert f"model.py:{line}" in written.html
+
+
+def test_no_source_of_a_replayed_program(tmp_path: Path) -> None:
+    (tmp_path / "eager.py").write_text(EAGER)
+    arguments = ("explain", "eager.py", "--backend", "eager")
+    assert write(*arguments, cwd=tmp_path).holding(CANARY)
+    assert write(*arguments, "--no-source", cwd=tmp_path).holding(CANARY) == {}
+
+
+def test_no_source_of_mere_definitions(tmp_path: Path) -> None:
+    (tmp_path / "defines.py").write_text(DEFINES)
+    assert write("explain", "defines.py", "--no-source", cwd=tmp_path).holding(CANARY) == {}
+
+
+# ---- secrets ----------------------------------------------------------------------------------------------
+
+SECRETS = {
+    "equals": (["--api-key=s3cret-value"], "s3cret-value"),
+    "apart": (["--token", "s3cret-value"], "s3cret-value"),
+    "apart, then more": (["--auth-token", "s3cret-value", "--steps", "3"], "s3cret-value"),
+    "password": (["--password=s3cret-value"], "s3cret-value"),
+    "environment style": (["WANDB_API_KEY=s3cret-value"], "s3cret-value"),
+    "hugging face": (["--model", "hf_" + "aB3" * 10], "hf_" + "aB3" * 10),
+    "openai": (["sk-proj-" + "aB3" * 10], "sk-proj-" + "aB3" * 10),
+    "github": (["--from=ghp_" + "aB3" * 12], "ghp_" + "aB3" * 12),
+    "in a URL": (["postgres://me:s3cret-value@host/db"], "s3cret-value"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "secret"), SECRETS.values(), ids=SECRETS)
+def test_secrets_are_masked_in_every_output(tmp_path: Path, arguments: list[str], secret: str) -> None:
+    (tmp_path / "model.py").write_text("import sys\nraise ValueError(f'cannot log in with {sys.argv[1:]}')\n")
+    written = write("explain", "model.py", "--", *arguments, cwd=tmp_path)
+    assert written.holding(re.compile(re.escape(secret))) == {}
+    assert "***" in json.loads(written.json)["target"]["arguments"][-1 if len(arguments) == 1 else 1]
+
+
+def test_what_is_no_secret_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("")
+    arguments = ["--tokens", "128", "--max-tokens=64", "--author", "Ada", "--tokenizer", "bpe", "--steps", "3"]
+    written = write("explain", "model.py", "--", *arguments, cwd=tmp_path)
+    assert json.loads(written.json)["target"]["arguments"] == arguments
+
+
+def test_the_environment_is_an_allowlist(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("import torch\n")
+    env = {"MY_CANARY": "canary_environment", "TORCH_LOGS": "+dynamo", "HF_TOKEN": "canary_hf"}
+    assert write("explain", "model.py", cwd=tmp_path, env=env).holding(CANARY) == {}
+
+
+# ---- values and names -------------------------------------------------------------------------------------
+
+PROMPTS = """\
+import torch
+
+@torch.compile(backend="eager")
+def encode(x, prompt):
+    return x * len(prompt)
+
+for word in ("very", "most"):
+    encode(torch.ones(2), " ".join(["a", word, "private"] * 20) + " prompt")
+"""
+
+
+def test_long_values_are_hidden_unless_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(PROMPTS)
+    private = re.compile(r"very private")
+    hidden = write("explain", "model.py", cwd=tmp_path)
+    assert hidden.holding(private) == {}
+    assert "characters, sha256 " in hidden.json
+    assert write("explain", "model.py", "--show-values", cwd=tmp_path).holding(private)
+
+
+def test_redact_leaves_home_and_host_out(tmp_path: Path) -> None:
+    home = tmp_path / "home-of-ada"
+    home.mkdir()
+    (home / "model.py").write_text(PROMPTS)
+    env = {"HOME": str(home), "USER": "ada-the-user", "LOGNAME": "ada-the-user"}
+    names = re.compile(rf"home-of-ada|ada-the-user|(?<![\w.-]){re.escape(socket.gethostname())}(?![\w.-])")
+    (home / "model.py").write_text(PROMPTS + "raise ValueError('/data/ada-the-user/weights')\n")
+    assert write("explain", "model.py", cwd=home, env=env).holding(names)
+    assert write("explain", "model.py", "--redact", cwd=home, env=env).holding(names) == {}

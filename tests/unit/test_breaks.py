@@ -1,0 +1,394 @@
+"""Graph breaks as facts: every break once, its cause first, at the user's own line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from records import (
+    BRANCH,
+    LOOP,
+    MAIN,
+    MODEL,
+    PARTLY,
+    PRINT,
+    SKIPPED,
+    THEN,
+    TORCH,
+    broke,
+    end,
+    failed,
+    frame,
+    payload,
+    process,
+    run_of,
+    start,
+    torch_frame,
+    write_source,
+)
+from recordings import as_run, line_with, program, recorded, without_live_fields
+
+from dynalyze.events.reading import RunLog
+from dynalyze.events.types import BreakSeen, Frame
+from dynalyze.facts.breaks import graph_breaks
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.registry import registry
+from dynalyze.report import GraphBreak
+
+
+def breaks_of(run: RunLog) -> list[GraphBreak]:
+    return graph_breaks(run, Places(TORCH), Sources(), registry())
+
+
+def one(*events: Any) -> GraphBreak:
+    (found,) = breaks_of(run_of(*events))
+    return found
+
+
+def lines(found: GraphBreak) -> list[int]:
+    return [place.line for place in found.stack]
+
+
+# Recorded programs: (code on the line, gb_id, gb_type, effect) of each break, in the order in which they happen.
+PRINT_TYPE = "Failed to trace builtin operator"
+ITEM_TYPE = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+SKIP_TYPE = "Attempted to call function marked as skipped"
+BRANCH_TYPE = "Data-dependent branching"
+CALL_TYPE = "Call to `torch._dynamo.graph_break()`"
+RECORDED: dict[str, list[tuple[str, str, str, str]]] = {
+    "nested_helpers": [('print("mean of a batch")', "GB0059", PRINT_TYPE, "split")],
+    "same_name_forwards": [("time.sleep(0)", "GB0007", SKIP_TYPE, "split")],
+    "data_dependent_if": [("if y.sum() > 0:", "GB0170", BRANCH_TYPE, "split")],
+    "break_in_loop": [("found += x.sum().item()", "GB0124", ITEM_TYPE, "eager")],
+    "break_in_try": [('print("trying")', "GB0059", PRINT_TYPE, "eager")],
+    "break_in_context_manager": [
+        ('print("under section")', "GB0059", PRINT_TYPE, "eager"),
+        ('print("under no_grad")', "GB0059", PRINT_TYPE, "split"),
+    ],
+    "refused_under_fullgraph": [
+        ("time.sleep(0)", "GB0007", SKIP_TYPE, "error"),
+        ("if x.sum() > 0:", "GB0170", BRANCH_TYPE, "error"),
+        ("torch._dynamo.graph_break()", "GB0025", CALL_TYPE, "error"),
+    ],
+    "one_helper_two_callers": [("return x / x.std().item()", "GB0124", ITEM_TYPE, "split")],
+    "two_breaks_in_a_row": [
+        ('print("one")', "GB0059", PRINT_TYPE, "split"),
+        ('print("two")', "GB0059", PRINT_TYPE, "split"),
+    ],
+    "two_epochs": [('print("loud")', "GB0059", PRINT_TYPE, "split")],
+    "raises_itself": [('print("checking")', "GB0059", PRINT_TYPE, "split")],
+    "shapes_do_not_fit": [],
+    "recompile_kinds": [],
+    "recompile_limit": [],
+    "training_step": [],
+}
+
+
+def gist(found: list[GraphBreak]) -> list[tuple[str | None, str, str, str, int]]:
+    return [(b.gb_id, b.gb_type, b.effect, b.location.file, b.location.line) for b in found]
+
+
+@pytest.mark.parametrize("how", ["live", "stripped", "text"])
+@pytest.mark.parametrize("name", RECORDED)
+def test_cause_and_place_of_recorded_breaks(name: str, how: str, tmp_path: Path) -> None:
+    """The same must come out with every live reader of the adapter, without its fields, and with it wholly blind."""
+    events = recorded(name, "text" if how == "text" else "live")
+    found = breaks_of(as_run(without_live_fields(events) if how == "stripped" else events, tmp_path))
+    assert gist(found) == [
+        (gb_id, gb_type, effect, str(program(name)), line_with(name, code))
+        for code, gb_id, gb_type, effect in RECORDED[name]
+    ]
+    assert [b.location.code for b in found] == [code for code, *_ in RECORDED[name]]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_hints_and_explanations_of_recorded_breaks_need_no_live_path(name: str, tmp_path: Path) -> None:
+    live = breaks_of(as_run(recorded(name), tmp_path / "live"))
+    for number, events in enumerate((without_live_fields(recorded(name)), recorded(name, "text"))):
+        other = breaks_of(as_run(events, tmp_path / str(number)))
+        for fact in ("explanation", "hints", "context", "url", "consequence"):
+            assert [getattr(b, fact) for b in other] == [getattr(b, fact) for b in live], fact
+        assert all(b.explanation and b.hints for b in other)
+
+
+def test_recorded_stacks_are_whole(tmp_path: Path) -> None:
+    """torch's own text merges adjacent frames of one name; the live stack has them all."""
+    for name, codes in (
+        ("same_name_forwards", ["torch.compile(Outer", "self.middle(x - 3)", "self.inner(x * 2)", "time.sleep"]),
+        ("nested_helpers", ["forward(torch.ones", "return scale(x) - 3", "return announce(x * 2)", "print("]),
+    ):
+        (found,) = breaks_of(as_run(recorded(name), tmp_path / name))
+        assert [place.line for place in found.stack] == [line_with(name, code) for code in codes]
+        assert found.occurrences == 3
+        assert found.compile_ids == ["0/0", "1/0", "2/0"]
+
+
+def test_a_recorded_helper_names_both_its_callers(tmp_path: Path) -> None:
+    (found,) = breaks_of(as_run(recorded("one_helper_two_callers"), tmp_path))
+    assert [place.code for place in found.callers] == ["y = spread(x + 1)", "y = spread(x - 1)"]
+    assert found.expression == "x.std().item()"
+
+
+def test_a_recorded_loop_is_the_consequence_not_the_cause(tmp_path: Path) -> None:
+    (found,) = breaks_of(as_run(recorded("break_in_loop"), tmp_path))
+    assert found.consequence == "graph break in loop"
+
+
+def test_a_generator_is_refused_before_tracing_begins(tmp_path: Path) -> None:
+    """No event of torch's tells of it: the adapter's watch on a counter does."""
+    (found,) = breaks_of(as_run(recorded("compiled_generator"), tmp_path))
+    assert (found.gb_id, found.gb_type, found.effect) == ("GB0003", "Attempt to trace generator", "eager")
+    assert found.location.line == line_with("compiled_generator", "def squares")
+    assert found.compile_ids == []
+
+
+def test_one_break_reported_by_each_frame_that_inlined_it_is_one() -> None:
+    helper, scale, forward = frame(7, "helper"), frame(12, "scale"), frame(17, "forward")
+    found = one(
+        start("0/0", frame(16, "forward")),
+        broke([forward, scale, helper]),
+        end("0/0"),
+        start("1/0", frame(11, "scale"), [MAIN, forward]),
+        broke([scale, helper], above=[MAIN, forward], id="1/0"),
+        end("1/0"),
+        start("2/0", frame(6, "helper"), [MAIN, forward, scale]),
+        broke([helper], above=[MAIN, forward, scale], id="2/0"),
+        end("2/0"),
+    )
+    assert (found.id, found.occurrences, found.effect) == ("b1", 3, "split")
+    assert found.location.line == 7
+    assert lines(found) == [90, 17, 12, 7]
+    assert [place.line for place in found.callers] == [12]
+    assert found.compile_ids == ["0/0", "1/0", "2/0"]
+
+
+def test_recompiles_repeat_a_break_without_making_another() -> None:
+    events = [each for n in range(3) for each in (start(f"0/{n}"), broke([frame(12)], id=f"0/{n}"), end(f"0/{n}"))]
+    found = one(*events)
+    assert (found.occurrences, found.compile_ids) == (3, ["0/0", "0/1", "0/2"])
+
+
+def test_two_breaks_on_one_line_are_told_apart_by_their_columns() -> None:
+    """`a.item() + b.item()`"""
+    found = breaks_of(
+        run_of(
+            start(),
+            broke([frame(12, columns=(8, 16))]),
+            broke([frame(12, columns=(19, 27))]),
+            broke([frame(12, columns=(8, 16))], id="0/1"),
+        )
+    )
+    assert [(b.id, b.location.column, b.location.end_column, b.occurrences) for b in found] == [
+        ("b1", 8, 16, 2),
+        ("b2", 19, 27, 1),
+    ]
+
+
+def test_two_causes_on_one_line_are_two() -> None:
+    found = breaks_of(run_of(start(), broke([frame(12)]), broke([frame(12)], BRANCH)))
+    assert [b.gb_id for b in found] == ["GB0059", "GB0170"]
+
+
+def test_one_line_number_in_two_files_is_two() -> None:
+    assert len(breaks_of(run_of(start(), broke([frame(12)]), broke([frame(12, file="/home/ada/ranker/b.py")])))) == 2
+
+
+def test_a_sighting_without_columns_joins_the_one_that_has_them() -> None:
+    found = one(start(), broke([frame(12)]), broke([frame(12, columns=(4, 9))]))
+    assert (found.location.column, found.occurrences) == (4, 2)
+
+
+def test_the_root_cause_is_named_and_its_consequence_kept() -> None:
+    found = one(start(), broke([frame(12)], PRINT + THEN + LOOP, SKIPPED), end(has_guarded_code=False))
+    assert (found.gb_type, found.gb_id, found.consequence) == (
+        "Failed to trace builtin operator",
+        "GB0059",
+        "graph break in loop",
+    )
+    assert found.effect == "eager"
+
+
+def test_the_same_break_inside_and_outside_a_loop_is_one() -> None:
+    """It is one line with one cause, whatever frame it was inlined into."""
+    found = one(
+        start("0/0", frame(16)),
+        broke([frame(17), frame(7, "helper")], PRINT + THEN + LOOP, SKIPPED),
+        end("0/0", has_guarded_code=False),
+        start("1/0", frame(6, "helper"), [MAIN, frame(17)]),
+        broke([frame(7, "helper")], above=[MAIN, frame(17)], id="1/0"),
+        end("1/0"),
+    )
+    assert found.occurrences == 2
+    # The frame that holds the line is helper, and it was only split.
+    assert found.effect == "split"
+
+
+@pytest.mark.parametrize(
+    ("reason", "guarded", "effect"),
+    [
+        (None, True, "split"),
+        (PARTLY, True, "partly_eager"),
+        (SKIPPED, False, "eager"),
+        # torch 2.8 has no such words: that no code came of it tells.
+        ("", False, "eager"),
+        ("", True, "split"),
+        ("", None, "split"),
+    ],
+)
+def test_the_effect_of_a_break(reason: str | None, guarded: bool | None, effect: str) -> None:
+    text = {} if reason is None else {"reason": reason}
+    assert one(start(), broke([frame(12)], **text), end(has_guarded_code=guarded)).effect == effect
+
+
+def test_the_worst_effect_on_the_holding_frame_counts() -> None:
+    found = one(
+        start("0/0"), broke([frame(12)]), end("0/0"),
+        start("0/1"), broke([frame(12)], reason=SKIPPED, id="0/1"), end("0/1", has_guarded_code=False),
+    )  # fmt: skip
+    assert found.effect == "eager"
+
+
+def test_a_refusal_under_fullgraph_is_an_error_of_that_line() -> None:
+    found = one(
+        start("0/0", frame(16)),
+        failed([frame(17), frame(7, "helper")], refused=True),
+        end("0/0", has_guarded_code=False),
+    )
+    assert (found.effect, found.gb_id, lines(found)) == ("error", "GB0059", [90, 17, 7])
+
+
+def test_a_refusal_that_followed_a_break_is_not_told_twice() -> None:
+    """torch logs the break, and then the error that it is not."""
+    found = one(
+        start(), broke([frame(12)], reason=SKIPPED), failed([frame(12)], logged=True, refused=False),
+        end(has_guarded_code=False),
+    )  # fmt: skip
+    assert (found.effect, found.occurrences) == ("eager", 1)
+
+
+def test_a_line_refused_once_and_split_elsewhere_is_refused() -> None:
+    found = one(
+        start("0/0"), broke([frame(12)]), end("0/0"),
+        start("0/1"), failed([frame(12)], refused=True, id="0/1"), end("0/1", has_guarded_code=False),
+    )  # fmt: skip
+    assert (found.effect, found.occurrences) == ("error", 2)
+
+
+def test_an_error_of_the_compiler_is_no_graph_break() -> None:
+    fault = failed([frame(12)], "backend='inductor' raised:\nAssertionError: x", exception="BackendCompilerFailed")
+    assert breaks_of(run_of(start(), fault, end(has_guarded_code=False))) == []
+
+
+def test_an_exception_of_the_users_own_code_is_no_graph_break() -> None:
+    own = "Observed exception\n  Explanation: Dynamo found no exception handler.\n  Hint: none\n"
+    assert breaks_of(run_of(start(), broke([frame(12)], own), end(has_guarded_code=False))) == []
+
+
+def test_the_recompile_limit_is_no_graph_break() -> None:
+    limit = "Dynamo recompile limit exceeded\n  Explanation: too often\n  Hint: see the guards\n"
+    assert breaks_of(run_of(start(), failed([frame(12)], limit, refused=True), broke([frame(12)], limit))) == []
+
+
+def test_the_location_is_the_users_line_though_torch_stands_below_it() -> None:
+    found = one(start(), broke([frame(12), torch_frame(50, "scaled_mm"), torch_frame(80)]))
+    assert found.location.line == 12
+    assert lines(found) == [90, 12, 50, 80]
+
+
+def test_a_librarys_line_is_a_location_too() -> None:
+    library = frame(33, "attend", "/opt/venv/lib/python3.11/site-packages/layers/attention.py")
+    assert one(start(), broke([frame(12), library])).location.file == library.file
+
+
+def test_where_all_frames_are_torchs_the_innermost_is_the_location() -> None:
+    inside = [torch_frame(5, "forward", "nn/modules/rnn.py"), torch_frame(9, "apply", "nn/functional.py")]
+    found = one(start("0/0", inside[0], []), broke(inside, above=[]))
+    assert (found.location.file, found.location.line) == (f"{TORCH}/nn/functional.py", 9)
+
+
+def test_a_break_before_the_first_instruction_is_at_the_function_itself() -> None:
+    told = msgspec.structs.replace(broke([frame(10)]), inside=[])
+    found = one(start("0/0", frame(10)), told, end(has_guarded_code=False))
+    assert (found.location.line, lines(found)) == (10, [90, 10])
+
+
+def test_a_break_in_the_resumed_half_shows_the_function_once() -> None:
+    resumed = frame(12, "torch_dynamo_resume_in_forward_at_12")
+    found = one(
+        start("1/0", resumed, [MAIN, frame(12)]),
+        broke([frame(15, "forward")], above=[MAIN, frame(12, "forward")], id="1/0"),
+    )
+    assert (lines(found), found.location.function) == ([90, 15], "forward")
+    assert [place.line for place in found.callers] == [90]
+
+
+def test_without_live_fields_the_text_tells_the_stack() -> None:
+    stack = [MAIN, frame(17, "forward"), frame(7, "helper")]
+    found = one(start("0/0", frame(16)), BreakSeen(id="0/0", text=payload(PRINT, stack)), end())
+    assert (lines(found), found.gb_id, found.effect) == ([90, 17, 7], "GB0059", "split")
+
+
+def test_without_live_fields_a_skipped_caller_does_not_blame_the_helper() -> None:
+    """The text says that `forward` was skipped; `helper`, which holds the line, was only split."""
+    stack = [MAIN, frame(17, "forward"), frame(7, "helper")]
+    found = one(
+        start("0/0", frame(16, "forward")),
+        BreakSeen(id="0/0", text=payload(PRINT, stack, SKIPPED)),
+        end("0/0", has_guarded_code=False),
+        start("1/0", frame(6, "helper"), stack[:2]),
+        BreakSeen(id="1/0", text=payload(PRINT, stack)),
+        end("1/0"),
+    )
+    assert (found.effect, found.occurrences) == ("split", 2)
+
+
+def test_an_event_that_tells_nothing_is_passed_over() -> None:
+    assert breaks_of(run_of(BreakSeen(id="0/0", text=""), BreakSeen(id="0/1", text="\x00garbage"))) == []
+
+
+def test_the_type_alone_gives_the_id() -> None:
+    """torch 2.8 puts no link into its messages."""
+    told = BreakSeen(id="0/0", text="", type="Data-dependent branching", above=[MAIN], inside=[frame(12)])
+    found = one(start(), told)
+    assert (found.gb_id, found.gb_type) == ("GB0170", "Data-dependent branching")
+    assert found.url == "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html"
+
+
+def test_a_type_that_pytorch_has_no_id_for() -> None:
+    found = one(start(), broke([frame(12)], "Something new under the sun\n  Explanation: new\n  Hint: none\n"))
+    assert (found.gb_id, found.gb_type, found.url) == (None, "Something new under the sun", "")
+
+
+def test_the_link_gives_the_id_of_a_type_that_our_registry_lacks() -> None:
+    newer = PRINT.replace("Failed to trace builtin operator", "Worded anew")
+    assert one(start(), broke([frame(12)], newer)).gb_id == "GB0059"
+
+
+def test_epochs_and_processes_fold_into_one_fact_with_the_first_ones_ids() -> None:
+    first = process(start(), broke([frame(12)]), end(), start(epoch=1), broke([frame(12)], epoch=1), end(epoch=1))
+    second = process(start("3/0"), broke([frame(12)], id="3/0"), end("3/0"), number=1, pid=4712)
+    (found,) = breaks_of(RunLog([first, second]))
+    assert (found.occurrences, found.process, found.epoch, found.processes) == (3, 0, 0, [0, 1])
+    assert found.compile_ids == ["0/0"]
+
+
+def test_breaks_come_in_the_order_in_which_they_first_happened() -> None:
+    found = breaks_of(run_of(start(), broke([frame(30)]), broke([frame(12)]), broke([frame(30)])))
+    assert [(b.id, b.location.line) for b in found] == [("b1", 30), ("b2", 12)]
+
+
+def test_code_snippet_and_expression_come_from_the_file(tmp_path: Path) -> None:
+    file = write_source(tmp_path, "import torch\n\n\ndef f(x):\n    n = x.max().item() + 1\n    return n\n")
+    found = one(start(), broke([Frame(file, 5, "f", 8, 22)]))
+    assert (found.location.code, found.expression) == ("n = x.max().item() + 1", "x.max().item()")
+    assert found.snippet is not None
+    assert found.snippet.lines[5 - found.snippet.first_line] == "    n = x.max().item() + 1"
+
+
+def test_a_file_that_is_gone_still_gives_the_place() -> None:
+    found = one(start(), broke([frame(12, columns=(4, 9))]))
+    assert (found.location.file, found.location.line, found.location.column) == (MODEL, 12, 4)
+    assert (found.location.code, found.expression, found.snippet) == (None, "", None)

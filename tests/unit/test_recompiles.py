@@ -1,0 +1,252 @@
+"""Recompilations as facts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from records import MAIN, TORCH, again, end, frame, process, run_of, start
+from recordings import as_run, line_with, recorded, without_live_fields
+
+from dynalyze.events.reading import RunLog
+from dynalyze.facts.breaks import graph_breaks
+from dynalyze.facts.compilations import compilations
+from dynalyze.facts.recompiles import recompiles
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.registry import registry
+from dynalyze.report import Recompile
+
+SIZE = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
+LIMIT = "Dynamo recompile limit exceeded\n  Explanation: too often\n"
+
+
+def recompiled(run: RunLog) -> list[Recompile]:
+    places, sources = Places(TORCH), Sources()
+    breaks = graph_breaks(run, places, sources, registry())
+    return recompiles(run, compilations(run, places, sources), breaks)
+
+
+def one(*events: Any) -> Recompile:
+    (found,) = recompiled(run_of(*events))
+    return found
+
+
+# (function, cause, source, expected, actual) of the recorded program, in the order of its calls.
+
+KINDS: list[tuple[str, str, str | None, str | None, str | None]] = [
+    ("by_shape", "shape", "batch.size()[0]", "4", "5"),
+    ("by_rank", "rank", "grid", "1", "2"),
+    ("by_stride", "stride", "matrix.stride()[0]", "6", "1"),
+    ("by_dtype", "dtype", "values", "Float", "Double"),
+    ("by_requires_grad", "requires_grad", "weight", "0", "1"),
+    ("by_value", "value", "count", "3", "4"),
+    ("by_text", "value", "mode", "'up'", "'down'"),
+    ("by_none", "value", "mask", "None", "Tensor object"),
+    ("by_length", "container", "len(parts)", "1", "2"),
+    ("by_keys", "container", "options", None, None),
+    ("by_global", "global_variable", "GAIN", "1.5", "2.5"),
+    ("by_grad_mode", "global_state", "grad_mode", "True", "False"),
+    ("by_callable", "identity", "function", None, "cos"),
+    ("by_aliasing", "aliasing", "one, other", None, None),
+    ("forward", "module_attribute", "self.power", "2", "3"),
+]
+SIZES: list[tuple[str, str, str | None, str | None, str | None]] = [
+    ("grows", "shape", "batch.size()[0]", "4", "5"),
+    ("grows", "symbolic", "batch.size()[0]", "2 <= batch.size()[0]", "1"),
+    ("parity", "symbolic", "items.size()[0] % 2", "0", "1"),
+]
+RECORDED = {"recompile_kinds": KINDS, "dynamic_sizes": SIZES}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_recompiles_with_every_value(name: str, tmp_path: Path) -> None:
+    found = recompiled(as_run(recorded(name), tmp_path))
+    assert [(r.location.function, r.cause, r.source, r.expected, r.actual) for r in found] == RECORDED[name]
+
+
+@pytest.mark.parametrize("how", ["stripped", "text"])
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_recompiles_without_the_live_path(name: str, how: str, tmp_path: Path) -> None:
+    """The text of a guard tells its cause, its source, and what it expected; only a global state's value it does not."""
+    events = recorded(name, "text") if how == "text" else without_live_fields(recorded(name))
+    found = recompiled(as_run(events, tmp_path))
+    assert [(r.location.function, r.cause, r.source) for r in found] == [kind[:3] for kind in RECORDED[name]]
+    assert [r.expected for r in found if r.cause != "global_state"] == [
+        expected for _, cause, _, expected, _ in RECORDED[name] if cause != "global_state"
+    ]
+
+
+@pytest.mark.parametrize("how", ["live", "stripped", "text"])
+def test_recorded_recompiles_are_at_their_functions_and_name_what_they_replace(how: str, tmp_path: Path) -> None:
+    events = recorded("recompile_kinds", "text" if how == "text" else "live")
+    found = recompiled(as_run(without_live_fields(events) if how == "stripped" else events, tmp_path))
+    assert [(r.compile_id, r.previous) for r in found] == [(f"{n}/1", f"{n}/0") for n in range(15)]
+    for entry, (function, *_) in zip(found[:-1], KINDS, strict=False):
+        # A decorated function begins, for Python, at its decorator.
+        definition = line_with("recompile_kinds", f"def {function}(")
+        assert entry.location.line in (definition - 1, definition)
+
+
+def test_unrelated_calls_do_not_share_a_change(tmp_path: Path) -> None:
+    """Each of the fifteen was set off by another line of the program, with another tensor or value."""
+    found = recompiled(as_run(recorded("recompile_kinds"), tmp_path))
+    assert len({r.change for r in found}) == len(KINDS)
+    assert len({r.change for r in recompiled(as_run(recorded("dynamic_sizes"), tmp_path / "2"))}) == len(SIZES)
+
+
+def test_the_halves_around_breaks_recompile_over_one_change(tmp_path: Path) -> None:
+    found = recompiled(as_run(recorded("two_breaks_in_a_row"), tmp_path))
+    assert [(r.compile_id, r.cause) for r in found] == [("0/1", "rank"), ("1/1", "rank"), ("2/1", "rank")]
+    assert {r.change for r in found} == {"c1"}
+
+
+@pytest.mark.parametrize("how", ["live", "stripped", "text"])
+def test_the_recorded_limit_is_one_entry(how: str, tmp_path: Path) -> None:
+    events = recorded("recompile_limit", "text" if how == "text" else "live")
+    found = recompiled(as_run(without_live_fields(events) if how == "stripped" else events, tmp_path))
+    assert [(r.compile_id, r.previous, r.epoch, r.cause) for r in found] == [
+        ("0/1", "0/0", 0, "value"),
+        ("0/2", "0/1", 0, "limit"),
+    ]
+    assert {r.location.function for r in found} == {"styled"}
+    assert (found[1].source, found[1].expected) == ("style", "'bb'")
+
+
+def test_every_part_of_a_recompile() -> None:
+    found = one(
+        start("0/0"), end("0/0"), again(f"0/0: {SIZE}"), start("0/1"), end("0/1", duration_us=800_000)
+    )  # fmt: skip
+    assert (found.id, found.compile_id, found.previous, found.change) == ("r1", "0/1", "0/0", "c1")
+    assert (found.cause, found.source, found.expected, found.actual) == ("shape", "x.size()[0]", "4", "5")
+    assert (found.guard, found.seconds) == (SIZE, 0.8)
+    assert (found.location.line, found.location.function) == (10, "forward")
+
+
+def test_of_several_reasons_the_newest_entry_counts() -> None:
+    """torch tells one reason as plain text, several as a JSON list, the newest cache entry first."""
+    reasons = json.dumps(["0/1: n == 4", "0/0: n == 3"])
+    found = one(start("0/0"), start("0/1"), again(reasons, "0/2"), start("0/2"), end("0/2"))
+    assert (found.previous, found.source, found.expected) == ("0/1", "n", "4")
+
+
+@pytest.mark.parametrize("text", ["[]", "", "null", "3", '"0/0: n == 3"', "not json ["])
+def test_reasons_in_another_form_are_kept_as_they_can_be(text: str) -> None:
+    found = one(start("0/0"), again(text), start("0/1"))
+    assert found.compile_id == "0/1"
+
+
+def test_values_read_live_fill_what_the_text_lacks() -> None:
+    found = one(start("0/0"), again("0/0: n == 3", expected="3", actual="7"), start("0/1"))
+    assert (found.expected, found.actual) == ("3", "7")
+
+
+def test_the_text_wins_over_a_live_value() -> None:
+    """It is what the compiled code compared; the live value is read a moment later."""
+    found = one(start("0/0"), again(f"0/0: {SIZE}", expected="x", actual="y"), start("0/1"))
+    assert (found.expected, found.actual) == ("4", "5")
+
+
+def test_a_recompile_of_a_resumed_half_is_told_under_the_functions_name() -> None:
+    code = frame(12, "torch_dynamo_resume_in_forward_at_12")
+    found = one(start("1/0", code), again(f"1/0: {SIZE}", "1/1"), start("1/1", code))
+    assert found.location.function == "forward"
+
+
+def test_a_recompile_that_the_crash_cut_short_stands_where_the_first_compile_did() -> None:
+    found = one(start("0/0", frame(10)), end("0/0"), again(f"0/0: {SIZE}"))
+    assert (found.location.line, found.seconds) == (10, None)
+
+
+def test_ids_of_other_kinds_of_frames() -> None:
+    """Compiled autograd puts its own number before; some events name no version."""
+    found = one(start("!2/0/0"), again(f"!2/0/0: {SIZE}", "!2/0/1"), start("!2/0/1"))
+    assert (found.previous, found.guard) == ("!2/0/0", SIZE)
+
+
+def test_the_limit_with_its_guard() -> None:
+    found = recompiled(
+        run_of(
+            start("0/0"), end("0/0"),
+            again("0/0: n == 3"), start("0/1"), end("0/1"),
+            again("0/1: n == 4", "0/2"), end("0/2", fail_reason=LIMIT, has_guarded_code=False),
+        )
+    )  # fmt: skip
+    assert [(r.id, r.cause, r.previous, r.guard) for r in found] == [
+        ("r1", "value", "0/0", "n == 3"),
+        ("r2", "limit", "0/1", "n == 4"),
+    ]
+
+
+def test_the_limit_without_a_guard() -> None:
+    found = one(start("0/0"), end("0/0"), end("0/8", fail_reason=LIMIT, has_guarded_code=False))
+    assert (found.cause, found.compile_id, found.location.line) == ("limit", "0/8", 10)
+
+
+def test_the_limit_in_older_words() -> None:
+    reason = "Dynamo cache limit exceeded\n  Explanation: x"
+    assert one(start("0/0"), end("0/0"), end("0/8", fail_reason=reason)).cause == "limit"
+
+
+def test_one_new_length_recompiles_the_frames_around_a_break() -> None:
+    found = recompiled(
+        run_of(
+            again(f"0/0: {SIZE}", "0/1", call=7),
+            again("1/0: tensor 'h' stride mismatch at index 0. expected 4, actual 5", "1/1", call=7),
+            again("2/0: 2 <= h.size()[0]", "2/1", call=7),
+        )
+    )
+    assert [r.change for r in found] == ["c1", "c1", "c1"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        # another outermost call
+        ({"text": f"0/0: {SIZE}", "id": "0/1", "call": 7}, {"text": f"1/0: {SIZE}", "id": "1/1", "call": 8}),
+        # the same function again
+        ({"text": f"0/0: {SIZE}", "id": "0/1", "call": 7}, {"text": f"0/1: {SIZE}", "id": "0/2", "call": 7}),
+        # a change of another kind
+        ({"text": f"0/0: {SIZE}", "id": "0/1", "call": 7}, {"text": "1/0: n == 3", "id": "1/1", "call": 7}),
+        # two values
+        ({"text": "0/0: n == 3", "id": "0/1", "call": 7}, {"text": "1/0: n == 4", "id": "1/1", "call": 7}),
+    ],
+)
+def test_other_recompiles_are_other_changes(first: dict[str, Any], second: dict[str, Any]) -> None:
+    found = recompiled(run_of(again(**first), again(**second)))
+    assert [r.change for r in found] == ["c1", "c2"]
+
+
+def test_processes_and_epochs_keep_their_own() -> None:
+    def events(epoch: int = 0) -> tuple[Any, ...]:
+        return start(epoch=epoch), again(f"0/0: {SIZE}", epoch=epoch, call=7), start("0/1", epoch=epoch)
+
+    found = recompiled(RunLog([process(*events(), *events(1)), process(*events(), number=1, pid=4712)]))
+    assert [(r.id, r.process, r.epoch) for r in found] == [("r1", 0, 0), ("r2", 0, 1), ("r3", 1, 0)]
+    assert len({r.change for r in found}) == 3
+
+
+def test_a_recompile_of_which_nothing_else_is_known() -> None:
+    found = one(again(f"3/0: {SIZE}", "3/1"))
+    assert (found.compile_id, found.cause, found.location.line) == ("3/1", "shape", 1)
+
+
+def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> None:
+    """The half after the break gets it as `___stack0`, a name that is nowhere in the user's code."""
+    from records import broke, write_source
+
+    from dynalyze.events.types import Frame
+
+    file = write_source(tmp_path, "def forward(x):\n    n = x.max().item()\n    return x * n\n")
+    resumed = Frame(file, 2, "torch_dynamo_resume_in_forward_at_2")
+    (found,) = recompiled(
+        run_of(
+            start("0/0", Frame(file, 1, "forward")), broke([Frame(file, 2, "forward", 8, 22)]), end("0/0"),
+            start("1/0", resumed, [MAIN, Frame(file, 2, "forward")]), end("1/0"),
+            again("1/0: ___stack0 == 3", "1/1", expected="3", actual="4"),
+            start("1/1", resumed, [MAIN, Frame(file, 2, "forward")]), end("1/1"),
+        )
+    )  # fmt: skip
+    assert (found.source, found.expected, found.actual) == ("x.max().item()", "3", "4")
