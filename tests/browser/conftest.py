@@ -36,7 +36,6 @@ def browser() -> Iterator[object]:
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """The file address of a sample report's page."""
     import sample_reports
-
     from dynalyze.render.html import render
 
     folder = tmp_path_factory.mktemp("pages")

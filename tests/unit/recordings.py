@@ -19,6 +19,7 @@ _PATHS = {
 }
 # What the listener reads from live objects of the compiler; torch's own texts say the rest.
 _LIVE: dict[str, dict[str, Any]] = {
+    "compile_start": {"owner": ""},
     "break": {"message": "", "type": None, "above": [], "inside": []},
     "error": {"message": "", "type": None, "above": [], "inside": []},
     "recompile": {"expected": None, "actual": None},

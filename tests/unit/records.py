@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from dynalyze.events.reading import ProcessLog, RunLog
+from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import (
     AnyEvent,
     BreakSeen,

@@ -7,6 +7,15 @@ from typing import Any
 
 import msgspec
 import pytest
+
+from dynalyze.events.log import RunLog
+from dynalyze.events.types import BreakSeen, Frame
+from dynalyze.facts.breaks import graph_breaks
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.registry import registry
+from dynalyze.report import GraphBreak
+from recordings import as_run, line_with, program, recorded, without_live_fields
 from records import (
     BRANCH,
     LOOP,
@@ -28,15 +37,6 @@ from records import (
     torch_frame,
     write_source,
 )
-from recordings import as_run, line_with, program, recorded, without_live_fields
-
-from dynalyze.events.reading import RunLog
-from dynalyze.events.types import BreakSeen, Frame
-from dynalyze.facts.breaks import graph_breaks
-from dynalyze.facts.sources import Sources
-from dynalyze.facts.stacks import Places
-from dynalyze.registry import registry
-from dynalyze.report import GraphBreak
 
 
 def breaks_of(run: RunLog) -> list[GraphBreak]:

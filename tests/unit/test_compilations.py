@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from records import MAIN, TORCH, broke, end, failed, frame, process, run_of, start, torch_frame
-from recordings import as_run, line_with, recorded, without_live_fields
 
-from dynalyze.events.reading import RunLog
+from dynalyze.events.log import RunLog
 from dynalyze.events.types import GraphSeen
 from dynalyze.facts.compilations import compilations, graphs
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Compilation
+from recordings import as_run, line_with, recorded, without_live_fields
+from records import MAIN, TORCH, broke, end, failed, frame, process, run_of, start, torch_frame
 
 
 def compiled(run: RunLog) -> list[Compilation]:

@@ -11,6 +11,15 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
+
+from dynalyze.render.highlight import MAX_LINE, CodeLine, code_at, code_block
+from dynalyze.render.html import render
+from dynalyze.render.view.breaks import MAX_BREAKS
+from dynalyze.render.view.compiles import MAX_COMPILATIONS
+from dynalyze.render.view.links import Anchors, safe_url
+from dynalyze.render.view.run import embedded_json
+from dynalyze.render.visible import visible
+from dynalyze.report import Capture, Finding, Location, Report, Snippet, from_json, to_json
 from sample_reports import (
     HOSTILE,
     LIBRARY,
@@ -25,15 +34,6 @@ from sample_reports import (
     rich_report,
     traced,
 )
-
-from dynalyze.render.highlight import MAX_LINE, CodeLine, code_at, code_block
-from dynalyze.render.html import render
-from dynalyze.render.view.breaks import MAX_BREAKS
-from dynalyze.render.view.compiles import MAX_COMPILATIONS
-from dynalyze.render.view.links import Anchors, safe_url
-from dynalyze.render.view.run import embedded_json
-from dynalyze.render.visible import visible
-from dynalyze.report import Capture, Finding, Location, Report, Snippet, from_json, to_json
 
 REPORTS = {
     "rich": rich_report,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records import BRANCH, LOOP, PARTLY, PRINT, SKIPPED, SPLIT, THEN, frame, payload
-from recordings import recorded
 
 from dynalyze.facts.messages import Message, effect_in, frames_in, message_in, parse
+from recordings import recorded
+from records import BRANCH, LOOP, PARTLY, PRINT, SKIPPED, SPLIT, THEN, frame, payload
 
 STACK = [frame(90, "<module>"), frame(12, "forward"), frame(7, "helper")]
 

@@ -6,11 +6,11 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from records import MAIN, MODEL, TORCH, frame, torch_frame
 
 import dynalyze
 from dynalyze.events.types import Frame
 from dynalyze.facts.stacks import Places, is_file, is_resume, original_name
+from records import MAIN, MODEL, TORCH, frame, torch_frame
 
 PLACES = Places(TORCH)
 OURS = Path(dynalyze.__file__).parent

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from sample_reports import clean_report, compilation, empty_report, graph_break, line_of, recompile, rich_report
 
 from dynalyze.render.words import (
     cause_words,
@@ -22,6 +21,7 @@ from dynalyze.render.words import (
     verdict,
 )
 from dynalyze.report import Capture, Cause, CompilationStatus, Effect, Severity, Status
+from sample_reports import clean_report, compilation, empty_report, graph_break, line_of, recompile, rich_report
 
 
 def test_the_worst_effect_is_told_first() -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from dynalyze.capture import adapter
 from dynalyze.capture.listener import Listener
-from dynalyze.capture.wire import RUN_VARIABLE
+from dynalyze.capture.wire import RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter
 
 _BOOT = str(Path(__file__).resolve().parent / "boot")
@@ -25,7 +25,7 @@ def attach_to_descendant() -> None:
     if not run or not Path(run).is_dir():
         return
     listener = Listener(EventWriter(Path(run)))
-    after_import("torch", lambda _: adapter.attach(listener))
+    after_import("torch", lambda _: adapter.attach(listener), without=own_trace(Path(run)))
     after_import("torch._dynamo.utils", lambda _: watch_untraced(listener))
 
 
@@ -34,6 +34,13 @@ def lead_descendants(run: Path) -> None:
     paths = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != _BOOT]
     os.environ["PYTHONPATH"] = os.pathsep.join([_BOOT, *paths])
     os.environ[RUN_VARIABLE] = str(run)
+    # One that ignores PYTHONPATH (python -I) still writes torch's own log, unless the user wants that elsewhere.
+    os.environ.setdefault(TRACE_VARIABLE, str(run / TRACE_FOLDER))
+
+
+def own_trace(run: Path) -> str:
+    """The variable to hide while torch is imported where the listener is: it would record everything twice."""
+    return TRACE_VARIABLE if os.environ.get(TRACE_VARIABLE) == str(run / TRACE_FOLDER) else ""
 
 
 def watch_untraced(listener: Listener) -> None:
@@ -49,20 +56,24 @@ def watch_untraced(listener: Listener) -> None:
     adapter.watch_untraced_breaks(tell)
 
 
-def after_import(name: str, act: Callable[[ModuleType], None]) -> None:
-    """Call `act` with the module once it has been imported; at once where it already is."""
+def after_import(name: str, act: Callable[[ModuleType], None], *, without: str = "") -> None:
+    """Call `act` with the module once it has been imported; at once where it already is.
+
+    The environment variable `without` is not there while the module is imported.
+    """
     if name in sys.modules:
         act(sys.modules[name])
     else:
-        sys.meta_path.insert(0, _ImportWatch(name, act))
+        sys.meta_path.insert(0, _ImportWatch(name, act, without))
 
 
 class _ImportWatch(importlib.abc.MetaPathFinder):
     """Finds one module as the others would, and adds a call after its execution."""
 
-    def __init__(self, name: str, act: Callable[[ModuleType], None]) -> None:
+    def __init__(self, name: str, act: Callable[[ModuleType], None], without: str) -> None:
         self._name = name
         self._act = act
+        self._without = without
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -72,14 +83,15 @@ class _ImportWatch(importlib.abc.MetaPathFinder):
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _ActingLoader(spec.loader, self._act)
+            spec.loader = _ActingLoader(spec.loader, self._act, self._without)
         return spec
 
 
 class _ActingLoader(importlib.abc.Loader):
-    def __init__(self, loader: importlib.abc.Loader, act: Callable[[ModuleType], None]) -> None:
+    def __init__(self, loader: importlib.abc.Loader, act: Callable[[ModuleType], None], without: str) -> None:
         self._loader = loader
         self._act = act
+        self._without = without
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -89,5 +101,10 @@ class _ActingLoader(importlib.abc.Loader):
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
+        hidden = os.environ.pop(self._without, None) if self._without else None
+        try:
+            self._loader.exec_module(module)
+        finally:
+            if hidden is not None:
+                os.environ[self._without] = hidden
         self._act(module)

@@ -13,7 +13,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from dynalyze.capture import adapter, environment, objects, program
-from dynalyze.capture.attach import after_import, lead_descendants, watch_untraced
+from dynalyze.capture.attach import after_import, lead_descendants, own_trace, watch_untraced
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import Options, backward, check, compiled
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
@@ -59,9 +59,9 @@ class Session:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)  # It is a pipe to us: a kill must not swallow its lines.
         self.tell("child_start")
-        after_import("torch", self._torch_loaded)
-        after_import("torch._dynamo.utils", lambda _: watch_untraced(self._listener))
         lead_descendants(self._folder)
+        after_import("torch", self._torch_loaded, without=own_trace(self._folder))
+        after_import("torch._dynamo.utils", lambda _: watch_untraced(self._listener))
         if SOFT_STOP_SIGNAL is not None:
             signal.signal(SOFT_STOP_SIGNAL, _raise_soft_stop)
 

@@ -81,6 +81,15 @@ def misuse_of_syntax(error: BaseException, path: str | None) -> Misuse | None:
     return _misuse_at(path, error)
 
 
+def origin_of(module: str) -> str | None:
+    """The file of a module that could not be imported; None where it cannot be told."""
+    try:
+        found = importlib.util.find_spec(module)
+    except Exception:  # The packages above it run their own code.
+        return None
+    return found.origin if found else None
+
+
 def end_of(action: Any) -> tuple[Ending, Any]:
     """Call `action` and turn whatever leaves it into an Ending; a traceback is printed as Python would."""
     try:
@@ -106,8 +115,7 @@ def _find_module(name: str) -> Any:
     except _NoModule as error:
         return Misuse(f"-m {name}: {error}")
     except SyntaxError as error:
-        found = importlib.util.find_spec(name)
-        misuse = misuse_of_syntax(error, found.origin if found else None)
+        misuse = misuse_of_syntax(error, origin_of(name))
         if misuse is None:
             raise
         return misuse

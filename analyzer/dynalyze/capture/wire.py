@@ -5,6 +5,9 @@ from __future__ import annotations
 REQUEST_FILE = "request.json"
 EVENTS_FOLDER = "events"
 TEXTS_FOLDER = "texts"
+# Logs of torch's own, from descendants that could not be given the listener.
+TRACE_FOLDER = "trace"
+TRACE_VARIABLE = "TORCH_TRACE"
 RUN_VARIABLE = "DYNALYZE_RUN"
 
 # Longest text kept inside an event line; longer ones go to a side file or are cut.

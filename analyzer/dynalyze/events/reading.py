@@ -2,53 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
 import msgspec
 
-from dynalyze.capture.wire import EVENTS_FOLDER
+from dynalyze.capture.wire import EVENTS_FOLDER, TRACE_FOLDER
+from dynalyze.events.log import ProcessLog, RunLog
+from dynalyze.events.torch_trace import as_process, read_trace
 from dynalyze.events.types import AnyEvent, ProcessStarted
 
 _KNOWN: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 _NAME_ONLY = msgspec.json.Decoder(dict[str, object])
 
 
-@dataclass
-class ProcessLog:
-    """All events of one process, in the order in which they were written."""
-
-    process: int
-    started: ProcessStarted
-    events: list[AnyEvent] = field(default_factory=list)
-
-
-@dataclass
-class RunLog:
-    """Everything a run wrote. Process 0 is the target's main process, the others follow in order of start."""
-
-    processes: list[ProcessLog] = field(default_factory=list)
-    unreadable: int = 0
-
-    def all(self) -> Iterator[tuple[int, AnyEvent]]:
-        for log in self.processes:
-            for event in log.events:
-                yield log.process, event
-
-    @property
-    def count(self) -> int:
-        return sum(len(log.events) for log in self.processes)
-
-
 def read_run(folder: Path) -> RunLog:
-    """Read a run folder; a line cut short by a crash is counted, not fatal."""
+    """Read a run folder; a line cut short by a crash is counted, not fatal.
+
+    A process that could not be given the listener left a log of torch's own instead.
+    """
     run = RunLog()
     for path in sorted((folder / EVENTS_FOLDER).glob("*.jsonl")):
         log = _read_file(path, run)
         if log is not None:
             run.processes.append(log)
+    for path in sorted((folder / TRACE_FOLDER).glob("*.log")):
+        trace = read_trace(path)
+        run.unreadable += trace.unreadable
+        if trace.events:
+            run.processes.append(as_process(trace, 0))
     run.processes.sort(key=lambda log: (not log.started.main, log.started.at))
     for number, log in enumerate(run.processes):
         log.process = number

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynalyze.events.reading import ProcessLog, RunLog
+from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame
 from dynalyze.facts import messages
 from dynalyze.facts.messages import Message

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dynalyze
-from dynalyze.events.reading import RunLog
+from dynalyze.events.log import RunLog
 from dynalyze.events.types import (
     CompileEnded,
     CompileStarted,

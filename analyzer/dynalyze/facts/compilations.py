@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dynalyze.events.reading import ProcessLog, RunLog
+from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame, GraphSeen
 from dynalyze.facts.messages import parse
 from dynalyze.facts.sources import Sources

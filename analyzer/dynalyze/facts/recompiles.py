@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dynalyze.events.reading import ProcessLog, RunLog
+from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import CompileEnded, RecompileSeen
 from dynalyze.facts.guards import read_guard
 from dynalyze.report import Compilation, GraphBreak, Location, Recompile

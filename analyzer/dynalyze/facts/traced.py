@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from dynalyze.events.reading import RunLog
+from dynalyze.events.log import RunLog
 from dynalyze.events.types import TracedSeen
 from dynalyze.facts.stacks import Places, is_file
 from dynalyze.report import TracedFile, TracedFunction

@@ -1,0 +1,168 @@
+"""Lines of the program under test, and columns in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynalyze.facts.sources import Sources
+from dynalyze.report import Location, Snippet
+from records import write_source
+
+
+def spanned(file: str, line: int, expression: str) -> Location:
+    """The location of `expression` in a line, from columns as Python gives them: UTF-8 byte offsets."""
+    text = Path(file).read_bytes().splitlines()[line - 1]
+    start = text.index(expression.encode())
+    return Sources().location(file, line, "f", start, start + len(expression.encode()))
+
+
+def test_a_location(tmp_path: Path) -> None:
+    file = write_source(tmp_path, "def f(x):\n    print(x)\n    return x\n")
+    assert Sources().location(file, 2, "f", 4, 12) == Location(file, 2, 4, "f", "print(x)", 12)
+
+
+@pytest.mark.parametrize(
+    ("source", "expression", "column"),
+    [
+        ("    n = x.item()", "x.item()", 8),
+        ("\tn = x.item()", "x.item()", 5),
+        ("    größe = x.item()", "x.item()", 12),
+        ("    s = 'é🔥日本' + str(x)  # ü", "str(x)", 17),
+        ("    变量 = 日本.item()", "日本.item()", 9),
+        ("    e\u0301 = x.item()", "x.item()", 9),
+    ],
+)
+def test_columns_are_byte_offsets_and_become_characters(
+    tmp_path: Path, source: str, expression: str, column: int
+) -> None:
+    file = write_source(tmp_path, f"def f(x):\n{source}\n")
+    found = spanned(file, 2, expression)
+    assert (found.column, found.end_column) == (column, column + len(expression))
+    assert source[column : column + len(expression)] == expression
+    assert Sources().expression(found) == expression
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=20), st.data())
+def test_columns_of_any_line(text: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(text)))
+    sources = Sources()
+    sources._files["/m.py"] = [text]
+    assert sources.location("/m.py", 1, "f", len(text[:at].encode())).column == at
+
+
+@pytest.mark.parametrize(("column", "end"), [(None, None), (-1, -1), (4, 4), (4, 2), (4, None)])
+def test_columns_that_span_nothing(tmp_path: Path, column: int | None, end: int | None) -> None:
+    file = write_source(tmp_path, "    print(x)\n")
+    found = Sources().location(file, 1, "f", column, end)
+    assert found.end_column is None
+    assert Sources().expression(found) == ""
+
+
+def test_columns_beyond_the_line_give_no_expression(tmp_path: Path) -> None:
+    """The file was edited after it ran."""
+    file = write_source(tmp_path, "x\n")
+    assert Sources().expression(Sources().location(file, 1, "f", 40, 50)) == ""
+
+
+def test_a_snippet_has_three_lines_on_either_side(tmp_path: Path) -> None:
+    file = write_source(tmp_path, "".join(f"line {n}\n" for n in range(1, 21)))
+    assert Sources().snippet(Location(file, 10)) == Snippet(7, [f"line {n}" for n in range(7, 14)])
+    assert Sources().snippet(Location(file, 1)) == Snippet(1, [f"line {n}" for n in range(1, 5)])
+    assert Sources().snippet(Location(file, 20)) == Snippet(17, [f"line {n}" for n in range(17, 21)])
+
+
+@pytest.mark.parametrize("line", [0, -1, 3, 10**9])
+def test_a_line_that_the_file_does_not_have(tmp_path: Path, line: int) -> None:
+    file = write_source(tmp_path, "a = 1\nb = 2\n")
+    sources = Sources()
+    assert sources.line(file, line) is None
+    assert sources.snippet(Location(file, line)) is None
+    found = sources.location(file, line, "f", 4, 9)
+    assert found.line >= 1
+    assert found.code is None
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    binary = write_source(tmp_path, b"\xff\xfe\x00x = 1\n", "binary.py")
+    wrong = write_source(tmp_path, b"# coding: no-such-codec\nx = 1\n", "codec.py")
+    os.mkfifo(tmp_path / "pipe.py")
+    for file in (binary, wrong, str(tmp_path), str(tmp_path / "pipe.py"), str(tmp_path / "none.py"), "model.py", ""):
+        found = Sources().location(file, 1, "f", 2, 4)
+        assert (found.code, found.column, found.end_column) == (None, 2, 4)
+        assert Sources().snippet(found) is None
+
+
+@pytest.mark.parametrize("file", ["/dev/zero", "/dev/stdin", "/proc/self/mem"])
+def test_devices_are_not_read(file: str) -> None:
+    assert Sources().line(file, 1) is None
+
+
+def test_a_name_that_no_file_can_have() -> None:
+    assert Sources().line("/tmp/\x00.py", 1) is None
+    assert Sources().line("/" + "x" * 5000, 1) is None
+
+
+def test_a_declared_encoding_is_heeded(tmp_path: Path) -> None:
+    """Python's columns count UTF-8 bytes whatever the file is written in."""
+    file = write_source(tmp_path, "# -*- coding: latin-1 -*-\né = x.item()\n".encode("latin-1"))
+    found = Sources().location(file, 2, "f", len("é = ".encode()), len("é = x.item()".encode()))
+    assert (found.code, Sources().expression(found)) == ("é = x.item()", "x.item()")
+
+
+def test_a_byte_order_mark_is_no_character_of_the_first_line(tmp_path: Path) -> None:
+    file = write_source(tmp_path, b"\xef\xbb\xbfprint(x)\n")
+    assert Sources().location(file, 1, "f", 0, 8).code == "print(x)"
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
+def test_lines_end_as_they_do_for_python(tmp_path: Path, end: str) -> None:
+    file = write_source(tmp_path, f"a = 1{end}b = 2{end}c = 3{end}".encode())
+    assert Sources().line(file, 2) == "b = 2"
+
+
+@pytest.mark.parametrize("inside", ["\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_only_python_counts_lines(tmp_path: Path, inside: str) -> None:
+    """str.splitlines ends a line at more characters than Python's own tokenizer does."""
+    file = write_source(tmp_path, f"s = 'a{inside}b'\nprint(s)\n")
+    assert Sources().line(file, 2) == "print(s)"
+
+
+def test_a_long_line_is_cut_in_what_is_shown_only(tmp_path: Path) -> None:
+    file = write_source(tmp_path, "x = [" + "1, " * 5000 + "f(y)]\n")
+    found = spanned(file, 1, "f(y)")
+    assert len(found.code or "") <= 400
+    snippet = Sources().snippet(found)
+    assert snippet is not None
+    assert len(snippet.lines[0]) <= 400
+    assert Sources().expression(found) == "f(y)"
+
+
+def test_a_huge_file(tmp_path: Path) -> None:
+    file = write_source(tmp_path, "x = 1\n" * 400_000 + "print(x)\n")
+    assert Sources().line(file, 400_001) == "print(x)"
+
+
+def test_a_file_is_read_once(tmp_path: Path) -> None:
+    file = write_source(tmp_path, "a = 1\n")
+    sources = Sources()
+    assert sources.line(file, 1) == "a = 1"
+    Path(file).write_text("b = 2\n")
+    assert sources.line(file, 1) == "a = 1"
+
+
+def test_where_paths_are_not_ours_to_open_nothing_is_opened(tmp_path: Path) -> None:
+    file = write_source(tmp_path, "a = 1\n")
+    found = Sources(readable=False).location(file, 1, "f", 0, 1)
+    assert (found.code, found.column) == (None, 0)
+    assert Sources(readable=False).snippet(found) is None
+
+
+def test_a_decorated_function_is_at_its_def(tmp_path: Path) -> None:
+    file = write_source(tmp_path, "@outer\n@inner(\n    1,\n)\nasync def f(x):\n    return x\n\n\ndef g():\n    ...\n")
+    sources = Sources()
+    assert [sources.definition(file, line) for line in (1, 2, 5, 6, 9, 99)] == [5, 5, 5, 6, 9, 99]
