@@ -140,6 +140,15 @@ def test_ctrl_c_in_a_program_without_torch(cwd: Path) -> None:
     assert json.loads((cwd / "report.json").read_text())["outcome"]["status"] == "interrupted"
 
 
+def test_ctrl_c_before_the_program_began(cwd: Path) -> None:
+    (cwd / "model.py").write_text(NOTHING)
+    (cwd / "slow").write_text("#!/bin/sh\ntouch ready\nsleep 60\n")
+    (cwd / "slow").chmod(0o755)
+    ended = interrupted("explain", "model.py", "--python", "./slow", "--json", "r.json", cwd=cwd, when=cwd / "ready")
+    assert ended.status == 130
+    assert "did not start" not in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("level", "status"),
     [("none", 0), ("error", 0), ("warning", 1), ("info", 1), ("graph-break", 1), ("recompile", 0)],

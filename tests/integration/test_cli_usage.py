@@ -231,3 +231,23 @@ def test_a_folder_without_leave_to_write(cwd: Path) -> None:
 def test_a_file_in_the_way_of_the_default_folder(cwd: Path) -> None:
     (cwd / "dynalyze-reports").write_text("mine")
     refused("explain", "model.py", cwd=cwd, says=r"dynalyze-reports")
+
+
+@pytest.mark.parametrize("option", ["--json", "--html"])
+@pytest.mark.parametrize("output", ["model.py", "../here/model.py", "link.py"])
+def test_an_output_never_replaces_the_program(cwd: Path, option: str, output: str) -> None:
+    (cwd / "link.py").symlink_to("model.py")
+    refused("explain", "model.py", option, output, cwd=cwd, says=rf"{option} .*model\.py|{option} link\.py")
+
+
+def test_two_outputs_need_two_files(cwd: Path) -> None:
+    refused(
+        "explain",
+        "model.py",
+        "--json",
+        "report",
+        "--html",
+        "./report",
+        cwd=cwd,
+        says=r"--html .*--json|--json .*--html",
+    )

@@ -49,12 +49,20 @@ def found_breaks(report: Report) -> Counter[Break]:
 
 
 def marked_recompiles(name: str) -> dict[str, list[str]]:
-    """The causes that the comments promise, by name of the function whose `def` they stand on."""
+    """The causes that the comments promise, by qualified name of the function whose `def` they stand on."""
     text = (SAMPLES / name).read_text(encoding="utf-8")
     lines = text.splitlines()
-    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
-    marks = {function.name: MARKED_RECOMPILES.search(lines[function.lineno - 1]) for function in functions}
-    return {function: mark[1].split() for function, mark in marks.items() if mark}
+    marks = {name: MARKED_RECOMPILES.search(lines[line - 1]) for name, line in functions(ast.parse(text))}
+    return {name: mark[1].split() for name, mark in marks.items() if mark}
+
+
+def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """The qualified name of each function and the line of its `def`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from functions(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.FunctionDef):
+            yield prefix + node.name, node.lineno
 
 
 def found_recompiles(report: Report) -> dict[str, list[str]]:
@@ -135,7 +143,7 @@ def test_recompiles_name_the_values_that_changed(tmp_path: Path) -> None:
     }
     assert ("running_mean", "signal.size()[0]", "4", "7") in values
     assert ("smooth", "window", "3", "4") in values
-    assert ("forward", "self.keep", "1", "2") in values
+    assert ("Sampler.forward", "self.keep", "1", "2") in values
     assert ("greet", "name", "'Ada'", "'Alan'") in values
 
 
@@ -213,8 +221,12 @@ def test_llama_through_inductor(tmp_path: Path) -> None:
     report = run_sample("llama.py", "--timeout", "400", "--", "--tokens", "2", cwd=tmp_path)
     assert report["outcome"]["status"] == "complete"
     assert all(each["status"] == "compiled" for each in report["compilations"])
-    phases = report["compilations"][0]["seconds"]
-    assert any("inductor" in name for name in phases), phases
+    assert all(went_through_inductor(each) for each in report["compilations"])
+
+
+def went_through_inductor(compilation: Report) -> bool:
+    """Whether Inductor made the code, now or in an earlier run that filled its cache."""
+    return "inductor" in compilation["seconds"] or any("inductor" in name for name in compilation["cache"])
 
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynalyze.events.reading import RunLog, read_run
@@ -118,6 +118,7 @@ def test_numbers_beyond_reason(tmp_path: Path, number: float) -> None:
     assert run.count >= 1
 
 
+@settings(max_examples=60)
 @given(st.binary(max_size=300), st.sampled_from([b"", line(STARTED), line(STARTED) + line(COMPILE)]))
 def test_no_bytes_are_too_strange(data: bytes, before: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -127,6 +128,7 @@ def test_no_bytes_are_too_strange(data: bytes, before: bytes) -> None:
         assert run.count >= whole - 1
 
 
+@settings(max_examples=60)
 @given(
     st.dictionaries(st.text(max_size=12), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
 )

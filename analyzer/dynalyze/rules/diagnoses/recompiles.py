@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.report import Finding, Recompile, Report
+from dynalyze.report import Finding, Impact, Recompile, Report
 from dynalyze.rules.rule import Rule
 
 _MOST_CHANGES = 3
@@ -33,7 +33,15 @@ def _finding(group: list[Recompile]) -> tuple[int, Finding]:
         location=first.location,
         evidence=[recompile.id for recompile in group],
         advice=f"Keep this the same from call to call: {shown}" if shown else "Find out what changes between calls.",
+        impact=Impact(spent, "spent compiling again") if (spent := _seconds(group)) is not None else None,
     )
+
+
+def _seconds(group: list[Recompile]) -> float | None:
+    """What the recompiles took, where all of them were timed."""
+    times = [recompile.seconds for recompile in group if recompile.cause != "limit"]
+    known = [seconds for seconds in times if seconds is not None]
+    return round(sum(known), 6) if known and len(known) == len(times) else None
 
 
 def _change(recompile: Recompile) -> str:

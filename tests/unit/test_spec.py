@@ -1,0 +1,156 @@
+"""TARGET on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dynalyze.errors import UsageError
+from dynalyze.targets.spec import TargetSpec, read_target
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with some programs, as the current directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text("")
+    (tmp_path / "a:b.py").write_text("")
+    (tmp_path / "my models").mkdir()
+    (tmp_path / "my models" / "net é.py").write_text("")
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__main__.py").write_text("")
+    (tmp_path / "data").mkdir()
+    return tmp_path
+
+
+def refused(*args: object) -> str:
+    with pytest.raises(UsageError) as error:
+        read_target(*args)  # type: ignore[arg-type]
+    assert error.value.exit_status == 2
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_script_with_its_arguments() -> None:
+    assert read_target("model.py", None, ("--lr", "0.1")) == TargetSpec(
+        "script", "model.py", path="model.py", arguments=("--lr", "0.1")
+    )
+
+
+@pytest.mark.parametrize("text", ["model.py", "./model.py", "my models/net é.py", "a:b.py"])
+def test_a_path_is_kept_as_it_was_written(text: str) -> None:
+    found = read_target(text, None, ())
+    assert (found.mode, found.spec, found.path) == ("script", text, text)
+
+
+def test_an_absolute_path(here: Path) -> None:
+    assert read_target(str(here / "model.py"), None, ()).path == str(here / "model.py")
+
+
+def test_an_object_in_a_file() -> None:
+    found = read_target("model.py:Net", None, (), ("torch.ones(3)",))
+    assert found == TargetSpec("object", "model.py:Net", path="model.py", name="Net", inputs=("torch.ones(3)",))
+
+
+def test_the_last_colon_separates_the_name() -> None:
+    found = read_target("a:b.py:Net", None, ())
+    assert (found.path, found.name) == ("a:b.py", "Net")
+
+
+@pytest.mark.parametrize("name", ["Net", "nets.Net", "größe", "_private", "make"])
+def test_names_of_objects(name: str) -> None:
+    assert read_target(f"model.py:{name}", None, ()).name == name
+
+
+def test_an_object_in_a_module() -> None:
+    found = read_target("package.sub:Net", None, ())
+    assert (found.mode, found.module, found.path, found.name) == ("object", "package.sub", None, "Net")
+
+
+def test_a_module_with_its_arguments() -> None:
+    found = read_target(None, "package.sub", ("a", "b"))
+    assert (found.mode, found.module, found.spec, found.arguments) == (
+        "module",
+        "package.sub",
+        "package.sub",
+        ("a", "b"),
+    )
+
+
+def test_what_stands_where_target_would_is_the_modules_first_argument() -> None:
+    assert read_target("first", "package", ("second",)).arguments == ("first", "second")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("none.py", "no such file: none.py"),
+        ("none.py:Net", "no such file: none.py"),
+        ("", "no such file"),
+        (":Net", "no such file"),
+        ("data", "is a directory; name a Python file in it"),
+        ("app", "__main__.py"),
+        ("model.py:", "after the colon"),
+        ("model.py:2nd", "after the colon"),
+        ("model.py:a b", "after the colon"),
+        ("model.py:Net()", "after the colon"),
+        ("model.py:Net.", "after the colon"),
+        ("hf:LlamaForCausalLM", "hf:"),
+    ],
+)
+def test_what_cannot_be_run(text: str, says: str) -> None:
+    assert says in refused(text, None, ())
+
+
+def test_no_target_at_all() -> None:
+    assert "model.py" in refused(None, None, ())
+
+
+@pytest.mark.parametrize("module", ["", "a b", "a..b", ".a", "a.", "model.py:x", "a-b", "../a"])
+def test_what_is_no_name_of_a_module(module: str) -> None:
+    assert "not the name of a module" in refused(None, module, ())
+
+
+@pytest.mark.parametrize("expression", ["torch.randn(2, 3)", " (1, 2) ", "{'x': 1}", "[i for i in range(3)]"])
+def test_inputs_are_expressions(expression: str) -> None:
+    assert read_target("model.py:Net", None, (), (expression,)).inputs == (expression,)
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [("", "empty"), ("  ", "empty"), ("x = 1", "x = 1"), ("torch.(", "torch.("), ("\x00", "null")],
+)
+def test_inputs_that_are_none(expression: str, says: str) -> None:
+    assert says in refused("model.py:Net", None, (), (expression,))
+
+
+@pytest.mark.parametrize(("text", "module"), [("model.py", None), (None, "package")])
+def test_inputs_belong_to_objects(text: str | None, module: str | None) -> None:
+    assert "--input" in refused(text, module, (), ("torch.ones(3)",))
+
+
+@pytest.mark.parametrize(
+    ("text", "module", "stem"),
+    [
+        ("model.py", None, "model"),
+        ("my models/net é.py", None, "net_é"),
+        ("model.py:Net", None, "model.Net"),
+        ("model.py:nets.Net", None, "model.nets.Net"),
+        ("package.sub:Net", None, "package.sub.Net"),
+        (None, "package.sub", "package.sub"),
+    ],
+)
+def test_the_stem_is_a_name_for_files(text: str | None, module: str | None, stem: str) -> None:
+    found = read_target(text, module, ()).stem
+    assert found == stem
+    assert "/" not in found
+
+
+@pytest.mark.parametrize(
+    ("text", "module", "kind"),
+    [("model.py", None, "script"), (None, "package", "script"), ("model.py:Net", None, "object")],
+)
+def test_how_the_report_names_it(text: str | None, module: str | None, kind: str) -> None:
+    found = read_target(text, module, ("-x", "caf\udce9")).described()
+    assert (found.kind, found.spec, found.arguments) == (kind, text or module, ["-x", "caf?"])
