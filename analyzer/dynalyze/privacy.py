@@ -6,6 +6,7 @@ import getpass
 import hashlib
 import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,41 +16,64 @@ from dynalyze.registry import registry
 from dynalyze.report import Location, Report
 
 MASK = "***"
-_SECRET_NAME = re.compile(r"(token|secret|passw|api[-_]?key|access[-_]?key|credential|auth)", re.IGNORECASE)
+# The last word of an option's name: --hf-token is a secret, --max-tokens and --tokenizer are not.
+_SECRET_NAME = re.compile(
+    r"(?:^|[-_.])(?:token|secret|password|passwd|passphrase|(?:api|access|secret|private)[-_]?key|credentials?|auth)$",
+    re.IGNORECASE,
+)
 _SECRET_VALUE = re.compile(
     r"(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|AIza|ya29\.|eyJ)[\w./+=-]{12,}"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
 )
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _LONGEST_VALUE = 40
+# A shorter masked value is a word that may stand anywhere.
+_SHORTEST_QUOTED = 6
 
 
 def mask_secrets(report: Report) -> Report:
-    """Arguments that look like secrets, wherever a command line is kept or a message quotes them."""
+    """Arguments that look like secrets, and every text that quotes them or holds a known kind of key."""
+    lines = [report.target.arguments, report.command, *(process.command for process in report.processes)]
+    secrets = sorted({value for line in lines for value in _secrets(line)}, key=len, reverse=True)
     report.target.arguments = masked_arguments(report.target.arguments)
     report.command = masked_arguments(report.command)
     for process in report.processes:
         process.command = masked_arguments(process.command)
-    variables = report.environment.get("variables")
-    if isinstance(variables, dict):
-        report.environment["variables"] = {k: _SECRET_VALUE.sub(MASK, str(v)) for k, v in variables.items()}
-    return report
+
+    def clean(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        for secret in secrets:
+            value = value.replace(secret, MASK)
+        return _SECRET_VALUE.sub(MASK, value)
+
+    return _mapped(report, clean)
 
 
 def masked_arguments(arguments: list[str]) -> list[str]:
     """`--api-key=abc` and `--token abc` lose their values; so does anything shaped like a known kind of key."""
     shown: list[str] = []
+    for argument, part, secret in _parts(arguments):
+        shown.append(argument[: len(argument) - len(part)] + MASK if secret else _SECRET_VALUE.sub(MASK, argument))
+    return shown
+
+
+def _secrets(arguments: list[str]) -> list[str]:
+    return [part for _, part, secret in _parts(arguments) if secret and len(part) >= _SHORTEST_QUOTED]
+
+
+def _parts(arguments: list[str]) -> Iterator[tuple[str, str, bool]]:
+    """Each argument, the part of it that is a value, and whether the option's name says that it is secret."""
     follows = False
     for argument in arguments:
-        name, equals, _ = argument.partition("=")
+        name, equals, value = argument.partition("=")
         if follows and not argument.startswith("-"):
-            shown.append(MASK)
+            yield argument, argument, True
         elif equals and _SECRET_NAME.search(name):
-            shown.append(f"{name}={MASK}")
+            yield argument, value, True
         else:
-            shown.append(_SECRET_VALUE.sub(MASK, argument))
+            yield argument, "", False
         follows = argument.startswith("-") and not equals and _SECRET_NAME.search(argument) is not None
-    return shown
 
 
 def hide_values(report: Report) -> Report:

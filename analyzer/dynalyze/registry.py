@@ -46,7 +46,8 @@ class Registry:
 
     def __init__(self, entries: dict[str, Entry]) -> None:
         self.entries = entries
-        self._by_type = {kind: e.gb_id for e in entries.values() for kind in (*e.former, e.gb_type)}
+        former = {kind: entry.gb_id for entry in entries.values() for kind in entry.former}
+        self._by_type = former | {entry.gb_type: entry.gb_id for entry in entries.values()}
 
     def id_of(self, gb_type: str) -> str | None:
         """The id of a gb_type, former ones included; None where the registry has none."""
@@ -63,7 +64,7 @@ def registry(torch_folder: str = "") -> Registry:
         if path is not None and path.is_file():
             try:
                 return Registry(_read(path))
-            except (OSError, msgspec.DecodeError):
+            except (OSError, msgspec.DecodeError, UnicodeDecodeError):
                 continue
     return Registry({})
 

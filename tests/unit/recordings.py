@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import dynalyze
-from dynalyze.events.reading import RunLog, read_run
+from dynalyze.events.log import RunLog
+from dynalyze.events.reading import read_run
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "events"
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch"

@@ -149,8 +149,8 @@ def test_sources_as_the_user_wrote_them() -> None:
 
 PARTS = st.sampled_from(
     ["tensor '", "' size mismatch at index ", ". expected ", ", actual ", "L['x']", "G['y']", " == ", " is ", " # ",
-     "  # ", "len(", ")", "___check_obj_id(", "GLOBAL_STATE changed: ", "BACKEND_MATCH", "HINT: ", ".size()[0]", "2 <= ",
-     "KeyError on ", "Duplicate tensors found: [", "\n", "\x00", "(", "'", '"']
+     "  # ", "len(", ")", "___check_obj_id(", "GLOBAL_STATE changed: ", "BACKEND_MATCH", "HINT: ", ".size()[0]",
+     "2 <= ", "KeyError on ", "Duplicate tensors found: [", "\n", "\x00", "(", "'", '"']
 )  # fmt: skip
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynalyze.events.reading import RunLog, read_run
+from dynalyze.events.log import RunLog
+from dynalyze.events.reading import read_run
 from dynalyze.events.types import BreakSeen, CompileStarted, Frame, TorchLoaded
 
 STARTED = {"event": "process", "at": 1.0, "pid": 4711, "main": True, "command": ["model.py"], "python": "3.11.7"}

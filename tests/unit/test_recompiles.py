@@ -75,7 +75,7 @@ def test_recorded_recompiles_with_every_value(name: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("how", ["stripped", "text"])
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_recompiles_without_the_live_path(name: str, how: str, tmp_path: Path) -> None:
-    """The text of a guard tells its cause, its source, and what it expected; only a global state's value it does not."""
+    """A guard's text tells its cause, its source and what it expected, except the value of a global state."""
     events = recorded(name, "text") if how == "text" else without_live_fields(recorded(name))
     found = recompiled(as_run(events, tmp_path))
     assert [(function_of(r), r.cause, r.source) for r in found] == [kind[:3] for kind in RECORDED[name]]

@@ -7,8 +7,6 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from records import filled_report, texts_of
-from sample_reports import clean_report, empty_report, hostile_report, rich_report
 
 from dynalyze.report import (
     SCHEMA_VERSION,
@@ -23,6 +21,8 @@ from dynalyze.report import (
     printable,
     to_json,
 )
+from records import filled_report, texts_of
+from sample_reports import clean_report, empty_report, hostile_report, rich_report
 
 LOCATION = {"file", "line", "column", "function", "code"}
 # Every key that the contract names, where it names it.
@@ -91,13 +91,11 @@ def test_the_contracts_words() -> None:
     assert set(get_args(CompilationStatus)) == {"compiled", "broken", "eager", "failed"}
     assert set(get_args(Effect)) == {"split", "partly_eager", "eager", "error"}
     assert set(get_args(Severity)) == {"error", "warning", "info"}
-    assert (
-        " ".join(get_args(Cause)).split()
-        == (
-            "shape rank stride dtype device requires_grad tensor_type value module_attribute identity container "
-            "global_variable global_state symbolic aliasing dynamic_marking backend limit other"
-        ).split()
+    causes = (
+        "shape rank stride dtype device requires_grad tensor_type value module_attribute identity container "
+        "global_variable global_state symbolic aliasing dynamic_marking backend limit other"
     )
+    assert " ".join(get_args(Cause)) == causes
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=["empty", "clean", "rich", "hostile", "filled"])
@@ -158,7 +156,7 @@ def test_what_is_no_report_is_refused(text: str) -> None:
 def test_a_wrong_field_is_named_by_its_place() -> None:
     document = json.loads(to_json(rich_report()))
     document["graph_breaks"][2]["effect"] = "shattered"
-    with pytest.raises(msgspec.ValidationError, match=r"graph_breaks\[\.\.\.\]\.effect"):
+    with pytest.raises(msgspec.ValidationError, match=r"graph_breaks\[2\]\.effect"):
         from_json(json.dumps(document))
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import ast
 import json
 import re
+import types
 from typing import Any
 
 from dynalyze.capture import adapter
+from dynalyze.capture.guard_text import bare_guard
 
 _PREFIX = re.compile(r"^!?\d+/\d*(?:/\d+)?: ")
-_TAIL = re.compile(r"\s{2,}# .*$|\s*\(?HINT: .*$|, type=<.*$", re.DOTALL)
+_TYPE = re.compile(r", type=<.*$")
 _STATE = re.compile(r"GLOBAL_STATE changed: (\S+)")
 _LONGEST = 2000
 _SHOWN_AS_IS = (bool, int, float, complex, str, bytes, type(None))
@@ -25,7 +27,7 @@ def read(payload: str) -> tuple[str | None, str | None]:
     Either is None where it cannot be told. Never raises.
     """
     try:
-        guard = _TAIL.sub("", _PREFIX.sub("", _first(payload).strip().partition("\n")[0])).strip()
+        guard = _TYPE.sub("", bare_guard(_PREFIX.sub("", _first(payload).strip())))
         state = _STATE.match(guard)
         if state is not None:
             return _state(state[1].strip(",. "))
@@ -87,6 +89,8 @@ def _value(node: ast.expr, scope: dict[str, Any]) -> Any:
 def _shown(value: Any) -> str:
     if isinstance(value, _SHOWN_AS_IS):
         return repr(value)[:_LONGEST]
+    if isinstance(value, types.BuiltinFunctionType):
+        return value.__name__
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
     return f"{type(value).__qualname__} object"

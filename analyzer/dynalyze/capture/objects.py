@@ -175,15 +175,20 @@ def _candidates(module: ModuleType) -> list[str]:
 
 
 def _init_text(cls: Any) -> str:
-    try:
-        return str(inspect.signature(cls))
-    except (TypeError, ValueError):
-        return "(...)"
+    return _parameters(cls)
 
 
 def _forward_text(cls: Any) -> str:
-    text = signature_text(cls.forward)
-    return text.replace("(self, ", "(").replace("(self)", "()")
+    return _parameters(cls.forward, skip=1)
+
+
+def _parameters(function: Any, skip: int = 0) -> str:
+    """The names of the parameters; their defaults and annotations stay in the user's code."""
+    try:
+        names = list(inspect.signature(function).parameters)[skip:]
+    except (TypeError, ValueError):
+        return "(...)"
+    return f"({', '.join(names)})"
 
 
 def _a(noun: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.machinery
 import importlib.util
 import os
@@ -172,7 +173,7 @@ def _compiled(path: str) -> types.CodeType:
 
 def _fresh_main(path: str | None) -> types.ModuleType:
     module = types.ModuleType("__main__")
-    module.__dict__["__builtins__"] = __builtins__
+    module.__dict__["__builtins__"] = builtins
     if path is not None:
         loader = importlib.machinery.SourceFileLoader("__main__", path)
         module.__dict__.update(__file__=path, __cached__=None, __loader__=loader)

@@ -49,7 +49,7 @@ class TraceRecords:
             "bwd_compilation_metrics": _metrics,
             "dynamo_output_graph": lambda name, metadata, text: {"event": "graph"},
             "dynamo_graph_break_reason": lambda name, metadata, text: {"event": "break", "text": cut(_plain(text))},
-            "dynamo_error": lambda name, metadata, text: {"event": "error", "text": cut(text)},
+            "dynamo_error": lambda name, metadata, text: {"event": "error", "text": cut(text, keep_end=True)},
             "recompile_reasons": lambda name, metadata, text: {"event": "recompile", "text": cut(text)},
         }
 
@@ -100,9 +100,12 @@ def compile_id_of(metadata: Event) -> str:
     return f"!{autograd}/{own}" if autograd is not None else own
 
 
-def cut(text: str) -> str:
-    """A text that fits an event line; how much was cut is said."""
-    return text if len(text) <= INLINE_TEXT else text[:INLINE_TEXT] + f"\n... {len(text) - INLINE_TEXT} characters cut"
+def cut(text: str, *, keep_end: bool = False) -> str:
+    """A text that fits an event line, its beginning or its end; how much was cut is said."""
+    if len(text) <= INLINE_TEXT:
+        return text
+    note = f"... {len(text) - INLINE_TEXT} characters cut"
+    return f"{note}\n{text[-INLINE_TEXT:]}" if keep_end else f"{text[:INLINE_TEXT]}\n{note}"
 
 
 def _metrics(name: str, metadata: Event, text: str) -> Event:
@@ -114,5 +117,9 @@ def _metrics(name: str, metadata: Event, text: str) -> Event:
 
 
 def _plain(payload: str) -> str:
-    """The payload ends with a traceback through the compiler itself, of no use to the owner of a model."""
-    return str(payload).partition("\nTraceback (most recent call last):")[0]
+    """The payload ends with a traceback through the compiler itself, of no use to the owner of a model.
+
+    Where a frame is skipped late, the cause stands in that traceback alone.
+    """
+    head, found, _ = payload.partition("\nTraceback (most recent call last):")
+    return head if found and head.startswith("Graph break in user code") else payload

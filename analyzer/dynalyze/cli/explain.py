@@ -43,7 +43,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
 
     check_fail_on(options["fail_on"])
     target = read_target(options["target"], options["module"], options["arguments"], options["inputs"])
-    outputs = Outputs.from_options(options, default_stem=target.stem)
+    outputs = Outputs.from_options(options, target.stem, target.path)
     compile_keys = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
     observation = Observation(
         target=target,

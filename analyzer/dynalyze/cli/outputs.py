@@ -33,8 +33,8 @@ class Outputs:
     show_values: bool
 
     @classmethod
-    def from_options(cls, options: dict[str, Any], default_stem: str) -> Outputs:
-        """Check, before anything runs, that every file can be written.
+    def from_options(cls, options: dict[str, Any], default_stem: str, source: str | None = None) -> Outputs:
+        """Check, before anything runs, that every file can be written, and that none is `source`, what is read.
 
         Raises:
             UsageError: an output that cannot be written.
@@ -45,16 +45,22 @@ class Outputs:
         )  # fmt: skip
         for option, file in (("--json", outputs.json_file), ("--html", outputs.html_file)):
             if file is not None and not (option == "--json" and file == "-"):
-                _check_writable(option, file)
+                _check_writable(option, file, source)
+        if outputs.json_file and outputs.html_file and _same(outputs.json_file, outputs.html_file):
+            raise UsageError(f"--json and --html both name {outputs.json_file}")
         if outputs._wants_default():
             _check_default(Path(_DEFAULT_FOLDER))
         return outputs
 
-    def publish(self, report: Report, *, judged: bool = False) -> int:
-        """Judge, clean and write the report; returns the exit status of the contract."""
-        if not judged:
-            report.findings = judge(report)
+    def publish(self, report: Report) -> int:
+        """Clean, judge and write the report; returns the exit status of the contract.
+
+        Rules see only what may be shown, because they quote it.
+        """
         report = self._cleaned(report)
+        report.findings = judge(report)
+        if self.redact:
+            report = privacy.redact(report)
         page = self._write_files(report)
         if self.json_file == "-":
             sys.stdout.write(to_json(report))
@@ -69,9 +75,7 @@ class Outputs:
         report = privacy.mask_secrets(report)
         if not self.show_values:
             report = privacy.hide_values(report)
-        if self.no_source:
-            report = privacy.without_source(report)
-        return privacy.redact(report) if self.redact else report
+        return privacy.without_source(report) if self.no_source else report
 
     def _write_files(self, report: Report) -> Path | None:
         if self.json_file not in (None, "-"):
@@ -101,12 +105,18 @@ def _summarise(report: Report, written: list[tuple[str, Path | str | None]]) -> 
     click.echo(terminal.render(report, files=files), nl=False)
 
 
-def _check_writable(option: str, file: str) -> None:
+def _same(one: str, other: str) -> bool:
+    return Path(one).resolve() == Path(other).resolve()
+
+
+def _check_writable(option: str, file: str, source: str | None) -> None:
     path = Path(file)
     if option == "--html" and file == "-":
         raise UsageError("--html needs a file; standard output carries the summary, or --json -")
     if not file:
         raise UsageError(f"{option} needs the name of a file")
+    if source is not None and _same(file, source):
+        raise UsageError(f"{option} {file} would overwrite what is read; name another file")
     if path.is_dir():
         raise UsageError(f"{option} {file}: that is a directory; name a file in it")
     if not path.parent.is_dir():

@@ -16,13 +16,16 @@ from dynalyze.report import Report
 @click.argument("source", metavar="INPUT")
 @output_options
 def report(source: str, **options: Any) -> int:
-    """Render INPUT, a report JSON that `dynalyze explain --json` wrote. Needs no torch."""
+    """Render INPUT, a report JSON that `dynalyze explain --json` wrote. Needs no torch.
+
+    Its facts are judged anew, by the rules of this version.
+    """
     from dynalyze.cli.outputs import Outputs
 
     check_fail_on(options["fail_on"])
     path = Path(source)
-    outputs = Outputs.from_options(options, default_stem=path.stem.removesuffix(".dynalyze"))
-    return outputs.publish(_read(path), judged=True)
+    outputs = Outputs.from_options(options, path.stem.removesuffix(".dynalyze"), source)
+    return outputs.publish(_read(path))
 
 
 def _read(path: Path) -> Report:

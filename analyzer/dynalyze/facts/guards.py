@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from dynalyze.capture.guard_text import bare_guard
 from dynalyze.report import Cause
 
 
@@ -24,16 +25,22 @@ class Guard:
 _TENSOR = re.compile(
     r"tensor '(?P<source>.+?)' (?P<what>size|stride|rank|dtype|requires_grad|device|dispatch key set|type)"
     r" mismatch(?: at index (?P<index>\d+))?\. expected (?:requires_grad=)?(?P<expected>[^,]+?)"
-    r"(?:, actual (?P<actual>.+)|\. Guard failed.*)?$"
+    r"(?:, actual (?P<actual>.+?))?(?:\. Guard failed.*)?$"
 )
-_EXPECTED_TENSOR = re.compile(r"expected type of '(?P<source>.+?)' to be a tensor type, got '?(?P<actual>.+?)'?$")
+_EXPECTED_TENSOR = re.compile(
+    r"expected type of '(?P<source>.+?)' to be a tensor type,?[ ']*(?:but found|got) '?(?P<actual>.+?)'?$"
+)
+_ALIAS = re.compile(
+    r"^(?P<one>[A-Za-z_][\w.\[\]'\"]*) is (?:not )?(?P<other>(?!None\b|True\b|False\b)[A-Za-z_][\w.\[\]'\"]*)$"
+)
+_KEYS = re.compile(r"^(?P<source>list\(dict\.keys\(.+\)\)\[\d+\]) == (?P<expected>.+)$")
+_MEMBER = re.compile(r"^(?:not )?(?:set|dict|frozenset)\.__contains__\((?P<source>[^,]+), .+\)$")
+_TYPE = re.compile(r", type=<class '(?P<type>[^']+)'>")
 _STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>\S+)")
 _LENGTH = re.compile(r"^(?:not )?(?:len\((?P<source>.+)\)|___dict_(?:contains|size).*)(?: == (?P<expected>\d+))?")
 _EQUAL = re.compile(r"^(?P<source>[^=<>]+?) (?:==|is) (?P<expected>.+)$")
 _CHECK = re.compile(r"^___(?:check_)?(?P<what>\w+)\((?P<source>[^,()]*(?:\([^()]*\))?[^,()]*)")
 _ACCESS = re.compile(r"\b[LG]\['(?P<name>\w+)'\]")
-_COMMENT = re.compile(r"\s{2,}# .*$", re.DOTALL)
-_HINT = re.compile(r"\s*\(?HINT: .*$", re.DOTALL)
 _TENSOR_CAUSES: dict[str, Cause] = {
     "size": "shape", "stride": "stride", "rank": "rank", "dtype": "dtype", "requires_grad": "requires_grad",
     "device": "device", "dispatch key set": "other", "type": "tensor_type",
@@ -45,13 +52,12 @@ def read_guard(text: str) -> Guard:
 
     The comment in which torch names the guard's origin, a line of the user's code, is left off.
     """
-    head = _COMMENT.sub("", text.strip().splitlines()[0]) if text.strip() else ""
-    plain = _HINT.sub("", head).strip()
+    plain = bare_guard(text)
     for read in _READERS:
         found = read(plain, text)
         if found is not None:
-            return replace(found, text=head)
-    return Guard("other", head)
+            return replace(found, text=plain)
+    return Guard("other", plain)
 
 
 def readable(source: str) -> str:
@@ -94,9 +100,8 @@ def _aliasing(plain: str, text: str) -> Guard | None:
     duplicates = re.match(r"Duplicate tensors? found: \[(.*)\]", plain)
     if duplicates:
         return Guard("aliasing", text.strip(), readable(duplicates[1].replace('"', "")))
-    if re.match(r"^[LG]\[.+\] is (?:not )?[LG]\[", plain):
-        return Guard("aliasing", text.strip(), readable(plain))
-    return None
+    pair = _ALIAS.match(plain)
+    return Guard("aliasing", text.strip(), readable(f"{pair['one']}, {pair['other']}")) if pair else None
 
 
 def _marking(plain: str, text: str) -> Guard | None:
@@ -110,14 +115,29 @@ def _identity(plain: str, text: str) -> Guard | None:
     if found is None and "__code__" not in plain:
         return None
     what, source = (found["what"], readable(found["source"])) if found else ("obj_id", readable(plain))
-    cause: Cause = "tensor_type" if what == "type_id" else "container" if what.startswith("dict") else "identity"
-    return Guard(cause, text.strip(), source)
+    if what == "type_id":
+        named = _TYPE.search(text)
+        return Guard(
+            _type_cause(named["type"] if named else ""), text.strip(), source, named["type"] if named else None
+        )
+    return Guard("container" if what.startswith("dict") else "identity", text.strip(), source)
+
+
+def _type_cause(name: str) -> Cause:
+    """A value of another type is a tensor's business only where a tensor was expected."""
+    return "value" if name and not name.endswith(("Tensor", "Parameter")) else "tensor_type"
 
 
 def _container(plain: str, text: str) -> Guard | None:
     missing = re.match(r"KeyError on (.+?)\[[^\]]*\]$", plain)
     if missing:
         return Guard("container", text.strip(), readable(missing[1]))
+    keys = _KEYS.match(plain)
+    if keys:
+        return Guard("container", text.strip(), readable(keys["source"]), keys["expected"])
+    member = _MEMBER.match(plain)
+    if member:
+        return Guard("container", text.strip(), readable(member["source"]))
     found = _LENGTH.match(plain)
     if found is None:
         return None

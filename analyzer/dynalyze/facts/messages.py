@@ -13,6 +13,10 @@ _LINK_LINE = re.compile(r"^\s*For more details about this graph break, please vi
 _USER_CODE = re.compile(r"\n+(?:from user code:|User code traceback:|Stack variable source attribution:)")
 _TRACE_LINE = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+?)\s*$', re.MULTILINE)
 _HEADER = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)\s*$", re.MULTILINE)
+# What torch says before the message itself: what it did about the break.
+_PREFACE = re.compile(r"^(?:Encountered graph break|Failed to handle graph break gracefully)[^\n]*\n\n")
+# The exception at the end of a traceback.
+_RAISED = re.compile(r"^(?:torch\._dynamo\.)?exc\.(?:Unsupported|UserError): ", re.MULTILINE)
 _REASON = "Graph Break Reason: "
 
 
@@ -39,9 +43,12 @@ def parse(message: str) -> Message:
 def message_in(payload: str) -> str:
     """The message inside the payload of a break event, for where the live exception was out of reach."""
     _, found, reason = payload.partition(_REASON)
-    body = _USER_CODE.split(reason if found else payload)[0]
-    lead, blank, rest = body.partition("\n\n")
-    return rest if blank and "Explanation:" not in lead else body
+    if not found:
+        raised = _RAISED.search(payload)
+        reason = payload[raised.end() :] if raised else payload
+    body = _USER_CODE.split(reason)[0]
+    lead = _PREFACE.match(body)
+    return body[lead.end() :] if lead else body
 
 
 def frames_in(payload: str) -> list[tuple[str, int, str]]:

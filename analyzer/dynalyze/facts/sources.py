@@ -74,9 +74,11 @@ def _read(file: str) -> list[str]:
         if not path.is_absolute() or not path.is_file():
             return []
         with tokenize.open(path) as source:
-            return source.read().splitlines()
+            text = source.read()
     except (OSError, SyntaxError, UnicodeDecodeError):
         return []
+    # Python ends a line nowhere else; splitlines would, at a form feed.
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _characters(text: str | None, offset: int | None) -> int | None:

@@ -76,7 +76,7 @@ def _observe(observation: Observation, folder: Path) -> Report:
     mistake = misuse(log)
     if mistake is not None:
         raise UsageError(mistake)
-    if not log.processes:
+    if not log.processes and ending.reason == "ended":
         raise UsageError(_never_started(observation, streams))
     reason = "timed_out" if watch.out_of_time and ending.reason != "interrupted" else ending.reason
     return build_report(

@@ -62,6 +62,8 @@ def read_target(
 def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
     if text.startswith("hf:"):
         raise UsageError("hf: targets are not in this version; write a file.py:NAME factory that builds the model")
+    if not text:
+        raise UsageError('no such file: ""')
     path = Path(text)
     if path.is_file():
         return TargetSpec("script", text, path=text, arguments=arguments)

@@ -1,0 +1,137 @@
+"""Records of torch's structured trace as events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynalyze.capture.trace_records import TraceRecords, compile_id_of, cut
+
+ID = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
+
+
+def start(stack: list[dict[str, Any]], **ids: Any) -> dict[str, Any]:
+    return {"dynamo_start": {"stack": stack}, **ID, **ids}
+
+
+def test_interned_file_names_are_resolved() -> None:
+    records = TraceRecords()
+    assert records.read({"str": ["/home/ada/model.py", 3]}, None) is None
+    stack = [{"line": 90, "name": "<module>", "filename": 3}, {"line": 10, "name": "forward", "filename": 3}]
+    event = records.read(start(stack), None)
+    assert event is not None
+    assert event["code"] == {"file": "/home/ada/model.py", "line": 10, "name": "forward"}
+    assert event["stack"] == [{"file": "/home/ada/model.py", "line": 90, "name": "<module>"}]
+    assert (event["event"], event["id"], event["epoch"]) == ("compile_start", "0/0", 0)
+
+
+def test_a_file_name_that_was_never_interned_is_empty() -> None:
+    event = TraceRecords().read(start([{"line": 1, "name": "f", "filename": 7}]), None)
+    assert event is not None
+    assert event["code"]["file"] == ""
+
+
+def test_ids_that_begin_again_open_an_epoch() -> None:
+    records = TraceRecords()
+    started = [records.read(start([], frame_compile_id=version), None) for version in (0, 1, 0, 1)]
+    assert [event and (event["id"], event["epoch"]) for event in started] == [
+        ("0/0", 0),
+        ("0/1", 0),
+        ("0/0", 1),
+        ("0/1", 1),
+    ]
+    records.restart()
+    again = records.read(start([]), None)
+    assert again is not None
+    assert again["epoch"] == 0
+
+
+@pytest.mark.parametrize(
+    ("metadata", "shown"),
+    [
+        (ID, "0/0"),
+        ({"frame_id": 3, "frame_compile_id": 2, "attempt": 1}, "3/2"),
+        ({"compiled_autograd_id": 2, "frame_id": 0, "frame_compile_id": 1}, "!2/0/1"),
+        ({"compiled_autograd_id": 2}, "!2/"),
+        ({}, ""),
+    ],
+)
+def test_compile_ids(metadata: dict[str, Any], shown: str) -> None:
+    assert compile_id_of(metadata) == shown
+
+
+@pytest.mark.parametrize(
+    ("metadata", "event"),
+    [
+        ({"artifact": {"name": "dynamo_graph_break_reason", "encoding": "string"}}, "break"),
+        ({"artifact": {"name": "recompile_reasons", "encoding": "json"}}, "recompile"),
+        ({"dynamo_output_graph": {"sizes": {}}}, "graph"),
+        ({"artifact": {"name": "dynamo_error", "encoding": "string"}}, "error"),
+        ({"compilation_metrics": {"co_name": "f"}}, "compile_end"),
+        ({"bwd_compilation_metrics": {"co_name": "f"}}, "compile_end"),
+        ({"artifact": {"name": "of_the_future"}}, None),
+        ({"chromium_event": {}}, None),
+        ({}, None),
+    ],
+)
+def test_which_records_are_events(metadata: dict[str, Any], event: str | None) -> None:
+    found = TraceRecords().read({**ID, **metadata}, "text")
+    assert (found and found["event"]) == event
+
+
+def test_metrics_are_chosen_and_the_backward_is_told_apart() -> None:
+    metrics = {"co_name": "f", "graph_op_count": 0, "inductor_config": "x" * 45_000, "guard_count": None}
+    records = TraceRecords()
+    forward = records.read({"compilation_metrics": metrics, **ID}, None)
+    backward = records.read({"bwd_compilation_metrics": metrics, **ID}, None)
+    assert forward is not None
+    assert backward is not None
+    assert forward["metrics"] == {"co_name": "f", "graph_op_count": 0}
+    assert (forward["backward"], backward["backward"]) == (False, True)
+
+
+def test_a_rank_is_kept() -> None:
+    event = TraceRecords().read({"artifact": {"name": "recompile_reasons"}, "rank": 1, **ID}, "x")
+    assert event is not None
+    assert event["rank"] == 1
+
+
+def test_the_compilers_own_traceback_is_no_part_of_a_break() -> None:
+    payload = "Graph break in user code at a.py:1\n\nTraceback (most recent call last):\n  torch's own lines\n"
+    event = TraceRecords().read({"artifact": {"name": "dynamo_graph_break_reason"}, **ID}, payload)
+    assert event is not None
+    assert "torch's own lines" not in event["text"]
+
+
+def test_a_long_error_keeps_the_cause_and_the_place_which_come_last() -> None:
+    torchs = '  File "/t/torch/_dynamo/symbolic_convert.py", line 1, in step\n    x\n' * 2000
+    last = 'torch._dynamo.exc.Unsupported: TYPE\n\nfrom user code:\n   File "/home/ada/model.py", line 3, in f\n    y\n'
+    record = {"artifact": {"name": "dynamo_error"}, **ID}
+    event = TraceRecords().read(record, f"Traceback (most recent call last):\n{torchs}{last}")
+    assert event is not None
+    assert last.strip() in event["text"]
+    assert len(event["text"]) < 30_000
+
+
+def test_a_text_is_cut_and_says_so() -> None:
+    assert cut("x" * 20_000) == "x" * 20_000
+    assert cut("x" * 20_005).endswith("... 5 characters cut")
+
+
+SCALARS = st.none() | st.integers() | st.text(max_size=5)
+NAMES = ["dynamo_start", "compilation_metrics", "artifact", "str", "frame_id", "rank", "attempt", "stack"]
+RECORDS = st.dictionaries(
+    st.sampled_from(NAMES), st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+)
+
+
+@settings(max_examples=50)
+@given(RECORDS, st.text())
+def test_a_strange_record_fails_in_a_way_that_its_readers_expect(metadata: dict[str, Any], text: str) -> None:
+    try:
+        TraceRecords().read(metadata, text)
+    except (AttributeError, TypeError, KeyError, IndexError, ValueError):
+        pass  # The listener writes it down as lost; the reader of logs counts it.
