@@ -1,0 +1,327 @@
+"""How a run ended, and what its report says about that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dynalyze
+from dynalyze.events.log import RunLog
+from dynalyze.events.types import (
+    BreakSeen,
+    Definitions,
+    GraphSeen,
+    Lost,
+    Misused,
+    ModuleClass,
+    ObjectCall,
+    ObjectStarted,
+    ProgramEnded,
+    ReplayCall,
+    ReplayEnded,
+    ReplayStarted,
+    Silence,
+    TargetEnded,
+    TorchLoaded,
+    TracedSeen,
+    Wrapped,
+)
+from dynalyze.facts.build import Ended, build_report, misuse
+from dynalyze.report import Report, Target, from_json, to_json
+from records import MAIN, TORCH, again, broke, end, failed, frame, process, run_of, start
+
+OK = TargetEnded(exit_status=0)
+COMPILED = (start(), end())
+
+
+def report_of(*events: Any, reason: str = "ended", status: int | None = 0, seconds: float = 12.345678) -> Report:
+    return build_report(
+        run_of(*events), Ended(reason, status, seconds), Target("script", "model.py"), ["explain", "model.py"]
+    )
+
+
+def test_a_run_to_the_end() -> None:
+    outcome = report_of(*COMPILED, ProgramEnded(exit_status=0), OK).outcome
+    assert (outcome.status, outcome.message, outcome.exit_status, outcome.seconds) == ("complete", "", 0, 12.346)
+
+
+def test_the_head_of_a_report() -> None:
+    report = report_of(*COMPILED, OK)
+    assert (report.dynalyze, report.schema_version) == (dynalyze.__version__, 1)
+    assert (report.command, report.target) == (["explain", "model.py"], Target("script", "model.py"))
+    assert report.created.endswith("Z")
+    assert len(report.created) == len("2026-11-20T22:00:00Z")
+
+
+def test_an_exception_of_the_program() -> None:
+    told = TargetEnded(exit_status=1, exception="ValueError", message="ValueError: no batch", file="/m.py", line=7)
+    outcome = report_of(*COMPILED, told, status=1).outcome
+    assert (outcome.status, outcome.exit_status) == ("failed", 1)
+    assert outcome.message == "The program raised ValueError: no batch at /m.py:7"
+
+
+def test_an_exception_without_a_message_or_a_place() -> None:
+    outcome = report_of(*COMPILED, TargetEnded(exit_status=1, exception="KeyError"), status=1).outcome
+    assert outcome.message == "The program raised KeyError"
+
+
+@pytest.mark.parametrize("status", [1, 3, 255])
+def test_an_exit_status_that_is_not_0_is_a_failure(status: int) -> None:
+    outcome = report_of(*COMPILED, TargetEnded(exit_status=status), status=status).outcome
+    assert (outcome.status, outcome.exit_status) == ("failed", status)
+    assert f"exit status {status}" in outcome.message
+
+
+def test_the_programs_own_ending_counts_though_its_replay_crashed() -> None:
+    outcome = report_of(*COMPILED, ProgramEnded(exit_status=0), status=-11).outcome
+    assert outcome.status == "failed"
+    assert "SIGSEGV" in outcome.message
+
+
+@pytest.mark.parametrize(("status", "name"), [(-11, "SIGSEGV"), (-9, "SIGKILL"), (-6, "SIGABRT"), (-200, "200")])
+def test_a_crash_names_its_signal_and_what_was_compiling(status: int, name: str) -> None:
+    done, pending = start("0/0", frame(10, "encode")), start("1/0", frame(20, "decode"))
+    outcome = report_of(done, end("0/0"), pending, status=status).outcome
+    assert (outcome.status, outcome.exit_status) == ("failed", status)
+    assert outcome.message == f"The program was killed by {name} while decode was compiling."
+    assert report_of(*COMPILED, status=status).outcome.message == f"The program was killed by {name}."
+
+
+def test_a_crash_in_a_resumed_half_names_the_users_function() -> None:
+    resumed = start("1/0", frame(20, "torch_dynamo_resume_in_decode_at_18"))
+    assert "while decode was compiling" in report_of(resumed, status=-11).outcome.message
+
+
+def test_the_innermost_of_nested_compiles_was_compiling() -> None:
+    events = [start("0/0", frame(10, "outer")), start("1/0", frame(20, "inner")), end("1/0")]
+    assert "while outer was compiling" in report_of(*events, status=-9).outcome.message
+
+
+def test_an_exit_past_every_handler() -> None:
+    outcome = report_of(*COMPILED, status=4).outcome
+    assert (outcome.status, outcome.exit_status) == ("failed", 4)
+    assert "os._exit with status 4" in outcome.message
+
+
+def test_a_quiet_exit_past_every_handler_after_compiling() -> None:
+    outcome = report_of(*COMPILED, status=0).outcome
+    assert (outcome.status, outcome.exit_status) == ("complete", 0)
+
+
+@pytest.mark.parametrize("events", [(), COMPILED, (*COMPILED, OK)])
+def test_the_time_limit(events: tuple[Any, ...]) -> None:
+    outcome = report_of(*events, reason="timed_out", status=None, seconds=60.4).outcome
+    assert (outcome.status, outcome.exit_status) == ("timed_out", None)
+    assert "--timeout" in outcome.message
+
+
+def test_an_interrupt() -> None:
+    outcome = report_of(*COMPILED, reason="interrupted", status=None).outcome
+    assert (outcome.status, outcome.exit_status) == ("interrupted", None)
+
+
+def test_a_run_that_was_stopped_because_compiling_had_settled() -> None:
+    told = TargetEnded(exit_status=None, stopped=True)
+    for reason, status in (("ended", 0), ("stopped_early", None), ("stopped_early", -15)):
+        outcome = report_of(*COMPILED, told, reason=reason, status=status).outcome
+        assert outcome.status == "complete"
+        assert "early" in outcome.message.lower()
+
+
+def test_a_crash_beats_the_failure_that_came_before_it() -> None:
+    told = ProgramEnded(exit_status=1, exception="ValueError", message="ValueError: x")
+    assert "SIGKILL" in report_of(*COMPILED, told, status=-9).outcome.message
+
+
+def test_a_break_before_tracing_counts_as_an_attempt() -> None:
+    untraced = BreakSeen(message="Attempt to trace generator\n  Explanation: x\n", untraced=True, inside=[frame(6)])
+    assert report_of(untraced, OK).outcome.status == "complete"
+
+
+NOTHING: list[tuple[str, list[Any], list[str]]] = [
+    ("variable", [Silence(variable="TORCH_COMPILE_DISABLE", disabled=True)], ["TORCH_COMPILE_DISABLE", "unset"]),
+    ("stance", [Silence(stance="force_eager")], ["set_stance", "force_eager"]),
+    ("config", [Silence(disabled=True)], ["torch._dynamo.config.disable"]),
+    (
+        "generate",
+        [Silence(wrapped=[Wrapped("module", "Llama", "/a/chat.py", 9, called=False, bypassed=True, generates=True)])],
+        ["Llama", "chat.py:9", "generate()", "model.compile()"],
+    ),
+    (
+        "bypassed",
+        [Silence(wrapped=[Wrapped("module", "Net", "/a/run.py", 9, called=True, bypassed=True)])],
+        ["Net", "run.py:9", "model.compile()"],
+    ),
+    (
+        "module never called",
+        [Silence(wrapped=[Wrapped("module", "Net", "/a/run.py", 9)])],
+        ["Net", "run.py:9", "never called"],
+    ),
+    (
+        "function",
+        [Silence(wrapped=[Wrapped("function", "loss", "/a/run.py", 4)])],
+        ["loss()", "run.py:4", "no frame was compiled"],
+    ),
+    (
+        "called, yet skipped",
+        [Silence(wrapped=[Wrapped("module", "Net", "/a/run.py", 9, called=True)])],
+        ["Net", "run.py:9", "skipped"],
+    ),
+    (
+        "an idle one among others",
+        [Silence(wrapped=[Wrapped("module", "A", "/a/r.py", 1, called=True), Wrapped("module", "B", "/a/r.py", 2)])],
+        ["B", "r.py:2", "never called"],
+    ),
+    (
+        "only classes",
+        [
+            Definitions(
+                spec="net.py",
+                modules=[ModuleClass("Deep", "(width)", "(x)"), ModuleClass("Net", "()", "(x, y)", ready=True, inputs=2)],
+            )
+        ],
+        ["Deep(width), Net()", "dynalyze explain net.py:Net", '--input "(torch.randn(2, 3), torch.randn(2, 3))"'],
+    ),
+    (
+        "classes that need arguments",
+        [Definitions(spec="net.py", modules=[ModuleClass("Deep", "(width)", "(x)")])],
+        ["Deep needs arguments", "make()", "dynalyze explain net.py:make", '--input "torch.randn(2, 3)"'],
+    ),
+    ("a model without inputs", [Definitions(spec="net.py", has_model=True)], ["example_inputs", "--input"]),
+    ("nothing at all", [Definitions(spec="net.py")], ["compiled nothing and called no nn.Module"]),
+    ("nothing known", [], ["No call of torch.compile"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("events", "says"), [case[1:] for case in NOTHING], ids=[case[0] for case in NOTHING])
+def test_nothing_was_compiled_and_why(events: list[Any], says: list[str]) -> None:
+    report = report_of(*events, OK)
+    assert (report.outcome.status, report.outcome.exit_status) == ("nothing_compiled", 0)
+    for part in says:
+        assert part in report.outcome.message
+    assert report.capture.mode == "none"
+
+
+def test_the_reasons_differ() -> None:
+    messages = [report_of(*events, OK).outcome.message for _, events, _ in NOTHING]
+    assert len(set(messages)) == len(messages)
+
+
+def test_a_program_without_torch() -> None:
+    run = RunLog([process(Definitions(spec="a.py"), OK)])
+    report = build_report(run, Ended("ended", 0, 1.0), Target("script", "a.py"), [])
+    assert (report.outcome.status, report.outcome.message) == ("nothing_compiled", "The program never imported torch.")
+    assert report.environment["torch"] is None
+
+
+def test_an_exit_past_every_handler_leaves_nothing_to_replay() -> None:
+    outcome = report_of(status=0).outcome
+    assert outcome.status == "nothing_compiled"
+    assert "os._exit" in outcome.message
+
+
+def test_a_failed_program_is_not_told_that_it_compiled_nothing() -> None:
+    assert report_of(TargetEnded(exit_status=1, exception="OSError"), status=1).outcome.status == "failed"
+
+
+def test_a_worker_that_compiled_is_enough() -> None:
+    run = RunLog([process(TorchLoaded(version="2.13.0", folder=TORCH), OK), process(*COMPILED, number=1, pid=4712)])
+    report = build_report(run, Ended("ended", 0, 1.0), Target("script", "a.py"), [])
+    assert report.outcome.status == "complete"
+    assert [(p.process, p.pid) for p in report.processes] == [(0, 4711), (1, 4712)]
+
+
+def test_a_workers_ending_is_not_the_programs() -> None:
+    worker = process(*COMPILED, TargetEnded(exit_status=1), Silence(disabled=True), number=1, pid=4712)
+    report = build_report(RunLog([process(*COMPILED, OK), worker]), Ended("ended", 0, 1.0), Target("script", "a"), [])
+    assert report.outcome.status == "complete"
+
+
+def test_a_replay() -> None:
+    report = report_of(
+        ProgramEnded(exit_status=0),
+        ReplayStarted(recorded=12, cut=["Two calls were cut."]),
+        *COMPILED,
+        ReplayCall(index=0),
+        ReplayCall(index=1, error="RuntimeError: no cache"),
+        ReplayCall(index=2, error="RuntimeError: no cache"),
+        ReplayEnded(summary={"notes": ["Buffers were restored."]}),
+        OK,
+    )
+    capture = report.capture
+    assert (capture.mode, capture.recorded_calls, capture.replayed_calls) == ("replayed", 12, 3)
+    assert capture.notes == [
+        "Two calls were cut.",
+        "Buffers were restored.",
+        "A replayed call raised RuntimeError: no cache",
+    ]
+    assert (report.outcome.status, "replayed" in report.outcome.message) == ("complete", True)
+
+
+def test_a_replay_that_did_not_end_or_stopped_says_so() -> None:
+    begun = (ProgramEnded(exit_status=0), ReplayStarted(recorded=2), *COMPILED)
+    assert "The replay of the recorded calls did not end." in report_of(*begun, status=-9).capture.notes
+    stopped = report_of(*begun, ReplayEnded(error="RuntimeError: gone"), OK).capture.notes
+    assert "The replay stopped: RuntimeError: gone" in stopped
+
+
+def test_an_object_and_examples() -> None:
+    called = (ObjectStarted(calls=2), *COMPILED, ObjectCall(index=0, refused="No."), ObjectCall(index=1))
+    report = report_of(*called, OK)
+    assert (report.capture.mode, report.capture.replayed_calls) == ("object", 2)
+    assert report.capture.notes == ["Refused under --fullgraph: No."]
+    assert report_of(ProgramEnded(exit_status=0), *called, OK).capture.mode == "examples"
+
+
+def test_what_was_lost_is_said_and_bounded() -> None:
+    run = run_of(*COMPILED, *(Lost(message=f"OSError: {n}") for n in range(50)), OK)
+    run.unreadable = 3
+    capture = build_report(run, Ended("ended", 0, 1.0), Target("script", "a"), []).capture
+    assert capture.unreadable_lines == 3
+    assert 1 <= len(capture.listener_errors) <= 20
+    assert capture.listener_errors[0] == "OSError: 0"
+    assert capture.events == run.count
+
+
+def test_the_environment_is_what_the_child_told() -> None:
+    torch = TorchLoaded(
+        version="2.13.0", folder=TORCH, cuda="12.8", system="Linux", machine="x86_64", cores=4,
+        packages={"numpy": "2.0"}, variables={"TORCH_LOGS": "graph_breaks"},
+    )  # fmt: skip
+    report = build_report(RunLog([process(torch, *COMPILED, OK)]), Ended("ended", 0, 1.0), Target("script", "a"), [])
+    environment = report.environment
+    assert (environment["python"], environment["torch"], environment["cuda"]) == ("3.11.7", "2.13.0", "12.8")
+    assert (environment["device"], environment["cores"]) == ("cuda", 4)
+    assert environment["packages"] == {"numpy": "2.0"}
+    assert environment["variables"] == {"TORCH_LOGS": "graph_breaks"}
+    assert report_of(*COMPILED, OK).environment["device"] == "cpu"
+
+
+def test_a_report_of_everything_at_once_can_be_written_and_read() -> None:
+    report = report_of(
+        *COMPILED,
+        broke([frame(12)]),
+        failed([frame(30)], refused=True, id="9/0"),
+        again("0/0: n == 3"),
+        start("0/1"),
+        end("0/1"),
+        GraphSeen(id="0/1"),
+        TracedSeen(id="0/0", functions=[("/m.py", "f", 3)]),
+        OK,
+    )
+    assert from_json(to_json(report)) == report
+    assert (len(report.graph_breaks), len(report.recompiles), len(report.graphs)) == (2, 1, 1)
+    assert len(report.traced_hash) == 64
+    assert report.graph_breaks[0].stack[0].line == MAIN.line
+
+
+def test_an_empty_run() -> None:
+    report = build_report(RunLog(), Ended("ended", -9, 0.1), Target("script", "a"), [])
+    assert report.outcome.status == "failed"
+    assert from_json(to_json(report)) == report
+
+
+def test_the_users_mistake_that_only_the_child_could_see() -> None:
+    assert misuse(run_of(Misused(message="no such backend"))) == "no such backend"
+    assert misuse(run_of(*COMPILED)) is None
