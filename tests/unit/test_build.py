@@ -178,7 +178,7 @@ NOTHING: list[tuple[str, list[Any], list[str]]] = [
         [
             Definitions(
                 spec="net.py",
-                modules=[ModuleClass("Deep", "(width)", "(x)"), ModuleClass("Net", "()", "(x, y)", ready=True, inputs=2)],
+                modules=[ModuleClass("Deep", "(width)", "(x)"), ModuleClass("Net", "()", "(x, y)", True, 2)],
             )
         ],
         ["Deep(width), Net()", "dynalyze explain net.py:Net", '--input "(torch.randn(2, 3), torch.randn(2, 3))"'],
