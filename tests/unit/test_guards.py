@@ -160,3 +160,21 @@ def test_no_text_is_too_strange(text: str) -> None:
     assert found.cause in get_args(Cause)
     assert "\n" not in found.text
     assert found.text in text
+
+
+def test_another_device_shows_in_the_dispatch_keys() -> None:
+    """torch compares dispatch keys before it looks at the device itself."""
+    found = read_guard(
+        "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, BackendSelect, AutogradCPU), "
+        "actual DispatchKeySet(CUDA, BackendSelect, AutogradCUDA)"
+    )
+    assert (found.cause, found.source, found.expected, found.actual) == ("device", "x", "CPU", "CUDA")
+
+
+def test_another_backend_is_named() -> None:
+    found = read_guard(
+        "BACKEND_MATCH failure: torch.compile detected different backend callables. Cached backend: "
+        "_TorchCompileWrapper(compiler='eager', dynamic=None) (id=0x7f00). New backend: "
+        "_TorchCompileWrapper(compiler='aot_eager', dynamic=None) (id=0x7f01). If this is unexpected, wrap it."
+    )
+    assert (found.cause, found.expected, found.actual) == ("backend", "eager", "aot_eager")

@@ -36,6 +36,12 @@ _ALIAS = re.compile(
 _KEYS = re.compile(r"^(?P<source>list\(dict\.keys\(.+\)\)\[\d+\]) == (?P<expected>.+)$")
 _MEMBER = re.compile(r"^(?:not )?(?:set|dict|frozenset)\.__contains__\((?P<source>[^,]+), .+\)$")
 _TYPE = re.compile(r", type=<class '(?P<type>[^']+)'>")
+_DISPATCH = re.compile(
+    r"tensor '(?P<source>.+?)' dispatch key set mismatch\. expected DispatchKeySet\((?P<expected>[^)]*)\), "
+    r"actual DispatchKeySet\((?P<actual>[^)]*)\)"
+)
+_DEVICES = {"CPU", "CUDA", "HIP", "XPU", "MPS", "Meta", "HPU", "PrivateUse1", "XLA", "MTIA", "MAIA", "IPU", "VE"}
+_BACKENDS = re.compile(r"Cached backend: (?P<cached>.+?) \(id=\w+\)\. New backend: (?P<new>.+?) \(id=\w+\)")
 _STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>\S+)")
 _LENGTH = re.compile(r"^(?:not )?(?:len\((?P<source>.+)\)|___dict_(?:contains|size).*)(?: == (?P<expected>\d+))?")
 _EQUAL = re.compile(r"^(?P<source>[^=<>]+?) (?:==|is) (?P<expected>.+)$")
@@ -80,6 +86,25 @@ def _tensor(plain: str, text: str) -> Guard | None:
     return Guard(cause, text.strip(), source, expected, actual)
 
 
+def _dispatch(plain: str, text: str) -> Guard | None:
+    """Another set of dispatch keys: another device, where the backends differ, else a mode such as inference."""
+    found = _DISPATCH.match(plain)
+    if found is None:
+        return None
+    expected, actual = _keys(found["expected"]), _keys(found["actual"])
+    source = readable(found["source"])
+    device, other = expected & _DEVICES, actual & _DEVICES
+    if device != other:
+        return Guard("device", text.strip(), source, "".join(sorted(device)), "".join(sorted(other)))
+    return Guard(
+        "other", text.strip(), source, ", ".join(sorted(expected - actual)), ", ".join(sorted(actual - expected))
+    )
+
+
+def _keys(text: str) -> set[str]:
+    return {key.strip() for key in text.split(",")}
+
+
 def _tensor_type(plain: str, text: str) -> Guard | None:
     found = _EXPECTED_TENSOR.match(plain)
     if found is None:
@@ -93,7 +118,17 @@ def _state(plain: str, text: str) -> Guard | None:
 
 
 def _backend(plain: str, text: str) -> Guard | None:
-    return Guard("backend", text.strip()) if "BACKEND_MATCH" in plain else None
+    if "BACKEND_MATCH" not in plain:
+        return None
+    names = _BACKENDS.search(plain)
+    expected, actual = (_backend_name(names["cached"]), _backend_name(names["new"])) if names else (None, None)
+    return Guard("backend", text.strip(), "backend" if names else None, expected, actual)
+
+
+def _backend_name(shown: str) -> str:
+    """`eager` for a wrapper that names it; the whole text where two of one name differ."""
+    named = re.search(r"compiler='?([\w.]+)", shown)
+    return named[1] if named else shown.strip()
 
 
 def _aliasing(plain: str, text: str) -> Guard | None:
@@ -105,6 +140,8 @@ def _aliasing(plain: str, text: str) -> Guard | None:
 
 
 def _marking(plain: str, text: str) -> Guard | None:
+    if "is present on runtime tensor but was absent" in plain:
+        return Guard("dynamic_marking", text.strip(), None, "unmarked", "marked dynamic")
     if "dynamo_dim_marking" in plain or "_dynamo_dynamic_indices" in plain:
         return Guard("dynamic_marking", text.strip())
     return None
@@ -181,5 +218,5 @@ def _value(plain: str, text: str) -> Guard | None:
 
 
 _READERS: tuple[Callable[[str, str], Guard | None], ...] = (
-    _tensor, _tensor_type, _state, _backend, _marking, _aliasing, _symbolic, _container, _identity, _value,
+    _dispatch, _tensor, _tensor_type, _state, _backend, _marking, _aliasing, _symbolic, _container, _identity, _value,
 )  # fmt: skip

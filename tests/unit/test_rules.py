@@ -1,0 +1,351 @@
+"""The rules: what each finds, in which order, and what `--fail-on` makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import get_args
+
+import pytest
+
+from dynalyze.cli.options import check_fail_on
+from dynalyze.errors import UsageError
+from dynalyze.report import Effect, Finding, Report, Severity, Status
+from dynalyze.rules import rule as module
+from dynalyze.rules.rule import Rule, judge, reaches, rules
+from sample_reports import clean_report, compilation, empty_report, graph_break, line_of, recompile, rich_report
+
+PLACE = line_of(44, 12, 33)
+ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+
+
+def found_by(report: Report, rule_id: str) -> list[Finding]:
+    return [finding for finding in judge(report) if finding.rule == rule_id]
+
+
+def eager_report() -> Report:
+    report = empty_report()
+    report.compilations = [compilation("0/0"), compilation("1/0")]
+    for each in report.compilations:
+        each.status, each.reason = "eager", "Failed to trace builtin operator"
+    return report
+
+
+def test_every_rule_can_be_shown_in_the_catalogue() -> None:
+    ids = [rule_id for rule in rules() for rule_id in rule.ids]
+    assert len(set(ids)) == len(ids)
+    assert {"graph-break", "recompile", "recompile-limit", "nothing-compiled", "compile-failed", "all-eager"} <= set(
+        ids
+    )
+    assert not {"error", "warning", "info", "none"} & set(ids), "--fail-on takes both"
+    for rule in rules():
+        assert rule.title
+        assert rule.description.endswith(".")
+        assert rule.passed.endswith(".")
+
+
+def test_a_clean_run_has_no_finding() -> None:
+    assert judge(clean_report()) == []
+
+
+def test_findings_bear_their_rules_ids_and_point_at_facts() -> None:
+    report = rich_report()
+    known = {rule_id for rule in rules() for rule_id in rule.ids}
+    facts = {b.id for b in report.graph_breaks} | {r.id for r in report.recompiles}
+    facts |= {c.compile_id for c in report.compilations}
+    for finding in judge(report):
+        assert finding.rule in known
+        assert finding.title
+        assert finding.advice
+        assert "{expression}" not in finding.advice
+        assert set(finding.evidence) <= facts
+
+
+def test_judging_does_not_change_the_facts() -> None:
+    report, same = rich_report(), rich_report()
+    judge(report)
+    assert report == same
+
+
+# Graph breaks.
+
+
+def test_every_break_is_a_finding_at_its_line() -> None:
+    report = rich_report()
+    found = found_by(report, "graph-break")
+    assert {(f.evidence[0], f.location) for f in found} == {(b.id, b.location) for b in report.graph_breaks}
+
+
+@pytest.mark.parametrize("effect", get_args(Effect))
+def test_only_a_refusal_is_an_error(effect: Effect) -> None:
+    report = empty_report()
+    report.graph_breaks = [graph_break("b1", effect, PLACE)]
+    (finding,) = found_by(report, "graph-break")
+    assert finding.severity == ("error" if effect == "error" else "warning")
+
+
+def test_the_cookbook_names_the_users_own_expression() -> None:
+    report = empty_report()
+    report.graph_breaks = [
+        graph_break("b1", "split", PLACE, gb_type=ITEM, gb_id="GB0124", explanation="", expression="head.item()")
+    ]
+    (finding,) = found_by(report, "graph-break")
+    assert finding.detail is not None
+    assert finding.detail.recipe
+    assert finding.detail.example is not None
+    assert "`head.item()`" in finding.advice
+    assert finding.advice == finding.detail.action
+
+
+def test_without_a_recipe_pytorchs_first_telling_hint_is_the_advice() -> None:
+    report = empty_report()
+    hints = ["This graph break is fundamental - no.", "Move it\n  out.", "Another."]
+    report.graph_breaks = [
+        graph_break("b1", "split", PLACE, gb_type="Never seen", gb_id=None, hints=hints, explanation="Because.")
+    ]
+    (finding,) = found_by(report, "graph-break")
+    assert (finding.title, finding.advice) == ("Never seen", "Move it out.")
+    assert finding.detail is not None
+    assert finding.detail.why == "Because."
+
+
+@pytest.mark.parametrize("hints", [[], ["Please report an issue to PyTorch."]])
+def test_without_any_telling_hint_the_place_is_named(hints: list[str]) -> None:
+    report = empty_report()
+    report.graph_breaks = [graph_break("b1", "split", PLACE, gb_type="Never seen", gb_id=None, hints=hints)]
+    (finding,) = found_by(report, "graph-break")
+    assert "model.py:44" in finding.advice
+
+
+# Recompilations.
+
+
+def test_recompiles_of_one_function_are_one_finding() -> None:
+    report = empty_report()
+    report.recompiles = [recompile("r1", "0/1"), recompile("r2", "0/2", expected="5", actual="6", guard="x 5 6")]
+    (finding,) = found_by(report, "recompile")
+    assert (finding.severity, finding.evidence) == ("warning", ["r1", "r2"])
+    assert "2 times" in finding.title
+    for part in ("x.size()[0]", "4", "5", "6"):
+        assert part in finding.advice
+
+
+def test_the_measured_cost_of_recompiles_is_told_only_where_all_are_known() -> None:
+    report = empty_report()
+    report.recompiles = [recompile("r1", "0/1", seconds=0.5), recompile("r2", "0/2", seconds=0.25)]
+    (finding,) = found_by(report, "recompile")
+    assert finding.impact is not None
+    assert finding.impact.seconds == 0.75
+    report.recompiles[1].seconds = None
+    assert found_by(report, "recompile")[0].impact is None
+
+
+def test_functions_have_findings_of_their_own() -> None:
+    report = empty_report()
+    other = line_of(41, 4, 9, "encode")
+    report.recompiles = [recompile("r1", "0/1"), recompile("r2", "1/1", location=other)]
+    assert [f.evidence for f in found_by(report, "recompile")] == [["r1"], ["r2"]]
+
+
+def test_the_limit_is_an_error_and_takes_the_functions_recompiles_with_it() -> None:
+    report = empty_report()
+    limit = recompile("r2", "0/2", cause="limit", source=None, expected=None, actual=None, guard="", seconds=None)
+    report.recompiles = [recompile("r1", "0/1"), limit]
+    (finding,) = found_by(report, "recompile-limit")
+    assert (finding.severity, finding.evidence) == ("error", ["r1", "r2"])
+    assert found_by(report, "recompile") == []
+
+
+def test_a_recompile_of_which_nothing_is_known_still_has_advice() -> None:
+    report = empty_report()
+    report.recompiles = [recompile("r1", "0/1", source=None, expected=None, actual=None, guard="")]
+    assert found_by(report, "recompile")[0].advice
+
+
+def test_many_changes_are_not_all_listed() -> None:
+    report = empty_report()
+    report.recompiles = [
+        recompile(f"r{n}", f"0/{n}", source="n", expected=str(n), actual=str(n + 1), guard=f"n == {n}")
+        for n in range(1, 8)
+    ]
+    (finding,) = found_by(report, "recompile")
+    assert "7 times" in finding.title
+    assert len(finding.advice) < 300
+    assert "..." in finding.advice
+
+
+# Nothing compiled, all in eager, failures.
+
+
+def test_nothing_compiled_gives_the_reason() -> None:
+    report = empty_report("nothing_compiled", "The result was never called.")
+    (finding,) = judge(report)
+    assert (finding.rule, finding.severity, finding.advice) == (
+        "nothing-compiled",
+        "error",
+        "The result was never called.",
+    )
+
+
+@pytest.mark.parametrize("status", [status for status in get_args(Status) if status != "nothing_compiled"])
+def test_an_empty_run_that_ended_otherwise_is_not_called_so(status: Status) -> None:
+    assert judge(empty_report(status)) == []
+
+
+def test_every_function_in_eager() -> None:
+    report = eager_report()
+    report.graph_breaks = [graph_break("b1", "eager", PLACE)]
+    (finding,) = found_by(report, "all-eager")
+    assert (finding.severity, finding.evidence) == ("error", ["b1"])
+
+
+def test_one_compiled_function_is_enough() -> None:
+    report = eager_report()
+    report.compilations.append(compilation("2/0"))
+    assert found_by(report, "all-eager") == []
+
+
+def test_refused_functions_did_not_fall_back() -> None:
+    """Under fullgraph nothing runs in eager: the program gets an exception, and here it caught it."""
+    report = eager_report()
+    for each in report.compilations:
+        each.status = "failed"
+    report.graph_breaks = [graph_break("b1", "error", PLACE, compile_ids=["0/0", "1/0"])]
+    assert found_by(report, "all-eager") == []
+    assert [f.rule for f in judge(report)] == ["graph-break"]
+
+
+def test_functions_without_a_tensor_operation_are_not_blamed_on_breaks() -> None:
+    report = eager_report()
+    for each in report.compilations:
+        each.reason = "nothing to compile: no tensor operation was traced"
+    for finding in found_by(report, "all-eager"):
+        assert "break" not in finding.advice
+
+
+def test_a_failed_compile_names_its_function_and_its_reason() -> None:
+    report = clean_report()
+    report.compilations[1].status = "failed"
+    report.compilations[1].reason = "backend='inductor' raised"
+    (finding,) = found_by(report, "compile-failed")
+    assert finding.severity == "error"
+    assert "Ranker.forward" in finding.title
+    assert "backend='inductor' raised" in finding.advice
+    assert finding.evidence == ["1/0"]
+
+
+def test_a_refusal_is_told_as_a_graph_break_and_not_twice() -> None:
+    report = clean_report()
+    report.compilations[0].status = "failed"
+    report.graph_breaks = [graph_break("b1", "error", PLACE, compile_ids=["0/0"])]
+    assert [f.rule for f in judge(report)] == ["graph-break"]
+
+
+def test_the_same_id_in_another_process_is_another_compile() -> None:
+    report = clean_report()
+    report.compilations = [compilation("0/0", process=1)]
+    report.compilations[0].status = "failed"
+    report.graph_breaks = [graph_break("b1", "error", PLACE, compile_ids=["0/0"])]
+    assert len(found_by(report, "compile-failed")) == 1
+
+
+@pytest.mark.parametrize("status", ["timed_out", "interrupted"])
+def test_a_compile_that_the_end_of_the_run_cut_short_did_not_fail(status: Status) -> None:
+    report = clean_report()
+    report.outcome.status = status
+    report.compilations[1].status = "failed"
+    report.compilations[1].reason = "the process ended while this was compiling"
+    assert found_by(report, "compile-failed") == []
+
+
+# Order.
+
+
+def test_the_most_urgent_comes_first() -> None:
+    report = clean_report()
+    report.compilations[0].status = "failed"
+    report.graph_breaks = [
+        graph_break("b1", "split", PLACE, occurrences=1),
+        graph_break("b2", "split", PLACE, occurrences=5),
+        graph_break("b3", "partly_eager", PLACE, occurrences=1),
+        graph_break("b4", "eager", PLACE, occurrences=1),
+        graph_break("b5", "error", PLACE, occurrences=1, compile_ids=["9/9"]),
+    ]
+    report.recompiles = [recompile("r1", "0/1")]
+    found = judge(report)
+    evidence = [f.evidence[0] for f in found]
+    assert [f.severity for f in found] == ["error"] * 2 + ["warning"] * 5
+    assert set(evidence[:2]) == {"b5", "0/0"}
+    assert evidence[2:] == ["b4", "b3", "b2", "b1", "r1"]
+
+
+def test_many_occurrences_do_not_lift_a_split_above_a_lost_function() -> None:
+    report = empty_report()
+    report.graph_breaks = [
+        graph_break("b1", "split", PLACE, occurrences=10**6),
+        graph_break("b2", "partly_eager", PLACE, occurrences=1),
+        graph_break("b3", "eager", PLACE, occurrences=1),
+    ]
+    assert [f.evidence[0] for f in judge(report)] == ["b3", "b2", "b1"]
+
+
+def test_equals_stay_in_the_order_of_the_facts() -> None:
+    report = empty_report()
+    report.graph_breaks = [graph_break(f"b{n}", "split", PLACE) for n in range(9)]
+    assert [f.evidence[0] for f in judge(report)] == [f"b{n}" for n in range(9)]
+
+
+def test_a_rule_that_fails_costs_nobody_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(report: Report) -> Iterator[tuple[int, Finding]]:
+        raise ZeroDivisionError("no measurements")
+        yield
+
+    broken = Rule("broken", "B", "info", "B.", "B.", explode)
+    monkeypatch.setattr(module, "rules", lambda: (broken, *rules()))
+    report = rich_report()
+    expected = len(report.graph_breaks)
+    found = judge(report)
+    assert sum(f.rule == "graph-break" for f in found) == expected
+    assert any("broken" in note and "ZeroDivisionError" in note for note in report.capture.notes)
+
+
+# --fail-on.
+
+
+def finding(severity: Severity, rule_id: str = "graph-break") -> Finding:
+    return Finding(rule_id, severity, "T")
+
+
+@pytest.mark.parametrize(
+    ("severities", "level", "met"),
+    [
+        (["error"], "none", False),
+        (["error"], "error", True),
+        (["error"], "warning", True),
+        (["error"], "info", True),
+        (["warning"], "error", False),
+        (["warning"], "warning", True),
+        (["info"], "warning", False),
+        (["info", "error"], "error", True),
+        ([], "info", False),
+    ],
+)
+def test_a_severity_and_all_above_it(severities: list[Severity], level: str, met: bool) -> None:
+    assert reaches([finding(each) for each in severities], level) is met
+
+
+def test_the_id_of_a_rule() -> None:
+    found = [finding("info", "recompile-limit")]
+    assert reaches(found, "recompile-limit")
+    assert not reaches(found, "recompile")
+    assert not reaches([], "recompile-limit")
+
+
+def test_every_level_that_can_be_reached_is_accepted() -> None:
+    for level in ["none", "error", "warning", "info", *(rule_id for rule in rules() for rule_id in rule.ids)]:
+        check_fail_on(level)
+
+
+@pytest.mark.parametrize("level", ["", "fatal", "Error", "GB0059", "graph_break"])
+def test_a_level_that_nothing_can_reach_is_refused(level: str) -> None:
+    with pytest.raises(UsageError, match="graph-break"):
+        check_fail_on(level)

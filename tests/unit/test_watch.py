@@ -1,0 +1,247 @@
+"""Watching a run from outside, with a clock and a child that exist only here."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynalyze.targets import watch as module
+from dynalyze.targets.watch import Watch
+
+MAIN = {"event": "process", "pid": 4711, "main": True}
+TORCH = {"event": "torch", "version": "2.13.0"}
+CALL = {"event": "compile_call", "kind": "module"}
+
+
+def started(compile_id: str = "0/0") -> dict[str, Any]:
+    return {"event": "compile_start", "id": compile_id}
+
+
+def ended(compile_id: str = "0/0") -> dict[str, Any]:
+    return {"event": "compile_end", "id": compile_id}
+
+
+class Scene:
+    """A run folder, a clock, and what the watch did."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.now = 1000.0
+        self.killed: list[tuple[int, int]] = []
+        self.told: list[str] = []
+        self.gone = False
+        (folder / "events").mkdir()
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(os, "kill", self._kill)
+
+    def _kill(self, pid: int, number: int) -> None:
+        self.killed.append((pid, number))
+        if self.gone:
+            raise ProcessLookupError
+
+    def watch(self, timeout: float = 100.0, stop_after: float | None = None) -> Watch:
+        return Watch(self.folder, timeout, stop_after, self.told.append)
+
+    def tell(self, *events: dict[str, Any], file: str = "4711-1") -> None:
+        with (self.folder / "events" / f"{file}.jsonl").open("a") as log:
+            log.writelines(json.dumps(event) + "\n" for event in events)
+
+    def after(self, seconds: float, watch: Watch) -> bool:
+        self.now += seconds
+        return watch.poll()
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(tmp_path, monkeypatch)
+
+
+def test_before_the_child_has_written_anything(scene: Scene) -> None:
+    (scene.folder / "events").rmdir()
+    watch = scene.watch(timeout=10, stop_after=1)
+    assert scene.after(1000, watch) is False
+    assert scene.killed == []
+
+
+def test_compilations_and_breaks_are_counted_over_all_processes(scene: Scene) -> None:
+    watch = scene.watch()
+    scene.tell(MAIN, started(), {"event": "break"})
+    scene.tell({"event": "process", "pid": 4712}, started(), file="4712-1")
+    watch.poll()
+    watch.poll()
+    assert (watch.compiled, watch.breaks) == (2, 1)
+
+
+def test_a_line_is_read_when_it_is_whole(scene: Scene) -> None:
+    watch = scene.watch()
+    path = scene.folder / "events" / "4711-1.jsonl"
+    line = json.dumps(started()) + "\n"
+    path.write_text(line + line[:9])
+    watch.poll()
+    assert watch.compiled == 1
+    path.write_text(line + line)
+    watch.poll()
+    assert watch.compiled == 2
+
+
+def test_garbage_is_passed_over(scene: Scene) -> None:
+    watch = scene.watch()
+    (scene.folder / "events" / "1-1.jsonl").write_bytes(
+        b'\xff\x00\n{"event": 3}\n[]\n\n' + json.dumps(started()).encode() + b"\n"
+    )
+    watch.poll()
+    assert watch.compiled == 1
+
+
+@pytest.mark.parametrize("text", ['{"event": "break", "text": "\u2028"}', '{"event": "break", "text": "\x85\x0c"}'])
+def test_a_line_ends_at_its_newline_only(scene: Scene, text: str) -> None:
+    watch = scene.watch()
+    (scene.folder / "events" / "1-1.jsonl").write_text(text.replace("\x0c", "") + "\n", encoding="utf-8")
+    watch.poll()
+    assert watch.breaks == 1
+
+
+# --stop-after.
+
+
+def test_a_run_is_stopped_once_nothing_new_has_compiled_for_so_long(scene: Scene) -> None:
+    watch = scene.watch(stop_after=5)
+    scene.tell(MAIN, TORCH, started(), ended())
+    assert scene.after(1, watch) is False
+    assert scene.after(4.9, watch) is False
+    assert scene.killed == []
+    scene.after(0.2, watch)
+    assert scene.killed == [(4711, signal.SIGURG)]
+
+
+def test_each_new_compile_begins_the_wait_anew(scene: Scene) -> None:
+    watch = scene.watch(stop_after=5)
+    scene.tell(MAIN, TORCH)
+    for number in range(4):
+        scene.tell(started(f"{number}/0"), ended(f"{number}/0"))
+        scene.after(4, watch)
+    assert scene.killed == []
+
+
+def test_a_long_compile_is_not_a_pause(scene: Scene) -> None:
+    watch = scene.watch(stop_after=5)
+    scene.tell(MAIN, TORCH, started())
+    scene.after(1, watch)
+    scene.after(50, watch)
+    assert scene.killed == []
+    scene.tell(ended())
+    scene.after(1, watch)
+    scene.after(6, watch)
+    assert scene.killed == [(4711, signal.SIGURG)]
+
+
+def test_the_wait_does_not_begin_before_something_could_compile(scene: Scene) -> None:
+    """Importing torch may take longer than the user wants to wait between compiles."""
+    watch = scene.watch(stop_after=5)
+    scene.tell(MAIN)
+    scene.after(30, watch)
+    assert scene.killed == []
+
+
+def test_without_the_option_a_program_that_compiles_runs_on(scene: Scene) -> None:
+    watch = scene.watch(timeout=100)
+    scene.tell(MAIN, TORCH, CALL, started(), ended())
+    assert scene.after(1, watch) is False
+    assert scene.after(98, watch) is False
+    assert scene.killed == []
+    assert watch.out_of_time is False
+
+
+# Programs that compile nothing.
+
+
+def test_a_program_that_never_compiles_is_stopped_in_time_for_its_replay(scene: Scene) -> None:
+    watch = scene.watch(timeout=100)
+    scene.tell(MAIN, TORCH)
+    scene.after(70, watch)
+    assert scene.killed == []
+    scene.after(10, watch)
+    assert scene.killed == [(4711, signal.SIGURG)]
+    assert watch.out_of_time is True
+
+
+def test_a_program_that_asked_for_compile_is_never_replayed_and_so_not_stopped(scene: Scene) -> None:
+    watch = scene.watch(timeout=100)
+    scene.tell(MAIN, TORCH, CALL)
+    scene.after(95, watch)
+    assert scene.killed == []
+
+
+# After the soft stop.
+
+
+def test_a_program_that_does_not_heed_the_stop_is_ended(scene: Scene) -> None:
+    watch = scene.watch(stop_after=5)
+    scene.tell(MAIN, TORCH, started(), ended())
+    scene.after(0, watch)
+    assert scene.after(6, watch) is False
+    assert scene.after(9, watch) is False
+    assert scene.after(2, watch) is True
+    assert len(scene.killed) == 1
+
+
+@pytest.mark.parametrize("event", ["program_end", "object_start"])
+def test_a_program_that_ended_by_itself_has_all_the_time_for_what_follows(scene: Scene, event: str) -> None:
+    watch = scene.watch(stop_after=5)
+    scene.tell(MAIN, TORCH, started(), ended())
+    scene.after(0, watch)
+    scene.after(6, watch)
+    scene.tell({"event": event})
+    assert scene.after(60, watch) is False
+    assert scene.after(60, watch) is False
+
+
+def test_after_the_programs_end_nothing_is_stopped(scene: Scene) -> None:
+    watch = scene.watch(timeout=100, stop_after=5)
+    scene.tell(MAIN, TORCH, {"event": "program_end"})
+    scene.after(90, watch)
+    assert scene.killed == []
+
+
+def test_a_process_that_is_gone_already_is_no_error(scene: Scene) -> None:
+    watch = scene.watch(stop_after=5)
+    scene.gone = True
+    scene.tell(MAIN, TORCH, started(), ended())
+    scene.after(0, watch)
+    assert scene.after(6, watch) is False
+    assert scene.after(60, watch) is False
+
+
+def test_a_worker_is_never_taken_for_the_main_process(scene: Scene) -> None:
+    watch = scene.watch(stop_after=5)
+    scene.tell(MAIN, TORCH)
+    scene.tell({"event": "process", "pid": 9, "main": False}, started(), ended(), file="9-1")
+    scene.after(0, watch)
+    scene.after(6, watch)
+    assert [pid for pid, _ in scene.killed] == [4711]
+
+
+# Progress.
+
+
+def test_progress_is_told_at_times_and_only_where_there_is_some(scene: Scene) -> None:
+    watch = scene.watch(timeout=10_000)
+    scene.tell(MAIN, TORCH, started(), {"event": "break"})
+    scene.after(5, watch)
+    assert scene.told == []
+    scene.after(6, watch)
+    assert len(scene.told) == 1
+    assert "1 compilation" in scene.told[0]
+    scene.after(30, watch)
+    assert len(scene.told) == 1, "nothing new has happened"
+    scene.tell(started("1/0"))
+    scene.after(1, watch)
+    assert len(scene.told) == 2
+    scene.tell(started("2/0"))
+    scene.after(1, watch)
+    assert len(scene.told) == 2, "not that often"
