@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
 import hashlib
 import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_origin, get_type_hints
 
 import msgspec
 
+from dynalyze.facts.compilations import CUT_OFF, NOTHING_TRACED
 from dynalyze.registry import registry
 from dynalyze.report import Location, Report
 
@@ -25,7 +27,10 @@ _SECRET_VALUE = re.compile(
     r"(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|AIza|ya29\.|eyJ)[\w./+=-]{12,}"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
 )
-_STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+# A string literal, also one that was cut short; an apostrophe inside a word opens none.
+_STRING = re.compile(r"(?<!\w)(?:[bBrRuUfF]{1,2})?(?:'(?:[^'\\]|\\.)*(?:'|$)|\"(?:[^\"\\]|\\.)*(?:\"|$))", re.DOTALL)
+# What our own facts say of a compilation.
+_OUR_REASONS = (NOTHING_TRACED, CUT_OFF)
 _LONGEST_VALUE = 40
 # A shorter masked value is a word that may stand anywhere.
 _SHORTEST_QUOTED = 6
@@ -81,63 +86,95 @@ def hide_values(report: Report) -> Report:
     for found in report.graph_breaks:
         found.context = _short_strings(found.context)
         found.explanation = _short_strings(found.explanation)
+        found.hints = [_short_strings(hint) for hint in found.hints]
     for recompile in report.recompiles:
         recompile.guard = _short_strings(recompile.guard)
+        recompile.source = _short_strings(recompile.source)
         recompile.expected = _short_strings(recompile.expected)
         recompile.actual = _short_strings(recompile.actual)
     return report
 
 
 def without_source(report: Report) -> Report:
-    """No line of user code anywhere: also none quoted by torch's explanations, guards or exceptions."""
+    """No line of user code anywhere: also none quoted by torch's explanations, guards or exceptions.
+
+    Findings go too, since they quote the facts: judge what this returns.
+    """
     known = registry()
+    report.findings = []
     for found in report.graph_breaks:
         entry = known.entry(found.gb_id) if found.gb_id else None
+        found.gb_type = _known_type(found.gb_type) or (entry.gb_type if entry else "Graph break")
+        found.consequence = _known_type(found.consequence)
         found.explanation = entry.explanation if entry else ""
         found.hints = list(entry.hints) if entry else []
         found.context, found.expression, found.snippet = "", "", None
+    for compilation in report.compilations:
+        compilation.reason = (
+            compilation.reason if compilation.reason in _OUR_REASONS else _known_type(compilation.reason)
+        )
     for recompile in report.recompiles:
         recompile.guard, recompile.source, recompile.expected, recompile.actual = "", None, None, None
     if report.outcome.status == "failed":
         report.outcome.message = "The program failed; its message is left out (--no-source)."
-    report.capture.notes = [note.partition(" raised ")[0] for note in report.capture.notes]
-    report.capture.listener_errors = [error.partition(":")[0] for error in report.capture.listener_errors]
+    report.capture.notes = [_before_quote(note) for note in report.capture.notes]
+    report.capture.listener_errors = [_before_quote(error) for error in report.capture.listener_errors]
     return _mapped(report, lambda value: _bare(value) if isinstance(value, Location) else value)
+
+
+def _known_type(gb_type: str) -> str:
+    """A type of PyTorch's registry is torch's own wording; anything else may quote the program."""
+    return gb_type if registry().id_of(gb_type) else ""
+
+
+def _before_quote(note: str) -> str:
+    return note.partition(" raised ")[0].partition(":")[0]
 
 
 def redact(report: Report) -> Report:
     """No home folder, user name or host name in any text."""
     home, user, host = str(Path.home()), _user(), socket.gethostname()
-    names = [(re.compile(rf"(?<![\w]){re.escape(n)}(?![\w])"), m) for n, m in ((user, "<user>"), (host, "<host>")) if n]
+    names = [(re.compile(rf"(?<!\w){re.escape(n)}(?!\w)"), m) for n, m in ((user, "<user>"), (host, "<host>")) if n]
+    if len(home) > 1:
+        names.insert(0, (re.compile(rf"{re.escape(home)}(?![\w.-])"), "~"))
 
     def clean(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        value = value.replace(home, "~") if len(home) > 1 else value
-        for pattern, mark in names:
-            value = pattern.sub(mark, value)
+        if isinstance(value, str):
+            for pattern, mark in names:
+                value = pattern.sub(mark, value)
         return value
 
     return _mapped(report, clean)
 
 
 def _mapped(report: Report, change: Any) -> Report:
-    """A copy of the report with `change` applied to every value in it, outermost first."""
+    """A copy of the report with `change` applied to every value in it, outermost first.
+
+    Words of the report's own vocabulary (statuses, causes) and keys stay as they are.
+    """
 
     def walk(value: Any) -> Any:
         value = change(value)
         if isinstance(value, msgspec.Struct):
-            fields = {name: walk(getattr(value, name)) for name in value.__struct_fields__}
-            return type(value)(**fields)
+            fixed = _literals(type(value))
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            return type(value)(**{name: each if name in fixed else walk(each) for name, each in fields.items()})
         if isinstance(value, list):
             return [walk(each) for each in value]
         if isinstance(value, dict):
-            return {walk(key): walk(each) for key, each in value.items()}
+            return {key: walk(each) for key, each in value.items()}
         return value
 
     changed = walk(report)
     assert isinstance(changed, Report)
     return changed
+
+
+@functools.cache
+def _literals(struct: type[msgspec.Struct]) -> frozenset[str]:
+    """The fields of a struct that hold one of a few fixed words."""
+    hints = get_type_hints(struct)
+    return frozenset(name for name, hint in hints.items() if get_origin(hint) is Literal)
 
 
 def _bare(location: Location) -> Location:
@@ -151,10 +188,12 @@ def _short_strings(text: Any) -> Any:
 
 
 def _shortened(literal: str) -> str:
-    inner = literal[1:-1]
+    inner = literal.lstrip("bBrRuUfF")[1:]
+    if inner[-1:] in ("'", '"'):
+        inner = inner[:-1]
     if len(inner) <= _LONGEST_VALUE:
         return literal
-    return f"<str of {len(inner)} characters, sha256 {hashlib.sha256(inner.encode()).hexdigest()[:12]}>"
+    return f"<str of {len(inner)} characters, sha256 {hashlib.sha256(inner.encode(errors='replace')).hexdigest()[:12]}>"
 
 
 def _user() -> str:

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from dynalyze.cli import outputs as module
+from dynalyze.cli.files import write_whole
 from dynalyze.cli.outputs import Outputs
 from dynalyze.errors import UsageError
 from dynalyze.report import Report, Status, from_json, to_json
+from dynalyze.rules.rule import judge
 from sample_reports import clean_report, empty_report, rich_report
 
 
@@ -100,7 +101,7 @@ def test_an_old_file_is_replaced(here: Path) -> None:
 
 
 def _judged(report: Report) -> Report:
-    report.findings = module.judge(report)
+    report.findings = judge(report)
     return report
 
 
@@ -126,7 +127,7 @@ def test_a_failing_write_leaves_the_old_file_and_no_trace(
 
     monkeypatch.setattr(os, "fdopen", Full)
     with pytest.raises(UsageError if isinstance(failure, OSError) else KeyboardInterrupt):
-        module._write(Path("r.json"), "new" * 100)
+        write_whole(Path("r.json"), "new" * 100)
     assert [path.name for path in here.iterdir()] == ["r.json"]
     assert (here / "r.json").read_text() == "old"
 
@@ -140,7 +141,7 @@ def test_the_new_file_appears_under_its_name_only_when_it_is_whole(here: Path, m
         return replace(self, target)
 
     monkeypatch.setattr(Path, "replace", watching)
-    module._write(Path("r.json"), "text")
+    write_whole(Path("r.json"), "text")
     assert seen == [(False, "text")]
 
 
@@ -170,7 +171,7 @@ def test_a_link_into_a_folder_that_does_not_exist_is_refused_before_the_run(here
 def test_a_new_file_heeds_the_umask(here: Path, mask: int) -> None:
     before = os.umask(mask)
     try:
-        module._write(Path("r.json"), "text")
+        write_whole(Path("r.json"), "text")
         assert os.umask(mask) == mask, "the umask must be as it was"
     finally:
         os.umask(before)
@@ -180,13 +181,13 @@ def test_a_new_file_heeds_the_umask(here: Path, mask: int) -> None:
 def test_an_old_file_keeps_its_mode(here: Path) -> None:
     (here / "r.json").write_text("old")
     (here / "r.json").chmod(0o640)
-    module._write(Path("r.json"), "text")
+    write_whole(Path("r.json"), "text")
     assert stat.S_IMODE((here / "r.json").stat().st_mode) == 0o640
 
 
 def test_texts_are_utf_8_whatever_the_locale(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "C")
-    module._write(Path("r.json"), "Größe 变量 🔥 \udce9")
+    write_whole(Path("r.json"), "Größe 变量 🔥 \udce9")
     assert (here / "r.json").read_bytes() == "Größe 变量 🔥 \\udce9".encode()
 
 
@@ -283,5 +284,5 @@ def test_no_file_is_left_in_the_folder_for_temporary_ones(here: Path, monkeypatc
     scratch = here / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    module._write(here / "r.json", "text")
+    write_whole(here / "r.json", "text")
     assert list(scratch.iterdir()) == []

@@ -45,7 +45,7 @@ def test_the_first_line_describes_the_process(tmp_path: Path, monkeypatch: pytes
     assert (first["event"], first["main"], first["pid"], first["rank"]) == ("process", True, os.getpid(), 3)
     assert first["command"] == ["model.py", "--lr", "1"]
     assert (second["event"], second["message"]) == ("lost", "m")
-    assert second["at"] >= first["at"] > 1.7e9
+    assert min(first["at"], second["at"]) > 1.7e9
     assert "environ" not in first
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 # A comment begins after two blanks, and never inside a string.
-_COMMENT = re.compile(r"^((?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^'\"])*?)\s{2,}# .*$", re.DOTALL)
+_COMMENT = re.compile(r"^((?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^'\"])*?)[ \t]{2,200}# .*$", re.DOTALL)
 _HINT = re.compile(r"\s*\(?HINT: .*$", re.DOTALL)
 
 

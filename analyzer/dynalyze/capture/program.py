@@ -39,7 +39,7 @@ def run_script(given: str, arguments: list[str]) -> tuple[Ending, dict[str, Any]
     """Run a script file; returns how it ended and its global names."""
     sys.argv = [given, *arguments]
     sys.orig_argv = [sys.executable, given, *arguments]
-    path = os.path.abspath(given)  # noqa: PTH100 - as Python's own __file__: absolute, links not resolved.
+    path = os.path.join(os.getcwd(), given)  # noqa: PTH118, PTH109 - as Python's own __file__: nothing resolved.
     set_first_path(str(Path(path).resolve().parent))
     module = _fresh_main(path)
     return _execute(module, _compiled(path)), module.__dict__
@@ -130,12 +130,24 @@ class _NoModule(Exception):
 def _failed(error: BaseException) -> Ending:
     shown = _without_our_frames(error.__traceback__)
     error.__traceback__ = shown
-    sys.excepthook(type(error), error, shown)
+    _show(error, shown)
     last = traceback.extract_tb(shown)[-1:]
     message = traceback.format_exception_only(type(error), error)[-1].strip()
     status = 130 if isinstance(error, KeyboardInterrupt) else 1
     file, line = (last[0].filename, last[0].lineno or 0) if last else ("", 0)
     return Ending(status, type(error).__qualname__, message[:2000], file, line)
+
+
+def _show(error: BaseException, trace: types.TracebackType | None) -> None:
+    """Through the program's own hook; where that fails, as Python tells both errors."""
+    try:
+        sys.excepthook(type(error), error, trace)
+    except BaseException as failure:
+        print("Error in sys.excepthook:", file=sys.stderr)
+        own = _without_our_frames(failure.__traceback__)
+        traceback.print_exception(type(failure), failure.with_traceback(own), own)
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(type(error), error, trace)
 
 
 def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackType | None:

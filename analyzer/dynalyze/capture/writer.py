@@ -31,7 +31,7 @@ class EventWriter:
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one event; `fields` must be JSON values. Raises OSError when the disk refuses."""
-        line = json.dumps({"event": event, "at": time.time(), **fields}, default=str, ensure_ascii=False)
+        line = _as_json({"event": event, "at": time.time(), **fields})
         with self._lock:
             if self._pid != os.getpid():
                 self._open()
@@ -77,6 +77,15 @@ def describe_process(*, main: bool) -> dict[str, Any]:
         "implementation": sys.implementation.name,
         "platform": sys.platform,
     }
+
+
+def _as_json(record: dict[str, Any]) -> str:
+    """One line of strict JSON; a number that JSON has no word for becomes a string."""
+    try:
+        return json.dumps(record, default=str, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        loose = json.dumps(record, default=str, ensure_ascii=False)
+        return json.dumps(json.loads(loose, parse_constant=str), ensure_ascii=False)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from dynalyze import privacy
+from dynalyze.cli.files import check_writable, same_file, write_whole
 from dynalyze.errors import UsageError
 from dynalyze.report import Report, Status, to_json
 from dynalyze.rules.rule import judge, reaches
@@ -45,8 +45,8 @@ class Outputs:
         )  # fmt: skip
         for option, file in (("--json", outputs.json_file), ("--html", outputs.html_file)):
             if file is not None and not (option == "--json" and file == "-"):
-                _check_writable(option, file, source)
-        if outputs.json_file and outputs.html_file and _same(outputs.json_file, outputs.html_file):
+                check_writable(option, file, source)
+        if outputs.json_file and outputs.html_file and same_file(outputs.json_file, outputs.html_file):
             raise UsageError(f"--json and --html both name {outputs.json_file}")
         if outputs._wants_default():
             _check_default(Path(_DEFAULT_FOLDER))
@@ -79,14 +79,14 @@ class Outputs:
 
     def _write_files(self, report: Report) -> Path | None:
         if self.json_file not in (None, "-"):
-            _write(Path(str(self.json_file)), to_json(report))
+            write_whole(Path(str(self.json_file)), to_json(report))
         page = self._page_path()
         if page is None:
             return None
         from dynalyze.render import html
 
         page.parent.mkdir(exist_ok=True)
-        _write(page, html.render(report))
+        write_whole(page, html.render(report))
         return page
 
     def _page_path(self) -> Path | None:
@@ -105,54 +105,8 @@ def _summarise(report: Report, written: list[tuple[str, Path | str | None]]) -> 
     click.echo(terminal.render(report, files=files), nl=False)
 
 
-def _same(one: str, other: str) -> bool:
-    return Path(one).resolve() == Path(other).resolve()
-
-
-def _check_writable(option: str, file: str, source: str | None) -> None:
-    path = Path(file)
-    if option == "--html" and file == "-":
-        raise UsageError("--html needs a file; standard output carries the summary, or --json -")
-    if not file:
-        raise UsageError(f"{option} needs the name of a file")
-    if source is not None and _same(file, source):
-        raise UsageError(f"{option} {file} would overwrite what is read; name another file")
-    if path.is_dir():
-        raise UsageError(f"{option} {file}: that is a directory; name a file in it")
-    if not path.parent.is_dir():
-        raise UsageError(f"{option} {file}: no such directory: {path.parent}")
-    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise UsageError(f"{option} {file}: not writable")
-
-
 def _check_default(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is in the way: it is no directory; use --html FILE")
     if not os.access(folder if folder.exists() else Path.cwd(), os.W_OK):
         raise UsageError("the current directory is not writable; use --html FILE or --json FILE")
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all; a link stays a link."""
-    target = path.resolve()
-    name = ""
-    try:
-        if target.exists() and not target.is_file():  # A pipe or a device has no whole to keep.
-            target.write_text(text, encoding="utf-8")
-            return
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-        Path(name).chmod(mode)
-        Path(name).replace(target)
-    except OSError as error:
-        if name:
-            Path(name).unlink(missing_ok=True)
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

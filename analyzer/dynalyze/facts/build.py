@@ -32,7 +32,7 @@ from dynalyze.facts.compilations import compilations, graphs
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.silence import reason_for_silence
 from dynalyze.facts.sources import Sources
-from dynalyze.facts.stacks import Places
+from dynalyze.facts.stacks import Places, original_name
 from dynalyze.facts.traced import hash_of_set, traced_files
 from dynalyze.registry import registry
 from dynalyze.report import Capture, Outcome, Process, Report, Target
@@ -142,7 +142,7 @@ def _pending(run: RunLog) -> str:
     open_ones: dict[tuple[int, str], str] = {}
     for event in run.processes[0].events if run.processes else []:
         if isinstance(event, CompileStarted) and event.code:
-            open_ones[event.epoch, event.id] = event.code.name
+            open_ones[event.epoch, event.id] = original_name(event.code.name)
         elif isinstance(event, CompileEnded):
             open_ones.pop((event.epoch, event.id), None)
     return next(reversed(open_ones.values()), "")

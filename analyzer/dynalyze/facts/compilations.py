@@ -24,6 +24,9 @@ _CACHES = ("inductor_fx_local_cache", "inductor_fx_remote_cache", "aotautograd_l
 
 # Exceptions after which torch runs the frame in eager, unless fullgraph forbids it.
 _GIVEN_UP = ("Unsupported", "UserError", "UncapturedHigherOrderOpError")
+# Reasons in our own words.
+CUT_OFF = "the process ended while this was compiling"
+NOTHING_TRACED = "nothing to compile: no tensor operation was traced"
 
 Key = tuple[int, str]
 
@@ -99,12 +102,12 @@ def _compilation(
 
 def _status(forward: dict[str, Any] | None, broken: bool, error: ErrorSeen | None) -> tuple[CompilationStatus, str]:
     if forward is None:
-        return "failed", "the process ended while this was compiling"
+        return "failed", CUT_OFF
     if forward.get("has_guarded_code"):
         return ("broken" if broken else "compiled"), ""
     kind = str((error.exception if error else "") or forward.get("fail_type") or "")
     if error is None and not kind:
-        return "eager", "nothing to compile: no tensor operation was traced"
+        return "eager", NOTHING_TRACED
     message = (error.message if error else "") or str(forward.get("fail_reason") or "")
     logged = broken or (error is not None and (error.logged or error.refused is False))
     soft = logged and kind in _GIVEN_UP

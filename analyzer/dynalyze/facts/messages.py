@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_CHAIN = re.compile(r"\n*\*\*\* While handling this graph break, another graph break occurred: \*\*\*\n*")
-_CONTEXT = re.compile(r"^\s*Developer debug context:[ \t]*", re.MULTILINE)
-_EXPLANATION = re.compile(r"^\s*Explanation:[ \t]*", re.MULTILINE)
-_HINT = re.compile(r"^\s*Hint:[ \t]*", re.MULTILINE)
-_LINK_LINE = re.compile(r"^\s*For more details about this graph break, please visit: (?P<url>\S+)\s*", re.MULTILINE)
-_USER_CODE = re.compile(r"\n+(?:from user code:|User code traceback:|Stack variable source attribution:)")
-_TRACE_LINE = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+?)\s*$', re.MULTILINE)
+_CHAIN = re.compile(r"\*\*\* While handling this graph break, another graph break occurred: \*\*\*")
+_CONTEXT = re.compile(r"^[ \t]*Developer debug context:[ \t]*", re.MULTILINE)
+_EXPLANATION = re.compile(r"^[ \t]*Explanation:[ \t]*", re.MULTILINE)
+_HINT = re.compile(r"^[ \t]*Hint:[ \t]*", re.MULTILINE)
+_LINK_LINE = re.compile(r"^[ \t]*For more details about this graph break, please visit: (?P<url>\S+)\s*", re.MULTILINE)
+_USER_CODE = re.compile(r"\n(?:from user code:|User code traceback:|Stack variable source attribution:)")
+_TRACE_LINE = re.compile(r'^[ \t]*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+?)\s*$', re.MULTILINE)
 _HEADER = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)\s*$", re.MULTILINE)
 # What torch says before the message itself: what it did about the break.
 _PREFACE = re.compile(r"^(?:Encountered graph break|Failed to handle graph break gracefully)[^\n]*\n\n")

@@ -42,14 +42,14 @@ def render(
     _verdict(console, report)
     _findings(console, report)
     for name, path in files:
-        console.print(Text.assemble((f"{name}  ", "dim"), visible(path)), soft_wrap=True)
+        console.print(Text.assemble((f"{name}  ", "dim"), _line(path)), soft_wrap=True)
     return re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE)
 
 
 def _verdict(console: Console, report: Report) -> None:
-    console.print(Text(visible(words.verdict(report)), style="bold"))
+    console.print(Text(_line(words.verdict(report)), style="bold"))
     for note in words.trust_notes(report):
-        console.print(Text(visible(note), style="dim"))
+        console.print(Text(_line(note), style="dim"))
     console.print()
 
 
@@ -66,7 +66,7 @@ def _findings(console: Console, report: Report) -> None:
 
 def _finding(console: Console, number: int, finding: Finding, found: GraphBreak | None) -> None:
     mark, style = _MARKS[finding.severity]
-    head = Text.assemble((f"{mark} ", style), (f"{number}. ", "dim"), (visible(finding.title), "bold"))
+    head = Text.assemble((f"{mark} ", style), (f"{number}. ", "dim"), (_line(finding.title), "bold"))
     if found is not None and found.gb_id:
         head.append(f"  {found.gb_id}", style="dim")
     console.print(head)
@@ -76,17 +76,22 @@ def _finding(console: Console, number: int, finding: Finding, found: GraphBreak 
         times = f"{words.count_of(found.occurrences, 'time')} seen" if found.occurrences > 1 else ""
         effect = words.effect_words(found.effect)
         _indented(console, Text(f"{effect}{', ' + times if times else ''}", style="dim"))
-    _indented(console, Text.assemble(("→ ", "green"), visible(finding.advice)))
+    _indented(console, Text.assemble(("→ ", "green"), _line(finding.advice)))
     console.print()
 
 
 def _place(console: Console, location: Location) -> None:
-    place = Text(f"{visible(_shown_path(location.file))}:{location.line}", style="cyan")
+    place = Text(f"{_line(_shown_path(location.file))}:{location.line}", style="cyan")
     if location.function:
-        place.append(f" in {visible(location.function)}", style="dim")
+        place.append(f" in {_line(location.function)}", style="dim")
     _indented(console, place)
     if location.code:
-        _indented(console, Text(visible(location.code), no_wrap=True, overflow="ellipsis"), by=5)
+        _indented(console, Text(_line(location.code), no_wrap=True, overflow="ellipsis"), by=5)
+
+
+def _line(text: str) -> str:
+    """A text of the run, safe to look at and on one line: a newline in a name must not forge a line of ours."""
+    return visible(text.replace("\n", "␊"))
 
 
 def _indented(console: Console, text: Text, by: int = 3) -> None:
@@ -97,5 +102,5 @@ def _shown_path(file: str) -> str:
     """Relative where that is shorter to read and still below the current directory."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
-    except ValueError:
+    except (ValueError, OSError):  # OSError: the current directory is gone.
         return words.short_path(file)

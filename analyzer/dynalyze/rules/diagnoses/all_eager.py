@@ -10,7 +10,8 @@ from dynalyze.rules.rule import Rule
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     tried = report.compilations
-    if tried and report.outcome.status == "complete" and not any(c.status in ("compiled", "broken") for c in tried):
+    given_up = tried and all(compilation.status == "eager" for compilation in tried)
+    if given_up and report.graph_breaks and report.outcome.status == "complete":
         yield (
             1,
             Finding(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dynalyze.facts.compilations import CUT_OFF
 from dynalyze.report import Finding, Report
 from dynalyze.rules.rule import Rule
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     broken = {(b.process, b.epoch, i) for b in report.graph_breaks if b.effect == "error" for i in b.compile_ids}
+    ended_by_us = report.outcome.status in ("timed_out", "interrupted")
     for compilation in report.compilations:
+        if ended_by_us and compilation.reason == CUT_OFF:
+            continue
         key = (compilation.process, compilation.epoch, compilation.compile_id)
         if compilation.status == "failed" and key not in broken:
             yield (
@@ -22,8 +26,8 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
                     location=compilation.location,
                     evidence=[compilation.compile_id],
                     advice=(
-                        f"{compilation.reason or 'The compiler raised an error'}. Try --backend eager, then aot_eager: "
-                        "the first that fails names the stage to look at."
+                        f'{compilation.reason or "The compiler raised an error"}. Compile it with backend="eager", '
+                        'then "aot_eager": the first that fails names the stage to look at.'
                     ),
                 ),
             )

@@ -1,0 +1,73 @@
+"""Files that a command writes: checked before anything runs, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from dynalyze.errors import UsageError
+
+
+def check_writable(option: str, file: str, source: str | None = None) -> None:
+    """Refuse a file that cannot be written, or that is `source`, what the command reads.
+
+    Raises:
+        UsageError: one line that names the option and the reason.
+    """
+    if option == "--html" and file == "-":
+        raise UsageError("--html needs a file; standard output carries the summary, or --json -")
+    if not file:
+        raise UsageError(f"{option} needs the name of a file")
+    if source is not None and same_file(file, source):
+        raise UsageError(f"{option} {file} would overwrite what is read; name another file")
+    path = Path(file).resolve()
+    if path.is_dir():
+        raise UsageError(f"{option} {file}: that is a directory; name a file in it")
+    if path.exists() and not path.is_file():  # A pipe or a device needs no folder of ours.
+        writable = os.access(path, os.W_OK)
+    elif not path.parent.is_dir():
+        raise UsageError(f"{option} {file}: no such directory: {path.parent}")
+    else:
+        writable = os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+    if not writable:
+        raise UsageError(f"{option} {file}: not writable")
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two names lead to the same file, links followed."""
+    return Path(one).resolve() == Path(other).resolve()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all; a link stays a link, and the file's mode stays.
+
+    Raises:
+        UsageError: it cannot be written; what was there before is untouched.
+    """
+    target = path.resolve()
+    try:
+        if target.exists() and not target.is_file():  # A pipe or a device has no whole to keep.
+            target.write_text(text, encoding="utf-8", errors="backslashreplace")
+        else:
+            _replace(target, text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _replace(target: Path, text: str) -> None:
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        Path(name).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

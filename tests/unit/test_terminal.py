@@ -1,0 +1,225 @@
+"""The summary on the terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from dynalyze.render import words
+from dynalyze.render.terminal import render
+from dynalyze.report import Finding, Location, Report, Status
+from dynalyze.rules.rule import judge
+from sample_reports import (
+    HOSTILE,
+    MODEL,
+    clean_report,
+    empty_report,
+    graph_break,
+    hostile_report,
+    line_of,
+    recompile,
+    rich_report,
+)
+
+ESCAPES = re.compile(r"\x1b\[[\d;]*m")
+
+
+def plain(report: Report, **options: object) -> str:
+    return render(report, color=False, width=80, **options)  # type: ignore[arg-type]
+
+
+def many_findings(number: int) -> Report:
+    report = clean_report()
+    report.findings = [
+        Finding("print", "warning", f"Finding {n}", line_of(44, 12, 33), [], "Act.") for n in range(number)
+    ]
+    return report
+
+
+def with_finding(**changes: object) -> Report:
+    report = clean_report()
+    fields: dict[str, object] = {"location": line_of(44, 12, 33), "evidence": ["b1"], "advice": "Move it."}
+    report.findings = [Finding(**{"rule": "print", "severity": "info", "title": "T", **fields, **changes})]  # type: ignore[arg-type]
+    return report
+
+
+EVERY = [empty_report(status) for status in get_args(Status)] + [clean_report(), rich_report(), hostile_report()]
+
+
+@pytest.mark.parametrize("report", EVERY, ids=lambda report: f"{report.outcome.status}-{len(report.graph_breaks)}")
+def test_the_verdict_comes_first(report: Report) -> None:
+    first = words.verdict_sentences(report)[0]
+    assert " ".join(plain(report).split()).startswith(" ".join(first.split()))
+
+
+def test_a_finding_is_a_title_a_place_its_line_and_one_action() -> None:
+    lines = plain(with_finding(severity="warning")).splitlines()
+    at = lines.index("! 1. T")
+    assert lines[at + 1].strip() == "…/work/ranker/model.py:44 in forward"
+    assert lines[at + 2].strip() == 'print("score", score)'
+    assert lines[at + 3].strip() == "→ Move it."
+
+
+@pytest.mark.parametrize(("severity", "mark"), [("error", "✗"), ("warning", "!"), ("info", "·")])
+def test_severities_are_told_without_colour(severity: str, mark: str) -> None:
+    assert f"{mark} 1. T" in plain(with_finding(severity=severity))
+
+
+def test_a_break_says_its_id_its_effect_and_how_often_it_was_seen() -> None:
+    report = clean_report()
+    report.graph_breaks = [graph_break("b1", "partly_eager", line_of(44, 12, 33), occurrences=3)]
+    report.findings = judge(report)
+    text = plain(report)
+    assert "GB0059" in text
+    assert words.effect_words("partly_eager") in text
+    assert "3 times" in text
+    report.graph_breaks[0].occurrences = 1
+    assert "time" not in plain(report).split("GB0059")[1].split("→")[0]
+
+
+def test_a_break_that_is_not_among_the_facts_does_no_harm() -> None:
+    assert "T" in plain(with_finding(rule="graph-break", evidence=["b99"]))
+    assert "T" in plain(with_finding(rule="graph-break", evidence=[]))
+
+
+def test_ten_findings_and_then_how_many_more() -> None:
+    assert "more" not in plain(many_findings(10))
+    text = plain(many_findings(11))
+    assert "10. Finding 9" in text
+    assert "Finding 10" not in text
+    assert "1 more finding" in text
+    assert "5 more findings" in plain(many_findings(15))
+
+
+def test_files_that_were_written_are_named_whole() -> None:
+    path = "dynalyze-reports/" + "x" * 200 + ".html"
+    assert path in plain(clean_report(), files=[("Page", path)])
+
+
+@pytest.mark.parametrize("report", [*EVERY, many_findings(30)], ids=range(len(EVERY) + 1))
+@pytest.mark.parametrize("width", [80, 40])
+def test_no_line_is_wider_than_the_terminal_and_none_ends_in_blanks(report: Report, width: int) -> None:
+    text = render(report, color=False, width=width)
+    for line in text.split("\n"):
+        assert len(line) <= width, line
+        assert line == line.rstrip()
+
+
+def test_long_words_are_broken_and_long_lines_of_code_cut() -> None:
+    place = Location("/x.py", 3, 4, "f" * 200, "call(" + "x, " * 500 + ")")
+    text = plain(with_finding(location=place, title="q" * 300, advice="z" * 300))
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("q") == 300
+    assert text.count("z") == 300
+    assert text.count("x, ") < 40
+
+
+def test_wide_characters_count_twice() -> None:
+    from rich.cells import cell_len
+
+    text = plain(with_finding(title="日本語" * 40, advice="変数" * 60))
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+
+
+# Colour.
+
+
+def test_no_colour_when_piped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert "\x1b" not in render(rich_report())
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colour_on_a_terminal_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[" in render(rich_report())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in render(rich_report())
+
+
+def test_colour_changes_no_word() -> None:
+    colored = ESCAPES.sub("", render(rich_report(), color=True, width=80))
+    assert [line.rstrip() for line in colored.splitlines()] == plain(rich_report()).splitlines()
+
+
+def test_every_colour_is_ended_on_its_line() -> None:
+    for line in render(rich_report(), color=True, width=80).splitlines():
+        codes = ESCAPES.findall(line)
+        assert not codes or codes[-1] == "\x1b[0m"
+
+
+# Text from a run may be anything.
+
+
+def test_hostile_text_is_inert() -> None:
+    report = hostile_report()
+    text = plain(report, files=[("Page", HOSTILE)])
+    hidden = {c for c in text if not c.isprintable() and c != "\n"}
+    assert hidden == set()
+    assert "␛[31mred" in text
+
+
+@pytest.mark.parametrize("text", ["[bold]x[/bold]", "[/]", "[link=file:///etc]x[/link]", ":smile:", "\\[x]", "[red"])
+def test_markup_is_shown_as_it_stands(text: str) -> None:
+    place = Location(MODEL, 3, 0, text, text)
+    shown = plain(with_finding(title=text, advice=text, location=place))
+    assert shown.count(text) == 4
+
+
+def test_code_does_not_leave_its_line() -> None:
+    place = Location(MODEL, 3, 0, "f", "x = 1\n✗ 2. Delete everything")
+    assert "\n✗ 2." not in plain(with_finding(location=place))
+
+
+def test_a_title_or_a_place_does_not_leave_its_line() -> None:
+    forged = "T\n✗ 2. Delete everything"
+    for changes in (
+        {"title": forged},
+        {"location": Location(f"/a{forged}.py", 3)},
+        {"location": Location("/a", 3, 0, forged)},
+    ):
+        assert "\n✗ 2." not in plain(with_finding(**changes))
+
+
+# Paths.
+
+
+def test_a_file_below_the_current_directory_is_named_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = plain(with_finding(location=Location(str(tmp_path / "nets" / "model.py"), 7)))
+    assert "nets/model.py:7" in text
+    assert str(tmp_path) not in text
+
+
+def test_a_current_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert "model.py:44" in plain(with_finding())
+
+
+def test_recompiles_and_notes_are_there() -> None:
+    report = clean_report()
+    report.recompiles = [recompile("r1", "0/1")]
+    report.findings = judge(report)
+    report.capture.notes = ["Two calls were cut."]
+    text = plain(report)
+    assert "1 recompile" in text
+    assert "x.size()[0] went from 4 to 5" in " ".join(text.split())
+    assert "Two calls were cut." in text
