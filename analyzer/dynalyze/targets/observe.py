@@ -69,7 +69,8 @@ def _observe(observation: Observation, folder: Path) -> Report:
     target = observation.target
     (folder / REQUEST_FILE).write_text(json.dumps(_request(observation)), encoding="utf-8")
     streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
-    watch = Watch(folder, observation.timeout, observation.stop_after, _progress(streams))
+    progress, every = _progress(streams)
+    watch = Watch(folder, observation.timeout, observation.stop_after, progress, every)
     command = Command([observation.python or sys.executable, str(_START), str(folder)], dict(os.environ))
     ending = run(command, timeout=observation.timeout, streams=streams, stop_file=folder / "stop", watch=watch.poll)
     log = read_run(folder)
@@ -87,11 +88,11 @@ def _observe(observation: Observation, folder: Path) -> Report:
     )
 
 
-def _progress(streams: Streams) -> Callable[[str], None]:
-    """One line that renews itself on a terminal; now and then a plain line in a log."""
+def _progress(streams: Streams) -> tuple[Callable[[str], None], float]:
+    """One line that renews itself on a terminal, every second; now and then a plain line in a log."""
     if sys.stderr.isatty():
-        return streams.status
-    return lambda text: print(f"dynalyze: {text}", file=sys.stderr, flush=True)
+        return streams.status, 1.0
+    return lambda text: print(f"dynalyze: {text}", file=sys.stderr, flush=True), 10.0
 
 
 def _request(observation: Observation) -> dict[str, Any]:

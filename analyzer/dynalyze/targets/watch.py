@@ -16,7 +16,6 @@ _STOP_SIGNAL = getattr(signal, "SIGURG", None)
 # A program that never compiles is stopped at this share of the time limit, to leave time for the replay.
 _EAGER_SHARE = 0.75
 _GRACE_SECONDS = 10.0
-_PROGRESS_SECONDS = 10.0
 
 
 class _Head(msgspec.Struct):
@@ -35,6 +34,7 @@ class Watch:
         self._timeout = timeout
         self._stop_after = stop_after
         self._progress = progress
+        self._every = every  # seconds between two lines of progress
         self._offsets: dict[Path, int] = {}
         self._began = self._last_compile = self._last_progress = time.monotonic()
         self._decoder = msgspec.json.Decoder(_Head)
@@ -80,7 +80,7 @@ class Watch:
                 self._program_ended = True
 
     def _tell(self, now: float) -> None:
-        if now - self._last_progress > _PROGRESS_SECONDS and (self.compiled, self.breaks) != self._told:
+        if now - self._last_progress > self._every and (self.compiled, self.breaks) != self._told:
             self._told = (self.compiled, self.breaks)
             self._last_progress = now
             self._progress(
