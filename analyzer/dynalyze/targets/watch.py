@@ -29,7 +29,14 @@ class _Head(msgspec.Struct):
 class Watch:
     """Reads the events as they come. `poll` is called some times a second while the target runs."""
 
-    def __init__(self, folder: Path, timeout: float, stop_after: float | None, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        timeout: float,
+        stop_after: float | None,
+        progress: Callable[[str], None],
+        every: float = 10.0,
+    ) -> None:
         self._events = folder / EVENTS_FOLDER
         self._timeout = timeout
         self._stop_after = stop_after
