@@ -139,8 +139,9 @@ def compiled_owner() -> str:
     """
     torch = sys.modules.get("torch")
     for frame in _frames(sys._getframe(1)):
-        if frame.f_code.co_name == "_compile" and "locals" in frame.f_locals:
-            owner = frame.f_locals["locals"].get("self")
+        if frame.f_code.co_name == "_compile" and {"code", "locals"} <= frame.f_locals.keys():
+            first = frame.f_locals["code"].co_varnames[:1]  # Not everyone calls it self.
+            owner = frame.f_locals["locals"].get(first[0]) if first else None
             return type(owner).__qualname__ if torch is not None and isinstance(owner, torch.nn.Module) else ""
     return ""
 
