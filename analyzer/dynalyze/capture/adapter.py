@@ -140,9 +140,12 @@ def compiled_owner() -> str:
     torch = sys.modules.get("torch")
     for frame in _frames(sys._getframe(1)):
         if frame.f_code.co_name == "_compile" and {"code", "locals"} <= frame.f_locals.keys():
+            # Around a module of torch's own the compiler puts a function that calls `fn`, the module.
+            wrapped = frame.f_locals["locals"].get("fn")
             first = frame.f_locals["code"].co_varnames[:1]  # Not everyone calls it self.
             owner = frame.f_locals["locals"].get(first[0]) if first else None
-            return type(owner).__qualname__ if torch is not None and isinstance(owner, torch.nn.Module) else ""
+            modules = (each for each in (owner, wrapped) if torch is not None and isinstance(each, torch.nn.Module))
+            return next((type(module).__qualname__ for module in modules), "")
     return ""
 
 

@@ -106,7 +106,9 @@ class Session:
         from dynalyze.capture import replay
 
         self._compiling_ourselves = True
-        self.tell("replay_start", recorded=self._recorder.made("model") or self._recorder.total, cut=list(self._recorder.cut))
+        self.tell(
+            "replay_start", recorded=self._recorder.made("model") or self._recorder.total, cut=list(self._recorder.cut)
+        )
         ending, summary = program.end_of(
             lambda: replay.replay(
                 self._recorder,

@@ -80,24 +80,37 @@ def _compilation(
     forward = next((end.metrics for end in ends if not end.backward), None)
     code = start.code or Frame()
     status, reason = _status(forward, broken, error)
-    function = original_name(code.name)
-    if start.owner:
-        function = f"{start.owner}.{function}"
+    caller = _caller(start, places, sources)
+    location = _place(start, caller, places, sources)
     return Compilation(
         compile_id=start.id,
         process=process,
         epoch=start.epoch,
-        location=sources.location(code.file, sources.definition(code.file, code.line), function),
+        location=location,
         status=status,
         seconds=_seconds(ends),
         cache=_cache(ends),
-        function=function,
+        function=location.function,
         ops=_number(forward, "graph_op_count"),
         guards=_number(forward, "guard_count"),
         resumes=is_resume(code.name),
-        caller=_caller(start, places, sources),
+        caller=caller,
         reason=reason,
     )
+
+
+def _place(start: CompileStarted, caller: Location | None, places: Places, sources: Sources) -> Location:
+    """Where the compiled function is defined; a wrapper of the compiler's own stands where it is called.
+
+    torch.compile puts such a wrapper around a module whose forward is torch's code, nn.Sequential say.
+    """
+    code = start.code or Frame()
+    if caller is not None and places.is_compiler(code.file):
+        function = f"{start.owner}.forward" if start.owner else original_name(code.name)
+        return sources.location(caller.file, caller.line, function)
+    name = original_name(code.name)
+    function = f"{start.owner}.{name}" if start.owner else name
+    return sources.location(code.file, sources.definition(code.file, code.line), function)
 
 
 def _status(forward: dict[str, Any] | None, broken: bool, error: ErrorSeen | None) -> tuple[CompilationStatus, str]:

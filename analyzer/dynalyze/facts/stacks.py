@@ -30,6 +30,10 @@ class Places:
             return file.startswith((self._torch + "/", self._torch + "\\"))
         return re.search(r"[\\/]site-packages[\\/]torch[\\/]", file) is not None
 
+    def is_compiler(self, file: str) -> bool:
+        """Whether a file is Dynamo's own machinery."""
+        return self.is_torch(file) and "/_dynamo/" in file.replace("\\", "/")
+
     def origin(self, file: str) -> Origin:
         if self.is_torch(file):
             return "torch"
