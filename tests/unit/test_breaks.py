@@ -24,6 +24,7 @@ from records import (
     PARTLY,
     PRINT,
     SKIPPED,
+    SPLIT,
     THEN,
     TORCH,
     broke,
@@ -229,7 +230,7 @@ def test_the_same_break_inside_and_outside_a_loop_is_one() -> None:
 @pytest.mark.parametrize(
     ("reason", "guarded", "effect"),
     [
-        (None, True, "split"),
+        (SPLIT, True, "split"),
         (PARTLY, True, "partly_eager"),
         (SKIPPED, False, "eager"),
         # torch 2.8 has no such words: that no code came of it tells.
@@ -238,9 +239,8 @@ def test_the_same_break_inside_and_outside_a_loop_is_one() -> None:
         ("", None, "split"),
     ],
 )
-def test_the_effect_of_a_break(reason: str | None, guarded: bool | None, effect: str) -> None:
-    text = {} if reason is None else {"reason": reason}
-    assert one(start(), broke([frame(12)], **text), end(has_guarded_code=guarded)).effect == effect
+def test_the_effect_of_a_break(reason: str, guarded: bool | None, effect: str) -> None:
+    assert one(start(), broke([frame(12)], reason=reason), end(has_guarded_code=guarded)).effect == effect
 
 
 def test_the_worst_effect_on_the_holding_frame_counts() -> None:

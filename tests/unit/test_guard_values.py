@@ -180,7 +180,12 @@ def test_global_states(
     state: str, present: Any, expected: str | None, actual: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(adapter, "global_state", lambda name: asked.append(name) or present)
+
+    def global_state(name: str) -> Any:
+        asked.append(name)
+        return present
+
+    monkeypatch.setattr(adapter, "global_state", global_state)
     assert read(f"0/0: GLOBAL_STATE changed: {state}") == (expected, actual)
     assert asked == [state.strip(" ,").split()[0]]
 

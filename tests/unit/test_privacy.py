@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs
 from dynalyze.privacy import MASK, masked_arguments
-from dynalyze.report import Location, Process, Report, from_json, to_json
+from dynalyze.report import Location, Process, Report, Snippet, from_json, to_json
 from records import filled_report, texts_of
 from sample_reports import empty_report, graph_break, line_of, recompile, rich_report
 
@@ -161,9 +161,7 @@ def leaky_report() -> Report:
     place = msgspec.structs.replace(line_of(44, 12, 33), code=code.strip())
     texts = {
         "expression": f"{CANARY}.item()", "context": CANARY, "explanation": CANARY, "hints": [f"Avoid {CANARY}."],
-        "stack": [place], "callers": [place], "snippet": msgspec.structs.replace(
-            rich_report().graph_breaks[0].snippet, lines=[code] * 5
-        ),
+        "stack": [place], "callers": [place], "snippet": Snippet(42, [code] * 5),
     }  # fmt: skip
     types = ["Unsupported Tensor.item() call with capture_scalar_outputs=False", "Never seen before"]
     report.graph_breaks = [graph_break(f"b{n}", "split", place, gb_type=kind, **texts) for n, kind in enumerate(types)]

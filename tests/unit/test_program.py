@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -247,6 +248,6 @@ def test_a_module_from_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with zipfile.ZipFile(tmp_path / "lib.zip", "w") as archive:
         archive.writestr("zipped/__init__.py", "")
         archive.writestr("zipped/__main__.py", "print(__name__, __package__)\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib.zip"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib.zip"), prepend=os.pathsep)
     _, out, _ = run(tmp_path, "run_module('zipped', [])")
     assert out == "__main__ zipped\n"

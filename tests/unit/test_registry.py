@@ -54,7 +54,9 @@ def test_an_id_in_any_case_and_one_that_is_none() -> None:
 
 
 def test_former_types_of_an_id_still_lead_to_it(tmp_path: Path, fresh: None) -> None:
-    versions = [{"Gb_type": kind, "Context": "", "Explanation": "", "Hints": []} for kind in ("new", "old", "oldest")]
+    versions: list[dict[str, Any]] = [
+        {"Gb_type": kind, "Context": "", "Explanation": "", "Hints": []} for kind in ("new", "old", "oldest")
+    ]
     known = entries(json.dumps({"GB0007": versions}), tmp_path)
     assert [known.id_of(kind) for kind in ("new", "old", "oldest")] == ["GB0007"] * 3
     entry = known.entry("GB0007")

@@ -296,8 +296,7 @@ def test_equals_stay_in_the_order_of_the_facts() -> None:
 
 def test_a_rule_that_fails_costs_nobody_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(report: Report) -> Iterator[tuple[int, Finding]]:
-        raise ZeroDivisionError("no measurements")
-        yield
+        yield 1 // len(report.measurements), Finding("broken", "info", "B")
 
     broken = Rule("broken", "B", "info", "B.", "B.", explode)
     monkeypatch.setattr(module, "rules", lambda: (broken, *rules()))

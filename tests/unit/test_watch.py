@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dynalyze.targets import watch as module
 from dynalyze.targets.watch import Watch
 
 MAIN = {"event": "process", "pid": 4711, "main": True}
@@ -36,7 +36,7 @@ class Scene:
         self.told: list[str] = []
         self.gone = False
         (folder / "events").mkdir()
-        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(os, "kill", self._kill)
 
     def _kill(self, pid: int, number: int) -> None:

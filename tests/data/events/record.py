@@ -33,6 +33,9 @@ adapter.stack_above = lambda: []
 adapter.compiled_owner = lambda: ""
 adapter.recompile_scope = adapter.refuses_breaks = lambda: None
 adapter.watch_untraced_breaks = lambda tell: None
+adapter.global_state = lambda name: None
+adapter.outermost_call = lambda: 0
+adapter.traced_functions = lambda: []
 del sys.path[0]
 from dynalyze.capture.child import main
 sys.exit(main(Path(sys.argv[1])))
@@ -50,7 +53,7 @@ def main(names: list[str]) -> None:
 def record(model: Path, *, blind: bool) -> list[str]:
     """The events of the program's main process, one a line, without anything that differs from run to run."""
     with tempfile.TemporaryDirectory() as folder:
-        request = {
+        request: dict[str, Any] = {
             "mode": "script", "spec": "model.py", "path": "model.py", "module": None, "name": None,
             "arguments": [], "inputs": [], "compile": COMPILE,
         }  # fmt: skip
