@@ -11,8 +11,8 @@ _EXPLANATION = re.compile(r"^[ \t]*Explanation:[ \t]*", re.MULTILINE)
 _HINT = re.compile(r"^[ \t]*Hint:[ \t]*", re.MULTILINE)
 _LINK_LINE = re.compile(r"^[ \t]*For more details about this graph break, please visit: (?P<url>\S+)\s*", re.MULTILINE)
 _USER_CODE = re.compile(r"\n(?:from user code:|User code traceback:|Stack variable source attribution:)")
-_TRACE_LINE = re.compile(r'^[ \t]*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+?)\s*$', re.MULTILINE)
-_HEADER = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)\s*$", re.MULTILINE)
+_TRACE_LINE = re.compile(r'^[ \t]*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+)$', re.MULTILINE)
+_HEADER = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)[ \t]*$", re.MULTILINE)
 # What torch says before the message itself: what it did about the break.
 _PREFACE = re.compile(r"^(?:Encountered graph break|Failed to handle graph break gracefully)[^\n]*\n\n")
 # The exception at the end of a traceback.
@@ -55,7 +55,7 @@ def frames_in(payload: str) -> list[tuple[str, int, str]]:
     """File, line and function of each frame of the user-code traceback in a payload, outermost first."""
     body = _USER_CODE.split(payload)
     text = body[-1] if len(body) > 1 else payload
-    frames = [(m["file"], int(m["line"]), m["name"]) for m in _TRACE_LINE.finditer(text)]
+    frames = [(m["file"], int(m["line"]), m["name"].strip()) for m in _TRACE_LINE.finditer(text)]
     if frames:
         return frames
     header = _HEADER.search(payload)
