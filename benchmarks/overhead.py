@@ -6,8 +6,9 @@
     recorded the same program in dynalyze's child, listening
     explain  dynalyze explain samples/llama.py --no-bench, rendering included
 
-Every run is a new process with new cache folders. The figures are medians and ratios of wall time; what torch itself
-counts as time spent in structured logging is shown beside them, because it varies far less than the wall clock.
+Every run is a new process with new cache folders. The figures are medians and ratios of wall time, and of CPU time of
+all processes of the run, which other work on the machine disturbs less. What torch itself counts as time spent in
+structured logging is shown beside them: it is the direct cost of recording.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -33,15 +35,29 @@ def main() -> None:
     parser.add_argument("--program", default=str(ROOT / "samples" / "llama.py"))
     options = parser.parse_args()
     seconds: dict[str, list[float]] = {"plain": [], "recorded": [], "explain": []}
+    cpu: dict[str, list[float]] = {"plain": [], "recorded": [], "explain": []}
     logging: list[float] = []
     for number in range(options.rounds):
         order = list(seconds)[number % 3 :] + list(seconds)[: number % 3]
         for arm in order:
+            before = cpu_of_children()
             taken, spent = run(arm, options.program)
             seconds[arm].append(taken)
+            cpu[arm].append(cpu_of_children() - before)
             logging += [] if spent is None else [spent]
-            print(f"round {number + 1} {arm:<9} {taken:6.2f} s", file=sys.stderr, flush=True)
-    show(seconds, logging)
+            print(f"round {number + 1} {arm:<9} {taken:6.2f} s, {cpu[arm][-1]:6.2f} s CPU", file=sys.stderr, flush=True)
+    show("wall", seconds)
+    show("CPU", cpu)
+    share = statistics.median(logging) / statistics.median(seconds["plain"])
+    print(
+        f"torch's structured logging with our handler: {statistics.median(logging):.3f} s, {share:.1%} of plain wall time"
+    )
+
+
+def cpu_of_children() -> float:
+    """CPU seconds of all processes that this one started and that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run(arm: str, program: str) -> tuple[float, float | None]:
@@ -83,13 +99,13 @@ def logging_seconds(folder: Path) -> float:
     return sum(metrics.get("structured_logging_overhead_us", 0) for metrics in ends) / 1e6
 
 
-def show(seconds: dict[str, list[float]], logging: list[float]) -> None:
+def show(what: str, seconds: dict[str, list[float]]) -> None:
     medians = {arm: statistics.median(values) for arm, values in seconds.items()}
     for arm, values in seconds.items():
         spread = f"{min(values):.2f} to {max(values):.2f}"
-        print(f"{arm:<9} median {medians[arm]:6.2f} s  ({spread})  {medians[arm] / medians['plain']:.3f} of plain")
-    share = statistics.median(logging) / medians["plain"]
-    print(f"torch's structured logging with our handler: {statistics.median(logging):.3f} s, {share:.1%} of plain")
+        print(
+            f"{what:<5} {arm:<9} median {medians[arm]:6.2f} s  ({spread})  {medians[arm] / medians['plain']:.3f} of plain"
+        )
 
 
 if __name__ == "__main__":
