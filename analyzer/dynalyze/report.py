@@ -23,9 +23,6 @@ Cause = Literal[
     "backend", "limit", "other",
 ]  # fmt: skip
 
-PHASES = ("total", "dynamo", "aot_autograd", "inductor", "code_generation")
-"""The phases of a compile as keys of `seconds`, outermost first: each holds the next one that is there."""
-
 
 class Location(msgspec.Struct, frozen=True):
     """One line of code. `line` counts from 1; `column` and `end_column` are characters, counted from 0."""
@@ -67,19 +64,8 @@ class Process(msgspec.Struct):
     command: list[str] = []
 
 
-class BackwardCompile(msgspec.Struct):
-    """The compile of a backward graph, often later than its forward one; times as those of a compilation."""
-
-    began: float | None = None
-    seconds: dict[str, float] = {}
-    exclusive: dict[str, float] = {}
-
-
 class Compilation(msgspec.Struct):
-    """One attempt of Dynamo to compile a frame; `seconds` holds inclusive phase times under their own names.
-
-    `exclusive` holds what each phase took without those inside it. `began` counts from the start of the run.
-    """
+    """One attempt of Dynamo to compile a frame; `seconds` holds inclusive phase times under their own names."""
 
     compile_id: str
     process: int
@@ -94,9 +80,6 @@ class Compilation(msgspec.Struct):
     resumes: bool = False
     caller: Location | None = None
     reason: str = ""
-    began: float | None = None
-    exclusive: dict[str, float] = {}
-    backward: list[BackwardCompile] = []
 
 
 class GraphBreak(msgspec.Struct):

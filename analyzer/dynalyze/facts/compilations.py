@@ -10,8 +10,7 @@ from dynalyze.events.types import BreakSeen, CompileEnded, CompileStarted, Error
 from dynalyze.facts.messages import parse
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name
-from dynalyze.facts.timeline import Clock, exclusive
-from dynalyze.report import BackwardCompile, Compilation, CompilationStatus, Graph, Location
+from dynalyze.report import Compilation, CompilationStatus, Graph, Location
 
 # Inclusive phase times: name in the report, column of torch in microseconds, older column in seconds.
 _PHASES = (
