@@ -27,7 +27,8 @@ def check_writable(option: str, file: str, source: str | None = None) -> None:
     if path.exists() and not path.is_file():  # A pipe or a device needs no folder of ours.
         writable = os.access(path, os.W_OK)
     elif not path.parent.is_dir():
-        raise UsageError(f"{option} {file}: no such directory: {path.parent}")
+        named = Path(file).parent  # A link may lead elsewhere: then the folder it leads to is the one that lacks.
+        raise UsageError(f"{option} {file}: no such directory: {path.parent if named.is_dir() else named}")
     else:
         writable = os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
     if not writable:
