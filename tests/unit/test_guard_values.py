@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from typing import Any
 
@@ -200,3 +201,31 @@ PARTS = st.sampled_from(
 def test_no_text_is_too_strange(text: str) -> None:
     for value in guard_values.read(text):
         assert value is None or isinstance(value, str)
+
+
+class Mode(enum.Enum):
+    FAST = 1
+    EXACT = 2
+
+
+def doubled(x: int) -> int:
+    return 2 * x
+
+
+@pytest.mark.parametrize(
+    ("guard", "expected", "actual"),
+    [
+        (f"___check_obj_id(function, {id(max)})", "max", "len"),
+        (f"___check_obj_id(mode, {id(Mode.FAST)})", "Mode.FAST", "Mode.EXACT"),
+        (f"___check_obj_id(helper.__code__, {id(doubled.__code__)})", "doubled", "read"),
+        (f"___check_type_id(function, {id(max)})", None, "len"),
+    ],
+    ids=["builtin", "enum", "code", "type"],
+)
+def test_the_object_that_a_guard_on_an_id_wants(
+    scope: dict[str, Any], guard: str, expected: str | None, actual: str
+) -> None:
+    """It is found where the program or torch has a name for it."""
+    scope["G"] = {"largest": max, "doubled": doubled}
+    scope["mode"] = Mode.EXACT
+    assert read(f"0/0: {guard}") == (expected, actual)

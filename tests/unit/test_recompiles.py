@@ -51,11 +51,11 @@ KINDS: list[tuple[str, str, str | None, str | None, str | None]] = [
     ("by_text", "value", "mode", "'up'", "'down'"),
     ("by_none", "value", "mask", "None", "Tensor object"),
     ("by_length", "container", "len(parts)", "1", "2"),
-    ("by_keys", "container", "options", None, None),
+    ("by_keys", "container", "options", "'bias' in options", "'bias' not in options"),
     ("by_global", "global_variable", "GAIN", "1.5", "2.5"),
     ("by_grad_mode", "global_state", "grad_mode", "True", "False"),
     ("by_callable", "identity", "function", None, "cos"),
-    ("by_aliasing", "aliasing", "one, other", None, None),
+    ("by_aliasing", "aliasing", "one, other", "different tensors", "one tensor"),
     ("forward", "module_attribute", "self.power", "2", "3"),
 ]
 SIZES: list[tuple[str, str, str | None, str | None, str | None]] = [

@@ -221,5 +221,5 @@ def test_recompiles_and_notes_are_there() -> None:
     report.capture.notes = ["Two calls were cut."]
     text = plain(report)
     assert "1 recompile" in text
-    assert "x.size()[0] went from 4 to 5" in " ".join(text.split())
+    assert "`x.size()[0]` changed from 4 to 5" in " ".join(text.split())
     assert "Two calls were cut." in text

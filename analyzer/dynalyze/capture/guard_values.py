@@ -6,9 +6,12 @@ The text of a value guard says only what was expected; the call that failed it s
 from __future__ import annotations
 
 import ast
+import enum
 import json
 import re
+import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from dynalyze.capture import adapter
@@ -18,6 +21,7 @@ _PREFIX = re.compile(r"^!?\d+/\d*(?:/\d+)?: ")
 _TYPE = re.compile(r", type=<.*$")
 _STATE = re.compile(r"GLOBAL_STATE changed: (\S+)")
 _LONGEST = 2000
+_TORCH_CONSTANTS = ("dtype", "device", "layout", "memory_format")
 _SHOWN_AS_IS = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -73,8 +77,34 @@ def _expectation(node: ast.Compare, measured: ast.expr) -> str:
 def _call(node: ast.expr, scope: dict[str, Any]) -> tuple[str | None, str | None]:
     """A check such as ___check_obj_id(source, ...): tell what stands there now."""
     if isinstance(node, ast.Call) and node.args and _reads_program(node.args[0], scope):
-        return None, _shown(_value(node.args[0], scope))
+        actual = _value(node.args[0], scope)
+        return _expected_object(node, actual, scope), _shown(actual)
     return None, _shown(_value(node, scope)) if _reads_program(node, scope) else None
+
+
+def _expected_object(node: ast.Call, actual: Any, scope: dict[str, Any]) -> str | None:
+    """The object whose id the guard compares, where the program or torch has a name for it.
+
+    It is looked for among living objects; an id is never turned into an object.
+    """
+    wanted = node.args[1] if len(node.args) > 1 else None
+    if not isinstance(wanted, ast.Constant) or getattr(node.func, "id", "") != "___check_obj_id":
+        return None
+    found = next((known for known in _known_objects(actual, scope) if id(known) == wanted.value), None)
+    return None if found is None else _shown(found)
+
+
+def _known_objects(actual: Any, scope: dict[str, Any]) -> Iterator[Any]:
+    if isinstance(actual, enum.Enum):
+        yield from type(actual)
+    modules = (sys.modules.get(name) for name in ("torch", "torch.nn.functional"))
+    for names in (scope.get("G", {}), *(vars(module) for module in modules if module is not None)):
+        for known in list(names.values()):
+            yield (
+                known.__code__
+                if isinstance(known, types.FunctionType) and isinstance(actual, types.CodeType)
+                else known
+            )
 
 
 def _reads_program(node: ast.expr, scope: dict[str, Any]) -> bool:
@@ -93,4 +123,10 @@ def _shown(value: Any) -> str:
         return value.__name__
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
+    if isinstance(value, types.CodeType):
+        return str(getattr(value, "co_qualname", value.co_name))  # Python 3.11 and later know the qualified one.
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value._name_}"
+    if type(value).__module__ == "torch" and type(value).__name__ in _TORCH_CONSTANTS:
+        return repr(value)
     return f"{type(value).__qualname__} object"

@@ -34,7 +34,7 @@ _ALIAS = re.compile(
     r"^(?P<one>[A-Za-z_][\w.\[\]'\"]*) is (?:not )?(?P<other>(?!None\b|True\b|False\b)[A-Za-z_][\w.\[\]'\"]*)$"
 )
 _KEYS = re.compile(r"^(?P<source>list\(dict\.keys\(.+\)\)\[\d+\]) == (?P<expected>.+)$")
-_MEMBER = re.compile(r"^(?:not )?(?:set|dict|frozenset)\.__contains__\((?P<source>[^,]+), .+\)$")
+_MEMBER = re.compile(r"^(?:not )?(?:set|dict|frozenset)\.__contains__\((?P<source>[^,]+), (?P<key>.+)\)$")
 _TYPE = re.compile(r", type=<class '(?P<type>[^']+)'>")
 _DISPATCH = re.compile(
     r"tensor '(?P<source>.+?)' dispatch key set mismatch\. expected DispatchKeySet\((?P<expected>[^)]*)\), "
@@ -134,9 +134,15 @@ def _backend_name(shown: str) -> str:
 def _aliasing(plain: str, text: str) -> Guard | None:
     duplicates = re.match(r"Duplicate tensors? found: \[(.*)\]", plain)
     if duplicates:
-        return Guard("aliasing", text.strip(), readable(duplicates[1].replace('"', "")))
+        source = readable(duplicates[1].replace('"', ""))
+        return Guard("aliasing", text.strip(), source, "different tensors", "one tensor")
     pair = _ALIAS.match(plain)
-    return Guard("aliasing", text.strip(), readable(f"{pair['one']}, {pair['other']}")) if pair else None
+    if pair is None:
+        return None
+    expected, actual = "one tensor", "different tensors"
+    if " is not " in plain:
+        expected, actual = actual, expected
+    return Guard("aliasing", text.strip(), readable(f"{pair['one']}, {pair['other']}"), expected, actual)
 
 
 def _marking(plain: str, text: str) -> Guard | None:
@@ -166,15 +172,19 @@ def _type_cause(name: str) -> Cause:
 
 
 def _container(plain: str, text: str) -> Guard | None:
-    missing = re.match(r"KeyError on (.+?)\[[^\]]*\]$", plain)
+    missing = re.match(r"KeyError on (.+?)\[([^\]]*)\]$", plain)
     if missing:
-        return Guard("container", text.strip(), readable(missing[1]))
+        source, key = readable(missing[1]), missing[2]
+        return Guard("container", text.strip(), source, f"{key} in {source}", f"{key} not in {source}")
     keys = _KEYS.match(plain)
     if keys:
         return Guard("container", text.strip(), readable(keys["source"]), keys["expected"])
     member = _MEMBER.match(plain)
     if member:
-        return Guard("container", text.strip(), readable(member["source"]))
+        source = readable(member["source"])
+        within, without = f"{member['key']} in {source}", f"{member['key']} not in {source}"
+        expected, actual = (without, within) if plain.startswith("not ") else (within, without)
+        return Guard("container", text.strip(), source, expected, actual)
     found = _LENGTH.match(plain)
     if found is None:
         return None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.facts.compilations import CUT_OFF
 from dynalyze.report import Finding, Report
+from dynalyze.rules.forced_sizes import advice, forced_sizes, title
 from dynalyze.rules.rule import Rule
 
 
@@ -17,15 +18,18 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
             continue
         key = (compilation.process, compilation.epoch, compilation.compile_id)
         if compilation.status == "failed" and key not in broken:
+            forced = forced_sizes(compilation.reason)
             yield (
                 2,
                 Finding(
                     rule="compile-failed",
                     severity="error",
-                    title=f"Compiling {compilation.function} failed",
+                    title=title(compilation.function, forced) if forced else f"Compiling {compilation.function} failed",
                     location=compilation.location,
                     evidence=[compilation.compile_id],
-                    advice=(
+                    advice=advice(forced)
+                    if forced
+                    else (
                         f'{compilation.reason or "The compiler raised an error"}. Compile it with backend="eager", '
                         'then "aot_eager": the first that fails names the stage to look at.'
                     ),

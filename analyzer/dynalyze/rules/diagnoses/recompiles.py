@@ -1,54 +1,131 @@
-"""Functions that were compiled again, and those that reached the recompile limit."""
+"""What made functions compile again, one finding a change, and those that reached the recompile limit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.report import Finding, Impact, Recompile, Report
+import msgspec
+
+from dynalyze.report import Advice, Finding, Impact, Recompile, Report
+from dynalyze.rules.recompile_advice import advise
+from dynalyze.rules.recompile_advice.source import as_written, clipped
+from dynalyze.rules.recompile_advice.titles import history, what_changed
+from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
 from dynalyze.rules.rule import Rule
 
-_MOST_CHANGES = 3
+_RANK = 400
+_RANK_OF_LIMITS = 3
+_MOST_MILLISECONDS = 10**9
+_MOST_VALUES = 8
+_MOST_NAMES = 4
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    functions: dict[tuple[str, int], list[Recompile]] = {}
-    for recompile in report.recompiles:
-        functions.setdefault((recompile.location.file, recompile.location.line), []).append(recompile)
-    for group in functions.values():
-        yield _finding(group)
+    free, limited = gather(report)
+    for series in free:
+        yield _rank(_RANK, series.members), _changed(series)
+    for group in limited:
+        yield _rank(_RANK_OF_LIMITS, group.members), _reached_limit(group)
 
 
-def _finding(group: list[Recompile]) -> tuple[int, Finding]:
-    first = group[0]
-    name = first.location.function or "A function"
-    limited = any(recompile.cause == "limit" for recompile in group)
-    times = sum(recompile.cause != "limit" for recompile in group)
-    again = f"{name} was compiled again{'' if times == 1 else f' {times} times'}"
-    changes = list(dict.fromkeys(_change(recompile) for recompile in group if recompile.guard))
-    shown = "; ".join(changes[:_MOST_CHANGES]) + ("; ..." if len(changes) > _MOST_CHANGES else "")
-    return (3 if limited else 400 - min(times, 99)), Finding(
-        rule="recompile-limit" if limited else "recompile",
-        severity="error" if limited else "warning",
-        title=f"{name} reached the recompile limit and runs in eager from there on" if limited else again,
-        location=first.location,
-        evidence=[recompile.id for recompile in group],
-        advice=f"Keep this the same from call to call: {shown}" if shown else "Find out what changes between calls.",
-        impact=Impact(spent, "spent compiling again") if (spent := _seconds(group)) is not None else None,
+def _rank(base: int, members: list[Recompile]) -> int:
+    """The most expensive first; among those that were not timed, the most frequent."""
+    milliseconds = min(round((seconds(members) or 0.0) * 1000), _MOST_MILLISECONDS)
+    return base + (_MOST_MILLISECONDS - milliseconds) * 1000 - min(len(members), 999)
+
+
+def _changed(series: Series) -> Finding:
+    advice = advise(series)
+    action = f"{advice.action} {told}" if (told := history(series, _MOST_VALUES)) else advice.action
+    return Finding(
+        rule="recompile",
+        severity="warning",
+        title=f"{what_changed(series)}: {_again(series)}",
+        location=series.lead.location,
+        evidence=_evidence(series.members),
+        advice=action,
+        impact=_impact(series.members),
+        detail=advice,
     )
 
 
-def _seconds(group: list[Recompile]) -> float | None:
-    """What the recompiles took, where all of them were timed."""
-    times = [recompile.seconds for recompile in group if recompile.cause != "limit"]
-    known = [seconds for seconds in times if seconds is not None]
-    return round(sum(known), 6) if known and len(known) == len(times) else None
+def _again(series: Series) -> str:
+    """ "forward was compiled again 3 times, 2.8 s", with every function that one change concerns."""
+    names, times = series.functions, len(series.recompiles)
+    verb = "was" if len(names) == 1 else "were"
+    count = "" if times == 1 else f" {times} times"
+    halves = f", in {series.parts} parts" if len(names) == 1 and series.parts > 1 else ""
+    spent = series.seconds
+    return f"{_named(names)} {verb} compiled again{count}{halves}{f', {_duration(spent)}' if spent is not None else ''}"
 
 
-def _change(recompile: Recompile) -> str:
-    """What changed, as "x.size()[1] went from 5 to 6"; the guard itself where its parts are not known."""
-    if recompile.source and recompile.expected is not None and recompile.actual is not None:
-        return f"{recompile.source} went from {recompile.expected} to {recompile.actual}"
-    return recompile.guard.splitlines()[0]
+def _named(names: list[str]) -> str:
+    shown = names[:_MOST_NAMES]
+    left = len(names) - len(shown)
+    if left:
+        return f"{', '.join(shown)} and {left} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _reached_limit(group: Limited) -> Finding:
+    stopped = functions(group.reached)
+    advice = _limit_advice(group, stopped)
+    return Finding(
+        rule="recompile-limit",
+        severity="error",
+        title=f"{_named(stopped)} reached the recompile limit and {'runs' if len(stopped) == 1 else 'run'} in eager "
+        "from there on",
+        location=group.reached[0].location,
+        evidence=_evidence(group.members),
+        advice=advice.action,
+        impact=_impact(group.members),
+        detail=advice,
+    )
+
+
+def _limit_advice(group: Limited, stopped: list[str]) -> Advice:
+    """The cause first; raising the limit only for a set of values that is known to be small."""
+    main = group.main
+    advice = advise(main)
+    told = f"{what_changed(main)}. " if main.lead.source else ""
+    others = [
+        f"`{clipped(as_written(one.lead.source))}`" for one in group.series if one is not main and one.lead.source
+    ]
+    also = f" Also changed: {', '.join(dict.fromkeys(others))}." if others else ""
+    raised = "torch._dynamo.config.recompile_limit = 16"
+    return msgspec.structs.replace(
+        advice,
+        action=f"Mend the cause first. {told}{advice.action}{also}",
+        why=f"{_what_runs_in_eager(group, stopped)} {advice.why}",
+        config=f"{advice.config}\n{raised}".strip(),
+        config_note=(
+            f"{advice.config_note} A higher limit helps only where the values are few: each costs a compile, and "
+            'every call checks the guards of all versions. torch.compiler.set_stance("fail_on_recompile") in '
+            "production makes the change visible."
+        ).strip(),
+    )
+
+
+def _what_runs_in_eager(group: Limited, stopped: list[str]) -> str:
+    versions = group.reached[0].compile_id.rpartition("/")[2]
+    fits = f"one of its {versions} compiled versions" if versions.isdigit() else "a version compiled so far"
+    return (
+        f"A call of {_named(stopped)} that fits {fits} still runs compiled. Every other call runs in eager, and what "
+        "it calls is not compiled anew either."
+    )
+
+
+def _evidence(members: list[Recompile]) -> list[str]:
+    return sorted((member.id for member in members), key=lambda name: (len(name), name))
+
+
+def _impact(members: list[Recompile]) -> Impact | None:
+    spent = seconds(members)
+    return Impact(spent, "spent compiling again") if spent is not None else None
+
+
+def _duration(spent: float) -> str:
+    return f"{spent * 1000:.0f} ms" if spent < 0.1 else f"{spent:.1f} s"
 
 
 RULE = Rule(
@@ -56,8 +133,9 @@ RULE = Rule(
     title="Recompilation",
     severity="warning",
     description=(
-        "A guard of the compiled code did not hold for a new call, so the function was compiled again. After the "
-        "limit (8 by default) later calls run in eager; that is the finding recompile-limit, an error."
+        "A guard of the compiled code did not hold for a new call, so functions were compiled again. Recompiles that "
+        "come of one value are one finding. After the limit (8 by default) later calls run in eager; that is the "
+        "finding recompile-limit, an error."
     ),
     passed="Nothing was compiled twice.",
     judge=_judge,

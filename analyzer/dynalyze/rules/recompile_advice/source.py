@@ -1,0 +1,119 @@
+"""The program's expression behind a guard, taken apart: which tensor, which dimension, by which name."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from dataclasses import dataclass
+
+from dynalyze.report import Recompile
+
+_DIMENSION = re.compile(r"^(?P<tensor>.+)\.(?:size|stride)\(\)\[(?P<dimension>\d+)\]$")
+_SIZE = re.compile(r"(?P<tensor>[A-Za-z_][^\s()%*+/<>=-]*)\.(?:size|stride)\(\)\[(?P<dimension>\d+)\]")
+_INDEXED_CHILD = re.compile(r"\._modules\['(\d+)'\]")
+_CHILD = re.compile(r"\._(?:modules|parameters|buffers)\['(\w+)'\]")
+_CLOSED_OVER = re.compile(r"^(?P<function>.+)\.__closure__\[\d+\](?:\.cell_contents)?")
+_CONTAINER = re.compile(r"^(?:len|list\(dict\.keys)\((?P<name>.+?)\)+(?:\[\d+\])?$")
+_CACHE = re.compile(r"past_key_value|(?:key|value)_cache\b|\.layers\[\d+\]\.(?:keys|values)\b")
+# The setting is a list between commas, from which torch drops blanks.
+_UNSPEAKABLE = re.compile(r"[\s,\"\\]")
+_LONGEST = 80
+
+
+@dataclass(frozen=True)
+class Source:
+    """An expression as torch names it (`text`) and as the user writes it (`shown`).
+
+    `argument` is what the caller writes, for a size or a stride the tensor alone; `dimension` is set for those.
+    """
+
+    text: str
+    shown: str
+    argument: str
+    dimension: int | None
+    dynamo_name: str
+
+    @property
+    def is_cache(self) -> bool:
+        """Whether it is the key-value cache of a transformer."""
+        return _CACHE.search(self.text) is not None
+
+    @property
+    def is_parameter(self) -> bool:
+        return "._parameters[" in self.text
+
+    @property
+    def is_attribute(self) -> bool:
+        """Whether it is reached through a module, not handed over in the call."""
+        return re.match(r"^self\.|.*\._(?:modules|parameters|buffers)\[", self.text) is not None
+
+    @property
+    def is_name(self) -> bool:
+        """Whether the caller can write it down: a name with attributes and constant indices, nothing computed."""
+        return plain_expression(self.argument)
+
+    @property
+    def container(self) -> str:
+        """The container behind `len(parts)` or `list(dict.keys(options))[0]`."""
+        found = _CONTAINER.match(self.shown)
+        return found["name"] if found else self.shown
+
+    @property
+    def closed_over_by(self) -> str:
+        """The function whose closure holds the value; "" where it is none."""
+        found = _CLOSED_OVER.match(self.text)
+        return found["function"] if found else ""
+
+
+def read_source(recompile: Recompile) -> Source:
+    """The source of a recompile; of several sizes in one condition, the first one."""
+    text = (recompile.source or "").strip()
+    shown = as_written(text)
+    found = _DIMENSION.match(text) or _SIZE.search(text)
+    if found is None:
+        return Source(text, shown, _argument(text, recompile), None, _dynamo_name(text, recompile))
+    tensor, dimension = found["tensor"], int(found["dimension"])
+    return Source(text, shown, _argument(tensor, recompile), dimension, _dynamo_name(tensor, recompile))
+
+
+def as_written(text: str) -> str:
+    """`self._modules['layers']._modules['0'].weight` as the user wrote it: `self.layers[0].weight`."""
+    return _CHILD.sub(r".\1", _INDEXED_CHILD.sub(r"[\1]", text))
+
+
+def clipped(text: str) -> str:
+    """On one line, cut to a readable length."""
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST else words[: _LONGEST - 4].rstrip() + " ..."
+
+
+def plain_expression(text: str) -> bool:
+    """Whether `text` is a name with attributes and constant indices."""
+    if not text[:1].isidentifier() or not text.isprintable():
+        return False
+    try:
+        node = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return False
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
+            return False
+        node = node.value
+    return isinstance(node, ast.Name) and not keyword.iskeyword(node.id) and "___" not in text
+
+
+def _argument(text: str, recompile: Recompile) -> str:
+    """What the caller hands over: `kwargs['mask']` of a function with `**kwargs` is its `mask`."""
+    found = re.match(r"^(?P<name>\w+)\['(?P<key>[A-Za-z_]\w*)'\](?P<rest>.*)$", text)
+    keywords = {"kwargs", *re.findall(r"\*\*(\w+)", recompile.location.code or "")}
+    return as_written(found["key"] + found["rest"] if found and found["name"] in keywords else text)
+
+
+def _dynamo_name(text: str, recompile: Recompile) -> str:
+    """Dynamo's name of a source, as TORCH_COMPILE_DYNAMIC_SOURCES takes it: `L['batch']`."""
+    found = re.match(r"^(?P<name>[A-Za-z_]\w*)(?P<rest>.*)$", text, re.DOTALL)
+    if found is None or not plain_expression(text) or _UNSPEAKABLE.search(text):
+        return ""
+    scope = "G" if re.search(rf"\bG\['{found['name']}'\]", recompile.guard) else "L"
+    return f"{scope}['{found['name']}']{found['rest']}"

@@ -1,0 +1,86 @@
+"""What changed between two calls, in plain words."""
+
+from __future__ import annotations
+
+import re
+
+from dynalyze.report import Cause
+from dynalyze.rules.recompile_advice.source import as_written, clipped, read_source
+from dynalyze.rules.recompile_series import Series
+
+_SUBJECTS: dict[Cause, str] = {
+    "rank": "The number of dimensions of {name}",
+    "dtype": "The dtype of {name}",
+    "device": "The device of {name}",
+    "requires_grad": "requires_grad of {name}",
+    "tensor_type": "The class of {name}",
+    "backend": "The backend",
+    "container": "{name}",
+}
+_STATES = {
+    "grad_mode": "The gradient mode", "default_dtype": "The default dtype", "num_threads": "The number of threads",
+    "deterministic_algorithms": "The setting of deterministic algorithms",
+}  # fmt: skip
+_MOST_VALUES = 3
+
+
+def what_changed(series: Series) -> str:
+    """ "`n` changed 7 times (1, 2, 3, ...)", "The dtype of `x` changed from Float to Double"."""
+    if series.lead.cause == "dynamic_marking":
+        return "A tensor was marked dynamic in one call and not in another"
+    if series.lead.cause == "aliasing":
+        return f"{_name(series)} were {series.lead.expected}, then {series.lead.actual}"
+    if not series.lead.source:
+        return "Something changed between calls"
+    subject, values = _subject(series), shown_values(series)
+    if series.changes > 1:
+        return f"{subject} changed {series.changes} times{_listed(values)}"
+    if series.lead.cause == "container" and " in " in (series.lead.expected or ""):
+        return f"{subject} changed, now {series.lead.actual}"
+    if len(values) > 1:
+        return f"{subject} changed from {values[0]} to {values[1]}"
+    return f"{subject} changed to {values[0]}" if series.lead.actual is not None and values else f"{subject} changed"
+
+
+def history(series: Series, most: int) -> str:
+    """The values of a series of changes in their order, as a sentence; "" where the title tells all."""
+    values = shown_values(series)
+    if series.lead.source is None or series.changes < 2 or len(values) < 2 or series.lead.cause == "global_state":
+        return ""
+    rest = ", ..." if len(values) > most else ""
+    return f"{_name(series)} went {', '.join(values[:most])}{rest}."
+
+
+def shown_values(series: Series) -> list[str]:
+    """The values as a user writes them."""
+    return [clipped(_value(value, series.lead.cause)) for value in series.values]
+
+
+def _subject(series: Series) -> str:
+    lead = series.lead
+    if lead.cause == "global_state":
+        return _STATES.get(lead.source or "", _name(series))
+    return _SUBJECTS.get(lead.cause, "{name}").format(name=_name(series))
+
+
+def _name(series: Series) -> str:
+    closed_over = read_source(series.lead).closed_over_by
+    if closed_over:
+        return f"A value that `{closed_over}` closes over"
+    text = as_written(series.lead.source or "").removesuffix(".__code__")
+    if series.lead.cause == "aliasing":
+        return " and ".join(f"`{part.strip()}`" for part in text.split(","))
+    return f"`{clipped(text)}`"
+
+
+def _value(text: str, cause: Cause) -> str:
+    if cause == "requires_grad":
+        return {"0": "False", "1": "True"}.get(text, text)
+    named = re.fullmatch(r"<class '(?:__main__\.)?(.+)'>", text)
+    return named[1] if named else text
+
+
+def _listed(values: list[str]) -> str:
+    if len(values) < 2:
+        return ""
+    return f" ({', '.join(values[:_MOST_VALUES])}{', ...' if len(values) > _MOST_VALUES else ''})"

@@ -1,0 +1,160 @@
+"""Recompiles put together by what the user has to change: one series is one finding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dynalyze.report import Location, Recompile, Report
+
+_Key = tuple[object, ...]
+
+
+@dataclass
+class Series:
+    """Changes of one value: every recompile that they set off, in whichever function, in the report's order.
+
+    `lead` is the first recompile of the first change: the outermost function, and the program's own expression
+    where the later ones see what was computed from it. `values` are what the lead saw, the first one included.
+    """
+
+    lead: Recompile
+    members: list[Recompile] = field(default_factory=list)
+    changes: int = 0
+    values: list[str] = field(default_factory=list)
+    resumes: bool = False
+
+    @property
+    def zero_or_one(self) -> bool:
+        """Whether it is a dynamic size that was 0 or 1, of which torch always makes a constant."""
+        return _is_zero_or_one(self.lead)
+
+    @property
+    def recompiles(self) -> list[Recompile]:
+        """Those that compiled anew; reaching the limit is a member that did not."""
+        return [member for member in self.members if member.cause != "limit"]
+
+    @property
+    def functions(self) -> list[str]:
+        return functions(self.members)
+
+    @property
+    def parts(self) -> int:
+        """How many compiled pieces of code are concerned: a function with a graph break has two."""
+        return len({(m.process, m.epoch, m.compile_id.rpartition("/")[0]) for m in self.members})
+
+    @property
+    def seconds(self) -> float | None:
+        return seconds(self.members)
+
+
+@dataclass
+class Limited:
+    """Functions that reached the recompile limit, with all the series that brought them there."""
+
+    series: list[Series]
+
+    @property
+    def members(self) -> list[Recompile]:
+        return [member for one in self.series for member in one.members]
+
+    @property
+    def reached(self) -> list[Recompile]:
+        return [member for member in self.members if member.cause == "limit"]
+
+    @property
+    def main(self) -> Series:
+        """The series that recompiled most."""
+        return max(self.series, key=lambda one: len(one.recompiles))
+
+
+def gather(report: Report) -> tuple[list[Series], list[Limited]]:
+    """The series of a report, and those that led to the limit."""
+    resumed = {(c.process, c.epoch, c.compile_id) for c in report.compilations if c.resumes}
+    found: dict[_Key, Series] = {}
+    for change in _changes(report.recompiles):
+        lead = change[0]
+        key = _key(lead)
+        series = found.setdefault(key, Series(lead, resumes=(lead.process, lead.epoch, lead.compile_id) in resumed))
+        series.members += change
+        series.changes += 1
+        _add_values(series.values, lead)
+    return _apart_from_limits(_with_limits_joined(list(found.values())))
+
+
+def functions(members: Iterable[Recompile]) -> list[str]:
+    """The names of the functions concerned, each once."""
+    return list(dict.fromkeys(member.location.function or "a function" for member in members))
+
+
+def seconds(members: Iterable[Recompile]) -> float | None:
+    """What the recompiles took, where all of them were timed."""
+    times = [member.seconds for member in members if member.cause != "limit"]
+    known = [each for each in times if each is not None]
+    return round(sum(known), 6) if known and len(known) == len(times) else None
+
+
+def _changes(recompiles: list[Recompile]) -> list[list[Recompile]]:
+    found: dict[_Key, list[Recompile]] = {}
+    for recompile in recompiles:
+        key = (recompile.change,) if recompile.change else (recompile.id, recompile.process)
+        found.setdefault(key, []).append(recompile)
+    return list(found.values())
+
+
+def _key(lead: Recompile) -> _Key:
+    place = (lead.location.file, lead.location.line)
+    return (*place, lead.cause, lead.source or lead.guard, _is_zero_or_one(lead))
+
+
+def _is_zero_or_one(lead: Recompile) -> bool:
+    plain_size = re.fullmatch(r"[^%*+/()]+\.size\(\)\[\d+\]", lead.source or "")
+    return lead.cause == "symbolic" and plain_size is not None and lead.actual in ("0", "1")
+
+
+def _add_values(values: list[str], lead: Recompile) -> None:
+    """A value that came back is no new one, but the way there was one."""
+    wanted = None if lead.cause == "symbolic" else lead.expected  # A condition is no value.
+    for value in (wanted, lead.actual):
+        if value is not None and (not values or values[-1] != value):
+            values.append(value)
+
+
+def _with_limits_joined(found: list[Series]) -> list[Series]:
+    """Put a call that reached the limit to the series that its value belongs to."""
+    joined = [one for one in found if one.lead.cause != "limit"]
+    for one in found:
+        if one.lead.cause == "limit":
+            home = next((other for other in joined if _same_value(other.lead, one.lead)), None)
+            if home is None:
+                joined.append(one)
+                continue
+            home.members += one.members
+            home.changes += one.changes
+            _add_values(home.values, one.lead)
+    return joined
+
+
+def _same_value(one: Recompile, other: Recompile) -> bool:
+    return one.source is not None and (one.location, one.source) == (other.location, other.source)
+
+
+def _apart_from_limits(found: list[Series]) -> tuple[list[Series], list[Limited]]:
+    limits = {_place(m.location) for one in found for m in one.members if m.cause == "limit"}
+    free: list[Series] = []
+    groups: list[tuple[set[tuple[str, int]], list[Series]]] = []
+    for one in found:
+        places = {_place(member.location) for member in one.members} & limits
+        if not places:
+            free.append(one)
+            continue
+        touched = [group for group in groups if group[0] & places]
+        groups = [group for group in groups if not group[0] & places]
+        joined = [each for group in touched for each in group[1]]
+        groups.append((places.union(*(group[0] for group in touched)), [*joined, one]))
+    return free, [Limited(series) for _, series in groups]
+
+
+def _place(location: Location) -> tuple[str, int]:
+    return location.file, location.line

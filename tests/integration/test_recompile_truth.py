@@ -1,0 +1,296 @@
+"""Every cause of a recompile on real torch, and that the advice against it helps.
+
+The truth stands in the planted program. The advice is read from the report of a mutated copy (other names, other
+lines), put into that copy as it is printed, and judged by the graphs that plain torch then compiles.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, get_args
+
+import pytest
+from program import explain
+from recompile_sections import SECTIONS, Section, mutated, program
+
+from dynalyze.report import Cause
+
+Json = dict[str, Any]
+MUTATED = [mutated(section, lines=number % 4) for number, section in enumerate(SECTIONS)]
+BY_NAME = {section.name: copy for section, copy in zip(SECTIONS, MUTATED, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Json:
+    """What `explain` says about the mutated copy."""
+    folder = tmp_path_factory.mktemp("serve")
+    (folder / "serve.py").write_text(program(MUTATED), encoding="utf-8")
+    ended, found = explain("serve.py", "--no-bench", cwd=folder)
+    assert ended.status == 0, ended.stderr[-2000:]
+    return found
+
+
+def recompiles_of(report: Json, section: Section) -> list[Json]:
+    return [each for each in report["recompiles"] if each["location"]["function"] == section.name]
+
+
+def findings_of(report: Json, section: Section) -> list[Json]:
+    ids = {each["id"] for each in recompiles_of(report, section)}
+    return [each for each in report["findings"] if ids & set(each["evidence"]) and each["rule"].startswith("recompile")]
+
+
+def advice_for(report: Json, name: str) -> Json:
+    """The only finding's advice about a section of the mutated copy."""
+    (finding,) = findings_of(report, BY_NAME[name])
+    detail: Json = finding["detail"]
+    return detail
+
+
+SECTION = pytest.mark.parametrize("section", MUTATED, ids=lambda section: section.name)
+
+
+@SECTION
+def test_cause_source_expected_and_actual(report: Json, section: Section) -> None:
+    found = [
+        (each["cause"], each["source"], each["expected"], each["actual"]) for each in recompiles_of(report, section)
+    ]
+    assert found == list(section.truths)
+
+
+@SECTION
+def test_one_change_is_one_change_however_many_frames_it_recompiled(report: Json, section: Section) -> None:
+    changes = [each["change"] for each in recompiles_of(report, section)]
+    assert len(set(changes)) == (section.changes or len(section.truths))
+
+
+def test_every_cause_of_the_contract_is_planted() -> None:
+    planted = {truth[0] for section in SECTIONS for truth in section.truths}
+    assert planted == set(get_args(Cause)) - {"other"}
+
+
+def test_nothing_else_recompiled(report: Json) -> None:
+    assert len(report["recompiles"]) == sum(len(section.truths) for section in MUTATED)
+
+
+@SECTION
+def test_each_finding_names_what_changed_and_is_one_for_each_variable(report: Json, section: Section) -> None:
+    found = findings_of(report, section)
+    causes = [truth[0] for truth in section.truths]
+    leads = {truth[:2] for truth in section.truths if truth[0] != "limit"}
+    assert len(found) == (1 if section.changes or "limit" in causes else len(leads))
+    assert sorted(each for finding in found for each in finding["evidence"]) == sorted(
+        each["id"] for each in recompiles_of(report, section)
+    )
+    assert all(each["impact"]["seconds"] > 0 for each in found)
+
+
+def test_the_frames_around_breaks_are_one_finding(report: Json) -> None:
+    section = BY_NAME["encode"]
+    (finding,) = findings_of(report, section)
+    assert finding["title"].startswith(
+        "`words.size()[1]` changed 2 times (4, 5, 6): encode was compiled again 6 times, in 3 parts"
+    )
+
+
+def test_the_limit_says_what_runs_in_eager(report: Json) -> None:
+    (finding,) = findings_of(report, BY_NAME["paint"])
+    assert (finding["rule"], finding["severity"]) == ("recompile-limit", "error")
+    assert "3 compiled versions" in finding["detail"]["why"]
+    assert "`pen` changed 3 times ('oil', 'ink', 'chalk', ...)" in finding["advice"]
+
+
+def test_findings_are_ranked_by_measured_seconds(report: Json) -> None:
+    seconds = [each["impact"]["seconds"] for each in report["findings"] if each["rule"] == "recompile"]
+    assert [round(each, 3) for each in seconds] == sorted((round(each, 3) for each in seconds), reverse=True)
+
+
+# The advice, put into the program.
+
+
+def graphs(sections: list[Section], folder: Path, **environment: str) -> dict[str, int]:
+    """How many graphs plain torch compiles for each section."""
+    file = folder / "serve.py"
+    file.write_text(program(sections), encoding="utf-8")
+    env = {**os.environ, **environment}
+    ended = subprocess.run([sys.executable, file], capture_output=True, text=True, env=env, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return {name: int(count) for name, count in re.findall(r"^@ (\S+) (\d+)$", ended.stdout, re.MULTILINE)}
+
+
+def with_code(section: Section, old: str, new: str, name: str) -> Section:
+    """The section with the line `old` replaced by the lines of `new`."""
+    code = re.sub(
+        rf"(?m)^([ ]*){re.escape(old)}$",
+        lambda at: "\n".join(at[1] + line for line in new.splitlines()),
+        section.code,
+    )
+    assert code != section.code, f"no line {old!r} in {section.code}"
+    return Section(name, code, (), 0)
+
+
+def with_example(report: Json, name: str) -> Section:
+    """The section with the example's change. What it shows as before must stand in the program, word for word."""
+    section, example = BY_NAME[name], advice_for(report, name)["example"]
+    assert example["before"] == section.call
+    return with_code(section, example["before"], example["after"], f"example-{name}")
+
+
+EXAMPLES = {
+    # Section: graphs that are left with the advice in place.
+    "crop": 1, "turn": 1, "mean": 1, "shift": 1, "weigh": 1, "pay": 1, "repeat": 1, "fade": 1, "tail": 1,
+    "mix": 1,
+}  # fmt: skip
+
+
+def dynamic_true(section: Section) -> Section:
+    return Section(f"dynamic-{section.name}", section.code.replace("dynamic=False", "dynamic=True"), (), 0)
+
+
+def same_mode(report: Json) -> Section:
+    section, example = BY_NAME["energy"], advice_for(report, "energy")["example"]
+    before, after = (example[key].replace("...", "curve") for key in ("before", "after"))
+    calls = "\n".join("    " + line for line in before.splitlines())
+    assert calls in section.code
+    return Section("same-mode", section.code.replace(calls, "\n".join("    " + li for li in after.splitlines())), (), 0)
+
+
+def global_as_argument(report: Json) -> Section:
+    """The call as printed; the function takes the argument under the name that the call gives it."""
+    section, example = BY_NAME["amplify"], advice_for(report, "amplify")["example"]
+    call = example["after"].replace("...", "tape")
+    node = ast.parse(call, mode="eval").body
+    assert isinstance(node, ast.Call)
+    keyword = node.keywords[0].arg
+    changed = with_code(section, section.call, call, "global-as-argument")
+    code = changed.code.replace("def amplify(tape)", f"def amplify(tape, {keyword})")
+    return Section("global-as-argument", code.replace("return tape * VOLUME", f"return tape * {keyword}"), (), 0)
+
+
+def attribute_as_buffer(report: Json) -> Section:
+    section, example = BY_NAME["Power.forward"], advice_for(report, "Power.forward")["example"]
+    changed = with_code(section, example["before"], example["after"], "attribute-as-buffer")
+    return with_code(changed, "net.degree = value", "net.degree.fill_(value)", "attribute-as-buffer")
+
+
+def created_once() -> Section:
+    """One callable for all calls, in place of another one each time."""
+    code = BY_NAME["apply"].code
+    return Section("created-once", code.replace("(torch.sin, torch.cos)", "(torch.sin, torch.sin)"), (), 0)
+
+
+def with_setting(section: Section, setting: str, undo: str) -> Section:
+    code = f"{setting}\n{section.code}\n{undo}"
+    return Section(f"setting-{section.name}", code, (), 0)
+
+
+@pytest.fixture(scope="module")
+def compiled_graphs(report: Json, tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """The mutated copy as it stands, and each section with its advice in place, in one run of plain torch."""
+    attribute = advice_for(report, "Power.forward")
+    changed = [
+        *MUTATED,
+        *(with_example(report, name) for name in EXAMPLES),
+        dynamic_true(BY_NAME["crop"]),
+        dynamic_true(BY_NAME["encode"]),
+        same_mode(report),
+        global_as_argument(report),
+        attribute_as_buffer(report),
+        created_once(),
+        with_setting(BY_NAME["Power.forward"], attribute["config"], attribute["config"].replace("True", "False")),
+        *(
+            with_setting(
+                BY_NAME[name], advice_for(report, name)["config"], 'torch.compiler.config.dynamic_sources = ""'
+            )
+            for name in ("crop", "encode")
+        ),
+    ]
+    return graphs(changed, tmp_path_factory.mktemp("advised"))
+
+
+@pytest.mark.parametrize("section", MUTATED, ids=lambda section: section.name)
+def test_without_the_advice_it_compiles_again(compiled_graphs: dict[str, int], section: Section) -> None:
+    assert compiled_graphs[section.name] == section.graphs
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_with_the_example_it_does_not(compiled_graphs: dict[str, int], name: str) -> None:
+    assert compiled_graphs[f"example-{name}"] == EXAMPLES[name]
+
+
+@pytest.mark.parametrize(
+    "name", ["dynamic-trim", "same-mode", "global-as-argument", "attribute-as-buffer", "created-once"]
+)
+def test_with_the_other_change_it_does_not(compiled_graphs: dict[str, int], name: str) -> None:
+    assert compiled_graphs[name] == 1
+
+
+def test_with_the_setting_for_integers_of_modules_the_second_compile_fits_all(compiled_graphs: dict[str, int]) -> None:
+    assert compiled_graphs["setting-Power.forward"] == 2
+
+
+def test_dynamic_sources_as_a_setting(compiled_graphs: dict[str, int]) -> None:
+    assert compiled_graphs["setting-trim"] == 1
+
+
+def test_around_breaks_each_part_compiles_once(report: Json, compiled_graphs: dict[str, int]) -> None:
+    """Marking the input would not do: the caller cannot mark what the first part makes for the second."""
+    assert "dynamic=True" in advice_for(report, "encode")["example"]["after"]
+    assert compiled_graphs["dynamic-encode"] == 3
+    assert compiled_graphs["setting-encode"] == 3
+
+
+def test_dynamic_sources_in_the_environment(report: Json, tmp_path: Path) -> None:
+    """The variable exactly as printed, through a shell, for a size and for an integer."""
+    told = [advice_for(report, name)["config_note"] for name in ("crop", "repeat")]
+    names = [re.search(r'TORCH_COMPILE_DYNAMIC_SOURCES="([^"]+)"', note) for note in told]
+    assert all(names)
+    value = ",".join(found[1] for found in names if found)
+    assert value == "L['frames'],L['laps']"
+    counted = graphs([BY_NAME["crop"], BY_NAME["repeat"]], tmp_path, TORCH_COMPILE_DYNAMIC_SOURCES=value)
+    assert counted == {"trim": 1, "repeat": 1}
+
+
+def test_the_stance_for_production_refuses_a_recompile(report: Json, tmp_path: Path) -> None:
+    setting = advice_for(report, "mean")["config"]
+    code = f"{BY_NAME['mean'].code}\n".replace(
+        "    for ticks", f"    mean(torch.ones(4))\n    {setting}\n    for ticks"
+    )
+    section = Section("mean", code, (), 0)
+    (tmp_path / "serve.py").write_text(program([section]), encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, "serve.py"], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert ended.returncode != 0
+    assert "tensor 'ticks' dtype mismatch" in ended.stderr
+
+
+def test_a_marked_dimension_that_the_code_made_constant(tmp_path: Path) -> None:
+    code = """
+    import torch
+
+    @torch.compile(backend="eager")
+    def halves(plates):
+        return plates * 2 if plates.shape[1] == 6 else plates
+
+    plates = torch.ones(4, 6)
+    torch._dynamo.mark_dynamic(plates, 1)
+    try:
+        halves(plates)
+    except Exception:
+        torch._dynamo.reset()
+    torch._dynamo.maybe_mark_dynamic(fresh := torch.ones(4, 6), 1)
+    halves(fresh)
+    """
+    (tmp_path / "serve.py").write_text(dedent(code), encoding="utf-8")
+    ended, report = explain("serve.py", "--no-bench", cwd=tmp_path)
+    assert ended.status == 0, "what is advised, maybe_mark_dynamic, must compile"
+    (found,) = report["findings"]
+    assert found["title"].endswith("marked dynamic: `plates.size()[1]`")
+    assert "maybe_mark_dynamic(plates, 1)" in found["advice"]
+    assert [each["status"] for each in report["compilations"]] == ["failed", "compiled"]

@@ -1,0 +1,337 @@
+"""Series of recompiles, and the advice against each: it names the user's own variable."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynalyze.report import Advice, Cause, Finding, Location, Recompile, Report
+from dynalyze.rules.forced_sizes import forced_sizes
+from dynalyze.rules.recompile_advice import ADVISERS, advise
+from dynalyze.rules.recompile_advice.source import as_written, read_source
+from dynalyze.rules.recompile_series import Series, gather
+from dynalyze.rules.rule import judge
+from sample_reports import MODEL, clean_report, compilation, empty_report, recompile
+
+CAUSES = [cause for cause in get_args(Cause) if cause not in ("limit", "other")]
+
+
+def at(line: int, function: str, code: str | None = None) -> Location:
+    return Location(MODEL, line, None, function, code)
+
+
+def series_of(*recompiles: Recompile) -> Series:
+    report = empty_report()
+    report.recompiles = list(recompiles)
+    (one,), _ = gather(report)
+    return one
+
+
+def advice(
+    cause: str, source: str | None, expected: str | None = None, actual: str | None = None, **more: Any
+) -> Advice:
+    fields: dict[str, Any] = {
+        "cause": cause,
+        "source": source,
+        "expected": expected,
+        "actual": actual,
+        "guard": f"{source} guard",
+    }
+    fields["location"] = at(10, "step")
+    return advise(series_of(recompile("r1", "0/1", **{**fields, **more})))
+
+
+def findings(*recompiles: Recompile, report: Report | None = None) -> list[Finding]:
+    report = report or empty_report()
+    report.recompiles = list(recompiles)
+    found = [each for each in judge(report) if each.rule.startswith("recompile")]
+    assert report.capture.notes == []
+    return found
+
+
+def counted(cause: str, source: str, values: list[str], **more: Any) -> list[Recompile]:
+    """One function that recompiled for each next value."""
+    fields = {"cause": cause, "source": source, "location": at(10, "step"), **more}
+    return [
+        recompile(f"r{n}", f"0/{n}", expected=before, actual=after, change=f"c{n}", **fields)
+        for n, (before, after) in enumerate(itertools.pairwise(values), 1)
+    ]
+
+
+# Findings.
+
+
+def test_a_value_that_goes_on_changing_is_one_finding() -> None:
+    (found,) = findings(*counted("value", "n", [str(n) for n in range(1, 9)]))
+    assert found.title.startswith("`n` changed 7 times (1, 2, 3, ...): step was compiled again 7 times")
+    assert found.evidence == [f"r{n}" for n in range(1, 8)]
+    assert found.impact is not None
+    assert found.impact.seconds == pytest.approx(7 * 0.81)
+
+
+def test_one_new_length_is_one_finding_that_names_every_frame() -> None:
+    places = {"encode": 10, "attend": 20, "decode": 30}
+    found = findings(
+        *(
+            recompile(
+                f"r{n}", f"{n}/1", location=at(line, name), source=f"{name}_x.size()[1]", change="c1", seconds=0.5
+            )
+            for n, (name, line) in enumerate(places.items())
+        )
+    )
+    assert len(found) == 1
+    assert found[0].title == (
+        "`encode_x.size()[1]` changed from 4 to 5: encode, attend and decode were compiled again 3 times, 1.5 s"
+    )
+    assert found[0].location == at(10, "encode")
+
+
+def test_two_variables_of_one_function_are_two_findings() -> None:
+    found = findings(*counted("value", "n", ["1", "2"]), recompile("r9", "0/2", source="m", cause="value", change="c9"))
+    assert {each.evidence[0] for each in found} == {"r1", "r9"}
+
+
+def test_the_most_expensive_comes_first() -> None:
+    found = findings(
+        recompile("r1", "0/1", source="a", change="c1", seconds=0.2),
+        recompile("r2", "0/2", source="b", change="c2", seconds=None),
+        recompile("r3", "0/3", source="c", change="c3", seconds=7.0),
+    )
+    assert [each.evidence for each in found] == [["r3"], ["r1"], ["r2"]]
+    assert found[2].impact is None
+
+
+def test_the_limit_takes_all_that_led_to_it_and_says_what_still_runs_compiled() -> None:
+    *before, last = counted("value", "style", [f"'{n}'" for n in range(10)])
+    last.cause = "limit"
+    last.seconds = None
+    other = recompile("r20", "1/1", source="m", cause="value", change="c20", location=at(50, "other"))
+    limit, free = findings(*before, last, other)
+    assert (limit.rule, limit.severity, len(limit.evidence)) == ("recompile-limit", "error", 9)
+    assert limit.title == "step reached the recompile limit and runs in eager from there on"
+    assert limit.detail is not None
+    assert "one of its 9 compiled versions" in limit.detail.why
+    assert limit.advice.startswith("Mend the cause first. `style` changed 9 times")
+    assert "recompile_limit" in limit.detail.config
+    assert free.evidence == ["r20"]
+
+
+def test_frames_that_reached_the_limit_over_one_change_are_one_finding() -> None:
+    def both(n: int, cause: str) -> list[Recompile]:
+        return [
+            recompile(f"r{2 * n}", f"0/{n}", cause=cause, source="n", change=f"c{n}", location=at(10, "first")),
+            recompile(f"r{2 * n + 1}", f"1/{n}", cause=cause, source="n", change=f"c{n}", location=at(20, "second")),
+        ]
+
+    (found,) = findings(*both(1, "value"), *both(2, "value"), *both(3, "limit"))
+    assert found.title.startswith("first and second reached the recompile limit and run in eager")
+    assert found.evidence == [f"r{n}" for n in range(2, 8)]
+
+
+def test_every_recompile_is_evidence_of_exactly_one_finding() -> None:
+    values = [recompile(f"r{n}", f"{n % 3}/{n}", source=f"v{n % 4}", change=f"c{n % 5}") for n in range(30)]
+    values[17].cause = "limit"
+    found = findings(*values)
+    evidence = [each for finding in found for each in finding.evidence]
+    assert sorted(evidence) == sorted(each.id for each in values)
+
+
+# Advice.
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_every_cause_has_advice_of_its_own(cause: Cause) -> None:
+    assert cause in ADVISERS
+    given = advice(cause, "frames.size()[1]" if cause in ("shape", "symbolic", "stride") else "frames", "1", "2")
+    assert given.action != advice("other", "frames").action
+    assert given.why
+    assert given.link.startswith("https://")
+
+
+@pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause not in ("dynamic_marking", "backend")])
+def test_the_advice_names_the_variable(cause: Cause) -> None:
+    source = {"shape": "frames.size()[1]", "symbolic": "frames.size()[1]", "global_state": "grad_mode"}.get(
+        cause, "frames"
+    )
+    text = advice(cause, source, "1", "2").action
+    assert ("gradient mode" if cause == "global_state" else "frames") in text
+
+
+@given(st.sampled_from(CAUSES), st.none() | st.text(max_size=30), st.none() | st.text(max_size=8), st.text(max_size=8))
+def test_any_source_and_value_gets_advice_whose_example_is_code(
+    cause: str, source: str | None, expected: str | None, actual: str
+) -> None:
+    given = advice(cause, source, expected, actual)
+    assert given.action
+    if given.example is not None:
+        ast.parse(given.example.before)
+        ast.parse(given.example.after)
+    ast.parse(given.config)
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "marked"),
+    [
+        ("batch.size()[1]", None, "mark_dynamic(batch, 1)"),
+        ("batch['ids'].size()[0]", None, "mark_dynamic(batch['ids'], 0)"),
+        ("parts[2].size()[3]", None, "mark_dynamic(parts[2], 3)"),
+        ("kwargs['mask'].size()[1]", None, "mark_dynamic(mask, 1)"),
+        ("more['mask'].size()[1]", "def forward(self, x, **more):", "mark_dynamic(mask, 1)"),
+        ("more['mask'].size()[1]", "def forward(self, x, more):", "mark_dynamic(more['mask'], 1)"),
+        ("self._buffers['table'].size()[0]", None, "mark_dynamic(self.table, 0)"),
+    ],
+)
+def test_the_argument_and_dimension_to_mark(source: str, code: str | None, marked: str) -> None:
+    given = advice("shape", source, "4", "5", location=at(10, "Ranker.forward", code))
+    assert marked in given.action
+    assert given.example is not None
+    assert given.example.after.splitlines()[0] == f"torch._dynamo.{marked}"
+    assert given.example.after.splitlines()[1].startswith("model(")
+
+
+@pytest.mark.parametrize(
+    ("source", "guard", "name"),
+    [
+        ("batch.size()[1]", "tensor 'batch' size mismatch", "L['batch']"),
+        ("batch['ids'].size()[0]", "tensor 'batch['ids']' size mismatch", "L['batch']['ids']"),
+        ("TABLE.size()[0]", "tensor 'G['TABLE']' size mismatch", "G['TABLE']"),
+    ],
+)
+def test_dynamos_name_of_a_source(source: str, guard: str, name: str) -> None:
+    given = advice("shape", source, "4", "5", guard=guard)
+    assert given.config == f'torch.compiler.config.dynamic_sources = "{name}"'
+    assert f'TORCH_COMPILE_DYNAMIC_SOURCES="{name}"' in given.config_note
+
+
+@pytest.mark.parametrize("source", ["self.encode(x).size()[1]", "___stack0.size()[0]", "(a + b).size()[0]"])
+def test_what_is_computed_inside_cannot_be_marked(source: str) -> None:
+    given = advice("shape", source, "4", "5")
+    assert "mark_dynamic" not in given.action
+    assert "dynamic=True" in given.action
+    assert given.config == ""
+
+
+def test_a_tensor_of_the_half_after_a_break_cannot_be_marked() -> None:
+    report = clean_report()
+    report.compilations = [compilation("1/1", resumes=True)]
+    report.recompiles = [recompile("r1", "1/1", source="hidden.size()[1]")]
+    (series,), _ = gather(report)
+    assert "mark_dynamic" not in advise(series).action
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "kwargs['past_key_values'].layers[0].keys.size()[2]",
+        "past_key_values.layers[3].values.size()[2]",
+        "past_key_values.key_cache[0].size()[2]",
+    ],
+)
+def test_a_growing_cache_of_a_transformer_wants_a_static_one(source: str) -> None:
+    for cause in ("shape", "stride"):
+        given = advice(cause, source, "16", "17")
+        assert 'cache_implementation="static"' in given.action
+        assert "memory" in given.why
+
+
+def test_a_parameter_is_not_marked() -> None:
+    given = advice("shape", "fn._parameters['bias'].size()[0]", "4", "3")
+    assert "mark_dynamic" not in given.action
+    assert "force_parameter_static_shapes" in given.config
+
+
+@pytest.mark.parametrize("size", ["0", "1"])
+def test_sizes_zero_and_one_are_told_apart_from_conditions(size: str) -> None:
+    (one,) = findings(recompile("r1", "0/1", cause="symbolic", source="rows.size()[0]", expected="2 <= x", actual=size))
+    assert f"size {size}" in one.advice
+    assert "mark_unbacked(rows, 0)" in one.advice
+    for source, actual in (("rows.size()[0]", "20"), ("rows.size()[0] % 2", size)):
+        text = advice("symbolic", source, "0", actual).action
+        assert "mark_unbacked" not in text
+        assert source in text
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "told"),
+    [
+        ("3", "4", "torch.tensor(n)"),
+        ("0.5", "0.7", "torch.tensor(n)"),
+        ("'up'", "'down'", "one function for each"),
+        ("True", "False", "one function for each"),
+        ("None", "Tensor object", "Always pass `n`"),
+        ("torch.float16", "torch.float32", "Keep `n` the same"),
+    ],
+)
+def test_advice_on_a_value_depends_on_its_kind(expected: str, actual: str, told: str) -> None:
+    assert told in advice("value", "n", expected, actual).action
+
+
+@pytest.mark.parametrize("cause", ["value", "module_attribute"])
+def test_train_and_eval_are_told_as_modes(cause: str) -> None:
+    given = advice(cause, "self._modules['drop'].training", "True", "False")
+    assert "`self.drop`" in given.action
+    assert "eval()" in given.action
+
+
+def test_integers_of_a_module_have_their_setting_and_others_do_not() -> None:
+    integer = advice("module_attribute", "self.power", "2", "3")
+    assert integer.config == "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+    assert integer.example is not None
+    assert integer.example.after == 'self.register_buffer("power", torch.tensor(2))'
+    assert advice("module_attribute", "self.mode", "'a'", "'b'").config == ""
+
+
+@pytest.mark.parametrize("source", ["", None])
+def test_without_a_source_the_guard_is_told(source: str | None) -> None:
+    given = advice("value", source, guard="___some_guard(3)\nmore")
+    assert "___some_guard(3)" in given.action
+    assert advice("other", source, guard="").action
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("self._modules['layers']._modules['0']._parameters['weight']", "self.layers[0].weight"),
+        ("self._modules['drop'].training", "self.drop.training"),
+        ("batch['_modules']", "batch['_modules']"),
+    ],
+)
+def test_sources_as_the_user_writes_them(text: str, written: str) -> None:
+    assert as_written(text) == written
+
+
+def test_what_a_function_closes_over() -> None:
+    source = read_source(recompile("r1", "0/1", source="act.__closure__[0].cell_contents"))
+    assert source.closed_over_by == "act"
+    (found,) = findings(*counted("value", "act.__closure__[0].cell_contents", ["1", "2"]))
+    assert found.title.startswith("A value that `act` closes over changed from 1 to 2")
+
+
+# Dimensions that were marked dynamic, and forced to a constant.
+
+
+def test_a_dimension_that_the_code_made_constant_is_named() -> None:
+    report = clean_report()
+    report.compilations[0].status = "failed"
+    report.compilations[
+        0
+    ].reason = (
+        "Constraints violated (L['rows'].size()[0], L['batch']['ids'].size()[1])! For more information, run with ..."
+    )
+    (found,) = [each for each in judge(report) if each.rule == "compile-failed"]
+    assert found.title == (
+        "Ranker.forward makes a constant of a dimension that is marked dynamic: "
+        "`rows.size()[0]`, `batch['ids'].size()[1]`"
+    )
+    assert "maybe_mark_dynamic(rows, 0)" in found.advice
+    assert "maybe_mark_dynamic(batch['ids'], 1)" in found.advice
+
+
+@pytest.mark.parametrize("reason", ["", "RuntimeError", "Constraints are (L['x'].size()[0])"])
+def test_other_failures_force_nothing(reason: str) -> None:
+    assert forced_sizes(reason) == []
