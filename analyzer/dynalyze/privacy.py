@@ -15,7 +15,7 @@ import msgspec
 
 from dynalyze.facts.compilations import CUT_OFF, NOTHING_TRACED
 from dynalyze.registry import registry
-from dynalyze.report import Location, Report
+from dynalyze.report import Graph, Location, Report
 
 MASK = "***"
 # The last word of an option's name: --hf-token is a secret, --max-tokens and --tokenizer are not.
@@ -29,6 +29,12 @@ _SECRET_VALUE = re.compile(
 )
 # A string literal, also one that was cut short; an apostrophe inside a word opens none.
 _STRING = re.compile(r"(?<!\w)(?:[bBrRuUfF]{1,2})?(?:'(?:[^'\\]|\\.)*(?:'|$)|\"(?:[^\"\\]|\\.)*(?:\"|$))", re.DOTALL)
+# How torch begins to tell why there is no CUDA graph; a stack of the program may follow.
+_SKIP = re.compile(
+    r"skipping cudagraphs due to (?:mutated inputs|cpu device|multiple devices|graph with symbolic shapes inputs"
+    r"|disabling cudagraphs due to incompatible op|deterministic index put|\w+ mode\b)?"
+)
+_DTYPE = re.compile(r"(?:bool|b?float|u?int|complex)\w*|Sym\(\w+\)")
 # What our own facts say of a compilation.
 _OUR_REASONS = (NOTHING_TRACED, CUT_OFF)
 _LONGEST_VALUE = 40
@@ -115,11 +121,26 @@ def without_source(report: Report) -> Report:
         )
     for recompile in report.recompiles:
         recompile.guard, recompile.source, recompile.expected, recompile.actual = "", None, None, None
+    for graph in report.graphs:
+        _hide_graph(graph)
+    for kernel in report.kernels:
+        kernel.source_nodes = []
     if report.outcome.status == "failed":
         report.outcome.message = "The program failed; its message is left out (--no-source)."
     report.capture.notes = [_before_quote(note) for note in report.capture.notes]
     report.capture.listener_errors = [_before_quote(error) for error in report.capture.listener_errors]
     return _mapped(report, lambda value: _bare(value) if isinstance(value, Location) else value)
+
+
+def _hide_graph(graph: Graph) -> None:
+    """Its code, and the names that the program gave to its tensors."""
+    graph.code, graph.code_omitted = [], []
+    for number, each in enumerate(graph.inputs, 1):
+        each.name, each.source = f"input {number}", ""
+        each.dtype = each.dtype if _DTYPE.fullmatch(each.dtype) else ""
+    if graph.cudagraph_skip:
+        known = _SKIP.match(graph.cudagraph_skip)
+        graph.cudagraph_skip = known[0] if known else "the reason is left out (--no-source)"
 
 
 def _known_type(gb_type: str) -> str:

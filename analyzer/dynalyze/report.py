@@ -23,6 +23,9 @@ Cause = Literal[
     "backend", "limit", "other",
 ]  # fmt: skip
 
+PHASES = ("total", "dynamo", "aot_autograd", "inductor", "code_generation")
+"""The phases of a compile as keys of `seconds`, outermost first: each holds the next one that is there."""
+
 
 class Location(msgspec.Struct, frozen=True):
     """One line of code. `line` counts from 1; `column` and `end_column` are characters, counted from 0."""
@@ -64,8 +67,19 @@ class Process(msgspec.Struct):
     command: list[str] = []
 
 
+class BackwardCompile(msgspec.Struct):
+    """The compile of a backward graph, often later than its forward one; times as those of a compilation."""
+
+    began: float | None = None
+    seconds: dict[str, float] = {}
+    exclusive: dict[str, float] = {}
+
+
 class Compilation(msgspec.Struct):
-    """One attempt of Dynamo to compile a frame; `seconds` holds inclusive phase times under their own names."""
+    """One attempt of Dynamo to compile a frame; `seconds` holds inclusive phase times under their own names.
+
+    `exclusive` holds what each phase took without those inside it. `began` counts from the start of the run.
+    """
 
     compile_id: str
     process: int
@@ -80,6 +94,9 @@ class Compilation(msgspec.Struct):
     resumes: bool = False
     caller: Location | None = None
     reason: str = ""
+    began: float | None = None
+    exclusive: dict[str, float] = {}
+    backward: list[BackwardCompile] = []
 
 
 class GraphBreak(msgspec.Struct):
@@ -128,13 +145,74 @@ class Recompile(msgspec.Struct):
     epoch: int = 0
 
 
+InputKind = Literal["input", "parameter", "buffer", "symbol"]
+StageName = Literal["dynamo", "aten", "post_grad", "kernels"]
+Direction = Literal["forward", "backward", "inference", ""]
+KernelKind = Literal["cpp", "triton", "extern", "fallback", "other"]
+
+
+class GraphInput(msgspec.Struct):
+    """An input of a Dynamo graph. A dimension that may change is a symbol; `bytes` is None then.
+
+    `source` is what the program calls it, as far as torch's name for it tells.
+    """
+
+    name: str
+    kind: InputKind = "input"
+    dtype: str = ""
+    shape: list[int | str] = []
+    device: str = ""
+    source: str = ""
+    bytes: int | None = None
+
+
+class Stage(msgspec.Struct):
+    """How many operations a graph has at one stage on its way down; for kernels, how often one is called."""
+
+    stage: StageName
+    direction: Direction
+    ops: int
+
+
+class GraphCode(msgspec.Struct):
+    """Code of a graph at one stage, cut at a line where it is long; `lines_omitted` says by how much."""
+
+    name: str
+    text: str
+    lines_omitted: int = 0
+
+
 class Graph(msgspec.Struct):
+    """One graph that Dynamo gave to a backend. `ops` is torch's own count of the calls in it."""
+
     id: str
     compile_id: str
     process: int = 0
     epoch: int = 0
     ops: int = 0
     location: Location | None = None
+    stages: list[Stage] = []
+    histogram: dict[str, int] = {}
+    inputs: list[GraphInput] = []
+    code: list[GraphCode] = []
+    code_omitted: list[str] = []
+    cudagraph_skip: str = ""
+
+
+class Kernel(msgspec.Struct):
+    """A kernel that Inductor's output code calls: generated (cpp, triton), from a library (extern), or an ATen call
+    (fallback). `calls` counts the places that call it; `ops` are the ATen operations in it, `source_nodes` the nodes
+    of the Dynamo graph, `places` their lines.
+    """
+
+    graph: str
+    name: str
+    kind: KernelKind
+    direction: Direction = ""
+    calls: int = 1
+    ops: list[str] = []
+    source_nodes: list[str] = []
+    places: list[Location] = []
 
 
 class TracedFunction(msgspec.Struct, frozen=True):
@@ -216,7 +294,7 @@ class Report(msgspec.Struct):
     graph_breaks: list[GraphBreak] = []
     recompiles: list[Recompile] = []
     graphs: list[Graph] = []
-    kernels: list[dict[str, Any]] = []
+    kernels: list[Kernel] = []
     traced_files: list[TracedFile] = []
     traced_hash: str = ""
     accuracy: list[dict[str, Any]] = []

@@ -34,16 +34,21 @@ def browser() -> Iterator[object]:
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """The file address of a sample report's page."""
+    """The file address of a sample's page: a report, or a comparison of two."""
     import sample_reports
-    from dynalyze.render.html import render
+    from dynalyze.render import comparison_html, html
+
+    def render(name: str) -> str:
+        if name.startswith("compared"):
+            return comparison_html.render(getattr(sample_reports, name)())
+        return html.render(getattr(sample_reports, f"{name}_report")())
 
     folder = tmp_path_factory.mktemp("pages")
 
     def save(name: str) -> str:
         file = folder / f"{name}.html"
         if not file.exists():
-            file.write_text(render(getattr(sample_reports, f"{name}_report")()), encoding="utf-8")
+            file.write_text(render(name), encoding="utf-8")
         return file.as_uri()
 
     return save

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
-NAMES = ("rich", "clean", "empty", "hostile")
+NAMES = ("rich", "clean", "empty", "hostile", "compared", "compared_hostile")
 
 WATCH = """
 window.violations = [];
@@ -122,6 +122,24 @@ def test_hostile_text_does_nothing(open_page: Opener) -> None:
     assert "<script>window.pwned=1</script>" in page.inner_text("main")
 
 
+def test_hostile_text_in_a_comparison_does_nothing(open_page: Opener) -> None:
+    page = open_page("compared_hostile")
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("main img").count() == 0
+    assert page.evaluate("document.querySelectorAll('script').length") == 2
+    assert "<script>window.pwned=1</script>" in page.inner_text("main")
+
+
+def test_a_comparison_can_be_read_without_javascript(open_page: Opener) -> None:
+    page = open_page("compared", java_script_enabled=False)
+    assert "1 break fixed, 1 new, 1 worse" in page.locator("h1").inner_text()
+    assert page.get_by_role("region", name="New").locator(".break").count() == 1
+    unchanged = page.get_by_role("region", name="Unchanged").locator(".break")
+    assert not unchanged.first.is_visible()
+    page.get_by_text("Show them").click()
+    assert unchanged.first.is_visible()
+
+
 def test_an_inline_script_that_is_not_ours_would_be_blocked(browser: Browser, saved: Callable[[str], str]) -> None:
     page = browser.new_page()
     page.goto(saved("clean"))
@@ -212,7 +230,7 @@ def test_a_link_to_a_filtered_break_brings_it_back(open_page: Opener) -> None:
 def test_permalinks_lead_somewhere(open_page: Opener, name: str) -> None:
     page = open_page(name)
     lost = page.evaluate(
-        """() => [...document.querySelectorAll('a[href^="#"]')].map((link) => link.hash.slice(1))
+        """() => [...document.querySelectorAll('a[href^="#"]')].map((link) => link.getAttribute("href").slice(1))
             .filter((anchor) => !document.getElementById(anchor))"""
     )
     assert lost == []
@@ -249,6 +267,45 @@ def test_landmarks_are_named(open_page: Opener) -> None:
     assert page.get_by_role("navigation", name="Contents").is_visible()
     for name in ("Fix these first", "Graph breaks", "Recompiles", "Traced files"):
         assert page.get_by_role("region", name=name, exact=True).count() >= 1
+
+
+def test_the_drawings_lead_to_what_they_show(open_page: Opener) -> None:
+    """By keyboard alone: every node is a link with a name."""
+    page = open_page("rich", reduced_motion="reduce")
+    for drawing in ("Map of what was compiled", "Compiles in order of their start"):
+        links = page.get_by_role("group", name=drawing).get_by_role("link")
+        assert links.count() > 4
+        assert all(links.nth(at).get_attribute("href") for at in range(links.count()))
+    page.get_by_role("link", name="Graph break b2 at").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("location.hash === '#b2'")
+    page.get_by_role("link", name="0/0 Ranker.forward, forward: 1.4 s").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("location.hash === '#compile-0-0'")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_label_of_a_drawing_covers_another_one(open_page: Opener, name: str) -> None:
+    page = open_page(name)
+    covered = page.evaluate(
+        """() => [...document.querySelectorAll(".figure svg")].flatMap((svg) => {
+            const texts = [...svg.querySelectorAll("text.name, text.note, text.tick")];
+            const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]);
+            return boxes.flatMap(([one, a], at) => boxes.slice(at + 1).filter(([, b]) =>
+                a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4 && b.top < a.bottom - 4
+            ).map(([other]) => [one, other]));
+        })"""
+    )
+    assert covered == []
+
+
+def test_the_drawings_can_be_read_as_text(open_page: Opener) -> None:
+    page = open_page("rich")
+    page.get_by_text("The map as text").click()
+    assert page.locator("#map .map-text").get_by_role("link", name="b1").first.is_visible()
+    page.get_by_text("The same as a table").click()
+    assert page.locator("#timeline table").get_by_role("row").count() == 9
+    assert "of compile time was recompilation" in page.locator("#timeline").inner_text()
 
 
 def test_print_is_light_and_without_controls(open_page: Opener) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from dynalyze.comparison import compare
+from dynalyze.comparison.types import Comparison
 from dynalyze.report import (
     Advice,
+    BackwardCompile,
     Capture,
     Compilation,
     Effect,
@@ -11,13 +16,17 @@ from dynalyze.report import (
     Finding,
     Graph,
     GraphBreak,
+    GraphCode,
+    GraphInput,
     Impact,
+    Kernel,
     Location,
     Outcome,
     Process,
     Recompile,
     Report,
     Snippet,
+    Stage,
     Status,
     Target,
     TracedFile,
@@ -64,11 +73,33 @@ def clean_report() -> Report:
     """A model that compiled into whole graphs."""
     report = empty_report()
     report.compilations = [compilation("0/0", ops=42, seconds=1.4), compilation("1/0", ops=7, seconds=0.3)]
-    report.graphs = [Graph("g1", "0/0", ops=42), Graph("g2", "1/0", ops=7)]
+    report.graphs = [trained_graph("g1"), Graph("g2", "1/0", ops=7)]
+    report.kernels = [
+        Kernel("g1", "addmm", "extern", "forward", 2, ["aten.addmm"], ["linear"], [line_of(41, 17, 31)]),
+        Kernel("g1", "cpp_fused_add_relu_0", "cpp", "forward", 1, ["aten.add", "aten.relu"]),
+        Kernel("g1", "mm", "extern", "backward", 1, ["aten.mm"]),
+    ]
     report.traced_files = [traced(MODEL)]
     report.traced_hash = "9f2c" * 16
     report.capture = Capture(events=31)
     return report
+
+
+def trained_graph(identity: str) -> Graph:
+    """A graph of compile 0/0 with everything that can be known of it."""
+    return Graph(
+        identity, "0/0", ops=42, location=Location(MODEL, SOURCE_START, 4, "Ranker.forward", SOURCE[0].strip()),
+        stages=[
+            Stage("dynamo", "", 42), Stage("aten", "forward", 60), Stage("post_grad", "forward", 31),
+            Stage("kernels", "forward", 3), Stage("aten", "backward", 75), Stage("kernels", "backward", 1),
+        ],
+        histogram={"linear": 30, "relu": 12},
+        inputs=[
+            GraphInput("L_x_", "input", "float32", ["s77", 8], "cpu", "x"),
+            GraphInput("L_self_parameters_w_", "parameter", "bfloat16", [8, 8], "cpu", "self.w", 128),
+        ],
+        code=[GraphCode("computation_graph.py", "def forward(self, L_x_):\n    return (L_x_,)")],
+    )  # fmt: skip
 
 
 def compilation(
@@ -134,6 +165,7 @@ def rich_report() -> Report:
         Process(1, 4712, 1, ["python", "model.py"]),
     ]
     report.compilations += _compilations()
+    _place_in_time(report.compilations)
     report.graph_breaks = _breaks()
     report.recompiles = [
         recompile("r1", "0/1"),
@@ -162,6 +194,20 @@ def _compilations() -> list[Compilation]:
     items.append(compilation("4/0", seconds=0.05))
     items[-1].status = "failed"
     return items
+
+
+def _place_in_time(compilations: list[Compilation]) -> None:
+    """One after the other, with all phases; the first has a backward graph, compiled later."""
+    began = 2.5
+    for item in compilations:
+        total = item.seconds["total"]
+        item.began = round(began, 6)
+        item.seconds |= {"dynamo": total, "aot_autograd": total * 0.75, "inductor": total * 0.5}
+        item.exclusive = {"other": 0.0, "dynamo": total * 0.25, "aot_autograd": total * 0.25, "inductor": total * 0.5}
+        began += total
+    whole = {"total": 0.7, "inductor": 0.6, "code_generation": 0.5}
+    own = {"other": 0.1, "inductor": 0.1, "code_generation": 0.5}
+    compilations[0].backward = [BackwardCompile(began, whole, own)]
 
 
 def _breaks() -> list[GraphBreak]:
@@ -211,6 +257,14 @@ HOSTILE = (
 )
 
 
+def _hostile_graph(location: Location) -> Graph:
+    return Graph(
+        HOSTILE + "g", HOSTILE, ops=1, location=location, histogram={HOSTILE: 1}, cudagraph_skip=HOSTILE,
+        inputs=[GraphInput(HOSTILE, "input", HOSTILE, [HOSTILE], HOSTILE, HOSTILE)],
+        code=[GraphCode(HOSTILE, HOSTILE)], code_omitted=[HOSTILE],
+    )  # fmt: skip
+
+
 def hostile_report() -> Report:
     """Every free text is an attack on the page."""
     location = Location(f"/tmp/{HOSTILE}.py", 3, 4, HOSTILE, HOSTILE, 12)
@@ -240,9 +294,33 @@ def hostile_report() -> Report:
             guard=HOSTILE,
         )
     ]
+    report.graphs = [_hostile_graph(location)]
+    report.kernels = [Kernel(HOSTILE + "g", HOSTILE, "triton", "forward", 1, [HOSTILE], [HOSTILE], [location])]
     report.traced_files = [TracedFile(HOSTILE, HOSTILE, [TracedFunction(HOSTILE, 1)])]
     report.traced_hash = HOSTILE
     detail = Advice(HOSTILE, HOSTILE, Example(HOSTILE, HOSTILE), HOSTILE, "javascript:window.pwned=1", HOSTILE)
     report.findings = [Finding(HOSTILE, "error", HOSTILE, location, [HOSTILE], HOSTILE, Impact(1.0, HOSTILE), detail)]
     report.capture = Capture(listener_errors=[HOSTILE], unreadable_lines=2, notes=[HOSTILE])
     return report
+
+
+def compared() -> Comparison:
+    """The rich report before and after a change: a break fixed, one new, one worse; lines moved; newer torch."""
+    before, after = rich_report(), rich_report()
+    after.environment = {**after.environment, "torch": "2.14.0"}
+    moved = [replace(item, location=replace(item.location, line=item.location.line + 7)) for item in after.graph_breaks]
+    new = graph_break("b7", "split", line_of(45, 15, 40), gb_id="GB0124", gb_type="Unsupported Tensor.item() call")
+    after.graph_breaks = [replace(moved[0], effect="eager"), *moved[2:], new]
+    after.findings = [Finding("graph-break", "warning", "T", None, ["b7"], "Keep `history` out of the compiled part.")]
+    after.recompiles = [recompile("r1", "0/1", source="history"), *after.recompiles[1:2]]
+    after.compilations[0].seconds = {"total": 0.7}
+    before.measurements = [{"configuration": "default", "phase": "forward", "latency_ms": {"p50": 4.0}}]
+    after.measurements = [{"configuration": "default", "phase": "forward", "latency_ms": {"p50": 3.0}}]
+    return compare(before, after)
+
+
+def compared_hostile() -> Comparison:
+    """Everything that two reports say is an attack on the page."""
+    before, after = empty_report(), hostile_report()
+    before.measurements = [{"configuration": HOSTILE, "phase": HOSTILE}]
+    return compare(before, after)

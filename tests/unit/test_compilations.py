@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import GraphSeen
-from dynalyze.facts.compilations import compilations, graphs
+from dynalyze.facts.compilations import compilations
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Compilation
@@ -206,19 +205,3 @@ def test_cache_hits_of_forward_and_backward_add_up() -> None:
         end(backward=True, inductor_fx_local_cache_hit_count=2, aotautograd_local_cache_miss_count=1),
     )
     assert found.cache == {"inductor_fx_local_cache_hit": 3, "aotautograd_local_cache_miss": 1}
-
-
-def test_a_graph_that_a_restart_traced_again_is_one() -> None:
-    run = run_of(
-        start(), GraphSeen(id="0/0"), GraphSeen(id="0/0", attempt=1), end(graph_op_count=3),
-        start("1/0"), end("1/0", has_guarded_code=False),
-        start("0/0", epoch=1), GraphSeen(id="0/0", epoch=1), end("0/0", epoch=1, graph_op_count=4),
-    )  # fmt: skip
-    found = graphs(run, compiled(run))
-    assert [(g.id, g.compile_id, g.epoch, g.ops) for g in found] == [("g1", "0/0", 0, 3), ("g2", "0/0", 1, 4)]
-    assert all(g.location is not None and g.location.line == 10 for g in found)
-
-
-def test_a_graph_without_its_start_is_still_there() -> None:
-    (found,) = graphs(run_of(GraphSeen(id="7/0")), [])
-    assert (found.compile_id, found.ops, found.location) == ("7/0", 0, None)

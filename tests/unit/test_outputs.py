@@ -91,6 +91,16 @@ def test_findings_below_the_level_let_it_pass() -> None:
     assert outputs(json_file="r.json", fail_on="warning").publish(clean_report()) == 0
 
 
+def test_the_trace_and_the_map_go_to_files_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs(chrome_trace="t.json", graphml="m.graphml").publish(rich_report())
+    assert {path.name for path in here.iterdir()} == {"t.json", "m.graphml"}
+    assert json.loads((here / "t.json").read_text())["traceEvents"]
+    assert (here / "m.graphml").read_text().startswith("<?xml")
+    said = capsys.readouterr().out
+    assert "t.json" in said
+    assert "m.graphml" in said
+
+
 # Whole or not at all.
 
 
@@ -227,9 +237,9 @@ def test_a_pipe_is_written_to(here: Path) -> None:
 # Checked before anything runs.
 
 
-@pytest.mark.parametrize("option", ["json_file", "html_file"])
+@pytest.mark.parametrize("option", ["json_file", "html_file", "chrome_trace", "graphml"])
 def test_places_that_cannot_be_written_are_refused_before_the_run(here: Path, option: str) -> None:
-    name = "--" + option.removesuffix("_file")
+    name = "--" + option.removesuffix("_file").replace("_", "-")
     (here / "folder").mkdir()
     (here / "file").write_text("")
     assert f"{name} needs the name of a file" in refused(**{option: ""})
@@ -239,8 +249,10 @@ def test_places_that_cannot_be_written_are_refused_before_the_run(here: Path, op
     assert not (here / "none").exists()
 
 
-def test_a_page_on_standard_output_is_refused() -> None:
-    assert "--html" in refused(html_file="-")
+@pytest.mark.parametrize("option", ["html_file", "chrome_trace", "graphml"])
+def test_what_is_no_text_for_people_is_not_for_standard_output(option: str) -> None:
+    name = "--" + option.removesuffix("_file").replace("_", "-")
+    assert f"{name} needs a file" in refused(**{option: "-"})
 
 
 def test_a_folder_that_may_not_be_written_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,6 +271,8 @@ def test_one_file_for_two_outputs_is_refused(here: Path) -> None:
     (here / "link").symlink_to(here / "r")
     assert "both" in refused(json_file="r", html_file="./r")
     assert "both" in refused(json_file="r", html_file="link")
+    assert "--json and --graphml both" in refused(json_file="r", html_file="h", graphml="link")
+    assert "--chrome-trace and --graphml both" in refused(chrome_trace="r", graphml="r")
 
 
 def test_what_is_read_is_not_overwritten(here: Path) -> None:

@@ -280,6 +280,21 @@ def _called_by_wrapper(frame: types.FrameType) -> bool:
     return outer is not None and outer.f_code.co_filename.endswith(_CALL_BOUNDARY)
 
 
+def watch_bytecode(tell: Callable[[str, types.CodeType], None]) -> None:
+    """Call `tell(compile_id, code)` with what Dynamo makes of each frame; "" where the id is not known."""
+    register = getattr(sys.modules.get("torch._dynamo.convert_frame"), "register_bytecode_hook", None)
+    if register is not None:
+        register(lambda original, made: tell(_compile_id(), made))
+
+
+def _compile_id() -> str:
+    with contextlib.suppress(Exception):
+        import torch._guards
+
+        return str(torch._guards.CompileContext.current_compile_id() or "")
+    return ""
+
+
 def backend_names() -> list[str]:
     """Every registered backend, debugging ones included."""
     import torch._dynamo

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from dynalyze.capture import adapter
 from dynalyze.capture.listener import Listener
-from dynalyze.capture.wire import RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
+from dynalyze.capture.wire import BYTECODE_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter
 
 _BOOT = str(Path(__file__).resolve().parent / "boot")
@@ -27,6 +27,8 @@ def attach_to_descendant() -> None:
     listener = Listener(EventWriter(Path(run)))
     after_import("torch", lambda _: adapter.attach(listener), without=own_trace(Path(run)))
     after_import("torch._dynamo.utils", lambda _: watch_untraced(listener))
+    if (Path(run) / BYTECODE_FILE).exists():
+        watch_bytecode(listener)
 
 
 def lead_descendants(run: Path) -> None:
@@ -54,6 +56,11 @@ def watch_untraced(listener: Listener) -> None:
         )  # fmt: skip
 
     adapter.watch_untraced_breaks(tell)
+
+
+def watch_bytecode(listener: Listener) -> None:
+    """Record what Dynamo makes of each frame, from the moment when Dynamo is imported."""
+    after_import("torch._dynamo.convert_frame", lambda _: adapter.watch_bytecode(listener.tell_bytecode))
 
 
 def after_import(name: str, act: Callable[[ModuleType], None], *, without: str = "") -> None:

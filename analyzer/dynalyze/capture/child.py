@@ -13,13 +13,13 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from dynalyze.capture import adapter, environment, objects, program
-from dynalyze.capture.attach import after_import, lead_descendants, own_trace, watch_untraced
+from dynalyze.capture.attach import after_import, lead_descendants, own_trace, watch_bytecode, watch_untraced
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import Options, backward, check, compiled
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import Ending, SoftStop
-from dynalyze.capture.wire import EVENTS_FOLDER, REQUEST_FILE
+from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE
 from dynalyze.capture.writer import EventWriter
 
 SOFT_STOP_SIGNAL = getattr(signal, "SIGURG", None)
@@ -62,6 +62,8 @@ class Session:
         lead_descendants(self._folder)
         after_import("torch", self._torch_loaded, without=own_trace(self._folder))
         after_import("torch._dynamo.utils", lambda _: watch_untraced(self._listener))
+        if (self._folder / BYTECODE_FILE).exists():
+            watch_bytecode(self._listener)
         if SOFT_STOP_SIGNAL is not None:
             signal.signal(SOFT_STOP_SIGNAL, _raise_soft_stop)
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
-from dynalyze.capture import adapter, guard_values
+from dynalyze.capture import adapter, bytecode, guard_values
 from dynalyze.capture.trace_records import TraceRecords, cut
 from dynalyze.capture.writer import EventWriter
 
@@ -63,6 +64,14 @@ class Listener(logging.Handler):
         except Exception as error:
             self._lose(error)
 
+    def tell_bytecode(self, compile_id: str, code: types.CodeType) -> None:
+        """Write down what Dynamo made of a frame. Called by the compiler: the rules of `emit` hold."""
+        try:
+            name = self._writer.write_text(bytecode.as_python(code))
+            self._writer.write("graph", id=compile_id, epoch=self.epoch, stage="transformed", text=name)
+        except Exception as error:
+            self._lose(error)
+
     @property
     def epoch(self) -> int:
         """How many times torch._dynamo.reset() made compile ids begin again."""
@@ -76,7 +85,7 @@ class Listener(logging.Handler):
         if live is not None:
             event.update(live(event, payload))
         self._writer.write(**event)
-        if event["event"] in ("graph", "break"):
+        if event["event"] == "break" or event.get("stage") == "dynamo":
             self._tell_traced(event)
 
     def _start(self, event: Facts, payload: Any) -> Facts:

@@ -13,7 +13,7 @@ from dynalyze.capture.wire import INLINE_TEXT
 
 Event = dict[str, Any]
 
-_CONTEXT_KEYS = frozenset(
+CONTEXT_KEYS = frozenset(
     {"frame_id", "frame_compile_id", "compiled_autograd_id", "attempt", "rank", "has_payload", "stack", "thread",
      "subgraph_name", "timestamp", "pathname", "severity"}
 )  # fmt: skip
@@ -34,32 +34,51 @@ _METRIC_FIELDS = (
     "cudagraph_skip_reason", "guard_latency_us", "structured_logging_overhead_us",
 )  # fmt: skip
 
+# Records whose text is the program at one stage on its way down to kernels. Torch 2.8 has another name for post-grad.
+_STAGES = {
+    "dynamo_output_graph": "dynamo",
+    "aot_joint_graph": "joint",
+    "aot_forward_graph": "forward",
+    "aot_backward_graph": "backward",
+    "aot_inference_graph": "inference",
+    "after_post_grad_graph": "post_grad",
+    "inductor_post_grad_graph": "post_grad",
+    "inductor_output_code": "output_code",
+    "fx_graph_runnable": "runnable",
+}
+
 
 class TraceRecords:
     """Reads the records of one process, in their order. Unknown ones are no events."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: dict[int, str] | None = None) -> None:
         # How many times torch._dynamo.reset() made compile ids begin again.
         self.epoch = 0
+        # File names by the numbers that records use for them.
+        self.files = files if files is not None else {}
         self._seen: set[str] = set()
-        self._files: dict[int, str] = {}
         self._readers: dict[str, Callable[[str, Event, str], Event]] = {
             "dynamo_start": self._start,
             "compilation_metrics": _metrics,
             "bwd_compilation_metrics": _metrics,
-            "dynamo_output_graph": lambda name, metadata, text: {"event": "graph"},
             "dynamo_graph_break_reason": lambda name, metadata, text: {"event": "break", "text": cut(_plain(text))},
             "dynamo_error": lambda name, metadata, text: {"event": "error", "text": cut(text, keep_end=True)},
             "recompile_reasons": lambda name, metadata, text: {"event": "recompile", "text": cut(text)},
+            **dict.fromkeys(_STAGES, _graph),
         }
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Names of the records, or of their artifacts, that `read` needs; a reader of logs skips all others."""
+        return frozenset(("str", *self._readers))
 
     def read(self, metadata: Event, payload: Any) -> Event | None:
         """The event that a record stands for; None where it is of no concern."""
         for name, content in metadata.items():
-            if name in _CONTEXT_KEYS:
+            if name in CONTEXT_KEYS:
                 continue
             if name == "str":
-                self._files[content[1]] = content[0]
+                self.files[content[1]] = content[0]
                 return None
             reader = self._readers.get(content.get("name", "") if name == "artifact" else name)
             return None if reader is None else self._tagged(reader(name, metadata, payload or ""), metadata)
@@ -89,7 +108,7 @@ class TraceRecords:
         return event
 
     def _file(self, reference: Any) -> str:
-        return self._files.get(reference, "") if isinstance(reference, int) else str(reference or "")
+        return self.files.get(reference, "") if isinstance(reference, int) else str(reference or "")
 
 
 def compile_id_of(metadata: Event) -> str:
@@ -106,6 +125,12 @@ def cut(text: str, *, keep_end: bool = False) -> str:
         return text
     note = f"... {len(text) - INLINE_TEXT} characters cut"
     return f"{note}\n{text[-INLINE_TEXT:]}" if keep_end else f"{text[:INLINE_TEXT]}\n{note}"
+
+
+def _graph(name: str, metadata: Event, text: str) -> Event:
+    """One stage of a graph; its text is too long for an event, so whoever reads the record keeps it elsewhere."""
+    known = metadata["artifact"]["name"] if name == "artifact" else name
+    return {"event": "graph", "stage": _STAGES[known]}
 
 
 def _metrics(name: str, metadata: Event, text: str) -> Event:

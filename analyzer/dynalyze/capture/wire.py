@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 REQUEST_FILE = "request.json"
+# Its presence asks for the bytecode that Dynamo makes of each frame.
+BYTECODE_FILE = "bytecode"
 EVENTS_FOLDER = "events"
 TEXTS_FOLDER = "texts"
 # Logs of torch's own, from descendants that could not be given the listener.

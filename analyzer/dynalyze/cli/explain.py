@@ -7,13 +7,21 @@ from typing import Any
 
 import click
 
-from dynalyze.cli.options import check_fail_on, compile_options, given_compile_options, output_options, target_options
+from dynalyze.cli.options import (
+    artifacts_option,
+    check_fail_on,
+    compile_options,
+    given_compile_options,
+    output_options,
+    target_options,
+)
 
 
 @click.command()
 @target_options
 @compile_options
 @output_options
+@artifacts_option
 @click.option(
     "--stop-after",
     type=click.FloatRange(min=0, min_open=True),
@@ -54,4 +62,4 @@ def explain(context: click.Context, /, **options: Any) -> int:
         quiet=options["quiet_target"],
         command=tuple(sys.argv[1:]),
     )
-    return outputs.publish(observe(observation))
+    return outputs.publish(observe(observation, outputs.keep()))

@@ -15,8 +15,8 @@ def check_writable(option: str, file: str, source: str | None = None) -> None:
     Raises:
         UsageError: one line that names the option and the reason.
     """
-    if option == "--html" and file == "-":
-        raise UsageError("--html needs a file; standard output carries the summary, or --json -")
+    if file == "-":
+        raise UsageError(f"{option} needs a file; standard output carries the summary, or --json -")
     if not file:
         raise UsageError(f"{option} needs the name of a file")
     if source is not None and same_file(file, source):

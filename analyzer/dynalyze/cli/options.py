@@ -75,6 +75,8 @@ def output_options(command: _Command) -> _Command:
         command,
         click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON; - for standard output."),
         click.option("--html", "html_file", metavar="FILE", help="Write the page to FILE."),
+        click.option("--chrome-trace", metavar="FILE", help="Write the compile times for Perfetto."),
+        click.option("--graphml", metavar="FILE", help="Write the map of compiles and breaks as GraphML."),
         click.option(
             "--fail-on",
             metavar="LEVEL",
@@ -86,6 +88,13 @@ def output_options(command: _Command) -> _Command:
         click.option("--redact", is_flag=True, help="Leave home folder, user and host names out."),
         click.option("--show-values", is_flag=True, help="Show long strings that guards compare with."),
     )
+
+
+def artifacts_option(command: _Command) -> _Command:
+    """For commands that can see what the compiler wrote."""
+    return click.option(
+        "--artifacts", metavar="DIR", help="Write every graph, the code made of it and a repro into DIR."
+    )(command)
 
 
 def given_compile_options(context: click.Context) -> tuple[str, ...]:

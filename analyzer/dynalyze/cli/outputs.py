@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dynalyze import privacy
+from dynalyze.artifacts import check_folder, write_artifacts
 from dynalyze.cli.files import check_writable, same_file, write_whole
 from dynalyze.errors import UsageError
+from dynalyze.events.log import RunLog
 from dynalyze.report import Report, Status, to_json
 from dynalyze.rules.rule import judge, reaches
 
 _DEFAULT_FOLDER = "dynalyze-reports"
+# Outputs that are one file each: the option's parameter, which is the renderer's module too, and what it is called.
+_FORMATS = {"chrome_trace": "Chrome trace", "graphml": "GraphML"}
 _STATUSES: dict[Status, int] = {"timed_out": 4, "failed": 3, "interrupted": 130, "complete": 0, "nothing_compiled": 0}
 
 
@@ -31,6 +39,9 @@ class Outputs:
     no_source: bool
     redact: bool
     show_values: bool
+    chrome_trace: str | None = None
+    graphml: str | None = None
+    artifacts: str | None = None
 
     @classmethod
     def from_options(cls, options: dict[str, Any], default_stem: str, source: str | None = None) -> Outputs:
@@ -42,44 +53,45 @@ class Outputs:
         outputs = cls(
             options["json_file"], options["html_file"], default_stem, options["fail_on"],
             options["no_source"], options["redact"], options["show_values"],
+            **{name: options.get(name) for name in _FORMATS}, artifacts=options.get("artifacts"),
         )  # fmt: skip
-        for option, file in (("--json", outputs.json_file), ("--html", outputs.html_file)):
-            if file is not None and not (option == "--json" and file == "-"):
-                check_writable(option, file, source)
-        if outputs.json_file and outputs.html_file and same_file(outputs.json_file, outputs.html_file):
-            raise UsageError(f"--json and --html both name {outputs.json_file}")
+        named = outputs._named()
+        for option, file in named:
+            check_writable(option, file, source)
+        for (option, file), (other, second) in itertools.combinations(named, 2):
+            if same_file(file, second):
+                raise UsageError(f"{option} and {other} both name {file}")
+        outputs._check_artifacts()
         if outputs._wants_default():
             _check_default(Path(_DEFAULT_FOLDER))
         return outputs
 
-    def publish(self, report: Report) -> int:
-        """Clean, judge and write the report; returns the exit status of the contract.
+    def keep(self) -> Callable[[RunLog], list[str]] | None:
+        """What writes the artifacts of a run; None where none were asked for."""
+        return None if self.artifacts is None else partial(write_artifacts, folder=Path(self.artifacts))
 
-        Rules see only what may be shown, because they quote it.
-        """
-        report = self._cleaned(report)
-        report.findings = judge(report)
-        if self.redact:
-            report = privacy.redact(report)
+    def publish(self, report: Report) -> int:
+        """Clean, judge and write the report; returns the exit status of the contract."""
+        report = showable(report, no_source=self.no_source, redact=self.redact, show_values=self.show_values)
         page = self._write_files(report)
         if self.json_file == "-":
             sys.stdout.write(to_json(report))
             sys.stdout.flush()
         else:
-            _summarise(report, [("Page", page), ("JSON", self.json_file)])
+            more = [(title, getattr(self, name)) for name, title in _FORMATS.items()]
+            more.append(("Artifacts", self.artifacts))
+            _summarise(report, [("Page", page), ("JSON", self.json_file), *more])
         if (status := _STATUSES[report.outcome.status]) != 0:
             return status
         return 1 if reaches(report.findings, self.fail_on) else 0
 
-    def _cleaned(self, report: Report) -> Report:
-        report = privacy.mask_secrets(report)
-        if not self.show_values:
-            report = privacy.hide_values(report)
-        return privacy.without_source(report) if self.no_source else report
-
     def _write_files(self, report: Report) -> Path | None:
         if self.json_file not in (None, "-"):
             write_whole(Path(str(self.json_file)), to_json(report))
+        for name in _FORMATS:
+            if (file := getattr(self, name)) is not None:
+                renderer = importlib.import_module(f"dynalyze.render.{name}")
+                write_whole(Path(file), renderer.render(report))
         page = self._page_path()
         if page is None:
             return None
@@ -89,13 +101,39 @@ class Outputs:
         write_whole(page, html.render(report))
         return page
 
+    def _check_artifacts(self) -> None:
+        if self.artifacts is None:
+            return
+        for option, given in (("--no-source", self.no_source), ("--redact", self.redact)):
+            if given:
+                raise UsageError(f"--artifacts and {option} exclude each other: the files quote your code")
+        check_folder(Path(self.artifacts))
+
     def _page_path(self) -> Path | None:
         if self.html_file is not None:
             return Path(self.html_file)
         return Path(_DEFAULT_FOLDER) / f"{self.default_stem}.dynalyze.html" if self._wants_default() else None
 
     def _wants_default(self) -> bool:
-        return self.json_file is None and self.html_file is None
+        return self.json_file is None and not self._named()
+
+    def _named(self) -> list[tuple[str, str]]:
+        """Every file that was asked for, with its option."""
+        json_file = None if self.json_file == "-" else self.json_file
+        files = {"--json": json_file, "--html": self.html_file}
+        files |= {f"--{name.replace('_', '-')}": getattr(self, name) for name in _FORMATS}
+        return [(option, file) for option, file in files.items() if file is not None]
+
+
+def showable(report: Report, *, no_source: bool, redact: bool, show_values: bool) -> Report:
+    """A report cleaned and judged, its facts in their order. Rules see only what may be shown: they quote it."""
+    report = privacy.mask_secrets(report)
+    if not show_values:
+        report = privacy.hide_values(report)
+    if no_source:
+        report = privacy.without_source(report)
+    report.findings = judge(report)
+    return privacy.redact(report) if redact else report
 
 
 def _summarise(report: Report, written: list[tuple[str, Path | str | None]]) -> None:

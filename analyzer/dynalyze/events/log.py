@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from dynalyze.events.types import AnyEvent, ProcessStarted
@@ -23,6 +23,8 @@ class RunLog:
 
     processes: list[ProcessLog] = field(default_factory=list)
     unreadable: int = 0
+    # The code behind `GraphSeen.text`; "" where it was not kept.
+    read_text: Callable[[str], str] = field(default=lambda name: "", compare=False, repr=False)
 
     def all(self) -> Iterator[tuple[int, AnyEvent]]:
         for log in self.processes:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
 import msgspec
 
-from dynalyze.capture.wire import EVENTS_FOLDER, TRACE_FOLDER
+from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER, TRACE_FOLDER
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.torch_trace import as_process, read_trace
+from dynalyze.events.torch_trace import read_trace
 from dynalyze.events.types import AnyEvent, ProcessStarted
 
 _KNOWN: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+# Names that the child gives to side files; whatever else an event says opens nothing.
+_TEXT_NAME = re.compile(rf"{TEXTS_FOLDER}/\d+-\d+\.txt")
 _NAME_ONLY = msgspec.json.Decoder(dict[str, object])
 
 
@@ -21,7 +25,7 @@ def read_run(folder: Path) -> RunLog:
 
     A process that could not be given the listener left a log of torch's own instead.
     """
-    run = RunLog()
+    run = RunLog(read_text=partial(_read_text, folder))
     for path in sorted((folder / EVENTS_FOLDER).glob("*.jsonl")):
         log = _read_file(path, run)
         if log is not None:
@@ -29,12 +33,21 @@ def read_run(folder: Path) -> RunLog:
     for path in sorted((folder / TRACE_FOLDER).glob("*.log")):
         trace = read_trace(path)
         run.unreadable += trace.unreadable
-        if trace.events:
-            run.processes.append(as_process(trace, 0))
+        run.processes += trace.processes
     run.processes.sort(key=lambda log: (not log.started.main, log.started.at))
     for number, log in enumerate(run.processes):
         log.process = number
     return run
+
+
+def _read_text(folder: Path, name: str) -> str:
+    path = folder / name
+    if not _TEXT_NAME.fullmatch(name) or path.is_symlink():
+        return ""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _read_file(path: Path, run: RunLog) -> ProcessLog | None:

@@ -112,6 +112,11 @@ class RecompileSeen(CompilerEvent, tag="recompile"):
 
 
 class GraphSeen(CompilerEvent, tag="graph"):
+    """The program at one stage: dynamo, joint, forward, backward, inference, post_grad, output_code, runnable, or
+    transformed (the bytecode after Dynamo). `text` names where its code can be read, see RunLog.read_text.
+    """
+
+    stage: str = "dynamo"
     text: str = ""
 
 

@@ -28,13 +28,14 @@ from dynalyze.events.types import (
     TorchLoaded,
 )
 from dynalyze.facts.breaks import graph_breaks
-from dynalyze.facts.compilations import compilations, graphs
+from dynalyze.facts.compilations import compilations
+from dynalyze.facts.graphs import graphs
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.silence import reason_for_silence
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
 from dynalyze.facts.traced import hash_of_set, traced_files
-from dynalyze.registry import registry
+from dynalyze.registry import Registry, registry
 from dynalyze.report import Capture, Outcome, Process, Report, Target
 
 _MOST_ERRORS = 20
@@ -58,27 +59,38 @@ def misuse(run: RunLog) -> str | None:
 def build_report(run: RunLog, ended: Ended, target: Target, command: list[str]) -> Report:
     """All facts of a run; findings are left to the rules."""
     torch = _last(run, TorchLoaded)
-    places = Places(torch.folder if torch else "")
-    sources = Sources()
+    folder = torch.folder if torch else ""
+    report = assemble(run, target, command, Places(folder), Sources(), registry(folder))
+    attempted = bool(report.compilations or report.graph_breaks)
+    report.outcome = _outcome(run, ended, attempted=attempted, mode=report.capture.mode)
+    return report
+
+
+def assemble(
+    run: RunLog, target: Target, command: list[str], places: Places, sources: Sources, known: Registry,
+    *, readable: bool = True,
+) -> Report:  # fmt: skip
+    """What events tell, wherever they come from. With `readable=False` no traced file is opened for its hash."""
     compiled = compilations(run, places, sources)
-    files = traced_files(run, places)
-    breaks = graph_breaks(run, places, sources, registry(torch.folder if torch else ""))
-    capture = _capture(run)
+    files = traced_files(run, places, readable=readable)
+    breaks = graph_breaks(run, places, sources, known)
+    down, kernels = graphs(run, compiled, sources)
     return Report(
         dynalyze=dynalyze.__version__,
         created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         command=command,
-        environment=_environment(run, torch),
+        environment=_environment(run, _last(run, TorchLoaded)),
         target=target,
-        outcome=_outcome(run, ended, attempted=bool(compiled or breaks), mode=capture.mode),
+        outcome=Outcome("complete"),
         processes=_processes(run),
         compilations=compiled,
         graph_breaks=breaks,
         recompiles=recompiles(run, compiled, breaks),
-        graphs=graphs(run, compiled),
+        graphs=down,
+        kernels=kernels,
         traced_files=files,
         traced_hash=hash_of_set(files),
-        capture=capture,
+        capture=_capture(run),
     )
 
 

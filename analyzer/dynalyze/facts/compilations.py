@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.types import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame, GraphSeen
+from dynalyze.events.types import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame
 from dynalyze.facts.messages import parse
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name
-from dynalyze.report import Compilation, CompilationStatus, Graph, Location
+from dynalyze.facts.timeline import Clock, exclusive
+from dynalyze.report import BackwardCompile, Compilation, CompilationStatus, Location
 
 # Inclusive phase times: name in the report, column of torch in microseconds, older column in seconds.
 _PHASES = (
@@ -33,25 +34,11 @@ Key = tuple[int, str]
 
 def compilations(run: RunLog, places: Places, sources: Sources) -> list[Compilation]:
     """All compilations of a run, in the order in which they began."""
-    return [each for log in run.processes for each in _of_process(log, places, sources)]
+    clock = Clock(run)
+    return [each for log in run.processes for each in _of_process(log, clock, places, sources)]
 
 
-def graphs(run: RunLog, compiled: list[Compilation]) -> list[Graph]:
-    """The graphs that Dynamo gave to a backend. A compile that restarted counts its last graph."""
-    by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
-    seen: dict[tuple[int, int, str], None] = {}
-    for process, event in run.all():
-        if isinstance(event, GraphSeen):
-            seen.setdefault((process, event.epoch, event.id))
-    found = []
-    for number, (process, epoch, compile_id) in enumerate(seen, 1):
-        owner = by_key.get((process, epoch, compile_id))
-        ops = (owner.ops or 0) if owner else 0
-        found.append(Graph(f"g{number}", compile_id, process, epoch, ops, owner.location if owner else None))
-    return found
-
-
-def _of_process(log: ProcessLog, places: Places, sources: Sources) -> Iterator[Compilation]:
+def _of_process(log: ProcessLog, clock: Clock, places: Places, sources: Sources) -> Iterator[Compilation]:
     ended: dict[Key, list[CompileEnded]] = {}
     broken: set[Key] = set()
     errors: dict[Key, ErrorSeen] = {}
@@ -65,7 +52,10 @@ def _of_process(log: ProcessLog, places: Places, sources: Sources) -> Iterator[C
     for event in log.events:
         if isinstance(event, CompileStarted):
             key = (event.epoch, event.id)
-            yield _compilation(log.process, event, ended.get(key, []), key in broken, errors.get(key), places, sources)
+            ends = ended.get(key, [])
+            found = _compilation(log.process, event, ends, key in broken, errors.get(key), places, sources)
+            _add_times(found, event, ends, clock)
+            yield found
 
 
 def _compilation(
@@ -88,7 +78,6 @@ def _compilation(
         epoch=start.epoch,
         location=location,
         status=status,
-        seconds=_seconds(ends),
         cache=_cache(ends),
         function=location.function,
         ops=_number(forward, "graph_op_count"),
@@ -127,17 +116,28 @@ def _status(forward: dict[str, Any] | None, broken: bool, error: ErrorSeen | Non
     return ("eager" if soft else "failed"), parse(message).gb_type or kind
 
 
-def _seconds(ends: list[CompileEnded]) -> dict[str, float]:
-    """Inclusive times of the forward compile, and of the backward one under its own name."""
-    found: dict[str, float] = {}
-    for end in ends:
-        for name, micro, older in _PHASES:
-            value = _duration(end.metrics, micro, older)
-            if value is not None and not end.backward:
-                found.setdefault(name, value)
-            elif value is not None and name == "total":
-                found["backward"] = found.get("backward", 0.0) + value
-    return found
+def _add_times(compilation: Compilation, start: CompileStarted, ends: list[CompileEnded], clock: Clock) -> None:
+    """The forward compile's own times; those of the backward ones as spans, and their sum under their own name."""
+    forward = next((end.metrics for end in ends if not end.backward), None)
+    compilation.began = clock.began(start.at, forward)
+    compilation.seconds = _phases(forward or {})
+    compilation.exclusive = exclusive(compilation.seconds)
+    compilation.backward = [_backward(end, clock) for end in ends if end.backward]
+    times = [span.seconds["total"] for span in compilation.backward if "total" in span.seconds]
+    if times:
+        compilation.seconds["backward"] = round(sum(times), 6)
+
+
+def _backward(end: CompileEnded, clock: Clock) -> BackwardCompile:
+    seconds = _phases(end.metrics)
+    began = clock.backward_began(end.at, end.metrics, seconds.get("total", 0.0))
+    return BackwardCompile(began, seconds, exclusive(seconds))
+
+
+def _phases(metrics: dict[str, Any]) -> dict[str, float]:
+    """Inclusive times by phase."""
+    durations = ((name, _duration(metrics, micro, older)) for name, micro, older in _PHASES)
+    return {name: seconds for name, seconds in durations if seconds is not None}
 
 
 def _duration(metrics: dict[str, Any], micro: str, older: str) -> float | None:

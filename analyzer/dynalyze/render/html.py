@@ -27,14 +27,22 @@ _STYLE = "page.css"
 
 def render(report: Report) -> str:
     """The whole page."""
+    return render_page("page.html.jinja", build_page(report))
+
+
+def render_page(template: str, page: object) -> str:
+    """A page of ours from its template: with its style, its scripts, and a policy that allows these alone."""
     style, scripts = _asset(_STYLE), {name: _asset(name) for name in _SCRIPTS}
-    template = _environment().get_template("page.html.jinja")
-    return template.render(
-        page=build_page(report),
-        policy=_policy(style, list(scripts.values())),
-        style=Markup(style),
-        theme_script=Markup(scripts["theme.js"]),
-        page_script=Markup(scripts["page.js"]),
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            page=page,
+            policy=_policy(style, list(scripts.values())),
+            style=Markup(style),
+            theme_script=Markup(scripts["theme.js"]),
+            page_script=Markup(scripts["page.js"]),
+        )
     )
 
 

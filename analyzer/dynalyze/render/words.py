@@ -61,6 +61,15 @@ _COMPILATION_WORDS: dict[CompilationStatus, str] = {
     "failed": "failed",
 }
 
+_PHASE_WORDS = {
+    "total": "Whole compile",
+    "other": "Other",
+    "dynamo": "Dynamo",
+    "aot_autograd": "AOTAutograd",
+    "inductor": "Inductor",
+    "code_generation": "Code generation",
+}
+
 _SEVERITY_WORDS: dict[Severity, str] = {"error": "Error", "warning": "Warning", "info": "Note"}
 
 
@@ -82,6 +91,11 @@ def status_words(status: Status) -> str:
 def compilation_words(status: CompilationStatus) -> str:
     """What became of one frame: "left in eager"."""
     return _COMPILATION_WORDS[status]
+
+
+def phase_words(phase: str) -> str:
+    """The name of a phase of a compile for people: "Code generation"."""
+    return _PHASE_WORDS.get(phase, phase)
 
 
 def severity_words(severity: Severity) -> str:
@@ -114,6 +128,13 @@ def short_path(path: str) -> str:
         return below
     parts = path.split("/")
     return path if len(parts) <= 4 else "/".join(["…", *parts[-3:]])
+
+
+def compilation_name(process: int, epoch: int, compile_id: str) -> str:
+    """The compile id, with the process and the epoch where they are not the first."""
+    extra = [f"process {process}"] if process else []
+    extra += [f"after reset {epoch}"] if epoch else []
+    return f"{compile_id} ({', '.join(extra)})" if extra else compile_id
 
 
 def compile_seconds(phases: dict[str, float]) -> float | None:

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.wire import REQUEST_FILE
+from dynalyze.capture.wire import BYTECODE_FILE, REQUEST_FILE
 from dynalyze.errors import UsageError
+from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
 from dynalyze.facts.build import Ended, build_report, misuse
 from dynalyze.launch.run import Command, run
@@ -52,21 +53,26 @@ class Observation:
     command: tuple[str, ...] = ()
 
 
-def observe(observation: Observation) -> Report:
+def observe(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Report:
     """Run the target to its end, or to its limit, and return the facts without findings.
+
+    `keep` is called while the texts of the run can still be read, and returns notes for the report. With it the
+    bytecode that Dynamo makes is recorded too.
 
     Raises:
         UsageError: what was asked for cannot be run; nothing is written then.
     """
     folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))  # Readable by this user alone.
     try:
-        return _observe(observation, folder)
+        return _observe(observation, folder, keep)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _observe(observation: Observation, folder: Path) -> Report:
+def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], list[str]] | None) -> Report:
     target = observation.target
+    if keep is not None:
+        (folder / BYTECODE_FILE).touch()
     (folder / REQUEST_FILE).write_text(json.dumps(_request(observation)), encoding="utf-8")
     streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
     progress, every = _progress(streams)
@@ -80,12 +86,15 @@ def _observe(observation: Observation, folder: Path) -> Report:
     if not log.processes and ending.reason == "ended":
         raise UsageError(_never_started(observation, streams))
     reason = "timed_out" if watch.out_of_time and ending.reason != "interrupted" else ending.reason
-    return build_report(
+    report = build_report(
         log,
         Ended(reason, ending.exit_status, ending.seconds),
         target.described(),
         [printable(argument) for argument in observation.command],
     )
+    if keep is not None:
+        report.capture.notes += keep(log)
+    return report
 
 
 def _progress(streams: Streams) -> tuple[Callable[[str], None], float]:

@@ -16,7 +16,9 @@ from dynalyze.render.view.compiles import (
     recompiles_view,
 )
 from dynalyze.render.view.findings import FindingsView, findings_view
+from dynalyze.render.view.graphs import MAX_GRAPHS, GraphsView, graphs_view
 from dynalyze.render.view.links import Anchors, index
+from dynalyze.render.view.map import MapView, map_view
 from dynalyze.render.view.run import (
     Check,
     Metric,
@@ -27,10 +29,12 @@ from dynalyze.render.view.run import (
     run_view,
     verdict_view,
 )
+from dynalyze.render.view.timeline import TimelineView, timeline_view
 from dynalyze.report import Report
 
 SECTIONS = (
-    "verdict", "fixes", "breaks", "recompiles", "compilations", "files", "checks", "environment",
+    "verdict", "fixes", "breaks", "recompiles", "compilations", "graphs", "map", "timeline",
+    "files", "checks", "environment",
     "content", "report-json", "filter", "theme",
 )  # fmt: skip
 """The anchors that the templates name themselves; no fact may take one."""
@@ -45,6 +49,9 @@ class Page:
     breaks: BreaksView
     recompiles: RecompilesView
     compilations: CompilationsView
+    graphs: GraphsView
+    map: MapView
+    timeline: TimelineView
     files: FilesView
     checks: list[Check]
     run: RunView
@@ -53,7 +60,7 @@ class Page:
 def build_page(report: Report) -> Page:
     """Everything that the page shows, in the order of the page."""
     anchors = Anchors(SECTIONS)
-    links = index(report, anchors, MAX_BREAKS, MAX_RECOMPILES, MAX_COMPILATIONS)
+    links = index(report, anchors, MAX_BREAKS, MAX_RECOMPILES, MAX_COMPILATIONS, MAX_GRAPHS)
     return Page(
         title=f"{report.target.spec} · dynalyze",
         verdict=verdict_view(report),
@@ -62,6 +69,9 @@ def build_page(report: Report) -> Page:
         breaks=breaks_view(report.graph_breaks, links, anchors),
         recompiles=recompiles_view(report.recompiles, links),
         compilations=compilations_view(report, links),
+        graphs=graphs_view(report, links),
+        map=map_view(report, links),
+        timeline=timeline_view(report, links),
         files=files_view(report, anchors),
         checks=checks_view(report),
         run=run_view(report),

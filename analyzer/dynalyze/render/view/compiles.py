@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at
-from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, compilation_name, place, shown
+from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, shown
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import (
     cause_words,
+    compilation_name,
     compilation_words,
     compile_seconds,
     count_of,

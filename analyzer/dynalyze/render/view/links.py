@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from dynalyze.render.words import short_path
+from dynalyze.render.words import compilation_name, short_path
 from dynalyze.report import Location, Report
 
 Item = TypeVar("Item")
@@ -70,7 +70,7 @@ class Index:
     compilations: dict[CompilationKey, str]
 
     def fact(self, identity: str) -> Link:
-        """A link to a break, a recompile or a compilation by its id."""
+        """A link to a break, a recompile, a graph or a compilation by its id."""
         anchor = self.facts.get(identity) or self.compilations.get((0, 0, identity), "")
         return Link(identity, anchor)
 
@@ -80,21 +80,15 @@ class Index:
         return Link(compilation_name(*key), self.compilations.get(key, ""))
 
 
-def index(report: Report, anchors: Anchors, breaks: int, recompiles: int, compilations: int) -> Index:
+def index(report: Report, anchors: Anchors, breaks: int, recompiles: int, compilations: int, graphs: int = 0) -> Index:
     """Give an anchor to each fact among the first so many of its kind."""
     facts = [fact.id for fact in report.graph_breaks[:breaks]] + [fact.id for fact in report.recompiles[:recompiles]]
+    facts += [fact.id for fact in report.graphs[:graphs]]
     keys = [(item.process, item.epoch, item.compile_id) for item in report.compilations[:compilations]]
     return Index(
         facts={identity: anchors.claim(identity) for identity in dict.fromkeys(facts)},
         compilations={key: anchors.claim(f"compile-{compilation_name(*key)}") for key in dict.fromkeys(keys)},
     )
-
-
-def compilation_name(process: int, epoch: int, compile_id: str) -> str:
-    """The compile id, with the process and the epoch where they are not the first."""
-    extra = [f"process {process}"] if process else []
-    extra += [f"after reset {epoch}"] if epoch else []
-    return f"{compile_id} ({', '.join(extra)})" if extra else compile_id
 
 
 def place(location: Location) -> Place:

@@ -1,0 +1,156 @@
+"""Reads the Python that torch prints for an FX graph: its inputs and its operations, line by line.
+
+The text is not always valid Python (`class <lambda>`, objects by their repr), so it is never compiled. What counts as
+an operation is what torch counts: every call, an indexing and an operator too, but no input, attribute or output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_INPUT = re.compile(r'(\w+): (?:"([^"]*)"|\'([^\']*)\'|[\w.]+)')
+_SIGNATURE_END = re.compile(r"\)(?: *-> *.*)?:\s*(?:#.*)?$")
+_ORIGIN = re.compile(r"# File: (?P<file>.+?):(?P<line>\d{1,9}) in (?P<function>[^\n]+?), code: (?P<code>.*)$")
+_NODE = re.compile(r"""(?P<name>\w+)(?: ?: ?(?:"[^"]*"|'[^']*'|[\w.]+(?:\[[^=]*\])?))? = (?P<expression>.+)$""")
+_CALL = re.compile(r"[A-Za-z_][\w.]*(?=\()")
+_LITERAL_METHOD = re.compile(r"[^\s(]+\.(\w+)\(")
+_ATTRIBUTE = re.compile(r"(?P<owner>[A-Za-z_]\w*)\.[\w.]+$")
+_PLAIN = re.compile(r"\w+$")
+_IN_PLACE = re.compile(r"\S+ (?P<symbol>[^\w\s=]+)= ")
+_CLEARED = re.compile(r"\w+(?: = \w+)* = None$")
+_SYMBOLS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift", "==": "eq", "!=": "ne", "<": "lt", "<=": "le",
+    ">": "gt", ">=": "ge", "is": "is", "in": "contains",
+}  # fmt: skip
+_OPERATOR = re.compile(
+    r"(?:\w[\w.]*|\([^()]*\)|-?[\d.e+-]+) (?P<symbol>\+|-|\*\*|\*|//|/|%|@|&|\||\^|<<|>>|==|!=|<=|>=|<|>|is|in) "
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation. `op` is `aten.addmm` for an operator of a library, the bare name for anything else."""
+
+    name: str
+    op: str
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The line of the program that a node came from."""
+
+    file: str
+    line: int
+    function: str
+    code: str
+
+
+@dataclass
+class GraphText:
+    """A printed graph: its inputs with torch's annotation (`f32[2, 8][8, 1]cpu`), its operations, where they came from.
+
+    The body of a higher-order operator is a graph of its own in the text; its operations count, its inputs do not.
+    """
+
+    inputs: list[tuple[str, str]] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    origins: dict[str, Origin] = field(default_factory=dict)
+
+    def histogram(self) -> dict[str, int]:
+        """How often each operation stands in the graph, the most frequent first."""
+        counts: dict[str, int] = {}
+        for node in self.nodes:
+            counts[node.op] = counts.get(node.op, 0) + 1
+        return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def parse(text: str) -> GraphText:
+    """Read a printed graph; lines that are not understood are passed over."""
+    found = GraphText()
+    origin: Origin | None = None
+    outermost = True
+    lines = iter(text.splitlines())
+    for line in lines:
+        stripped = line.strip()
+        if stripped.startswith("def "):
+            inputs = _INPUT.findall(_signature(stripped, lines))
+            if outermost:
+                found.inputs = [(name, double or single) for name, double, single in inputs]
+            outermost, origin = False, None
+        elif stripped.startswith("#"):
+            origin = _origin(stripped)
+        elif (node := _node(stripped)) is not None:
+            found.nodes.append(node)
+            if origin is not None:
+                found.origins[node.name] = origin
+    return found
+
+
+def _signature(first: str, lines: Iterator[str]) -> str:
+    parts = [first]
+    while not _SIGNATURE_END.search(parts[-1]):
+        following = next(lines, None)
+        if following is None:
+            break
+        parts.append(following.strip())
+    return " ".join(parts)
+
+
+def _origin(comment: str) -> Origin | None:
+    found = _ORIGIN.search(comment)
+    if found is None:
+        return None
+    return Origin(found["file"], int(found["line"]), found["function"], found["code"])
+
+
+def _node(line: str) -> Node | None:
+    """The operation on a line such as `h: "f32[2]" = torch.relu(x);  x = None`."""
+    first, _, rest = line.partition(";  ")
+    if rest and not _CLEARED.match(rest):
+        # `x += y;  iadd: "f32[2]" = x`: an operation in place, and then its node.
+        found = _NODE.match(rest.partition(";  ")[0])
+        return Node(found["name"], _op_in_place(first)) if found else None
+    found = _NODE.match(first)
+    if found is None:
+        return None
+    op = _op(found["expression"])
+    return Node(found["name"], op) if op else None
+
+
+def _op(expression: str) -> str:
+    """What an expression computes; "" for the name of an input or an attribute of the module."""
+    call = _CALL.match(expression)
+    if call is not None:
+        return _short(call[0])
+    if _PLAIN.match(expression):
+        return ""
+    attribute = _ATTRIBUTE.match(expression)
+    if attribute is not None:
+        return "" if attribute["owner"] == "self" else "getattr"
+    operator = _OPERATOR.match(expression)
+    if operator is not None:
+        return _SYMBOLS[operator["symbol"]]
+    if expression.startswith("-"):
+        return "neg"
+    if expression.startswith("~"):
+        return "invert"
+    method = _LITERAL_METHOD.match(expression)
+    if method is not None:
+        return method[1]
+    return "getitem" if expression.endswith("]") else "other"
+
+
+def _op_in_place(statement: str) -> str:
+    found = _IN_PLACE.match(statement)
+    return "i" + _SYMBOLS.get(found["symbol"], "other") if found else "setitem"
+
+
+def _short(dotted: str) -> str:
+    """`aten.addmm` for `torch.ops.aten.addmm.default`; the last part of any other name."""
+    parts = dotted.split(".")
+    if parts[:2] == ["torch", "ops"] and len(parts) >= 4:
+        return ".".join(parts[2:4])
+    return parts[-1]

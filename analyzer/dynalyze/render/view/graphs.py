@@ -1,0 +1,224 @@
+"""The graphs of the page: what became of each on its way down to kernels, its inputs, its kernels, its code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dynalyze.render.view.links import Index, Link, Place, Shown, place, shown
+from dynalyze.render.visible import clipped
+from dynalyze.render.words import count_of
+from dynalyze.report import Direction, Graph, GraphCode, GraphInput, Kernel, KernelKind, Report, Stage, StageName
+
+MAX_GRAPHS = 100
+MAX_ROWS = 60
+MAX_OPS = 30
+MAX_NAMES = 12
+MAX_TEXT = 300
+
+_STAGES: dict[StageName, tuple[str, str]] = {
+    "dynamo": ("operation", ""),
+    "aten": ("ATen operation", ""),
+    "post_grad": ("after Inductor’s passes", "after Inductor’s passes"),
+    "kernels": ("kernel call", ""),
+}
+_KINDS: dict[KernelKind, str] = {
+    "cpp": "generated C++",
+    "triton": "generated Triton",
+    "extern": "library call",
+    "fallback": "eager kernel",
+    "other": "generated",
+}
+_CODE = {
+    "computation_graph": "The graph that Dynamo traced",
+    "aot_forward": "ATen operations, forward",
+    "aot_backward": "ATen operations, backward",
+    "aot_inference": "ATen operations",
+    "post_grad": "After Inductor’s passes",
+    "post_grad_backward": "After Inductor’s passes, backward",
+    "output_code": "The code that Inductor wrote",
+    "output_code_backward": "The code that Inductor wrote, backward",
+}
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True)
+class Way:
+    """The stages of one direction, "12 operations" first."""
+
+    direction: Direction
+    steps: list[str]
+
+
+@dataclass(frozen=True)
+class OpView:
+    name: str
+    count: str
+    width: str
+
+
+@dataclass(frozen=True)
+class InputView:
+    name: str
+    kind: str
+    dtype: str
+    shape: str
+    device: str
+    size: str
+
+
+@dataclass(frozen=True)
+class KernelView:
+    name: str
+    kind: KernelKind
+    kind_words: str
+    direction: Direction
+    calls: str
+    ops: list[str]
+    ops_omitted: int
+    places: list[Place]
+
+
+@dataclass(frozen=True)
+class CodeView:
+    title: str
+    file: str
+    text: str
+    lines: str
+    omitted: int
+
+
+@dataclass(frozen=True)
+class GraphView:
+    id: str
+    anchor: str
+    function: str
+    place: Place | None
+    compilation: Link
+    ways: list[Way]
+    size: str
+    ops: list[OpView]
+    ops_amount: Shown
+    inputs: list[InputView]
+    inputs_amount: Shown
+    kernels: list[KernelView]
+    kernels_amount: Shown
+    several_directions: bool
+    code: list[CodeView]
+    code_omitted: list[str]
+    skip: str
+
+
+@dataclass(frozen=True)
+class GraphsView:
+    items: list[GraphView]
+    amount: Shown
+    kernels: int
+
+
+def graphs_view(report: Report, links: Index) -> GraphsView:
+    """Every graph, in the order in which they were compiled."""
+    some, amount = shown(report.graphs, MAX_GRAPHS)
+    kernels: dict[str, list[Kernel]] = {}
+    for kernel in report.kernels:
+        kernels.setdefault(kernel.graph, []).append(kernel)
+    views = [_graph(graph, kernels.get(graph.id, []), links) for graph in some]
+    return GraphsView(views, amount, len(report.kernels))
+
+
+def _graph(graph: Graph, kernels: list[Kernel], links: Index) -> GraphView:
+    ops, ops_amount = shown(list(graph.histogram.items()), MAX_OPS)
+    inputs, inputs_amount = shown(graph.inputs, MAX_ROWS)
+    some, kernels_amount = shown(kernels, MAX_ROWS)
+    most = max(graph.histogram.values(), default=1)
+    return GraphView(
+        id=graph.id,
+        anchor=links.fact(graph.id).anchor,
+        function=graph.location.function if graph.location else "",
+        place=place(graph.location) if graph.location else None,
+        compilation=links.compilation(graph.process, graph.epoch, graph.compile_id),
+        ways=_ways(graph),
+        size=_total_size(graph.inputs),
+        ops=[OpView(clipped(name, MAX_TEXT), f"{count:,}", f"{100 * count / most:.1f}") for name, count in ops],
+        ops_amount=ops_amount,
+        inputs=[_input(item) for item in inputs],
+        inputs_amount=inputs_amount,
+        kernels=[_kernel(item) for item in some],
+        kernels_amount=kernels_amount,
+        several_directions=len({item.direction for item in kernels}) > 1,
+        code=[_code(item) for item in graph.code],
+        code_omitted=graph.code_omitted,
+        skip=clipped(graph.cudagraph_skip, MAX_TEXT),
+    )
+
+
+def _ways(graph: Graph) -> list[Way]:
+    """One way down for each direction, all from the graph that Dynamo traced."""
+    start = _step(Stage("dynamo", "", graph.ops))
+    directions = list(dict.fromkeys(stage.direction for stage in graph.stages if stage.stage != "dynamo"))
+    ways = []
+    for direction in directions or [""]:
+        below = [_step(stage) for stage in graph.stages if stage.stage != "dynamo" and stage.direction == direction]
+        ways.append(Way(direction, below if direction == "backward" else [start, *below]))
+    return ways
+
+
+def _step(stage: Stage) -> str:
+    return count_of(stage.ops, *_STAGES[stage.stage])
+
+
+def _input(item: GraphInput) -> InputView:
+    return InputView(
+        name=clipped(item.source or item.name, MAX_TEXT),
+        kind=item.kind,
+        dtype=clipped(item.dtype, MAX_TEXT),
+        shape=f"[{', '.join(map(str, item.shape))}]" if item.shape or item.bytes is not None else "",
+        device=item.device,
+        size="" if item.bytes is None else _size(item.bytes),
+    )
+
+
+def _kernel(item: Kernel) -> KernelView:
+    ops, amount = shown(item.ops, MAX_NAMES)
+    return KernelView(
+        name=clipped(item.name, MAX_TEXT),
+        kind=item.kind,
+        kind_words=_KINDS[item.kind],
+        direction=item.direction,
+        calls=f"{item.calls:,}",
+        ops=[clipped(op.removeprefix("aten."), MAX_TEXT) for op in ops],
+        ops_omitted=amount.omitted,
+        places=[_short(place(each)) for each in item.places[:MAX_NAMES]],
+    )
+
+
+def _short(where: Place) -> Place:
+    """The place by its file's name alone, for a narrow column."""
+    return replace(where, text=where.text.rpartition("/")[2])
+
+
+def _code(item: GraphCode) -> CodeView:
+    stem = item.name.removesuffix(".py")
+    return CodeView(
+        title=_CODE.get(stem.rstrip("0123456789_"), stem),
+        file=item.name,
+        text=item.text,
+        lines=count_of(len(item.text.splitlines()) + item.lines_omitted, "line"),
+        omitted=item.lines_omitted,
+    )
+
+
+def _total_size(inputs: list[GraphInput]) -> str:
+    """What all inputs take together, where every tensor among them has a fixed shape."""
+    tensors = [item for item in inputs if item.kind != "symbol" and item.shape is not None]
+    sizes = [item.bytes for item in tensors]
+    known = [size for size in sizes if size is not None]
+    return _size(sum(known)) if known and len(known) == len(sizes) else ""
+
+
+def _size(number: int) -> str:
+    value = float(number)
+    for unit in _UNITS:
+        if value < 1000 or unit == _UNITS[-1]:
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"

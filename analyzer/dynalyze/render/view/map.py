@@ -1,0 +1,293 @@
+"""The map as a drawing: a circle for each compiled function, a diamond for each graph break, arrows between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from dynalyze.render.map import break_node, compile_map, frame_of, node_of
+from dynalyze.render.view.layers import layers
+from dynalyze.render.view.links import Index, Link, Shown
+from dynalyze.render.visible import visible
+from dynalyze.render.words import compilation_words, count_of, effect_words, short_path
+from dynalyze.report import Compilation, Effect, GraphBreak, Report
+
+MAX_NODES = 60
+MAX_LISTED = 300
+
+# The drawing's measures, in its own units, which are CSS pixels.
+_COLUMNS = 4
+_COLUMN, _ROW = 216, 72
+_LEFT, _TOP = 34, 34
+_SMALLEST, _LARGEST = 8.0, 24.0
+_FEWEST_OF_LARGEST = 24
+_DIAMOND = 7.0
+_STACKED = 3
+_LABEL_GAP = 8
+_CHARACTERS, _NOTE_CHARACTERS = 22, 28
+_LAST = 2
+
+_EFFECTS: dict[Effect, str] = {
+    "split": "graph cut in two",
+    "partly_eager": "rest runs in eager",
+    "eager": "all runs in eager",
+    "error": "compile refused",
+}
+
+Relation = Literal["calls", "continues-after", "broke-at"]
+
+_RELATION_WORDS: dict[Relation, str] = {
+    "calls": "calls",
+    "continues-after": "goes on after a break in",
+    "broke-at": "broke at",
+}
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node of the drawing; `kind` is a status of a compile, or "break". `stacked` are offsets of older versions."""
+
+    kind: str
+    x: int
+    y: int
+    radius: float
+    stacked: list[int]
+    anchor: str
+    title: str
+    name: str
+    note: str
+    label_x: int
+
+
+@dataclass(frozen=True)
+class EdgeView:
+    relation: Relation
+    path: str
+    head: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """What follows from a node, as a line of the text alternative."""
+
+    words: str
+    link: Link
+
+
+@dataclass(frozen=True)
+class FrameText:
+    link: Link
+    text: str
+    steps: list[Step]
+
+
+@dataclass(frozen=True)
+class MapView:
+    width: int
+    height: int
+    nodes: list[NodeView]
+    edges: list[EdgeView]
+    amount: Shown
+    frames: list[FrameText]
+    frames_amount: Shown
+
+
+@dataclass
+class _Frame:
+    """All versions of one function, which the drawing shows as one stack."""
+
+    versions: list[Compilation]
+
+    @property
+    def first(self) -> Compilation:
+        return self.versions[0]
+
+    @property
+    def ops(self) -> int | None:
+        return max((each.ops for each in self.versions if each.ops is not None), default=None)
+
+    @property
+    def name(self) -> str:
+        return self.first.function or self.first.location.function or "?"
+
+    @property
+    def place(self) -> str:
+        return f"{short_path(self.first.location.file)}:{self.first.location.line}"
+
+
+_Nodes = dict[str, "_Frame | GraphBreak"]
+_Edges = dict[tuple[str, str], Relation]
+
+
+def map_view(report: Report, links: Index) -> MapView:
+    """The first frames and their breaks as a drawing, and all that can be listed as text."""
+    nodes, edges = _collapsed(report)
+    drawn = dict(list(nodes.items())[:MAX_NODES])
+    steps = _steps(nodes, edges, links)
+    rank = {name: _rank(node) for name, node in drawn.items()}
+    in_order = sorted(drawn, key=lambda name: rank[name] == _LAST)  # Breaks lead nowhere: they may all come last.
+    rows = _rows(layers(in_order, edges, rank), rank)
+    scale = max([_FEWEST_OF_LARGEST, *(node.ops or 0 for node in nodes.values() if isinstance(node, _Frame))])
+    at = {name: (_LEFT + column * _COLUMN, _TOP + row * _ROW) for row, names in rows for column, name in names}
+    frames = {name: node for name, node in nodes.items() if isinstance(node, _Frame)}
+    listed = list(frames.items())[:MAX_LISTED]
+    return MapView(
+        width=_COLUMN * max((names[-1][0] + 1 for _, names in rows), default=0),
+        height=_ROW * len(rows),
+        nodes=[_node(node, at[name], scale, links) for name, node in drawn.items()],
+        edges=[
+            _edge(kind, at[a], at[b], _reach(drawn[a], scale), _reach(drawn[b], scale))
+            for (a, b), kind in edges.items()
+            if a in at and b in at
+        ],
+        amount=Shown(len(drawn), len(nodes)),
+        frames=[FrameText(_link(node, links), _described(node), steps.get(name, [])) for name, node in listed],
+        frames_amount=Shown(len(listed), len(frames)),
+    )
+
+
+def _collapsed(report: Report) -> tuple[_Nodes, _Edges]:
+    """The map with all versions of a function in one node, each frame followed by the breaks first met in it."""
+    graph = compile_map(report)
+    frames: dict[object, _Frame] = {}
+    for item in report.compilations:
+        frames.setdefault(frame_of(item), _Frame([])).versions.append(item)
+    holder = {node_of(item): node_of(frame.first) for frame in frames.values() for item in frame.versions}
+    edges: _Edges = {}
+    for source, end, attributes in graph.edges(data=True):
+        pair = holder.get(source, source), holder.get(end, end)
+        if attributes["relation"] in _RELATION_WORDS and pair[0] != pair[1]:
+            edges.setdefault(pair, attributes["relation"])
+    for pair in _told_by_callee(edges):
+        del edges[pair]
+    return _in_order(list(frames.values()), report.graph_breaks, edges), edges
+
+
+def _told_by_callee(edges: _Edges) -> list[tuple[str, str]]:
+    """A break reaches the callers of its function too: the drawing shows it at the function that holds the line."""
+    broke: dict[str, set[str]] = {}
+    called: dict[str, list[str]] = {}
+    for (source, end), relation in edges.items():
+        if relation == "broke-at":
+            broke.setdefault(source, set()).add(end)
+        elif relation == "calls":
+            called.setdefault(source, []).append(end)
+    return [(source, end) for source in broke for end in broke[source] if _broke_below(end, source, called, broke)]
+
+
+def _broke_below(end: str, source: str, called: dict[str, list[str]], broke: dict[str, set[str]]) -> bool:
+    return any(end in broke.get(callee, ()) for callee in called.get(source, ()))
+
+
+def _in_order(frames: list[_Frame], breaks: list[GraphBreak], edges: _Edges) -> _Nodes:
+    by_node = {break_node(each): each for each in breaks}
+    met: dict[str, list[str]] = {}
+    for source, end in edges:
+        if end in by_node:
+            met.setdefault(source, []).append(end)
+    nodes: _Nodes = {}
+    for frame in frames:
+        name = node_of(frame.first)
+        nodes[name] = frame
+        nodes.update((each, by_node[each]) for each in met.get(name, ()) if each not in nodes)
+    nodes.update((name, each) for name, each in by_node.items() if name not in nodes)
+    return nodes
+
+
+def _rows(found: list[list[str]], rank: dict[str, int]) -> list[tuple[int, list[tuple[int, str]]]]:
+    """Rows with their columns; a layer too wide for the page goes on in the next row.
+
+    The first column is left to compiled functions, so that the parts of one that was cut stay in a line.
+    """
+    rows: list[list[tuple[int, str]]] = []
+    for layer in found:
+        rest = layer
+        while rest:
+            first = int(rank[rest[0]] == _LAST)
+            rows.append(list(enumerate(rest[: _COLUMNS - first], first)))
+            rest = rest[_COLUMNS - first :]
+    return list(enumerate(rows))
+
+
+def _rank(node: _Frame | GraphBreak) -> int:
+    """How far left a node belongs: what goes on after a break stays below the beginning of its function."""
+    if isinstance(node, GraphBreak):
+        return _LAST
+    return 0 if node.first.resumes else 1
+
+
+def _node(node: _Frame | GraphBreak, at: tuple[int, int], scale: int, links: Index) -> NodeView:
+    x, y = at
+    link = _link(node, links)
+    if isinstance(node, _Frame):
+        kind, radius, name = str(node.versions[-1].status), _reach(node, scale), node.name
+        stacked = [3 * depth for depth in range(min(len(node.versions) - 1, _STACKED), 0, -1)]
+        note = _frame_note(node)
+    else:
+        kind, radius, stacked = "break", _DIAMOND, []
+        name, note = f"{node.id}, line {node.location.line}", _EFFECTS[node.effect]
+    label_x = x + round(radius) + 3 * len(stacked) + _LABEL_GAP
+    name, note = _clip(name, _CHARACTERS), _clip(note, _NOTE_CHARACTERS)
+    return NodeView(kind, x, y, radius, stacked, link.anchor, _described(node), name, note, label_x)
+
+
+def _reach(node: _Frame | GraphBreak, scale: int) -> float:
+    """From the middle of a node to its rim. A circle's area grows with the operations, `scale` of them at most."""
+    if isinstance(node, GraphBreak):
+        return _DIAMOND
+    share = min(1.0, (node.ops or 0) / scale)
+    return round(math.sqrt(_SMALLEST**2 + share * (_LARGEST**2 - _SMALLEST**2)), 1)
+
+
+def _frame_note(frame: _Frame) -> str:
+    parts = [f"{'after line' if frame.first.resumes else 'line'} {frame.first.location.line}"]
+    parts += [f"{frame.ops:,} ops"] if frame.ops is not None else []
+    parts += [f"×{len(frame.versions)}"] if len(frame.versions) > 1 else []
+    return " · ".join(parts)
+
+
+def _described(node: _Frame | GraphBreak) -> str:
+    """The whole of what a node stands for, as one sentence."""
+    if isinstance(node, GraphBreak):
+        place = f"{short_path(node.location.file)}:{node.location.line}"
+        return f"Graph break {node.id} at {place}: {effect_words(node.effect)}"
+    statuses = dict.fromkeys(compilation_words(each.status) for each in node.versions)
+    parts = [f"{node.first.compile_id} {node.name}", node.place, ", then ".join(statuses)]
+    if node.first.resumes:
+        parts.insert(1, "the part after a break")
+    if node.ops is not None:
+        parts.append(count_of(node.ops, "operation"))
+    if len(node.versions) > 1:
+        parts.append(f"{count_of(len(node.versions), 'version')}")
+    return ", ".join(parts)
+
+
+def _link(node: _Frame | GraphBreak, links: Index) -> Link:
+    if isinstance(node, GraphBreak):
+        return Link(node.id, links.fact(node.id).anchor)
+    return links.compilation(node.first.process, node.first.epoch, node.first.compile_id)
+
+
+def _steps(nodes: _Nodes, edges: _Edges, links: Index) -> dict[str, list[Step]]:
+    """What follows from each node."""
+    found: dict[str, list[Step]] = {}
+    for (source, end), relation in edges.items():
+        found.setdefault(source, []).append(Step(_RELATION_WORDS[relation], _link(nodes[end], links)))
+    return found
+
+
+def _edge(relation: Relation, source: tuple[int, int], end: tuple[int, int], leave: float, arrive: float) -> EdgeView:
+    """A curve that leaves and arrives upright; one that passes a whole row swings out to the left of it."""
+    down = 1 if end[1] > source[1] else -1
+    x1, y1 = source[0], source[1] + down * round(leave)
+    x2, y2 = end[0], end[1] - down * (round(arrive) + 7)
+    swing = 26 if abs(end[1] - source[1]) > _ROW else 0
+    middle = (y2 - y1) / 2
+    path = f"M{x1} {y1}C{x1 - swing} {y1 + middle:g} {x2 - swing} {y2 - middle:g} {x2} {y2}"
+    return EdgeView(relation, path, f"M{x2 - 3.5} {y2}h7l-3.5 {down * 6}z")
+
+
+def _clip(text: str, limit: int) -> str:
+    line = " ".join(visible(text).split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -1,0 +1,89 @@
+"""The section "Graphs and kernels" of the page, as data."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynalyze.render.html import render
+from dynalyze.render.view import build_page
+from dynalyze.render.view import graphs as module
+from dynalyze.report import Finding, Graph, GraphInput, Kernel
+from sample_reports import clean_report, empty_report
+
+
+def test_each_direction_has_its_own_way_down() -> None:
+    graph = build_page(clean_report()).graphs.items[0]
+    assert [(way.direction, way.steps) for way in graph.ways] == [
+        ("forward", ["42 operations", "60 ATen operations", "31 after Inductor’s passes", "3 kernel calls"]),
+        ("backward", ["75 ATen operations", "1 kernel call"]),
+    ]
+    assert (graph.place and graph.place.text.rpartition("/")[2], graph.compilation.anchor) == (
+        "model.py:40", "compile-0-0"
+    )  # fmt: skip
+
+
+def test_a_graph_of_which_nothing_more_is_known() -> None:
+    graph = build_page(clean_report()).graphs.items[1]
+    assert [(way.direction, way.steps) for way in graph.ways] == [("", ["7 operations"])]
+    assert (graph.kernels, graph.inputs, graph.code) == ([], [], [])
+
+
+def test_inputs_sizes_and_symbols() -> None:
+    graph = build_page(clean_report()).graphs.items[0]
+    assert [(item.name, item.shape, item.size) for item in graph.inputs] == [
+        ("x", "[s77, 8]", ""),
+        ("self.w", "[8, 8]", "128 B"),
+    ]
+    assert graph.size == ""  # One of them has no fixed size.
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(0, "0 B"), (999, "999 B"), (1536, "1.54 KB"), (2_500_000, "2.5 MB"), (7_000_000_000, "7 GB")]
+)
+def test_sizes_as_people_write_them(number: int, shown: str) -> None:
+    report = empty_report()
+    report.graphs = [Graph("g1", "0/0", inputs=[GraphInput("L_x_", bytes=number)])]
+    assert build_page(report).graphs.items[0].size == shown
+
+
+def test_kernels_stand_with_their_graph() -> None:
+    first, second = build_page(clean_report()).graphs.items
+    assert [(kernel.name, kernel.kind_words, kernel.calls, kernel.ops) for kernel in first.kernels] == [
+        ("addmm", "library call", "2", ["addmm"]),
+        ("cpp_fused_add_relu_0", "generated C++", "1", ["add", "relu"]),
+        ("mm", "library call", "1", ["mm"]),
+    ]
+    assert second.kernels == []
+
+
+def test_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_GRAPHS", 2)
+    report = empty_report()
+    report.graphs = [Graph("g1", "0/0", histogram={f"op{n}": 1 for n in range(40)}), *clean_report().graphs]
+    report.kernels = [Kernel("g1", f"k{number}", "cpp") for number in range(70)]
+    view = build_page(report).graphs
+    assert (view.amount.shown, view.amount.total) == (2, 3)
+    assert (view.items[0].ops_amount.omitted, view.items[0].kernels_amount.omitted) == (10, 10)
+
+
+def test_the_page_says_where_the_rest_of_the_code_is() -> None:
+    report = clean_report()
+    report.graphs[0].code[0].lines_omitted = 7
+    report.graphs[0].code_omitted = ["output_code.py"]
+    page = render(report)
+    assert "7 lines omitted: <code>--artifacts DIR</code> writes them all." in page
+    assert "1 of its texts omitted: <code>--artifacts DIR</code> writes them all." in page
+    assert "def forward(self, L_x_):\n    return (L_x_,)" in page
+
+
+def test_a_finding_links_to_its_graph() -> None:
+    report = clean_report()
+    report.findings = [Finding("fallback-kernels", "info", "T", evidence=["g2"])]
+    page = render(report)
+    assert '<a href="#g2">g2</a>' in page
+    assert 'class="graph" id="g2"' in page
+
+
+def test_no_graphs() -> None:
+    page = render(empty_report())
+    assert "No graph was recorded." in page

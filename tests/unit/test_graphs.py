@@ -1,0 +1,316 @@
+"""Graphs as torch prints them, and what the report says of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynalyze.events.log import RunLog
+from dynalyze.events.types import GraphSeen
+from dynalyze.facts import graphs as module
+from dynalyze.facts.compilations import compilations
+from dynalyze.facts.graph_text import Node, parse
+from dynalyze.facts.graph_texts import texts_of
+from dynalyze.facts.graphs import graphs
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.facts.tensors import graph_input
+from dynalyze.report import Compilation, GraphInput
+from records import TORCH, end, run_of, start
+
+DYNAMO = """class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[2, 8][8, 1]cpu", L_self_modules_a_parameters_weight_: "f32[4, 8][8, 1]cpu"):
+        l_x_ = L_x_
+
+        # File: /home/ada/model.py:12 in forward, code: h = self.a(x).relu()
+        linear: "f32[2, 4][4, 1]cpu" = torch._C._nn.linear(l_x_, w);  l_x_ = None
+        h: "f32[2, 4][4, 1]cpu" = linear.relu();  linear = None
+
+        # File: /home/ada/model.py:13 in forward, code: h += 1
+        h += 1;  h_1: "f32[2, 4][4, 1]cpu" = h;  h = None
+        return (h_1,)
+"""
+ATEN = """class <lambda>(torch.nn.Module):
+    def forward(
+        self,
+        primals_1: "f32[4, 8][8, 1]cpu",  # PlainAOTInput(idx=0)
+        {tangent}
+    ):
+        permute: "f32[8, 4][1, 8]cpu" = torch.ops.aten.permute.default(primals_1, [1, 0])
+        return (
+            permute,  # PlainAOTOutput(idx=0)
+        )
+"""
+FORWARD = ATEN.format(tangent="")
+BACKWARD = ATEN.format(tangent='tangents_1: "f32[2, 4][4, 1]cpu",')
+CODE = """# AOT ID: ['{part}']
+cpp_fused_relu_0 = async_compile.cpp_pybinding(['float*'], r'''
+''')
+
+def call(args):
+    # Topologically Sorted Source Nodes: [linear], Original ATen: [aten.t, aten.addmm]
+    extern_kernels.addmm(a, b, c, out=buf0)
+    cpp_fused_relu_0(buf0)
+    return (buf0, )
+"""
+
+
+def run_with(*seen: tuple[str, str], events: tuple[Any, ...] = ()) -> RunLog:
+    """A run whose compile 0/0 wrote these (stage, text)."""
+    texts = {str(number): text for number, (_, text) in enumerate(seen)}
+    told = [GraphSeen(id="0/0", stage=stage, text=str(number)) for number, (stage, _) in enumerate(seen)]
+    run = run_of(start(), *told, *events)
+    run.read_text = lambda name: texts.get(name, "")
+    return run
+
+
+def compiled(run: RunLog) -> list[Compilation]:
+    return compilations(run, Places(TORCH), Sources())
+
+
+# Printed graphs.
+
+
+def test_operations_inputs_and_origins() -> None:
+    found = parse(DYNAMO)
+    assert found.nodes == [Node("linear", "linear"), Node("h", "relu"), Node("h_1", "iadd")]
+    assert [name for name, _ in found.inputs] == ["L_x_", "L_self_modules_a_parameters_weight_"]
+    assert {name: origin.line for name, origin in found.origins.items()} == {"linear": 12, "h": 12, "h_1": 13}
+    assert found.origins["h"].code == "h = self.a(x).relu()"
+
+
+@pytest.mark.parametrize(
+    ("line", "op"),
+    [
+        ('cos: "f32[2]" = torch.cos(x);  x = None', "cos"),
+        ('y: "f32[2]" = x * 3.5;  x = None', "mul"),
+        ('y: "f32[2]" = 2.0 / x', "truediv"),
+        ('y: "f32[2]" = x @ w', "matmul"),
+        ('gt: "b8[2]" = x > 0', "gt"),
+        ('neg: "f32[2]" = -x', "neg"),
+        ("getitem = sort[0];  sort = None", "getitem"),
+        ('getitem: "f32[2]" = x[(slice(None, None, None), 0)]', "getitem"),
+        ("x[0] = 2;  setitem = x;  setitem = None", "setitem"),
+        ('x -= y;  isub: "f32[2]" = x;  x = y = None', "isub"),
+        ("size = x.size();  x = None", "size"),
+        ("shape = x.shape", "getattr"),
+        ("sym: \"Sym(s77)\" = torch.ops.aten.sym_size.int(x, 0)", "aten.sym_size"),
+        ("own = torch.ops.mylib.scale.default(x, 2.0)", "mylib.scale"),
+        ('linear: "f32[2, 4]" = self.L__self___layer(x)', "L__self___layer"),
+    ],
+)  # fmt: skip
+def test_one_operation(line: str, op: str) -> None:
+    assert [node.op for node in parse(f"def forward(self, x):\n    {line}\n").nodes] == [op]
+
+
+@pytest.mark.parametrize(
+    "line", ["l_x_ = L_x_", "w = self.weight", "return (x,)", "# y = x + 1", "", "class inner(Module):", ")", "x,"]
+)
+def test_what_is_no_operation(line: str) -> None:
+    assert parse(f"def forward(self, x):\n    {line}\n").nodes == []
+
+
+def test_the_inputs_of_an_inner_graph_are_none_of_the_outer_one() -> None:
+    inner = DYNAMO.replace("L_x_", "inner_x").replace("class GraphModule", "    class cond_true_0")
+    found = parse(DYNAMO + inner)
+    assert found.inputs[0][0] == "L_x_"
+    assert len(found.inputs) == 2
+    assert len(found.nodes) == 6
+
+
+@given(st.text(max_size=400))
+def test_no_text_is_too_strange(text: str) -> None:
+    parse(text)
+    parse(DYNAMO.replace("torch._C._nn.linear(l_x_, w)", text))
+
+
+def arithmetic(x: Any, y: Any) -> Any:
+    return ((x + y) * 2 - x / 3) ** 2 // 1 % 5, -x, x @ y, x > y, x == y, ~(x < 0), 1 - x
+
+
+def in_place(x: Any, y: Any) -> Any:
+    z = x.clone()
+    z += y
+    z[0] = 3
+    z[:, 1] *= 2
+    z.add_(1)
+    return z
+
+
+def methods(x: Any, y: Any) -> Any:
+    return x.softmax(-1).cumsum(0), torch.sort(x)[0], x.shape[0] * y, torch.cat([x, y]).view(-1), x.to(torch.float64)
+
+
+def branches(x: Any, y: Any) -> Any:
+    return torch.cond(x.sum() > 0, lambda a, b: a.sin() + b, lambda a, b: a.cos() * b, (x, y))
+
+
+def attention(x: Any, y: Any) -> Any:
+    q = x.view(1, 2, 4, 2)
+    return torch.nn.functional.scaled_dot_product_attention(q, q, y.view(1, 2, 4, 2), is_causal=True)
+
+
+def strings(x: Any, y: Any) -> Any:
+    return torch.einsum("ij,jk->ik", x, y), torch.nn.functional.gelu(x, approximate="tanh")
+
+
+@pytest.mark.parametrize("function", [arithmetic, in_place, methods, branches, attention, strings])
+def test_what_is_counted_is_what_fx_holds(function: Callable[..., Any]) -> None:
+    """The truth is the graph itself: every node that is a call, those of inner graphs too."""
+    seen: list[torch.fx.GraphModule] = []
+
+    def backend(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        seen.append(gm)
+        return gm.forward
+
+    torch._dynamo.reset()
+    torch.compile(function, backend=backend, dynamic=False)(torch.randn(4, 4), torch.randn(4, 4))
+    (gm,) = seen
+    text = gm.print_readable(print_output=False, include_stride=True, include_device=True)
+    graphs = [each.graph for each in gm.modules() if isinstance(each, torch.fx.GraphModule)]
+    nodes = [node for graph in graphs for node in graph.nodes]
+    calls = [node.name for node in nodes if node.op.startswith("call")]
+    found = parse(text)
+    assert Counter(node.name for node in found.nodes) == Counter(calls)
+    assert "other" not in found.histogram()
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    shapes = [graph_input(*each).shape for each in found.inputs]
+    assert shapes == [list(node.meta["example_value"].shape) for node in placeholders]
+
+
+# Inputs.
+
+
+@pytest.mark.parametrize(
+    ("name", "annotation", "expected"),
+    [
+        ("L_x_", "f32[2, 8][8, 1]cpu", GraphInput("L_x_", "input", "float32", [2, 8], "cpu", "x", 64)),
+        (
+            "L_self_modules_blocks_modules_0_parameters_q_weight_",
+            "bf16[4][1]cuda:0",
+            GraphInput(
+                "L_self_modules_blocks_modules_0_parameters_q_weight_",
+                "parameter", "bfloat16", [4], "cuda:0", "self.blocks.0.q_weight", 8,
+            ),
+        ),
+        (
+            "L_self_buffers_mean_",
+            "f32[][]cpu",
+            GraphInput("L_self_buffers_mean_", "buffer", "float32", [], "cpu", "self.mean", 4),
+        ),
+        ("L_x_", "b8[s77, 3][3, 1]cpu", GraphInput("L_x_", "input", "bool", ["s77", 3], "cpu", "x", None)),
+        ("L_x_", "i64[2*s1]", GraphInput("L_x_", "input", "int64", ["2*s1"], "", "x", None)),
+        ("L_x_", "f8e4m3fn[16][1]cuda:1", GraphInput("L_x_", "input", "float8_e4m3fn", [16], "cuda:1", "x", 16)),
+        ("L_x_", "c64[2][1]cpu", GraphInput("L_x_", "input", "complex64", [2], "cpu", "x", 16)),
+        ("s77", "Sym(s77)", GraphInput("s77", "symbol", "Sym(s77)", source="s77")),
+        ("L_x_", "DTensor(f32[2, 8][8, 1]cpu)", GraphInput("L_x_", "input", "float32", [2, 8], "cpu", "x", 64)),
+        ("L_x_", "", GraphInput("L_x_", "input", "", source="x")),
+    ],
+)  # fmt: skip
+def test_an_input(name: str, annotation: str, expected: GraphInput) -> None:
+    assert graph_input(name, annotation) == expected
+
+
+# Texts of a compile.
+
+
+def test_forward_and_backward_are_told_apart() -> None:
+    run = run_with(
+        ("dynamo", DYNAMO), ("joint", BACKWARD), ("forward", FORWARD), ("backward", BACKWARD),
+        ("runnable", "class Repro:\n    def forward(self, primals_1):\n"), ("post_grad", FORWARD),
+        ("output_code", CODE.format(part="0_forward")),
+        ("runnable", "class Repro:\n    def forward(self, primals_1, tangents_1):\n"), ("post_grad", BACKWARD),
+        ("output_code", CODE.format(part="0_backward")), ("transformed", "def f(): ..."),
+    )  # fmt: skip
+    (texts,) = texts_of(run)
+    assert [file for file, _ in texts.named()] == [
+        "computation_graph.py", "aot_joint.py", "aot_forward.py", "aot_backward.py",
+        "fx_graph_runnable.py", "post_grad.py", "output_code.py",
+        "fx_graph_runnable_backward.py", "post_grad_backward.py", "output_code_backward.py", "transformed_code.py",
+    ]  # fmt: skip
+
+
+def test_a_backward_that_never_reached_its_code_is_known_by_its_tangents() -> None:
+    (texts,) = texts_of(run_with(("dynamo", DYNAMO), ("post_grad", BACKWARD)))
+    assert [text.direction for text in texts.texts] == ["", "backward"]
+
+
+def test_a_graph_that_a_backend_cut_in_pieces_keeps_each() -> None:
+    code = [("output_code", CODE.format(part=f"{number}_inference")) for number in (0, 1)]
+    run = run_with(("dynamo", DYNAMO), ("post_grad", FORWARD), code[0], ("post_grad", FORWARD), code[1])
+    ((graph,), kernels) = graphs(run, compiled(run), Sources())
+    assert [(s.stage, s.direction, s.ops) for s in graph.stages] == [
+        ("dynamo", "", 3), ("post_grad", "inference", 2), ("kernels", "inference", 4),
+    ]  # fmt: skip
+    assert [(kernel.name, kernel.calls) for kernel in kernels] == [("addmm", 2), ("cpp_fused_relu_0", 2)]
+
+
+def test_code_that_inductor_wrote_twice_for_one_graph_counts_once() -> None:
+    code = ("output_code", CODE.format(part="0_inference"))
+    run = run_with(("dynamo", DYNAMO), ("post_grad", FORWARD), code, ("post_grad", FORWARD), code)
+    ((graph,), kernels) = graphs(run, compiled(run), Sources())
+    assert [(s.stage, s.ops) for s in graph.stages] == [("dynamo", 3), ("post_grad", 1), ("kernels", 2)]
+    assert [kernel.calls for kernel in kernels] == [1, 1]
+
+
+def test_a_graph_on_its_way_down() -> None:
+    run = run_with(
+        ("dynamo", DYNAMO), ("inference", FORWARD), ("post_grad", FORWARD),
+        ("output_code", CODE.format(part="0_inference")),
+        events=(end(graph_op_count=3, cudagraph_skip_reason="skipping cudagraphs due to mutated inputs"),),
+    )  # fmt: skip
+    ((graph,), (addmm, relu)) = graphs(run, compiled(run), Sources())
+    assert (graph.ops, graph.histogram) == (3, {"iadd": 1, "linear": 1, "relu": 1})
+    assert [(s.stage, s.direction, s.ops) for s in graph.stages] == [
+        ("dynamo", "", 3), ("aten", "inference", 1), ("post_grad", "inference", 1), ("kernels", "inference", 2),
+    ]  # fmt: skip
+    assert graph.cudagraph_skip.endswith("mutated inputs")
+    assert [each.source for each in graph.inputs] == ["x", "self.a.weight"]
+    assert [code.name for code in graph.code] == [
+        "computation_graph.py", "aot_inference.py", "post_grad.py", "output_code.py"
+    ]  # fmt: skip
+    assert (addmm.kind, addmm.ops, [place.line for place in addmm.places]) == ("extern", ["aten.addmm"], [12])
+    assert (relu.kind, relu.ops, relu.direction) == ("cpp", ["aten.relu"], "inference")
+
+
+def test_a_long_code_is_cut_at_a_line_and_all_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_CODE", 1000)
+    monkeypatch.setattr(module, "_MOST_TEXT", 700)
+    line = "    y = torch.cos(x)\n"
+    run = run_with(("dynamo", "def forward(self, x):\n" + line * 100), ("inference", line * 100), ("post_grad", line))
+    ((graph,), _) = graphs(run, compiled(run), Sources())
+    first, second = graph.code
+    assert sum(len(code.text) for code in graph.code) <= 1000
+    assert len(first.text.splitlines()) + first.lines_omitted == 101
+    assert len(second.text.splitlines()) + second.lines_omitted == 100
+    assert all(each.lines_omitted for each in graph.code)
+    assert graph.code_omitted == ["post_grad.py"]
+
+
+def test_a_graph_that_a_restart_traced_again_is_one() -> None:
+    run = run_of(
+        start(), GraphSeen(id="0/0"), GraphSeen(id="0/0", attempt=1), end(graph_op_count=3),
+        start("1/0"), end("1/0", has_guarded_code=False),
+        start("0/0", epoch=1), GraphSeen(id="0/0", epoch=1), end("0/0", epoch=1, graph_op_count=4),
+    )  # fmt: skip
+    found, _ = graphs(run, compiled(run), Sources())
+    assert [(g.id, g.compile_id, g.epoch, g.ops) for g in found] == [("g1", "0/0", 0, 3), ("g2", "0/0", 1, 4)]
+    assert all(g.location is not None and g.location.line == 10 for g in found)
+
+
+def test_a_restart_leaves_nothing_of_the_first_attempt() -> None:
+    run = run_with(("dynamo", DYNAMO), ("inference", FORWARD), ("dynamo", DYNAMO))
+    ((graph,), _) = graphs(run, compiled(run), Sources())
+    assert [stage.stage for stage in graph.stages] == ["dynamo"]
+
+
+def test_a_graph_without_its_start_is_still_there() -> None:
+    ((found,), _) = graphs(run_of(GraphSeen(id="7/0")), [], Sources())
+    assert (found.compile_id, found.ops, found.location) == ("7/0", 0, None)
+    assert graphs(run_of(GraphSeen(id="7/0", stage="post_grad")), [], Sources()) == ([], [])

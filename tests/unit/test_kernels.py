@@ -1,0 +1,210 @@
+"""Kernels in Inductor's output code. The samples are written by hand, in the shapes that torch 2.8 to 2.13 writes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynalyze.facts.kernel_names import split_name
+from dynalyze.facts.kernels import KernelFound, aot_id, direction_of, kernels_of
+
+CPU = """# AOT ID: ['0_inference']
+import torch
+aten = torch.ops.aten
+async_compile = AsyncCompile()
+
+
+cpp_fused__softmax_add_0 = async_compile.cpp_pybinding(['const float*', 'float*'], r\'\'\'
+extern "C" void kernel(const float* in_ptr0, float* out_ptr0)
+{
+    extern_kernels.not_called(in_ptr0);
+    cpp_fused_never_9(in_ptr0);
+}
+\'\'\')
+
+
+cpp_fused_never_1 = async_compile.cpp_pybinding(['float*'], r\'\'\'
+void kernel() {}
+\'\'\')
+
+async_compile.wait(globals())
+del async_compile
+
+class Runner:
+    def call(self, args):
+        arg0_1, = args
+        args.clear()
+        assert_size_stride(arg0_1, (8, ), (1, ), 'input')
+        buf0 = empty_strided_cpu((8, ), (1, ), torch.float32)
+        # Topologically Sorted Source Nodes: [linear], Original ATen: [aten.t, aten.addmm]
+        extern_kernels.addmm(arg1_1, arg0_1, reinterpret_tensor(arg2_1, (8, 4), (1, 8), 0), alpha=1, out=buf0)
+        del arg1_1
+        cpp_fused__softmax_add_0(buf0, buf1)
+        # Topologically Sorted Source Nodes: [linear_1], Original ATen: [aten.t, aten.addmm]
+        extern_kernels.addmm(arg3_1, buf1, arg4_1, alpha=1, beta=1, out=buf2)
+        # Topologically Sorted Source Nodes: [add, sort], Original ATen: [aten.add, aten.sort]
+        buf3 = torch.ops.aten.sort.stable(buf2, stable=False, dim=1, descending=False)
+        buf4 = buf3[0]
+        assert_alignment(buf4, 16, 'torch.ops.aten.sort.default')
+        # buffer buf4 (op: torch.ops.aten.sort.default) is assumed to be not aligned
+        aten.index_put_(buf4, [buf5], buf6, True)
+        # Topologically Sorted Source Nodes: [scaled], Original ATen: [mylib.scale]
+        buf7 = torch.ops.mylib.scale.default(buf4, 2.0)
+        return (buf7, )
+
+runner = Runner(partitions=[])
+call = runner.call
+
+
+def get_args():
+    return [torch.ops.aten.rand.default((8, ))]
+
+
+def benchmark_compiled_module(args, times=10, repeat=10):
+    extern_kernels.mm(args)
+"""
+
+TRITON = """# AOT ID: ['3_forward']
+# kernel path: /tmp/torchinductor_ada/ab/cab.py
+# Topologically Sorted Source Nodes: [h, relu], Original ATen: [aten.addmm, aten.relu]
+# Source node to ATen node mapping:
+#   h => add_tensor
+#   relu => relu
+# Graph fragment:
+#   %relu : Tensor "f32[4, 8][8, 1]cuda:0" = call_function[target=torch.ops.aten.relu.default](args = (%h,))
+triton_poi_fused_addmm_relu_0 = async_compile.triton('triton_poi_fused_addmm_relu_0', \'\'\'
+import triton
+
+@triton.jit
+def triton_poi_fused_addmm_relu_0(in_ptr0, xnumel, XBLOCK : tl.constexpr):
+    tmp0 = tl.load(in_ptr0 + (x0), xmask)
+    extern_kernels.not_called(tmp0)
+\'\'\', device_str='cuda')
+
+
+# Topologically Sorted Source Nodes: [softmax], Original ATen: [aten._softmax]
+triton_per_fused__softmax_1 = async_compile.triton('triton_per_fused__softmax_1', \'\'\'
+def triton_per_fused__softmax_1(in_ptr0): pass
+\'\'\', device_str='cuda')
+
+# Original path: /home/ada/kernels.py:10
+scale_kernel_2 = async_compile.triton('scale_kernel', \'\'\'
+def scale_kernel(x): pass
+\'\'\', device_str='cuda')
+
+def partition_0(args):
+    arg0_1, arg1_1 = args
+    with torch.cuda._DeviceGuard(0):
+        torch.cuda.set_device(0)
+        buf0 = empty_strided_cuda((4, 8), (8, 1), torch.float32)
+        # Topologically Sorted Source Nodes: [h], Original ATen: [aten.t, aten.addmm]
+        extern_kernels.mm(arg1_1, reinterpret_tensor(arg0_1, (4, 8), (1, 4), 0), out=buf0)
+        buf1 = buf0; del buf0  # reuse
+        # Topologically Sorted Source Nodes: [h, relu], Original ATen: [aten.addmm, aten.relu]
+        stream0 = get_raw_stream(0)
+        triton_poi_fused_addmm_relu_0.run(buf1, arg1_1, 32, stream=stream0)
+        stream0 = get_raw_stream(0)
+        triton_per_fused__softmax_1.run(buf1, 4, 8, grid=grid(4), stream=stream0)
+        # Topologically Sorted Source Nodes: [], Original ATen: []
+        scale_kernel_2.run(buf1, 32, grid=grid(1), stream=stream0)
+        triton_poi_fused_addmm_relu_0.run(buf2, arg1_1, 32, stream=stream0)
+    return (buf1, )
+"""
+
+
+def by_name(code: str, *known: str) -> dict[str, KernelFound]:
+    found = kernels_of(code, known)
+    assert found is not None
+    return {kernel.name: kernel for kernel in found}
+
+
+def test_calls_on_the_cpu() -> None:
+    found = by_name(CPU)
+    assert [(kernel.name, kernel.kind, kernel.calls) for kernel in found.values()] == [
+        ("addmm", "extern", 2),
+        ("cpp_fused__softmax_add_0", "cpp", 1),
+        ("aten.sort.stable", "fallback", 1),
+        ("aten.index_put_", "fallback", 1),
+        ("mylib.scale.default", "extern", 1),
+    ]
+
+
+def test_what_each_kernel_computes() -> None:
+    found = by_name(CPU)
+    assert {name: (kernel.ops, kernel.source_nodes) for name, kernel in found.items()} == {
+        "addmm": (["aten.addmm"], ["linear", "linear_1"]),
+        "cpp_fused__softmax_add_0": (["aten._softmax", "aten.add"], []),
+        "aten.sort.stable": (["aten.sort"], ["sort"]),
+        "aten.index_put_": (["aten.index_put_"], []),
+        "mylib.scale.default": (["mylib.scale"], ["scaled"]),
+    }
+
+
+def test_triton_kernels_and_their_comments() -> None:
+    found = by_name(TRITON)
+    assert [(kernel.name, kernel.kind, kernel.calls) for kernel in found.values()] == [
+        ("mm", "extern", 1),
+        ("triton_poi_fused_addmm_relu_0", "triton", 2),
+        ("triton_per_fused__softmax_1", "triton", 1),
+        ("scale_kernel_2", "triton", 1),
+    ]
+    assert found["triton_poi_fused_addmm_relu_0"].ops == ["aten.addmm", "aten.relu"]
+    assert found["triton_poi_fused_addmm_relu_0"].source_nodes == ["h", "relu"]
+    assert found["triton_per_fused__softmax_1"].ops == ["aten._softmax"]
+    assert found["scale_kernel_2"].ops == []
+    assert found["mm"].ops == ["aten.addmm"]
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [("cpp", "cpp"), ("cpp_pybinding", "cpp"), ("cuda", "cpp"), ("rocm", "cpp"), ("triton", "triton"),
+     ("multi_kernel", "triton"), ("halide", "other"), ("metal", "other"), ("cutedsl", "other")],
+)  # fmt: skip
+def test_kinds(method: str, kind: str) -> None:
+    code = f"k_0 = async_compile.{method}('k_0', '''\n''')\ndef call(args):\n    k_0.run(x)\n"
+    assert by_name(code)["k_0"].kind == kind
+
+
+def test_calls_that_are_written_in_cpp_are_unknown_not_none() -> None:
+    assert kernels_of("cpp_wrapper_src = '''\nvoid inductor_entry_impl() {}\n'''\n") is None
+    assert kernels_of("def call(args):\n    return ()\n") == []
+
+
+def test_the_id_of_the_graph() -> None:
+    assert (aot_id(CPU), direction_of(CPU)) == ("0_inference", "inference")
+    assert (aot_id(TRITON), direction_of(TRITON)) == ("3_forward", "forward")
+    assert (aot_id("import torch"), direction_of("import torch")) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "ops"),
+    [
+        ("cpp_fused_add_cos_mul_sin_0", (), ["add", "cos", "mul", "sin"]),
+        ("cpp_fused__softmax_backward_data_flip_1", (), ["_softmax_backward_data", "flip"]),
+        ("triton_red_fused_native_layer_norm_native_layer_norm_backward_sum_3", (),
+         ["native_layer_norm", "native_layer_norm_backward", "sum"]),
+        ("cpp_fused_add_my_own_op_2", ("my_own_op",), ["add", "my_own_op"]),
+        ("cpp_fused_add_my_own_op_2", (), ["add", "my", "own", "op"]),
+        ("triton_poi_fused_0", (), []),
+        ("cpp_fused_3", (), []),
+        ("scale_kernel_0", (), []),
+    ],
+)  # fmt: skip
+def test_a_name_is_taken_apart(name: str, known: tuple[str, ...], ops: list[str]) -> None:
+    assert split_name(name, known) == ops
+
+
+@given(
+    st.lists(st.sampled_from(["add", "_softmax", "native_layer_norm", "masked_fill", "relu", "_to_copy"]), max_size=8)
+)
+def test_any_names_that_are_joined_come_apart_again(ops: list[str]) -> None:
+    expected = sorted(set(ops))
+    assert split_name("_".join(["cpp", "fused", *expected, "12"])) == expected
+
+
+@given(st.text(max_size=300))
+def test_no_code_is_too_strange(text: str) -> None:
+    kernels_of(text)
+    kernels_of(CPU.replace("arg0_1, = args", text))
+    split_name(f"cpp_fused_{text}_0")

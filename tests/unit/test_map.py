@@ -1,0 +1,290 @@
+"""The map: who calls whom, what follows a break, and its drawing."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections import Counter
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynalyze.facts.breaks import graph_breaks
+from dynalyze.facts.compilations import compilations
+from dynalyze.facts.recompiles import recompiles
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.privacy import without_source
+from dynalyze.registry import registry
+from dynalyze.render import graphml
+from dynalyze.render.map import compile_map
+from dynalyze.render.view.layers import layers
+from dynalyze.render.view.links import Anchors, index
+from dynalyze.render.view.map import MAX_NODES, MapView, map_view
+from dynalyze.report import Compilation, CompilationStatus, Graph, GraphBreak, Location, Report
+from recordings import as_run, recorded
+from records import TORCH, filled_report
+from sample_reports import MODEL, empty_report, graph_break, hostile_report, recompile, rich_report
+
+Relations = set[tuple[str, str, str]]
+
+
+def frame(
+    compile_id: str,
+    line: int,
+    function: str = "forward",
+    caller: tuple[int, str] | None = None,
+    status: CompilationStatus = "compiled",
+    resumes: bool = False,
+    ops: int | None = 3,
+    process: int = 0,
+) -> Compilation:
+    called_at = Location(MODEL, caller[0], None, caller[1]) if caller else None
+    return Compilation(
+        compile_id, process, 0, Location(MODEL, line, None, function), status,
+        function=function, ops=ops, resumes=resumes, caller=called_at,
+    )  # fmt: skip
+
+
+def broke(identity: str, line: int, compile_ids: list[str], stack: tuple[int, ...] = ()) -> GraphBreak:
+    location = Location(MODEL, line, None, "forward")
+    above = [Location(MODEL, each, None, "forward") for each in stack]
+    return graph_break(identity, "split", location, stack=[*above, location], compile_ids=compile_ids)
+
+
+def report_of(found: list[Compilation], breaks: list[GraphBreak] | None = None) -> Report:
+    report = empty_report()
+    report.compilations, report.graph_breaks = found, breaks or []
+    return report
+
+
+def relations(report: Report) -> Relations:
+    graph = compile_map(report)
+    found = set()
+    for source, end, attributes in graph.edges(data=True):
+        found.add((source.rpartition(" ")[2], attributes["relation"], end.rpartition(" ")[2]))
+    return found
+
+
+def test_a_function_calls_the_one_that_is_compiled_at_its_line() -> None:
+    report = report_of([frame("0/0", 10, "Net.forward"), frame("1/0", 40, "helper", caller=(14, "forward"))])
+    assert relations(report) == {("0/0", "calls", "1/0")}
+
+
+def test_the_caller_is_the_function_that_begins_nearest_above() -> None:
+    found = [frame("0/0", 10, "A.forward"), frame("1/0", 30, "B.forward"), frame("2/0", 50, "h", (34, "forward"))]
+    assert relations(report_of(found)) == {("1/0", "calls", "2/0")}
+
+
+def test_a_line_in_code_that_was_not_compiled_is_no_caller() -> None:
+    found = [frame("0/0", 10, "forward"), frame("1/0", 50, "helper", (90, "main"))]
+    assert relations(report_of(found)) == set()
+
+
+def test_another_process_calls_nothing_here() -> None:
+    found = [frame("0/0", 10, "forward"), frame("1/0", 50, "helper", (14, "forward"), process=1)]
+    assert relations(report_of(found)) == set()
+
+
+def test_the_part_after_a_break_goes_on_from_the_part_that_broke() -> None:
+    found = [
+        frame("0/0", 10, "Net.forward", status="broken"),
+        frame("1/0", 12, resumes=True, status="broken"),
+        frame("2/0", 14, resumes=True),
+    ]
+    breaks = [broke("b1", 12, ["0/0"]), broke("b2", 14, ["1/0"])]
+    assert relations(report_of(found, breaks)) == {
+        ("0/0", "broke-at", "b1"),
+        ("0/0", "continues-after", "1/0"),
+        ("1/0", "broke-at", "b2"),
+        ("1/0", "continues-after", "2/0"),
+    }
+    graph = compile_map(report_of(found, breaks))
+    assert graph.edges["compile 1/0", "compile 2/0"]["breaks"] == "b2"
+
+
+def test_a_recompiled_part_still_goes_on_from_the_part_before_the_break() -> None:
+    found = [frame("0/0", 10, status="broken"), frame("1/0", 12, resumes=True), frame("1/1", 12, resumes=True)]
+    assert relations(report_of(found)) == {
+        ("0/0", "continues-after", "1/0"),
+        ("0/0", "continues-after", "1/1"),
+        ("1/0", "recompiled-to", "1/1"),
+    }
+
+
+def test_two_breaks_on_one_line_follow_each_other() -> None:
+    found = [
+        frame("0/0", 10, status="broken"),
+        frame("1/0", 12, resumes=True, status="broken"),
+        frame("2/0", 12, resumes=True),
+    ]
+    assert relations(report_of(found)) == {("0/0", "continues-after", "1/0"), ("1/0", "continues-after", "2/0")}
+
+
+def test_a_recompile_follows_the_version_that_it_replaced() -> None:
+    report = report_of([frame("0/0", 10), frame("0/1", 10), frame("0/2", 10)])
+    assert relations(report) == {("0/0", "recompiled-to", "0/1"), ("0/1", "recompiled-to", "0/2")}
+    report.recompiles = [recompile("r1", "0/2", previous="0/0")]
+    assert ("0/0", "recompiled-to", "0/2") in relations(report)
+    kinds = Counter(kind for _, kind in compile_map(report).nodes(data="kind"))
+    assert kinds == {"frame": 1, "version": 2}
+
+
+def test_graphs_hang_on_their_compiles() -> None:
+    report = report_of([frame("0/0", 10)])
+    report.graphs = [Graph("g1", "0/0", ops=7), Graph("g2", "9/0", ops=1)]
+    assert relations(report) == {("0/0", "produced", "g1")}
+    assert dict(compile_map(report).nodes(data="operations"))["graph g2"] == 1
+
+
+@pytest.mark.parametrize("name", ["nested_helpers", "two_breaks_in_a_row", "one_helper_two_callers"])
+def test_every_part_of_a_recorded_program_hangs_together(name: str, tmp_path: Path) -> None:
+    """Whatever runs after a break goes on from somewhere, and nothing calls what came before it."""
+    run, places, sources = as_run(recorded(name), tmp_path), Places(TORCH), Sources()
+    report = empty_report()
+    report.compilations = compilations(run, places, sources)
+    report.graph_breaks = graph_breaks(run, places, sources, registry())
+    report.recompiles = recompiles(run, report.compilations, report.graph_breaks)
+    graph = compile_map(report)
+    after = {end for _, end, kind in graph.edges(data="relation") if kind == "continues-after"}
+    assert after == {name for name, resumes in graph.nodes(data="resumes") if resumes}
+    assert nx.is_directed_acyclic_graph(graph)
+
+
+def test_the_recorded_helpers_call_each_other(tmp_path: Path) -> None:
+    report = empty_report()
+    report.compilations = compilations(as_run(recorded("nested_helpers"), tmp_path), Places(TORCH), Sources())
+    names = {item.compile_id: (item.function, item.resumes) for item in report.compilations}
+    named = {(names[a], kind, names[b]) for a, kind, b in relations(report)}
+    forward, scale, announce = (("forward", False), ("scale", False), ("announce", False))
+    assert named == {
+        (forward, "calls", scale),
+        (scale, "calls", announce),
+        (announce, "continues-after", ("announce", True)),
+        (forward, "continues-after", ("forward", True)),
+    }
+
+
+# GraphML.
+
+
+def read_back(report: Report) -> nx.DiGraph[str]:
+    graph: nx.DiGraph[str] = nx.read_graphml(io.BytesIO(graphml.render(report).encode()))
+    return graph
+
+
+@pytest.mark.parametrize("report", [empty_report(), rich_report(), hostile_report()], ids=["empty", "rich", "hostile"])
+def test_graphml_is_read_back(report: Report) -> None:
+    graph = compile_map(report)
+    found = read_back(report)
+    assert (len(found), found.number_of_edges()) == (len(graph), graph.number_of_edges())
+    for _, attributes in found.nodes(data=True):
+        assert all(isinstance(value, str | int | float) for value in attributes.values())
+
+
+@given(st.text())
+def test_any_text_makes_valid_graphml(text: str) -> None:
+    item = frame("0/0", 10, text)
+    assert len(read_back(report_of([item, frame(f"1/{text}", 20)]))) == 2
+
+
+def test_no_line_of_code_is_in_it() -> None:
+    secret = "canary_line_of_code"
+    report = without_source(filled_report(secret))
+    plain = Location("model.py", 1, None, "forward", secret)
+    for item in report.compilations:
+        item.function, item.compile_id, item.location, item.caller = "forward", "0/0", plain, plain
+    for found in report.graph_breaks:
+        found.id, found.gb_id, found.location, found.stack, found.compile_ids = "b1", None, plain, [plain], ["0/0"]
+    for graph in report.graphs:
+        graph.id, graph.compile_id = "g1", "0/0"
+    assert secret not in graphml.render(report)
+
+
+# The drawing.
+
+edges = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=40)
+
+
+@given(edges)
+def test_every_node_lies_below_those_before_it(found: list[tuple[int, int]]) -> None:
+    nodes = list(range(15))
+    rows = layers(nodes, found)
+    row_of = {node: row for row, members in enumerate(rows) for node in members}
+    assert sorted(row_of) == nodes
+    assert all(members for members in rows)
+    for source, end in found:
+        if source < end:
+            assert row_of[source] < row_of[end]
+    for node in nodes:  # No lower than it has to be.
+        above = [row_of[source] for source, end in found if end == node and source < node]
+        assert row_of[node] == max(above, default=-1) + 1
+    assert rows == layers(nodes, list(reversed(found)))
+
+
+def test_rows_are_sorted_to_spare_crossings() -> None:
+    assert layers(list("abcd"), [("a", "d"), ("b", "c")]) == [["a", "b"], ["d", "c"]]
+    assert layers(list("abc"), [("a", "b"), ("a", "c")], {"a": 0, "b": 1, "c": 0}) == [["a"], ["c", "b"]]
+    assert layers([], []) == []
+
+
+def view(report: Report) -> MapView:
+    return map_view(report, index(report, Anchors(), 300, 300, 300))
+
+
+def test_versions_are_stacked_on_one_node() -> None:
+    found = view(report_of([frame("0/0", 10), frame("0/1", 10), frame("0/2", 10)]))
+    (node,) = found.nodes
+    assert (len(node.stacked), node.anchor, found.edges) == (2, "compile-0-0", [])
+    assert "3 versions" in node.title
+    assert "×3" in node.note
+
+
+def test_the_area_of_a_circle_grows_with_the_operations() -> None:
+    sizes = [node.radius for node in view(report_of([frame(f"{n}/0", 10 * n, ops=n * 100) for n in range(4)])).nodes]
+    areas = [size**2 for size in sizes]
+    steps = [after - before for before, after in itertools.pairwise(areas)]
+    assert steps[0] > 0
+    assert steps == pytest.approx([steps[0]] * 3, rel=0.05)
+
+
+def test_a_break_is_drawn_at_the_function_that_holds_it() -> None:
+    found = [frame("0/0", 10, "Net.forward", status="broken"), frame("1/0", 40, "forward", (14, "forward"), "eager")]
+    shown = view(report_of(found, [broke("b1", 41, ["0/0", "1/0"], (14,))]))
+    assert [edge.relation for edge in shown.edges] == ["calls", "broke-at"]
+    assert [step.link.text for text in shown.frames for step in text.steps] == ["1/0", "b1"]
+
+
+def test_nothing_lies_outside_of_the_drawing() -> None:
+    found = [frame(f"{n}/0", 10 * n, f"function_{n}", ops=n) for n in range(30)]
+    shown = view(report_of(found, [broke(f"b{n}", n, [f"{n}/0"]) for n in range(30)]))
+    assert len(shown.nodes) == 60
+    assert len({(node.x, node.y) for node in shown.nodes}) == 60
+    for node in shown.nodes:
+        assert node.radius < node.x < shown.width - 100
+        assert node.radius < node.y < shown.height - node.radius
+    assert shown.width <= 864, "it must fit the page beside its contents"
+
+
+def test_too_many_nodes_are_counted() -> None:
+    shown = view(report_of([frame(f"{n}/0", n + 1, f"f{n}") for n in range(MAX_NODES + 9)]))
+    assert (len(shown.nodes), shown.amount.omitted) == (MAX_NODES, 9)
+    assert len(shown.frames) == MAX_NODES + 9
+
+
+def test_a_function_that_calls_itself_is_one_node() -> None:
+    shown = view(report_of([frame("0/0", 10, "fold"), frame("0/1", 10, "fold", (12, "fold"))]))
+    assert (len(shown.nodes), shown.edges) == (1, [])
+
+
+def test_functions_that_call_each_other_are_drawn() -> None:
+    found = [frame("0/0", 10, "f"), frame("1/0", 20, "g", (12, "f")), frame("0/1", 10, "f", (22, "g"))]
+    assert sorted(edge.relation for edge in view(report_of(found)).edges) == ["calls", "calls"]
+
+
+def test_an_empty_report_has_no_map() -> None:
+    shown = view(empty_report())
+    assert (shown.nodes, shown.width, shown.height) == ([], 0, 0)
