@@ -1,13 +1,14 @@
-"""`dynalyze report`: renders a saved report again."""
+"""`dynalyze report`: renders a saved report again, or reads logs of torch."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dynalyze.cli.options import check_fail_on, output_options
+from dynalyze.cli.options import artifacts_option, check_fail_on, output_options
 from dynalyze.errors import UsageError
 from dynalyze.report import Report
 
@@ -15,17 +16,45 @@ from dynalyze.report import Report
 @click.command()
 @click.argument("source", metavar="INPUT")
 @output_options
-def report(source: str, **options: Any) -> int:
-    """Render INPUT, a report JSON that `dynalyze explain --json` wrote. Needs no torch.
+@artifacts_option
+@click.option(
+    "--source-root",
+    "roots",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Open source files that a log names, below DIR, where the log has their hash; repeatable.",
+)
+def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
+    """Render INPUT: a report JSON that `dynalyze explain --json` wrote, a log that torch wrote under
+    TORCH_TRACE=DIR, or DIR itself with the logs of several processes or ranks. Needs no torch.
 
-    Its facts are judged anew, by the rules of this version.
+    The facts are judged by the rules of this version. No file that a log names is opened.
     """
     from dynalyze.cli.outputs import Outputs
 
     check_fail_on(options["fail_on"])
     path = Path(source)
-    outputs = Outputs.from_options(options, path.stem.removesuffix(".dynalyze"), source)
-    return outputs.publish(_read(path))
+    stem = path.resolve().stem.removesuffix(".dynalyze")
+    try:
+        if not _is_log(path):
+            if options["artifacts"] is not None:
+                raise UsageError("--artifacts needs a log: a report JSON does not hold all code")
+            outputs = Outputs.from_options(options, stem, source)
+            return outputs.publish(_read(path))
+        from dynalyze.targets.logs import log_files, report_from_logs
+
+        for file in log_files(path):
+            outputs = Outputs.from_options(options, stem, str(file))
+        return outputs.publish(report_from_logs(path, roots, sys.argv[1:], outputs.keep()))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+
+
+def _is_log(path: Path) -> bool:
+    from dynalyze.targets.logs import holds_records
+
+    return path.is_dir() or (path.is_file() and holds_records(path))
 
 
 def _read(path: Path) -> Report:
@@ -35,7 +64,5 @@ def _read(path: Path) -> Report:
 
     try:
         return from_json(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise UsageError(f"{path} is not a report of dynalyze: {error}") from error
+        raise UsageError(f"{path} is not a report of dynalyze, nor a TORCH_TRACE log: {error}") from error

@@ -1,91 +1,237 @@
 """Reads a TORCH_TRACE log as the same events that our own listener writes.
 
 A log is a line `V1121 02:40:00.123456 4711 torch/_logging/_internal.py:1234] {json}` for each record, with the lines
-of its text below it, each after a tab. Reading is streaming: one record at a time.
+of its text below it, each after a tab. Reading is streaming, one record at a time; records of no concern are
+recognised by their first bytes and never decoded.
 """
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Iterator
+import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from dynalyze.capture.trace_records import TraceRecords
+from dynalyze.capture.trace_records import CONTEXT_KEYS, TraceRecords
 from dynalyze.events.log import ProcessLog
-from dynalyze.events.types import AnyEvent, ProcessStarted
+from dynalyze.events.trace_lines import FOREIGN, Foreign, Record, RecordReader, text_at
+from dynalyze.events.trace_process import TraceProcess
+from dynalyze.events.types import AnyEvent, BreakSeen, ErrorSeen, GraphSeen, RecompileSeen
 
-_HEADER = re.compile(rb"^[A-Z]\d{4} \d\d:\d\d:\d\d\.\d+ (?P<thread>\d+) [^\]]*\] (?P<json>\{.*)$")
-_FILE_NAME = re.compile(r"(?:rank_(?P<rank>\d+)_)?.*?\.log$")
-# Texts of these records matter; all others are skipped as they are read.
-_LONGEST_TEXT = 1 << 20
+_RECORD = re.compile(
+    rb"[A-Z](?P<day>\d{4}) (?P<time>\d\d:\d\d:\d\d)\.(?P<micro>\d{1,6})\d* (?P<pid>\d{1,18}) [^\]\n]*\] "
+    rb'(?P<json>\{(?: ?"(?P<kind>\w+)" ?: ?(?:\{ ?"name" ?: ?"(?P<artifact>[^"\\]*)")?)?.*)',
+    re.DOTALL,
+)
+_EPOCH = datetime.date(1970, 1, 1)
+_RANK = re.compile(r"rank_(\d{1,9})_")
+_VERSION = "torch_version"
+# Torch writes one of these once Dynamo has built the guards of a frame: it has compiled code then.
+_GUARDS = ("dynamo_cpp_guards_str", "dynamo_guards")
+_EVENTS = TraceRecords().kinds - {"str"}
+_KINDS = CONTEXT_KEYS.union(_EVENTS, ("str", _VERSION, *_GUARDS))
+_KINDS_WITH_TEXT = CONTEXT_KEYS.union(
+    {_VERSION, "dynamo_output_graph", "dynamo_graph_break_reason", "dynamo_error", "recompile_reasons"}
+)
+
+# What all logs together hold beyond these is left out, and said to be: a report of more is of no use to anybody.
+MOST_EVENTS = 80_000
+MOST_TEXT = 16 << 20
+_SHORT_TEXT = 2000
+
+_DAMAGED = (msgspec.ValidationError, AttributeError, TypeError, KeyError, IndexError, ValueError, RecursionError)
 
 
 @dataclass
 class TraceLog:
-    """One log. `unreadable` counts lines that are neither a record nor part of one's text."""
+    """One log: the processes that wrote it, in the order of their first records.
+
+    `unreadable` counts lines that are neither a record nor part of one's text, and records that make no sense;
+    `omitted` the events beyond `MOST_EVENTS`; `unmeasured` the compiles whose metrics are missing.
+    """
 
     path: Path
     unreadable: int = 0
-    first_thread: int = 0
-    events: list[AnyEvent] = field(default_factory=list)
+    omitted: int = 0
+    unmeasured: int = 0
+    records: int = 0
+    processes: list[ProcessLog] = field(default_factory=list)
+    quoted: dict[tuple[str, int], str] = field(default_factory=dict)
+    torch_folder: str = ""
 
 
-def read_trace(path: Path) -> TraceLog:
-    """Read a whole log; what cannot be read is counted and skipped.
+@dataclass(frozen=True)
+class _Head:
+    """The first line of a record of concern."""
+
+    pid: int
+    at: float
+    kind: str
+    metadata: dict[str, Any]
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the text below is wanted too."""
+        return self.kind in _KINDS_WITH_TEXT
+
+
+def read_trace(path: Path, share: int = 1) -> TraceLog:
+    """Read a whole log; what cannot be read is counted and skipped. Graphs refer to their texts, see `read_text`.
+
+    The log is one of `share` that are read together, and may fill as much of the memory.
 
     Raises:
-        OSError: the file cannot be opened.
+        OSError: the file cannot be opened or read.
     """
     log = TraceLog(path)
-    records = TraceRecords()
-    for metadata, text in _records(path, log):
-        try:
-            event = records.read(metadata, text)
-            if event is not None:
-                log.events.append(msgspec.convert(event, AnyEvent, strict=False))
-        except (msgspec.ValidationError, AttributeError, TypeError, KeyError, IndexError):
-            log.unreadable += 1
+    with path.open("rb") as file:
+        reader = _Reader(log, _year(path), share)
+        for record in RecordReader(reader.head).read(file):
+            reader.take(record)
+    reader.finish()
     return log
 
 
-def as_process(log: TraceLog, number: int, pid: int = 0) -> ProcessLog:
-    """The log as the record of one process."""
-    found = _FILE_NAME.match(log.path.name)
-    rank = int(found["rank"]) if found and found["rank"] else None
-    return ProcessLog(number, ProcessStarted(pid=pid or log.first_thread, rank=rank), list(log.events))
+def read_text(path: Path, reference: str) -> str:
+    """The text that a `GraphSeen.text` of this log refers to."""
+    with path.open("rb") as file:
+        return text_at(file, *place_of(reference))
 
 
-def _records(path: Path, log: TraceLog) -> Iterator[tuple[dict[str, Any], str]]:
-    metadata: dict[str, Any] | None = None
-    text: list[bytes] = []
-    size = 0
-    with path.open("rb") as lines:
-        for line in lines:
-            if line.startswith(b"\t"):
-                size += len(line)
-                if metadata is not None and size <= _LONGEST_TEXT:
-                    text.append(line[1:])
-                continue
-            if metadata is not None:
-                yield metadata, b"".join(text).decode(errors="replace").removesuffix("\n")
-            metadata, text, size = _decoded(line, log), [], 0
-    if metadata is not None:
-        yield metadata, b"".join(text).decode(errors="replace").removesuffix("\n")
+def place_of(reference: str) -> tuple[int, int]:
+    """Where in the log a text begins and ends."""
+    start, _, end = reference.partition(":")
+    return int(start), int(end)
 
 
-def _decoded(line: bytes, log: TraceLog) -> dict[str, Any] | None:
-    header = _HEADER.match(line)
-    if header is None:
-        log.unreadable += bool(line.strip())
-        return None
-    log.first_thread = log.first_thread or int(header["thread"])
+def is_trace(start: bytes) -> bool:
+    """Whether the first bytes of a file hold the beginning of a record."""
+    return any(_RECORD.match(line) for line in start.split(b"\n"))
+
+
+class _Reader:
+    """Deals the records of one log out to the processes that wrote them."""
+
+    def __init__(self, log: TraceLog, year: int, share: int) -> None:
+        self._log = log
+        self._year = year
+        self._all: list[TraceProcess] = []
+        self._now: dict[int, TraceProcess] = {}
+        self._events = 0
+        self._texts: dict[str, str] = {}
+        self._most_events = MOST_EVENTS // share
+        self._room = MOST_TEXT // share
+
+    def head(self, line: bytes) -> _Head | Foreign | None:
+        found = _RECORD.match(line)
+        if found is None:
+            self._log.unreadable += 1
+            return FOREIGN
+        self._log.records += 1
+        kind = (found["artifact"] if found["kind"] == b"artifact" else None) or found["kind"] or b"stack"
+        name = kind.decode(errors="replace")
+        # Records of another version may name their context first: those are decoded, whatever they are.
+        if name not in _KINDS:
+            return None
+        if name in _EVENTS:
+            # Counted here, since the next head is read before this record's text is taken.
+            self._events += 1
+            if self._events > self._most_events:
+                self._log.omitted += 1
+                return None
+        try:
+            metadata = msgspec.json.decode(found["json"])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self._log.unreadable += 1
+            return None
+        if not isinstance(metadata, dict):
+            return None
+        return _Head(int(found["pid"]), self._moment(found), name, metadata)
+
+    def take(self, record: Record[_Head]) -> None:
+        try:
+            self._take(record)
+        except _DAMAGED:
+            self._log.unreadable += 1
+
+    def finish(self) -> None:
+        """Complete the log with the processes that wrote it."""
+        found = _RANK.search(self._log.path.name)
+        for process in self._all:
+            self._log.unmeasured += process.supply_ends()
+            self._log.quoted.update(process.quoted)
+            self._log.torch_folder = self._log.torch_folder or process.torch_folder
+            self._log.processes.append(process.as_log(len(self._log.processes), int(found[1]) if found else None))
+
+    def _take(self, record: Record[_Head]) -> None:
+        head, text = record.head, record.text
+        process = self._process(head)
+        if head.kind == _VERSION:
+            process.loaded(text)
+            return
+        if head.kind in _GUARDS:
+            process.guarded(head.metadata)
+            return
+        event = process.records.read(head.metadata, text)
+        if event is None:
+            return
+        typed = msgspec.convert({**event, "at": head.at}, AnyEvent, strict=False)
+        if isinstance(typed, GraphSeen):
+            typed.text = f"{record.start}:{record.end}"
+        process.add(self._compact(typed), head.metadata, text)
+
+    def _process(self, head: _Head) -> TraceProcess:
+        """The process of a record, told by its id and rank: containers give the same id to every rank."""
+        rank = head.metadata.get("rank")
+        current = self._now.get(head.pid)
+        if not isinstance(rank, int):
+            return current or self._new(head.pid)
+        if current is not None and current.rank in (None, rank):
+            current.rank = rank
+            return current
+        known = (process for process in self._all if (process.pid, process.rank) == (head.pid, rank))
+        self._now[head.pid] = found = next(known, None) or self._new(head.pid)
+        found.rank = rank
+        return found
+
+    def _new(self, pid: int) -> TraceProcess:
+        # A forked process goes on in its parent's log, with its parent's table of file names.
+        parent = self._now.get(pid) or next(iter(self._now.values()), None)
+        process = TraceProcess(pid, dict(parent.records.files) if parent is not None else None)
+        self._now[pid] = process
+        self._all.append(process)
+        return process
+
+    def _compact(self, event: AnyEvent) -> AnyEvent:
+        """The event with its texts kept once, however many compiles repeat them."""
+        if isinstance(event, BreakSeen | ErrorSeen | RecompileSeen) and event.text not in self._texts:
+            if len(event.text) > max(self._room, _SHORT_TEXT):
+                event.text = event.text[:_SHORT_TEXT]
+            self._room -= len(event.text)
+        if isinstance(event, BreakSeen | ErrorSeen | RecompileSeen):
+            event.text = self._texts.setdefault(event.text, event.text)
+        return event
+
+    def _moment(self, found: re.Match[bytes]) -> float:
+        """Seconds by the log's own clock, whose year and time zone nobody knows; only differences matter."""
+        hours, minutes, seconds = (int(part) for part in found["time"].split(b":"))
+        day = _day(self._year, int(found["day"]))
+        return day + 3600 * hours + 60 * minutes + seconds + int(found["micro"].ljust(6, b"0")) / 1e6
+
+
+@lru_cache(maxsize=512)
+def _day(year: int, day: int) -> int:
+    """When a day begins; `day` is 1121 on the 21st of November. A day that never was lies at the beginning of time."""
     try:
-        found = msgspec.json.decode(header["json"])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        log.unreadable += 1
-        return None
-    return found if isinstance(found, dict) else None
+        return (datetime.date(year, day // 100, day % 100) - _EPOCH).days * 86_400
+    except ValueError:
+        return 0
+
+
+def _year(path: Path) -> int:
+    return time.gmtime(path.stat().st_mtime).tm_year
