@@ -1,0 +1,172 @@
+"""The typed comparison of two reports: what `dynalyze diff --json` writes, and all that its renderers know."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from dynalyze.report import Cause, Effect, Location, Status
+
+SCHEMA_VERSION = 1
+
+Direction = Literal["better", "worse", "same"]
+RegressionKind = Literal["outcome", "break", "effect", "recompile", "limit", "compilation"]
+
+
+class Run(msgspec.Struct):
+    """One of the two runs; `lost` counts what its recording could not read or hear."""
+
+    dynalyze: str
+    created: str
+    target: str
+    status: Status
+    seconds: float
+    lost: int = 0
+
+
+class Difference(msgspec.Struct):
+    """Something around the two runs that was not the same, and may explain the rest."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+class BreakSide(msgspec.Struct):
+    """A graph break as one of the reports has it; `id` is its id there."""
+
+    id: str
+    effect: Effect
+    occurrences: int
+    location: Location
+
+
+class BreakChange(msgspec.Struct):
+    """A graph break, matched. `before` is None for a new one, `after` for one that is fixed.
+
+    `direction` tells effects apart, from split to error; how often a break was seen is not better or worse.
+    `advice` is what the second report says about it, where there is something to do.
+    """
+
+    gb_id: str | None
+    gb_type: str
+    before: BreakSide | None
+    after: BreakSide | None
+    direction: Direction = "same"
+    advice: str = ""
+
+
+class Breaks(msgspec.Struct):
+    fixed: list[BreakChange] = []
+    new: list[BreakChange] = []
+    unchanged: list[BreakChange] = []
+    changed: list[BreakChange] = []
+
+
+class RecompileSide(msgspec.Struct):
+    """The recompiles of one function for one reason in one report; the values are those of the first."""
+
+    count: int
+    location: Location
+    expected: str | None = None
+    actual: str | None = None
+    seconds: float | None = None
+
+
+class RecompileChange(msgspec.Struct):
+    """Recompiles that agree in function, cause and source."""
+
+    function: str
+    cause: Cause
+    source: str | None
+    before: RecompileSide | None
+    after: RecompileSide | None
+    direction: Direction = "same"
+
+
+class Recompiles(msgspec.Struct):
+    """`before` and `after` count all recompiles of a report; reaching the limit is none."""
+
+    before: int = 0
+    after: int = 0
+    fixed: list[RecompileChange] = []
+    new: list[RecompileChange] = []
+    unchanged: list[RecompileChange] = []
+    changed: list[RecompileChange] = []
+
+
+class FunctionSide(msgspec.Struct):
+    """What became of one function in one report. `kernels` and `ops` are None where they were not recorded.
+
+    `compiled` counts compilations in part as well, `eager` those that fell back, `empty` those with nothing in
+    them to compile.
+    """
+
+    location: Location
+    compiled: int = 0
+    eager: int = 0
+    failed: int = 0
+    empty: int = 0
+    graphs: int = 0
+    ops: int | None = None
+    kernels: int | None = None
+    seconds: float | None = None
+
+
+class FunctionChange(msgspec.Struct):
+    """One function and its compilations. Times are no part of `direction`: they differ from run to run."""
+
+    function: str
+    before: FunctionSide | None
+    after: FunctionSide | None
+    direction: Direction = "same"
+
+
+class Functions(msgspec.Struct):
+    gone: list[FunctionChange] = []
+    new: list[FunctionChange] = []
+    unchanged: list[FunctionChange] = []
+    changed: list[FunctionChange] = []
+
+
+class Seconds(msgspec.Struct):
+    """All compile time of each report; None where none was recorded."""
+
+    before: float | None = None
+    after: float | None = None
+
+
+class Measurement(msgspec.Struct):
+    """The median latency of one configuration and phase, in milliseconds. `ratio` is after by before.
+
+    `overlap` says whether the two intervals do, None without intervals. `note` says why there is no ratio.
+    """
+
+    configuration: str
+    phase: str
+    before: float | None = None
+    after: float | None = None
+    ratio: float | None = None
+    overlap: bool | None = None
+    note: str = ""
+
+
+class Regression(msgspec.Struct):
+    """Something that is worse than before: what --fail-on regression looks for."""
+
+    kind: RegressionKind
+    what: str
+    location: Location | None = None
+
+
+class Comparison(msgspec.Struct):
+    before: Run
+    after: Run
+    differences: list[Difference]
+    breaks: Breaks
+    recompiles: Recompiles
+    compilations: Functions
+    compile_seconds: Seconds
+    measurements: list[Measurement]
+    regressions: list[Regression]

@@ -1,0 +1,74 @@
+"""What the terminal's summaries share: width and colour, places in the code, texts that cannot forge a line."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from dynalyze.render.visible import visible
+from dynalyze.render.words import short_path
+from dynalyze.report import Location
+
+_WIDEST = 100
+
+
+class Summary:
+    """A text under construction, with colours where standard output is a terminal and NO_COLOR is unset."""
+
+    def __init__(self, color: bool | None = None, width: int | None = None) -> None:
+        if color is None:
+            color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        self._out = io.StringIO()
+        self._console = Console(
+            file=self._out, width=width or min(shutil.get_terminal_size((80, 24)).columns, _WIDEST),
+            force_terminal=color, no_color=not color, color_system="standard" if color else None,
+            highlight=False, emoji=False, legacy_windows=False,
+        )  # fmt: skip
+
+    def line(self, text: Text | str = "", style: str = "") -> None:
+        """A line of its own; it wraps."""
+        self._console.print(Text(text, style=style) if isinstance(text, str) else text)
+
+    def indented(self, text: Text, by: int = 3) -> None:
+        """A line that belongs to the one above it."""
+        self._console.print(Padding(text, (0, 0, 0, by), expand=False))
+
+    def place(self, location: Location) -> None:
+        """File, line and function, and the line of code below."""
+        place = Text(f"{one_line(_shown_path(location.file))}:{location.line}", style="cyan")
+        if location.function:
+            place.append(f" in {one_line(location.function)}", style="dim")
+        self.indented(place)
+        if location.code:
+            self.indented(Text(one_line(location.code), no_wrap=True, overflow="ellipsis"), by=5)
+
+    def files(self, files: Sequence[tuple[str, str]]) -> None:
+        """The files that were written, unwrapped, so that they can be copied."""
+        for name, path in files:
+            self._console.print(Text.assemble((f"{name}  ", "dim"), one_line(path)), soft_wrap=True)
+
+    def text(self) -> str:
+        """All of it, without blanks at the ends of lines."""
+        return re.sub(r"[ \t]+$", "", self._out.getvalue(), flags=re.MULTILINE)
+
+
+def one_line(text: str) -> str:
+    """A text of the run, safe to look at and on one line: a newline in a name must not forge a line of ours."""
+    return visible(text.replace("\n", "␊"))
+
+
+def _shown_path(file: str) -> str:
+    """Relative where that is shorter to read and still below the current directory."""
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except (ValueError, OSError):  # OSError: the current directory is gone.
+        return short_path(file)

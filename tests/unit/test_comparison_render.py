@@ -1,0 +1,152 @@
+"""A comparison as text, page and JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+
+from dynalyze.comparison import compare
+from dynalyze.comparison.types import Comparison
+from dynalyze.render import comparison_html, comparison_json, comparison_text
+from dynalyze.render.comparison_words import verdict
+from dynalyze.render.view.comparison import MAX_BREAKS
+from sample_reports import HOSTILE, compared, compared_hostile, empty_report, graph_break, line_of, rich_report
+from test_html import Tree
+
+SAMPLES = {"compared": compared, "hostile": compared_hostile, "same": lambda: compare(rich_report(), rich_report())}
+ESCAPES = re.compile(r"\x1b\[[\d;]*m")
+
+
+def text(comparison: Comparison, width: int = 80) -> str:
+    return comparison_text.render(comparison, color=False, width=width)
+
+
+def flat(comparison: Comparison) -> str:
+    return " ".join(text(comparison).split())
+
+
+def many_new(number: int) -> Comparison:
+    after = empty_report()
+    after.graph_breaks = [graph_break(f"b{n}", "split", line_of(44, n, n + 9)) for n in range(number)]
+    return compare(empty_report(), after)
+
+
+# ---- terminal ---------------------------------------------------------------------------------------------
+
+
+def test_the_sentence_stands_first_and_then_what_may_explain_it() -> None:
+    lines = text(compared()).splitlines()
+    assert lines[0].startswith("1 break fixed, 1 new, 1 worse, 4 unchanged; recompiles 2 -> 2;")
+    shown = flat(compared())
+    assert shown.index("torch 2.13.0 -> 2.14.0") < shown.index("New break") < shown.index("Fixed:")
+
+
+def test_a_new_break_is_told_with_place_code_and_action() -> None:
+    shown = flat(compared())
+    assert "✗ New break: Unsupported Tensor.item() call GB0124" in shown
+    assert "model.py:45 in forward return self.mix(hidden, history)" in shown
+    assert "→ Keep `history` out of the compiled part." in shown
+
+
+def test_a_worse_effect_is_told_with_both() -> None:
+    assert "the graph is cut in two here -> the whole function runs in eager" in flat(compared())
+
+
+def test_recompiles_functions_and_latency_are_there() -> None:
+    shown = flat(compared())
+    assert "New recompile: Ranker.forward: the size of a tensor changed (history)" in shown
+    assert "Fixed recompile: Ranker.forward: the recompile limit was reached" in shown
+    assert re.search(r"Ranker.forward \d.* -> \d", shown)
+    assert "default, forward 4 ms -> 3 ms, ratio 0.75" in shown
+
+
+def test_what_is_the_same_is_only_counted() -> None:
+    shown = text(SAMPLES["same"]())
+    assert "6 breaks unchanged" in shown
+    assert "model.py" not in shown
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_lines_fit_and_hide_nothing(name: str) -> None:
+    shown = text(SAMPLES[name]())
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(character.isprintable() for character in shown.replace("\n", ""))
+
+
+def test_colour_only_where_asked_and_the_words_stay() -> None:
+    coloured = comparison_text.render(compared(), color=True, width=80)
+    assert ESCAPES.search(coloured)
+    assert ESCAPES.sub("", coloured).split() == text(compared()).split()
+
+
+def test_long_lists_say_what_they_left_out() -> None:
+    assert "25 more: see --html or --json." in text(many_new(35))
+
+
+def test_written_files_are_named() -> None:
+    assert text(compared()) != comparison_text.render(compared(), color=False, width=80, files=[("Page", "d.html")])
+    assert comparison_text.render(compared(), color=False, width=80, files=[("Page", "d.html")]).endswith(
+        "Page  d.html\n"
+    )
+
+
+# ---- page -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_page_is_well_formed(name: str) -> None:
+    tree = Tree(comparison_html.render(SAMPLES[name]()))
+    ids = tree.values("id")
+    assert len(ids) == len(set(ids))
+    inside = [href[1:] for href in tree.values("href") if href.startswith("#")]
+    assert set(inside) | set(tree.values("aria-labelledby")) <= set(ids)
+    levels = [int(tag[1]) for tag, _ in tree.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_the_page_says_what_the_terminal_says() -> None:
+    shown = Tree(comparison_html.render(compared())).text()
+    assert verdict(compared()) in shown
+    assert "torch2.13.02.14.0" in shown
+    assert "3 regressions" in shown
+    assert "A new recompile: history" in shown
+    assert "Keep history out of the compiled part." in shown
+    assert "before: …/work/ranker/model.py:44" in shown
+
+
+def test_the_page_carries_a_policy_and_loads_nothing() -> None:
+    page = comparison_html.render(compared_hostile())
+    (policy,) = (content for content in Tree(page).values("content") if "default-src" in content)
+    assert "default-src 'none'" in policy
+    assert policy.count("sha256-") == 3
+    assert not re.findall(r"<script>window|<img|javascript:", page.replace("&lt;", ""))
+
+
+def test_the_page_has_a_limit_and_says_so() -> None:
+    shown = Tree(comparison_html.render(many_new(MAX_BREAKS + 5))).text()
+    assert "5 graph breaks omitted here" in shown
+
+
+# ---- JSON -------------------------------------------------------------------------------------------------
+
+
+def test_the_json() -> None:
+    document = json.loads(comparison_json.render(compared()))
+    assert list(document)[:4] == ["schema_version", "before", "after", "verdict"]
+    assert document["schema_version"] == 1
+    assert document["verdict"] == verdict(compared())
+    assert {fate: len(items) for fate, items in document["breaks"].items()} == {
+        "fixed": 1, "new": 1, "unchanged": 4, "changed": 1,
+    }  # fmt: skip
+    (new,) = document["breaks"]["new"]
+    assert (new["before"], new["after"]["id"], new["after"]["location"]["line"]) == (None, "b7", 45)
+    assert [item["kind"] for item in document["regressions"]] == ["break", "effect", "recompile"]
+
+
+def test_hostile_texts_stay_whole_in_the_json() -> None:
+    (new,) = json.loads(comparison_json.render(compared_hostile()))["breaks"]["new"]
+    assert new["gb_type"] == HOSTILE
