@@ -18,7 +18,7 @@ from dynalyze.facts.graph_texts import CompileTexts, texts_of
 MARKER = ".dynalyze-artifacts"
 
 _COMPILE_ID = re.compile(r"(?:!(?P<autograd>\d{1,9})/)?(?P<frame>\d{1,9})/(?P<version>\d{1,9})")
-_OURS = re.compile(r"(?P<folder>(?:process\d+_)?(?:reset\d+_)?(?:autograd\d+_)?\d+_\d+)/[a-z_]+\d*\.py")
+_OURS = re.compile(r"(?P<folder>(?:process\d+_)?(?:reset\d+_)?(?:autograd\d+_)?\d+_\d+)/[a-z_]+\d*\.(?:py|json)")
 
 
 def check_folder(folder: Path) -> None:

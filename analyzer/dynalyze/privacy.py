@@ -14,6 +14,8 @@ from typing import Any, Literal, get_origin, get_type_hints
 import msgspec
 
 from dynalyze.facts.compilations import CUT_OFF, NOTHING_TRACED
+from dynalyze.facts.skipped import explain
+from dynalyze.measurements import Accuracy, Measurement, Pair
 from dynalyze.registry import registry
 from dynalyze.report import Graph, Location, Report
 
@@ -34,6 +36,7 @@ _SKIP = re.compile(
     r"skipping cudagraphs due to (?:mutated inputs|cpu device|multiple devices|graph with symbolic shapes inputs"
     r"|disabling cudagraphs due to incompatible op|deterministic index put|\w+ mode\b)?"
 )
+_NUMBER = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?")
 _DTYPE = re.compile(r"(?:bool|b?float|u?int|complex)\w*|Sym\(\w+\)")
 # What our own facts say of a compilation.
 _OUR_REASONS = (NOTHING_TRACED, CUT_OFF)
@@ -93,11 +96,21 @@ def hide_values(report: Report) -> Report:
         found.context = _short_strings(found.context)
         found.explanation = _short_strings(found.explanation)
         found.hints = [_short_strings(hint) for hint in found.hints]
+    for compilation in report.compilations:
+        for bypass in compilation.cache_bypasses:
+            bypass.said = _short_strings(bypass.said)
     for recompile in report.recompiles:
         recompile.guard = _short_strings(recompile.guard)
         recompile.source = _short_strings(recompile.source)
         recompile.expected = _short_strings(recompile.expected)
         recompile.actual = _short_strings(recompile.actual)
+    for size in report.forced_sizes:
+        size.source = _short_strings(size.source)
+    for measured in report.measurements:
+        measured.notes = [_short_strings(note) for note in measured.notes]
+        measured.reason = _short_strings(measured.reason)
+    for accuracy in report.accuracy:
+        accuracy.reason = _short_strings(accuracy.reason)
     return report
 
 
@@ -119,12 +132,23 @@ def without_source(report: Report) -> Report:
         compilation.reason = (
             compilation.reason if compilation.reason in _OUR_REASONS else _known_type(compilation.reason)
         )
+        for bypass in compilation.cache_bypasses:
+            bypass.said = ""
+    for frame in report.skipped_frames:
+        frame.explanation = explain(frame.reason)
     for recompile in report.recompiles:
         recompile.guard, recompile.source, recompile.expected, recompile.actual = "", None, None, None
+    for size in report.forced_sizes:
+        size.source = None
+        size.values = [value for value in size.values if _NUMBER.fullmatch(value)]
     for graph in report.graphs:
         _hide_graph(graph)
     for kernel in report.kernels:
-        kernel.source_nodes = []
+        kernel.source_nodes, kernel.post_grad_nodes = [], []
+    for measured in report.measurements:
+        _hide_measurement(measured)
+    for accuracy in report.accuracy:
+        _hide_accuracy(accuracy)
     if report.outcome.status == "failed":
         report.outcome.message = "The program failed; its message is left out (--no-source)."
     report.capture.notes = [_before_quote(note) for note in report.capture.notes]
@@ -141,6 +165,18 @@ def _hide_graph(graph: Graph) -> None:
     if graph.cudagraph_skip:
         known = _SKIP.match(graph.cudagraph_skip)
         graph.cudagraph_skip = known[0] if known else "the reason is left out (--no-source)"
+
+
+def _hide_measurement(item: Measurement) -> None:
+    """What an exception said."""
+    item.reason, item.notes = _before_quote(item.reason), [_before_quote(note) for note in item.notes]
+
+
+def _hide_accuracy(item: Accuracy) -> None:
+    """What an exception said, and the names that the program gave to outputs and parameters, the reason's too."""
+    item.reason = ""
+    for number, tensor in enumerate(item.tensors, 1):
+        tensor.name = f"{tensor.kind} {number}"
 
 
 def _known_type(gb_type: str) -> str:
@@ -175,6 +211,8 @@ def _mapped(report: Report, change: Any) -> Report:
     """
 
     def walk(value: Any) -> Any:
+        if isinstance(value, Pair):  # Numbers alone, and very many of them.
+            return value
         value = change(value)
         if isinstance(value, msgspec.Struct):
             fixed = _literals(type(value))

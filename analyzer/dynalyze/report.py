@@ -6,11 +6,17 @@ which it first happened. Unknown fields are ignored on reading, so a newer repor
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
 
+from dynalyze.measurements import Accuracy, Measurement
+
 SCHEMA_VERSION = 1
+
+# A list of numbers in indented JSON. No string holds a line's end, so this is never inside of one.
+_NUMBERS = re.compile(r"\[\n([-+.\deE,\s]+)\]")
 
 TargetKind = Literal["script", "object", "transformers", "trace"]
 Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_compiled"]
@@ -75,6 +81,22 @@ class BackwardCompile(msgspec.Struct):
     exclusive: dict[str, float] = {}
 
 
+CacheName = Literal["autograd", "fx_graph"]
+BypassReason = Literal[
+    "custom_pass", "autograd_function", "function", "higher_order", "checkpoint", "frozen", "switched_off",
+    "not_storable", "version", "other",
+]  # fmt: skip
+
+
+class CacheBypass(msgspec.Struct):
+    """Graphs of a compile that a cache neither looked up nor kept; `said` are torch's words."""
+
+    cache: CacheName
+    reason: BypassReason
+    said: str = ""
+    count: int = 1
+
+
 class Compilation(msgspec.Struct):
     """One attempt of Dynamo to compile a frame; `seconds` holds inclusive phase times under their own names.
 
@@ -97,6 +119,7 @@ class Compilation(msgspec.Struct):
     began: float | None = None
     exclusive: dict[str, float] = {}
     backward: list[BackwardCompile] = []
+    cache_bypasses: list[CacheBypass] = []
 
 
 class GraphBreak(msgspec.Struct):
@@ -130,6 +153,10 @@ class GraphBreak(msgspec.Struct):
 
 
 class Recompile(msgspec.Struct):
+    """One compile more of a function, and the guard that failed. `forced_by` is the line that made a dynamic size a
+    constant, or that asked something about it, where torch tells.
+    """
+
     id: str
     compile_id: str
     previous: str | None
@@ -143,12 +170,54 @@ class Recompile(msgspec.Struct):
     seconds: float | None = None
     process: int = 0
     epoch: int = 0
+    forced_by: Location | None = None
+
+
+class ForcedSize(msgspec.Struct):
+    """A dynamic size or number that a line of the program made a constant; `dimension` is None for a number.
+
+    `values` are the constants, one for each version compiled. `refused`: it was marked with mark_dynamic, so torch
+    raised an error. `recompiles` are those that another value set off.
+    """
+
+    id: str
+    location: Location
+    source: str | None
+    dimension: int | None = None
+    values: list[str] = []
+    refused: bool = False
+    compile_ids: list[str] = []
+    recompiles: list[str] = []
+    process: int = 0
+
+
+SkipReason = Literal[
+    "dispatch_mode", "skip_list", "disabled", "switched_off", "generated", "no_tensors", "other"
+]  # fmt: skip
+
+
+class SkippedFrame(msgspec.Struct):
+    """A function that torch left in eager without a graph break, once for each reason.
+
+    `entry`: it was given to torch.compile itself; `tensors`: it was called with tensors or modules. `count` is how
+    often torch decided so; calls of a function that is left out already are seen by nobody.
+    """
+
+    id: str
+    location: Location
+    reason: SkipReason
+    explanation: str = ""
+    entry: bool = False
+    tensors: bool = False
+    count: int = 1
+    process: int = 0
 
 
 InputKind = Literal["input", "parameter", "buffer", "symbol"]
 StageName = Literal["dynamo", "aten", "post_grad", "kernels"]
 Direction = Literal["forward", "backward", "inference", ""]
 KernelKind = Literal["cpp", "triton", "extern", "fallback", "other"]
+Provenance = Literal["inductor", "comments", ""]
 
 
 class GraphInput(msgspec.Struct):
@@ -202,7 +271,9 @@ class Graph(msgspec.Struct):
 class Kernel(msgspec.Struct):
     """A kernel that Inductor's output code calls: generated (cpp, triton), from a library (extern), or an ATen call
     (fallback). `calls` counts the places that call it; `ops` are the ATen operations in it, `source_nodes` the nodes
-    of the Dynamo graph, `places` their lines.
+    of the Dynamo graph, `places` their lines, and `place_calls` in how many of the calls each of these lines is.
+    `provenance` says how the lines are known: tracked by Inductor (then `post_grad_nodes` may be known too), or read
+    from comments in its code. `graph`, `name` and `direction` together name one kernel.
     """
 
     graph: str
@@ -213,6 +284,10 @@ class Kernel(msgspec.Struct):
     ops: list[str] = []
     source_nodes: list[str] = []
     places: list[Location] = []
+    place_calls: list[int] = []
+    places_omitted: int = 0
+    post_grad_nodes: list[str] = []
+    provenance: Provenance = ""
 
 
 class TracedFunction(msgspec.Struct, frozen=True):
@@ -293,13 +368,15 @@ class Report(msgspec.Struct):
     compilations: list[Compilation] = []
     graph_breaks: list[GraphBreak] = []
     recompiles: list[Recompile] = []
+    skipped_frames: list[SkippedFrame] = []
+    forced_sizes: list[ForcedSize] = []
     graphs: list[Graph] = []
     kernels: list[Kernel] = []
     traced_files: list[TracedFile] = []
     traced_hash: str = ""
-    accuracy: list[dict[str, Any]] = []
+    accuracy: list[Accuracy] = []
     policy: dict[str, Any] | None = None
-    measurements: list[dict[str, Any]] = []
+    measurements: list[Measurement] = []
     findings: list[Finding] = []
     capture: Capture = msgspec.field(default_factory=Capture)
     schema_version: int = SCHEMA_VERSION
@@ -309,7 +386,12 @@ def to_json(report: Report) -> str:
     """The report as indented JSON text, `schema_version` first."""
     document = msgspec.to_builtins(report)
     ordered = {"schema_version": document.pop("schema_version"), **document}
-    return msgspec.json.format(msgspec.json.encode(ordered), indent=1).decode() + "\n"
+    text = msgspec.json.format(msgspec.json.encode(ordered), indent=1).decode()
+    return _NUMBERS.sub(_on_one_line, text) + "\n"
+
+
+def _on_one_line(numbers: re.Match[str]) -> str:
+    return f"[{' '.join(numbers[1].split())}]"
 
 
 def printable(text: str) -> str:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
-NAMES = ("rich", "clean", "empty", "hostile", "compared", "compared_hostile")
+NAMES = ("rich", "clean", "empty", "hostile", "measured", "benched", "compared", "compared_hostile")
 
 WATCH = """
 window.violations = [];
@@ -331,3 +331,75 @@ def test_the_caret_lies_under_its_span(open_page: Opener) -> None:
     assert caret[0] == pytest.approx(mark["x"], abs=1)
     assert caret[1] == pytest.approx(last["x"] + last["width"], abs=1)
     assert caret[2] > mark["y"]
+
+
+def test_a_kernel_leads_to_its_lines_and_a_line_to_its_kernels(open_page: Opener) -> None:
+    page = open_page("clean")
+    lines = page.locator("#g1 details", has=page.locator(".lines"))
+    page.get_by_text("Kernels 3").click()
+    fused = page.locator("#g1 tr", has=page.get_by_role("rowheader", name="cpp_fused_add_relu_0"))
+    assert fused.get_by_role("link").all_inner_texts() == ["model.py:41", "model.py:43"]
+    fused.get_by_role("link", name="model.py:41").click()
+    target = page.locator("tr:target")
+    assert target.get_by_role("rowheader").inner_text() == "model.py:41"
+    assert target.is_visible()
+    assert lines.get_attribute("open") is not None
+    assert target.get_by_role("link").all_inner_texts() == ["addmm", "cpp_fused_add_relu_0", "mm"]
+    target.get_by_role("link", name="mm", exact=True).click()
+    assert page.locator("tr:target").get_by_role("rowheader").inner_text() == "mm"
+    assert page.locator("tr:target").is_visible()
+
+
+def test_a_link_to_a_line_opens_what_it_stands_in(open_page: Opener) -> None:
+    page = open_page("clean", "#g1-line-2")
+    assert page.locator("tr:target").get_by_role("rowheader").inner_text() == "model.py:43"
+    assert page.locator("tr:target").is_visible()
+
+
+def test_measurements_can_be_read_without_javascript(open_page: Opener) -> None:
+    page = open_page("benched", java_script_enabled=False)
+    section = page.locator("#measurements")
+    assert "Compiled is 1.83x faster (1.79 to 1.88)" in section.inner_text()
+    assert "reduce-overhead is invalid: no CUDA graph was replayed" in section.inner_text()
+    numbers = section.locator("details", has_text="All numbers as tables").first
+    assert not numbers.locator("table").first.is_visible()
+    numbers.locator("summary").click()
+    assert numbers.get_by_role("cell", name="fxgraph_cache_miss 3").first.is_visible()
+
+
+def test_drawings_have_names_marks_and_a_place_of_their_own(open_page: Opener) -> None:
+    page = open_page("measured")
+    samples = page.get_by_role("img", name="Every sample").first
+    box = samples.bounding_box()
+    assert box is not None
+    assert box["width"] > 600
+    page.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true; })")
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll("svg.plot[role=img]")].flatMap((svg) => {
+            const frame = svg.getBoundingClientRect();
+            return [...svg.querySelectorAll("path, rect, text")]
+                .map((mark) => [mark, mark.getBoundingClientRect()])
+                .filter(([, at]) => at.left < frame.left - 8 || at.right > frame.right + 8
+                    || at.top < frame.top - 8 || at.bottom > frame.bottom + 8)
+                .map(([mark]) => mark.outerHTML.slice(0, 90));
+        })"""
+    )
+    assert outside == []
+
+
+def test_the_marks_of_eager_and_compiled_differ_in_both_themes(open_page: Opener) -> None:
+    for scheme in ("light", "dark"):
+        page = open_page("measured", color_scheme=scheme)
+        colours = page.evaluate(
+            """() => ["eager", "compiled"].map((arm) =>
+                getComputedStyle(document.querySelector(`.plot .dots.${arm}`)).stroke)"""
+        )
+        assert len(set(colours)) == 2
+
+
+def test_suspicious_answers_stand_first(open_page: Opener) -> None:
+    page = open_page("measured")
+    first = page.locator("#accuracy article").first
+    assert "Suspicious answers" in first.inner_text()
+    first.locator("summary").click()
+    assert first.get_by_role("row").nth(1).inner_text().startswith("logits")

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,13 @@ def dynalyze(
     stdin: str | None = None,
     env: Mapping[str, str] | None = None,
     python: tuple[str, ...] = (),
+    bench: bool = False,
 ) -> Outcome:
-    """Run `python -m dynalyze ARGUMENTS` in `cwd`; `env` is added to ours, `python` are options of Python's own."""
-    command = [sys.executable, *python, "-m", "dynalyze", *map(str, arguments)]
+    """Run `python -m dynalyze ARGUMENTS` in `cwd`; `env` is added to ours, `python` are options of Python's own.
+
+    `explain` measures speed with `bench` alone: that takes a score of processes.
+    """
+    command = [sys.executable, *python, "-m", "dynalyze", *(map(str, arguments) if bench else unmeasured(arguments))]
     ended = subprocess.run(
         command,
         cwd=cwd,
@@ -48,6 +52,14 @@ def dynalyze(
         check=False,
     )
     return Outcome(ended.returncode, ended.stdout, ended.stderr)
+
+
+def unmeasured(arguments: Sequence[str | Path]) -> list[str]:
+    """The arguments, with --no-bench where they are for `explain`."""
+    given = [str(argument) for argument in arguments]
+    if given[:1] == ["explain"] and "--no-bench" not in given:
+        given.insert(1, "--no-bench")
+    return given
 
 
 def explain(*arguments: str | Path, cwd: Path, **options: Any) -> tuple[Outcome, dict[str, Any]]:
@@ -64,7 +76,7 @@ def explain(*arguments: str | Path, cwd: Path, **options: Any) -> tuple[Outcome,
 
 def interrupted(*arguments: str | Path, cwd: Path, when: Path, times: int = 1) -> Outcome:
     """Run dynalyze and send SIGINT to it alone once the file `when` exists."""
-    command = [sys.executable, "-m", "dynalyze", *map(str, arguments)]
+    command = [sys.executable, "-m", "dynalyze", *unmeasured(arguments)]
     with subprocess.Popen(
         command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,

@@ -52,7 +52,7 @@ def test_report_says_what_is_true(case: tuple[Expectation, Path]) -> None:
 def explain(expected: Expectation, folder: Path) -> Outcome:
     """Run `dynalyze explain` on the case, in its folder, under its wall limit."""
     file = folder.parent / "report.json"
-    command = [sys.executable, "-m", "dynalyze", "explain", *expected.target]
+    command = [sys.executable, "-m", "dynalyze", "explain", "--no-bench", *expected.target]
     command += ["--json", "-" if expected.json_to_stdout else str(file), "--no-bench", *expected.options]
     if expected.arguments:
         command += ["--", *expected.arguments]

@@ -167,7 +167,7 @@ def test_json_to_standard_output_is_one_document(tmp_path: Path, quiet: bool) ->
     (tmp_path / "loud.py").write_text(LOUD)
     options = ["--quiet-target"] if quiet else []
     ended = subprocess.run(
-        [sys.executable, "-m", "dynalyze", "explain", "loud.py", "--json", "-", *options],
+        [sys.executable, "-m", "dynalyze", "explain", "--no-bench", "loud.py", "--json", "-", *options],
         cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=True,
     )  # fmt: skip
     assert json.loads(ended.stdout)["schema_version"] == 1

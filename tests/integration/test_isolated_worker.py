@@ -32,7 +32,7 @@ def test_isolated_worker_is_recorded(tmp_path: Path) -> None:
     (tmp_path / "worker.py").write_text(WORKER)
     (tmp_path / "main.py").write_text(PROGRAM)
     done = subprocess.run(
-        [sys.executable, "-m", "dynalyze", "explain", "main.py", "--json", "out.json"],
+        [sys.executable, "-m", "dynalyze", "explain", "--no-bench", "main.py", "--json", "out.json"],
         cwd=tmp_path, capture_output=True, text=True, timeout=200,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -30,7 +30,7 @@ def test_each_rank_of_torchrun_is_recorded(tmp_path: Path) -> None:
     (tmp_path / "ranks.py").write_text(PROGRAM)
     launcher = ["-m", "torch.distributed.run", "--json", "out.json", "--", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [sys.executable, "-m", "dynalyze", "explain", *launcher, "ranks.py"],
+        [sys.executable, "-m", "dynalyze", "explain", "--no-bench", *launcher, "ranks.py"],
         cwd=tmp_path, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from program import TRACEBACK, explain
+from program import TRACEBACK, dynalyze, explain
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 MARKED_BREAK = re.compile(r"# break: (GB\d{4}) (split|partly_eager|eager|error)\b")
@@ -235,3 +235,26 @@ def test_each_sample_says_the_command_to_try(sample: Path) -> None:
     commands = COMMAND.findall(docstring)
     assert commands, "no command to try"
     assert all(command.split()[0] == f"samples/{sample.name}" for command in commands)
+
+
+def test_a_backend_of_ones_own_by_its_registered_name(tmp_path: Path) -> None:
+    ended, report = explain(str(SAMPLES / "custom_backend.py"), cwd=tmp_path)
+    assert ended.status == 0
+    assert "folded gate * sigmoid(gate) -> silu(gate)" in ended.stderr
+    assert [each["status"] for each in report["compilations"]] == ["compiled"]
+    assert report["graph_breaks"] == []
+
+
+def test_a_backend_of_ones_own_as_module_and_function(tmp_path: Path) -> None:
+    """In the folder of the module, as its docstring says; what it rewrote is printed to see that it ran."""
+    text = (SAMPLES / "custom_backend.py").read_text(encoding="utf-8")
+    assert "    graph.recompile()\n" in text
+    told = text.replace("    graph.recompile()\n", "    graph.recompile()\n    print('rewrote', folded)\n")
+    (tmp_path / "custom_backend.py").write_text(told, encoding="utf-8")
+    arguments = ("custom_backend.py:Gate", "--input", "torch.randn(4, 16)", "--backend")
+    ended, report = explain(*arguments, "custom_backend:fold_silu", cwd=tmp_path)
+    assert ended.status == 0, ended.stderr[-3000:]
+    assert "rewrote ['gate * sigmoid(gate) -> silu(gate)']" in ended.stderr
+    assert [each["status"] for each in report["compilations"]] == ["compiled"]
+    refused = dynalyze("explain", *arguments, "custom_backend:missing", cwd=tmp_path)
+    assert refused.status == 2 and "missing" in refused.stderr and TRACEBACK not in refused.stderr

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from dynalyze.comparison import compare
 from dynalyze.comparison.types import Comparison
+from dynalyze.measurements import Measurement
 from dynalyze.report import (
     Advice,
     BackwardCompile,
@@ -31,6 +32,15 @@ from dynalyze.report import (
     Target,
     TracedFile,
     TracedFunction,
+)
+from sample_measurements import (
+    accuracies,
+    hostile_accuracies,
+    hostile_measurements,
+    latency,
+    measured,
+    measurements,
+    speedup,
 )
 
 MODEL = "/home/ada/work/ranker/model.py"
@@ -75,9 +85,19 @@ def clean_report() -> Report:
     report.compilations = [compilation("0/0", ops=42, seconds=1.4), compilation("1/0", ops=7, seconds=0.3)]
     report.graphs = [trained_graph("g1"), Graph("g2", "1/0", ops=7)]
     report.kernels = [
-        Kernel("g1", "addmm", "extern", "forward", 2, ["aten.addmm"], ["linear"], [line_of(41, 17, 31)]),
-        Kernel("g1", "cpp_fused_add_relu_0", "cpp", "forward", 1, ["aten.add", "aten.relu"]),
-        Kernel("g1", "mm", "extern", "backward", 1, ["aten.mm"]),
+        Kernel("g1", "addmm", "extern", "forward", 2, ["aten.addmm"], ["linear"], [line_of(41, 17, 31)], [2]),
+        Kernel(
+            "g1",
+            "cpp_fused_add_relu_0",
+            "cpp",
+            "forward",
+            1,
+            ["aten.add", "aten.relu"],
+            places=[line_of(41, 17, 31), line_of(43, 20, 44)],
+            place_calls=[1, 1],
+            provenance="inductor",
+        ),
+        Kernel("g1", "mm", "extern", "backward", 1, ["aten.mm"], places=[line_of(41, 17, 31)], place_calls=[1]),
     ]
     report.traced_files = [traced(MODEL)]
     report.traced_hash = "9f2c" * 16
@@ -301,6 +321,22 @@ def hostile_report() -> Report:
     detail = Advice(HOSTILE, HOSTILE, Example(HOSTILE, HOSTILE), HOSTILE, "javascript:window.pwned=1", HOSTILE)
     report.findings = [Finding(HOSTILE, "error", HOSTILE, location, [HOSTILE], HOSTILE, Impact(1.0, HOSTILE), detail)]
     report.capture = Capture(listener_errors=[HOSTILE], unreadable_lines=2, notes=[HOSTILE])
+    report.measurements, report.accuracy = hostile_measurements(HOSTILE), hostile_accuracies(HOSTILE)
+    return report
+
+
+def measured_report() -> Report:
+    """Compiled whole, and measured in every way that may come out."""
+    report = clean_report()
+    report.measurements, report.accuracy = measurements(), accuracies()
+    return report
+
+
+def benched_report() -> Report:
+    """The same as `dynalyze bench` writes it: nothing listened to the compiler."""
+    report = empty_report()
+    report.command = ["bench", "model.py", "--matrix"]
+    report.measurements, report.accuracy = measurements(), accuracies()
     return report
 
 
@@ -314,13 +350,14 @@ def compared() -> Comparison:
     after.findings = [Finding("graph-break", "warning", "T", None, ["b7"], "Keep `history` out of the compiled part.")]
     after.recompiles = [recompile("r1", "0/1", source="history"), *after.recompiles[1:2]]
     after.compilations[0].seconds = {"total": 0.7}
-    before.measurements = [{"configuration": "default", "phase": "forward", "latency_ms": {"p50": 4.0}}]
-    after.measurements = [{"configuration": "default", "phase": "forward", "latency_ms": {"p50": 3.0}}]
+    for report, milliseconds, speed in ((before, 4.0, speedup(1.5, 1.4, 1.6)), (after, 3.0, speedup(2.0, 1.9, 2.1))):
+        taken = latency([milliseconds] * 9)
+        report.measurements = [measured("default", milliseconds, speed, 6.0, batch=None, latency_ms=taken)]
     return compare(before, after)
 
 
 def compared_hostile() -> Comparison:
     """Everything that two reports say is an attack on the page."""
     before, after = empty_report(), hostile_report()
-    before.measurements = [{"configuration": HOSTILE, "phase": HOSTILE}]
+    before.measurements = [Measurement(HOSTILE, HOSTILE)]
     return compare(before, after)

@@ -7,8 +7,8 @@ import pytest
 from dynalyze.render.html import render
 from dynalyze.render.view import build_page
 from dynalyze.render.view import graphs as module
-from dynalyze.report import Finding, Graph, GraphInput, Kernel
-from sample_reports import clean_report, empty_report
+from dynalyze.report import Finding, Graph, GraphInput, Kernel, Location
+from sample_reports import SOURCE, clean_report, empty_report
 
 
 def test_each_direction_has_its_own_way_down() -> None:
@@ -54,6 +54,54 @@ def test_kernels_stand_with_their_graph() -> None:
         ("mm", "library call", "1", ["mm"]),
     ]
     assert second.kernels == []
+
+
+def test_each_line_has_the_kernels_it_became() -> None:
+    lines = build_page(clean_report()).graphs.items[0].lines
+    assert lines.directions == ["forward", "backward"]
+    assert [(line.place.text, line.code) for line in lines.items] == [
+        ("model.py:41", SOURCE[1].strip()), ("model.py:43", SOURCE[3].strip())
+    ]  # fmt: skip
+    first, second = (
+        [[(use.kernel.text, use.kernel.anchor, use.calls) for use in uses] for uses in line.uses]
+        for line in lines.items
+    )
+    assert first == [
+        [("addmm", "g1-kernel-1", "2"), ("cpp_fused_add_relu_0", "g1-kernel-2", "")],
+        [("mm", "g1-kernel-3", "")],
+    ]
+    assert second == [[("cpp_fused_add_relu_0", "g1-kernel-2", "")], []]
+
+
+def test_a_report_of_before_the_counts_says_how_often_the_kernel_is_called() -> None:
+    report = clean_report()
+    report.kernels[0].place_calls = []
+    line = build_page(report).graphs.items[0].lines.items[0]
+    assert line.uses[0][0].calls == "2"
+
+
+def test_lines_and_kernels_beyond_the_page_are_counted_and_link_nowhere() -> None:
+    report = empty_report()
+    report.graphs = [Graph("g1", "0/0")]
+    places = [Location(f"/home/ada/{name}.py", line) for name in "ab" for line in range(60, 0, -1)]
+    report.kernels = [Kernel("g1", f"k{n}", "cpp", places=places) for n in range(module.MAX_ROWS + 1)]
+    graph = build_page(report).graphs.items[0]
+    assert (graph.lines.amount.shown, graph.lines.amount.total, graph.lines.with_code) == (100, 120, False)
+    assert [line.place.text for line in graph.lines.items[:2]] == ["a.py:1", "a.py:2"]
+    assert graph.lines.items[0].omitted == module.MAX_ROWS + 1 - 20
+    assert {source.anchor == "" for source in graph.kernels[0].sources} == {False}
+    report.kernels = [Kernel("g1", "k", "cpp")] * module.MAX_ROWS + [Kernel("g1", "last", "cpp", places=places[-1:])]
+    (line,) = build_page(report).graphs.items[0].lines.items
+    assert [(use.kernel.text, use.kernel.anchor) for uses in line.uses for use in uses] == [("last", "")]
+
+
+def test_the_page_says_how_to_learn_the_lines_it_lacks() -> None:
+    report = clean_report()
+    assert "do not tell which lines" not in render(report)
+    for kernel in report.kernels:
+        kernel.provenance = "comments"
+    report.kernels[1].places = []
+    assert "1 of 3 kernels do not tell which lines they came from." in render(report)
 
 
 def test_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,12 +24,14 @@ from sample_reports import (
     HOSTILE,
     LIBRARY,
     MODEL,
+    benched_report,
     clean_report,
     compilation,
     empty_report,
     graph_break,
     hostile_report,
     line_of,
+    measured_report,
     recompile,
     rich_report,
     traced,
@@ -41,6 +43,8 @@ REPORTS = {
     "empty": empty_report,
     "nothing": lambda: empty_report("nothing_compiled"),
     "hostile": hostile_report,
+    "measured": measured_report,
+    "benched": benched_report,
 }
 VOID = {"meta", "link", "br", "rect", "path", "input", "img"}
 

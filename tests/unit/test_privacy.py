@@ -42,6 +42,9 @@ HARMLESS = {
     "report.graph_breaks[].url", "report.graph_breaks[].compile_ids[]",
     "report.recompiles[].id", "report.recompiles[].compile_id", "report.recompiles[].previous",
     "report.recompiles[].cause", "report.recompiles[].change",
+    "report.forced_sizes[].id", "report.forced_sizes[].compile_ids[]", "report.forced_sizes[].recompiles[]",
+    "report.compilations[].cache_bypasses[].cache", "report.compilations[].cache_bypasses[].reason",
+    "report.skipped_frames[].id", "report.skipped_frames[].reason",
     "report.graphs[].id", "report.graphs[].compile_id", "report.graphs[].histogram{key}",
     "report.graphs[].stages[].stage", "report.graphs[].stages[].direction", "report.graphs[].inputs[].kind",
     "report.graphs[].inputs[].device",
@@ -52,9 +55,18 @@ HARMLESS = {
     "report.findings[].rule", "report.findings[].severity", "report.findings[].evidence[]",
     "report.findings[].detail.link", "report.findings[].detail.recipe",
     "report.capture.mode",
+    "report.measurements[].configuration", "report.measurements[].phase", "report.measurements[].status",
+    "report.measurements[].options{key}", "report.measurements[].options{}", "report.measurements[].dtype",
+    "report.measurements[].device", "report.measurements[].speedup.verdict", "report.measurements[].memory.kind",
+    "report.measurements[].break_even.reason", "report.measurements[].throughput{key}",
+    "report.measurements[].startup.phases{key}", "report.measurements[].startup.cache{key}",
+    "report.measurements[].startup.warm_cache{key}",
+    "report.accuracy[].configuration", "report.accuracy[].phase", "report.accuracy[].verdict",
+    "report.accuracy[].tensors[].kind", "report.accuracy[].tensors[].verdict", "report.accuracy[].tensors[].dtype",
+    "report.accuracy[].tensors[].compiled_dtype",
 }  # fmt: skip
-# Open objects, of which the listener and the benchmarks fill names and numbers only.
-OPEN = ("report.environment", "report.accuracy", "report.policy", "report.measurements",
+# Open objects, of which the listener fills names and numbers only.
+OPEN = ("report.environment", "report.policy",
         "report.compilations[].seconds", "report.compilations[].cache", "report.compilations[].exclusive",
         "report.compilations[].backward[].seconds", "report.compilations[].backward[].exclusive")  # fmt: skip
 # The recipe's own words and examples, which are tried code of ours.
@@ -66,7 +78,8 @@ RECIPES = {
 
 def is_harmless(path: str) -> bool:
     name = path.rpartition(".")[2]
-    in_location = any(f".{part}." in path for part in ("location", "stack[]", "callers[]", "caller", "places[]"))
+    places = ("location", "stack[]", "callers[]", "caller", "places[]", "forced_by")
+    in_location = any(f".{part}." in path for part in places)
     if in_location and name in ("file", "function"):
         return True
     return path in HARMLESS | RECIPES or path.startswith(OPEN)
@@ -82,6 +95,10 @@ def canary_report() -> Report:
         f"Refused under --fullgraph: {CANARY}",
     ]
     report.capture.listener_errors = [f"ValueError: {CANARY}", f"torch.compile call: ValueError: {CANARY}"]
+    (measured,), (accuracy,) = report.measurements, report.accuracy
+    measured.reason = f"The calls could not be made: ValueError: {CANARY}"
+    measured.notes = [f"The eager run raised ValueError: {CANARY}"]
+    accuracy.reason = f"The fp64 copy failed: ValueError: {CANARY}"
     return report
 
 
@@ -293,6 +310,21 @@ def test_breaks_quote_values_too() -> None:
     ]  # fmt: skip
     (found,) = privacy.hide_values(report).graph_breaks
     assert LONG not in "".join([found.context, found.explanation, *found.hints])
+
+
+def test_measurements_quote_values_too() -> None:
+    report = filled_report(f"ValueError: '{LONG}'")
+    cleaned = privacy.hide_values(report)
+    (measured,), (accuracy,) = cleaned.measurements, cleaned.accuracy
+    assert LONG not in "".join([measured.reason, *measured.notes, accuracy.reason])
+
+
+def test_names_of_tensors_are_the_programs_own() -> None:
+    report = filled_report(CANARY)
+    report.accuracy[0].tensors *= 2
+    report.accuracy[0].tensors = [msgspec.structs.replace(each) for each in report.accuracy[0].tensors]
+    tensors = privacy.without_source(report).accuracy[0].tensors
+    assert [tensor.name for tensor in tensors] == ["output 1", "output 2"]
 
 
 def test_short_strings_and_numbers_stay() -> None:

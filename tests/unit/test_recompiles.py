@@ -120,6 +120,13 @@ def test_the_recorded_limit_is_one_entry(how: str, tmp_path: Path) -> None:
     assert (found[1].source, found[1].expected) == ("style", "'bb'")
 
 
+def test_the_limit_as_torch_2_8_tells_it() -> None:
+    """It gives no reason in words of its own, but the exception's name."""
+    failed = {"fail_type": "RecompileLimitExceeded", "fail_reason": "recompile_limit reached"}
+    found = one(start("0/0"), end("0/0"), again("0/0: style == 'bb'"), end("0/1", **failed))
+    assert (found.compile_id, found.previous, found.cause, found.source) == ("0/1", "0/0", "limit", "style")
+
+
 def test_every_part_of_a_recompile() -> None:
     found = one(
         start("0/0"), end("0/0"), again(f"0/0: {SIZE}"), start("0/1"), end("0/1", duration_us=800_000)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from dynalyze.measurements import Measurement, Pair
 from dynalyze.report import (
     SCHEMA_VERSION,
     Cause,
@@ -22,7 +23,8 @@ from dynalyze.report import (
     to_json,
 )
 from records import filled_report, texts_of
-from sample_reports import clean_report, empty_report, hostile_report, rich_report
+from sample_measurements import accuracies, measurements
+from sample_reports import clean_report, empty_report, hostile_report, measured_report, rich_report
 
 LOCATION = {"file", "line", "column", "function", "code"}
 # Every key that the contract names, where it names it.
@@ -54,7 +56,7 @@ CONTRACT: dict[str, set[str]] = {
     "findings": {"rule", "severity", "title", "location", "evidence", "advice", "impact"},
     "findings.location": LOCATION,
 }  # fmt: skip
-REPORTS = [empty_report(), clean_report(), rich_report(), hostile_report(), filled_report("text")]
+REPORTS = [empty_report(), clean_report(), rich_report(), hostile_report(), measured_report(), filled_report("text")]
 
 
 def at(document: Any, path: str) -> list[dict[str, Any]]:
@@ -98,7 +100,7 @@ def test_the_contracts_words() -> None:
     assert " ".join(get_args(Cause)) == causes
 
 
-@pytest.mark.parametrize("report", REPORTS, ids=["empty", "clean", "rich", "hostile", "filled"])
+@pytest.mark.parametrize("report", REPORTS, ids=["empty", "clean", "rich", "hostile", "measured", "filled"])
 def test_what_was_written_is_read_back(report: Report) -> None:
     assert from_json(to_json(report)) == report
     assert from_json(to_json(report).encode()) == report
@@ -112,9 +114,10 @@ def test_unknown_fields_of_a_newer_report_are_ignored_at_every_level() -> None:
         return [grown(each) for each in value] if isinstance(value, list) else value
 
     report = rich_report()
+    report.measurements, report.accuracy = measurements(), accuracies()
     report.environment = {}
     document = json.loads(to_json(report))
-    free = {"environment", "measurements", "accuracy"}  # Open objects: what is there is a fact.
+    free = {"environment"}  # An open object: what is there is a fact.
     document = {**{k: v if k in free else grown(v) for k, v in document.items()}, "of_the_future": 1}
     for compilation in document["compilations"]:
         del compilation["cache"]["of_the_future"]
@@ -122,6 +125,11 @@ def test_unknown_fields_of_a_newer_report_are_ignored_at_every_level() -> None:
             del timed["seconds"]["of_the_future"], timed["exclusive"]["of_the_future"]
     for graph in document["graphs"]:
         del graph["histogram"]["of_the_future"]
+    for measured in document["measurements"]:
+        startup = measured["startup"] or {}
+        counted = [startup[name] for name in ("phases", "cache", "warm_cache") if name in startup]
+        for each in (measured["options"], measured["throughput"], *counted):
+            del each["of_the_future"]
     assert from_json(json.dumps(document)) == report
 
 
@@ -177,6 +185,15 @@ def test_texts_in_any_alphabet_stay_as_they_are() -> None:
     assert from_json(written).outcome.message == text
     assert "变量 🔥" in written
     assert written.endswith("\n")
+
+
+def test_lists_of_numbers_stand_on_one_line() -> None:
+    """Raw samples are many; texts that look like such a list stay as they are."""
+    report = empty_report(message="[\n 1,\n 2\n]")
+    report.measurements = [Measurement("default", samples=[Pair([1.5, 2e-7], []), Pair([3.0], [4.0])])]
+    written = to_json(report)
+    assert '"eager": [1.5, 2e-7],' in written
+    assert from_json(written) == report
 
 
 def test_an_undecodable_name_becomes_printable() -> None:

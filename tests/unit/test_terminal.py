@@ -17,11 +17,13 @@ from dynalyze.rules.rule import judge
 from sample_reports import (
     HOSTILE,
     MODEL,
+    benched_report,
     clean_report,
     empty_report,
     graph_break,
     hostile_report,
     line_of,
+    measured_report,
     recompile,
     rich_report,
 )
@@ -48,7 +50,9 @@ def with_finding(**changes: object) -> Report:
     return report
 
 
-EVERY = [empty_report(status) for status in get_args(Status)] + [clean_report(), rich_report(), hostile_report()]
+EVERY = [empty_report(status) for status in get_args(Status)] + [
+    clean_report(), rich_report(), hostile_report(), measured_report(), benched_report(),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("report", EVERY, ids=lambda report: f"{report.outcome.status}-{len(report.graph_breaks)}")

@@ -70,6 +70,8 @@ def test_compile_ids(metadata: dict[str, Any], shown: str) -> None:
         ({"artifact": {"name": "dynamo_graph_break_reason", "encoding": "string"}}, "break"),
         ({"artifact": {"name": "recompile_reasons", "encoding": "json"}}, "recompile"),
         ({"dynamo_output_graph": {"sizes": {}}}, "graph"),
+        ({"artifact": {"name": "inductor_provenance_tracking_node_mappings", "encoding": "json"}}, "graph"),
+        ({"artifact": {"name": "inductor_provenance_tracking_kernel_stack_traces", "encoding": "json"}}, "graph"),
         ({"artifact": {"name": "dynamo_error", "encoding": "string"}}, "error"),
         ({"compilation_metrics": {"co_name": "f"}}, "compile_end"),
         ({"bwd_compilation_metrics": {"co_name": "f"}}, "compile_end"),

@@ -1,6 +1,6 @@
 """The one place that touches private APIs of torch's compiler.
 
-Run on torch 2.8 to 2.13. Each function has a fallback: where the live object cannot be found it returns None
+Run on torch 2.8, 2.13 and 2.15. Each function has a fallback: where the live object cannot be found it returns None
 or an empty list, and the caller reads the same fact from the text of the event.
 """
 
@@ -83,10 +83,10 @@ def stack_above() -> list[StackFrame]:
 def live_break() -> BaseException | None:
     """The exception behind the graph break that is being logged right now.
 
-    `log_graph_break` has it as an argument; the data-dependent branch logs outside any except block.
+    `log_graph_break` has it as an argument, since torch 2.9; the data-dependent branch logs outside any except block.
     """
     for frame in _frames(sys._getframe(1)):
-        if frame.f_code.co_name == "log_graph_break":
+        if frame.f_code.co_name == "log_graph_break" and "exc" in frame.f_locals:
             found = frame.f_locals.get("exc")
             return found if isinstance(found, BaseException) else None
     return sys.exc_info()[1]

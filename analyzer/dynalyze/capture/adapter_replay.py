@@ -75,3 +75,9 @@ def unobserved_but_for_subclasses() -> Iterator[None]:
         no_modes = contextlib.nullcontext
     with no_modes(), torch.no_grad(), _no_subclass():
         yield
+
+
+def compiled_autograd() -> bool:
+    """Whether the program compiles its backward passes as a whole: a hook of ours would be compiled with them."""
+    config = getattr(getattr(torch, "_dynamo", None), "config", None)
+    return bool(getattr(config, "compiled_autograd", False))

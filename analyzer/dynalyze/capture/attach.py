@@ -13,6 +13,7 @@ from types import ModuleType
 
 from dynalyze.capture import adapter
 from dynalyze.capture.listener import Listener
+from dynalyze.capture.skips import Skips
 from dynalyze.capture.wire import BYTECODE_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter
 
@@ -27,6 +28,7 @@ def attach_to_descendant() -> None:
     listener = Listener(EventWriter(Path(run)))
     after_import("torch", lambda _: adapter.attach(listener), without=own_trace(Path(run)))
     after_import("torch._dynamo.utils", lambda _: watch_untraced(listener))
+    watch_skips(listener)
     if (Path(run) / BYTECODE_FILE).exists():
         watch_bytecode(listener)
 
@@ -56,6 +58,13 @@ def watch_untraced(listener: Listener) -> None:
         )  # fmt: skip
 
     adapter.watch_untraced_breaks(tell)
+
+
+def watch_skips(listener: Listener) -> Skips:
+    """Report functions that are left in eager without a graph break, from the moment when Dynamo is imported."""
+    skips = Skips(listener)
+    after_import("torch._dynamo.convert_frame", lambda _: skips.watch())
+    return skips
 
 
 def watch_bytecode(listener: Listener) -> None:

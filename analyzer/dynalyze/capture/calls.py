@@ -14,6 +14,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 import torch
@@ -47,7 +48,7 @@ class Call:
     """One outermost call, as it was when it began; `kept` is None where its inputs were not copied."""
 
     index: int
-    module: torch.nn.Module
+    module: Any  # Or a function, where the program compiles one.
     kind: Kind
     signature: int
     first: bool
@@ -66,7 +67,7 @@ class Call:
 class SignatureSeen:
     """One distinct signature, of one module."""
 
-    module: torch.nn.Module
+    module: Any
     text: str
     calls: int = 0
 
@@ -146,7 +147,7 @@ class Recorder:
         self._total = 0
         self._signatures: dict[Signature, SignatureSeen] = {}
         self._numbers: dict[Signature, int] = {}
-        self._modules: dict[int, torch.nn.Module] = {}
+        self._modules: dict[int, Any] = {}
         self._losses: set[int] = set()
         self._made: Counter[Kind] = Counter()
         self._last: dict[Kind, Call] = {}
@@ -168,17 +169,17 @@ class Recorder:
 
     # ---- at each outermost call; nothing here may raise into the program
 
-    def begin(self, module: torch.nn.Module, args: Any, kwargs: Any) -> Call | None:
+    def begin(self, module: Any, args: Any, kwargs: Any) -> Call | None:
         """Record a call that is about to be made; None where it is not one to record."""
         try:
-            if adapter.being_traced() or "_is_replica" in module.__dict__:
+            if adapter.being_traced() or "_is_replica" in getattr(module, "__dict__", ()):
                 return None
             if isinstance(module, torch.jit.ScriptModule):
                 self._note("<n> call<s> of modules already compiled by torch.jit cannot be replayed.")
                 return None
             return self._record(module, args, kwargs)
         except Exception as error:
-            self._note(f"<n> call<s> of {type(module).__name__} could not be recorded: {_short(error)}.")
+            self._note(f"<n> call<s> of {name_of(module)} could not be recorded: {_short(error)}.")
             return None
 
     def failed(self, call: Call | None, error: BaseException) -> None:
@@ -186,7 +187,7 @@ class Recorder:
         if call is not None and isinstance(error, (Exception, SystemExit)):
             call.raised = type(error).__name__
             self._release(call)
-            self._note(f"<n> call<s> of {type(call.module).__name__} raised {call.raised} and will not be replayed.")
+            self._note(f"<n> call<s> of {name_of(call.module)} raised {call.raised} and will not be replayed.")
 
     def end(self, call: Call | None, result: Any) -> None:
         """Learn from the outcome whether this is a loss, and later whether backward ran."""
@@ -195,11 +196,13 @@ class Recorder:
                 return
             if inspect.isgenerator(result) or inspect.iscoroutine(result) or inspect.isasyncgen(result):
                 self._release(call)
-                self._note(f"<n> call<s> of {type(call.module).__name__} returned a {type(result).__name__}.")
+                self._note(f"<n> call<s> of {name_of(call.module)} returned a {type(result).__name__}.")
                 return
             if _looks_like_loss(call.module, result):
                 self._call_it_a_loss(call)
-            if call.kept.modes.grad:
+            if call.kept.modes.grad and adapter.compiled_autograd():
+                call.backward_ran += [True for _ in islice(gradient_outputs(result), 1)]
+            elif call.kept.modes.grad:
                 _watch_backward(result, call.backward_ran)
         except Exception as error:
             self._note(f"<n> outcome<s> could not be looked at: {_short(error)}.")
@@ -212,18 +215,18 @@ class Recorder:
                 self._made.update(model=-1, loss=1)
                 self._last = {kind: last for kind, last in self._last.items() if last is not call}
 
-    def _record(self, module: torch.nn.Module, args: Any, kwargs: Any) -> Call | None:
+    def _record(self, module: Any, args: Any, kwargs: Any) -> Call | None:
         if id(module) not in self._modules and len(self._modules) >= _MOST_MODULES:
             self._note(f"<n> call<s> went to further modules, after the first {_MOST_MODULES}.")
             return None
         modes = Modes.now()
         arguments = sign((args, kwargs))
-        call = self._admit(module, (id(module), module.training, modes, arguments))
+        call = self._admit(module, (id(module), getattr(module, "training", None), modes, arguments))
         if self._wants_copy(call):
             self._copy(call, modes, args, kwargs)
         return call
 
-    def _admit(self, module: torch.nn.Module, signature: Signature) -> Call:
+    def _admit(self, module: Any, signature: Signature) -> Call:
         """Count the call, and let go of earlier ones that are now known to be no neighbours of a first."""
         with self._lock:
             self._modules[id(module)] = module
@@ -278,10 +281,10 @@ class Recorder:
         return True
 
     def _copy(self, call: Call, modes: Modes, args: Any, kwargs: Any) -> None:
-        name = type(call.module).__name__
+        name = name_of(call.module)
         left = self.byte_cap - self._held_bytes
         try:
-            state, spent = self._states.take(call.module, left)
+            state, spent = self._states.take(call.module, left, (args, kwargs))
             inputs = freeze((args, kwargs), left - spent)
         except OverBudget:
             self._note(f"<n> call<s> of {name} were not kept: over the limit of {_size(self.byte_cap)} for all copies.")
@@ -346,13 +349,19 @@ def _replace_copies(old: Any, new: Any) -> None:
             setattr(module, attribute, new)
 
 
-def _is_loss(module: torch.nn.Module) -> bool:
+def name_of(target: Any) -> str:
+    """The name of a module's class, or of a function."""
+    return type(target).__name__ if isinstance(target, torch.nn.Module) else getattr(target, "__qualname__", "function")
+
+
+def _is_loss(module: Any) -> bool:
     return isinstance(module, torch.nn.modules.loss._Loss)
 
 
-def _looks_like_loss(module: torch.nn.Module, result: Any) -> bool:
-    scalar = isinstance(result, torch.Tensor) and result.dim() == 0
-    return scalar and not (module._modules or module._parameters)
+def _looks_like_loss(module: Any, result: Any) -> bool:
+    if not (isinstance(module, torch.nn.Module) and isinstance(result, torch.Tensor)):
+        return False
+    return result.dim() == 0 and not (module._modules or module._parameters)
 
 
 def gradient_outputs(result: Any) -> Iterator[torch.Tensor]:

@@ -13,7 +13,14 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from dynalyze.capture import adapter, environment, objects, program
-from dynalyze.capture.attach import after_import, lead_descendants, own_trace, watch_bytecode, watch_untraced
+from dynalyze.capture.attach import (
+    after_import,
+    lead_descendants,
+    own_trace,
+    watch_bytecode,
+    watch_skips,
+    watch_untraced,
+)
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import Options, backward, check, compiled
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
@@ -48,9 +55,12 @@ class Session:
         self._folder = run
         self._request = request
         self._options = Options(**request["compile"])
+        # An object is built anew by each process that measures: it needs no bundle.
+        self._bundles = bool(request.get("bundle")) and request["mode"] != "object"
         self._listener = Listener(EventWriter(run, main=True), self._first_compile)
         self._compile_calls: CompileCalls | None = None
         self._recorder: Any = None
+        self._compiled_recording: Any = None
         self._compiling_ourselves = False
         self.tell = self._listener.tell
 
@@ -62,6 +72,7 @@ class Session:
         lead_descendants(self._folder)
         after_import("torch", self._torch_loaded, without=own_trace(self._folder))
         after_import("torch._dynamo.utils", lambda _: watch_untraced(self._listener))
+        self._skips = watch_skips(self._listener)
         if (self._folder / BYTECODE_FILE).exists():
             watch_bytecode(self._listener)
         if SOFT_STOP_SIGNAL is not None:
@@ -87,6 +98,9 @@ class Session:
             _join_threads()
         if self._recorder is not None:
             self._recorder.stop()
+        examples = ending.exit_status == 0 and self._has_examples(names)
+        if self._bundles and self._write_bundle(examples) and not self._request.get("replay", True):
+            return ending
         if self._listener.compiled_frames or self._others_compiled():
             return ending
         own_calls = self._compile_calls.made_by_program() if self._compile_calls else []
@@ -94,12 +108,36 @@ class Session:
             self._tell_silence(own_calls)
         elif self._recorder is not None and self._recorder.calls:
             self._replay()
-        elif ending.exit_status == 0 and self._has_examples(names):
+        elif examples:
             return self._run_calls(names["model"], lambda target: calls_from(names["example_inputs"]))
         else:
             found = objects.definitions(names)
             self.tell("definitions", spec=self._request["spec"], modules=found, has_model="model" in names)
         return ending
+
+    def _write_bundle(self, examples: bool) -> bool:
+        """Write the calls that were recorded; False where those of `example_inputs` are to be written instead."""
+        from dynalyze.capture.bench import bundle_writing
+
+        collected = bundle_writing.from_recordings(self._compiled_recording, self._recorder)
+        if collected is None and examples and not self._listener.compiled_frames:
+            return False
+        if collected is None:
+            told = bundle_writing.nothing(self._compiled_recording, self._recorder)
+        else:
+            told = bundle_writing.write(collected, self._folder, self._request.get("cloudpickle", ""))
+        self.tell("bundle", **told)
+        return True
+
+    def _write_examples(self, target: Any, calls: list[Inputs]) -> None:
+        from dynalyze.capture.bench import bundle_writing
+
+        self.tell(
+            "bundle",
+            **bundle_writing.write_examples(
+                target, calls, self._folder, self._request.get("cloudpickle", ""), backward=bool(self._options.train)
+            ),
+        )
 
     def _has_examples(self, names: dict[str, Any]) -> bool:
         return callable(names.get("model")) and names.get("example_inputs") is not None
@@ -149,6 +187,10 @@ class Session:
             return ending
         if self._recorder is not None:
             self._recorder.stop()
+        if self._bundles:
+            self._write_examples(target, calls)
+            if not self._request.get("replay", True):
+                return ending
         run = compiled(target, self._options)
         self.tell("object_start", calls=len(calls), needs_inputs=needs_inputs(target))
         endings = [self._one_call(run, index, call) for index, call in enumerate(calls)]
@@ -174,7 +216,11 @@ class Session:
 
         adapter.attach(self._listener)
         self.tell("torch", **environment.torch_facts(torch))
-        self._compile_calls = CompileCalls(self._listener, torch)
+        if self._bundles:
+            from dynalyze.capture.compiled_recording import CompiledRecording
+
+            self._compiled_recording = CompiledRecording()
+        self._compile_calls = CompileCalls(self._listener, torch, self._skips, self._compiled_recording)
         self._compile_calls.install()
         if self._request["mode"] != "object":
             self._recorder = Recorder()

@@ -7,9 +7,13 @@ import sys
 import weakref
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture.listener import Listener
+from dynalyze.capture.skips import Skips
+
+if TYPE_CHECKING:
+    from dynalyze.capture.compiled_recording import CompiledRecording
 
 _OURS = str(Path(__file__).resolve().parents[1])
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -19,20 +23,27 @@ _NO_LINE = ("", 0, "")
 class CompileCalls:
     """Keeps weak references to what was wrapped, so that silence can be explained at the end."""
 
-    def __init__(self, listener: Listener, torch: ModuleType) -> None:
+    def __init__(
+        self, listener: Listener, torch: ModuleType, skips: Skips, recording: CompiledRecording | None = None
+    ) -> None:
+        self._recording = recording
         self._listener = listener
+        self._skips = skips
         self._torch = torch
         self.wrapped: list[dict[str, Any]] = []
 
     def install(self) -> None:
         original = self._torch.compile
-        note = self._note
+        note, record = self._note, self._record
 
         @functools.wraps(original)
         def compile(*args: Any, **kwargs: Any) -> Any:
+            # torch takes entries out of the dict of options.
+            given = {key: dict(value) if type(value) is dict else value for key, value in kwargs.items()}
             result = original(*args, **kwargs)
             model = args[0] if args else kwargs.get("model")
             if model is not None:
+                result = record(model, result, given)
                 note(model, result, kwargs)
             return result
 
@@ -41,6 +52,16 @@ class CompileCalls:
     def made_by_program(self) -> list[dict[str, Any]]:
         """The calls made in code of the program itself, not in an installed library."""
         return [call for call in self.wrapped if not _INSTALLED & set(Path(call["file"]).parts)]
+
+    def _record(self, model: Any, result: Any, options: dict[str, Any]) -> Any:
+        """The result, with its calls recorded where that is asked for."""
+        if self._recording is None:
+            return result
+        try:
+            return self._recording.watch(model, result, options)
+        except Exception as error:
+            self._listener.tell("lost", message=f"calls of a compiled function: {type(error).__name__}: {error}"[:500])
+            return result
 
     def _note(self, model: Any, result: Any, options: dict[str, Any]) -> None:
         try:
@@ -56,6 +77,7 @@ class CompileCalls:
                 "generates": callable(getattr(owner, "generate", None)),
             }
             self._listener.tell("compile_call", **entry)
+            self._skips.tell_disabled(model)
             self.wrapped.append({**entry, "object": _weak(owner), "wrapper": _weak(result)})
         except Exception as error:  # What the user's own torch.compile returned must reach the user.
             self._listener.tell("lost", message=f"torch.compile call: {type(error).__name__}: {error}"[:500])

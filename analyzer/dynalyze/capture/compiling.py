@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from dynalyze.capture import adapter
@@ -34,7 +35,7 @@ def check(options: Options) -> None:
     """
     import torch
 
-    _backend(options.backend)
+    backend_of(options.backend)
     if options.dtype is not None and not isinstance(getattr(torch, options.dtype, None), torch.dtype):
         raise Misuse(f"unknown --dtype {options.dtype!r}; for example float32, bfloat16, float16")
     if options.device is not None:
@@ -53,8 +54,8 @@ def compiled(target: Callable[..., Any], options: Options) -> Callable[..., Any]
     import torch
 
     if isinstance(target, torch.nn.Module):
-        _place(target, options)
-    arguments: dict[str, Any] = {"backend": _backend(options.backend), "fullgraph": options.fullgraph}
+        place(target, options)
+    arguments: dict[str, Any] = {"backend": backend_of(options.backend), "fullgraph": options.fullgraph}
     if options.mode is not None:
         arguments["mode"] = options.mode
     if options.dynamic in ("on", "off"):
@@ -62,7 +63,7 @@ def compiled(target: Callable[..., Any], options: Options) -> Callable[..., Any]
     result = torch.compile(target, **arguments)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = _moved((args, kwargs), options)
+        args, kwargs = moved((args, kwargs), options)
         if options.dynamic == "mark":
             from dynalyze.capture.replay import mark_dynamic_inputs
 
@@ -82,11 +83,11 @@ def backward(outputs: Any) -> None:
         sum(x.float().sum() for x in leaves).backward()
 
 
-def _backend(name: str) -> Any:
+def backend_of(name: str) -> Any:
     if ":" in name:
         module, _, function = name.partition(":")
         try:
-            found = getattr(importlib.import_module(module), function)
+            found = getattr(_imported(module), function)
         except (ImportError, AttributeError) as error:
             raise Misuse(f"--backend {name}: {error}") from error
         if not callable(found):
@@ -98,7 +99,22 @@ def _backend(name: str) -> Any:
     return name
 
 
-def _place(module: Any, options: Options) -> None:
+def _imported(module: str) -> Any:
+    """The module of a backend, which may lie in the current folder: the target's own is not on the path yet."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0] or getattr(sys.flags, "safe_path", False):
+            raise
+    here = str(Path.cwd())
+    sys.path.append(here)
+    try:
+        return importlib.import_module(module)
+    finally:
+        sys.path.remove(here)
+
+
+def place(module: Any, options: Options) -> None:
     if options.device is not None:
         module.to(device=options.device)
     if options.dtype is not None:
@@ -107,7 +123,7 @@ def _place(module: Any, options: Options) -> None:
         module.train(options.train)
 
 
-def _moved(values: Any, options: Options) -> Any:
+def moved(values: Any, options: Options) -> Any:
     if options.device is None and options.dtype is None:
         return values
     import torch

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.clone import Frozen, freeze
+from dynalyze.capture.reached import modules_reached
 
 
 @dataclass(slots=True)
@@ -43,13 +44,19 @@ class ModuleStates:
         self._parts: dict[int, tuple[int, list[torch.nn.Module]]] = {}
         self._seen: dict[int, _Seen] = {}
 
-    def take(self, module: torch.nn.Module, budget: int) -> tuple[ModuleState, int]:
+    def take(self, target: Any, budget: int, inputs: Any = ()) -> tuple[ModuleState, int]:
         """The state now, and how many bytes were copied for it.
+
+        A function has the state of all modules that it, or its `inputs`, lead to.
 
         Raises:
             CannotClone: the buffers cannot be copied, or not within the budget.
         """
-        parts = self._parts_of(module)
+        if isinstance(target, torch.nn.Module):
+            parts = self._parts_of(target)
+        else:
+            held = [part for module in modules_reached((target, inputs)) for part in self._parts_of(module)]
+            parts = list(dict.fromkeys(held))
         spent = 0
         buffers = []
         for part in parts:

@@ -120,7 +120,7 @@ class _Replayer:
     def _target(self, module: torch.nn.Module) -> Callable[..., Any]:
         target = self._targets.get(id(module))
         if target is None:
-            target = self._targets[id(module)] = self._compile(_to_compile(module))
+            target = self._targets[id(module)] = self._compile(as_called(module))
         return target
 
 
@@ -136,12 +136,12 @@ def run_backward(outputs: Any) -> None:
     with torch.inference_mode(False), torch.enable_grad():
         total = sum((torch.real(part) if part.is_complex() else part).sum().float() for part in parts)
     assert isinstance(total, torch.Tensor)
-    reached = list(_graph_leaves(total.grad_fn))
+    reached = list(graph_leaves(total.grad_fn))
     if reached:
         torch.autograd.grad(total, reached, allow_unused=True)
 
 
-def _graph_leaves(root: Any) -> Iterator[torch.Tensor]:
+def graph_leaves(root: Any) -> Iterator[torch.Tensor]:
     """Whatever the graph would accumulate a gradient into."""
     seen = {root}
     waiting = [root]
@@ -156,8 +156,11 @@ def _graph_leaves(root: Any) -> Iterator[torch.Tensor]:
                 waiting.append(following)
 
 
-def _to_compile(module: torch.nn.Module) -> Any:
+def as_called(module: Any) -> Any:
+    """What the recorded inputs were given to: below an override of `__call__`, it is nn.Module's own."""
     module = getattr(module, "_orig_mod", module)
+    if not isinstance(module, torch.nn.Module):
+        return module
     overridden = not str(type(module).__call__.__module__).startswith("torch.")
     return types.MethodType(torch.nn.Module.__call__, module) if overridden else module
 

@@ -1,4 +1,4 @@
-"""The first lines of the child: `PYTHON start.py RUN_FOLDER`.
+"""The first lines of the child: `PYTHON start.py RUN_FOLDER`; a folder with `bench.json` asks for a measuring process.
 
 It may run under an interpreter where dynalyze is not installed, so it loads the package by its path and leaves
 sys.path as it was.
@@ -27,6 +27,9 @@ def load_package() -> None:
 
 if __name__ == "__main__":
     load_package()
-    from dynalyze.capture.child import main
+    if (Path(sys.argv[1]) / "bench.json").exists():
+        from dynalyze.capture.bench.worker import main
+    else:
+        from dynalyze.capture.child import main
 
     sys.exit(main(Path(sys.argv[1])))

@@ -6,6 +6,7 @@ and nothing of torch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,9 @@ CONTEXT_KEYS = frozenset(
      "subgraph_name", "timestamp", "pathname", "severity"}
 )  # fmt: skip
 
+_MOST_SOURCES = 20
+_LONGEST_VALUE = 100
+_LONGEST_REASON = 1000
 _METRIC_FIELDS = (
     "co_name", "co_filename", "co_firstlineno", "cache_size", "accumulated_cache_size", "guard_count",
     "graph_op_count", "graph_node_count", "graph_input_count", "fail_type", "fail_user_frame_filename",
@@ -34,6 +38,13 @@ _METRIC_FIELDS = (
     "cudagraph_skip_reason", "guard_latency_us", "structured_logging_overhead_us",
 )  # fmt: skip
 
+# A cache that is not used; the last one cannot store what it has compiled.
+_BYPASSES = {
+    "fx_graph_cache_bypass": "fx_graph",
+    "aotautograd_cache_bypass": "autograd",
+    "aotautograd_cache_pickle_failure": "autograd",
+}
+
 # Records whose text is the program at one stage on its way down to kernels. Torch 2.8 has another name for post-grad.
 _STAGES = {
     "dynamo_output_graph": "dynamo",
@@ -45,11 +56,16 @@ _STAGES = {
     "inductor_post_grad_graph": "post_grad",
     "inductor_output_code": "output_code",
     "fx_graph_runnable": "runnable",
+    # With provenance tracking on: what the kernels of the output code before it came from, as JSON.
+    "inductor_provenance_tracking_node_mappings": "kernel_nodes",
+    "inductor_provenance_tracking_kernel_stack_traces": "kernel_stacks",
 }
 
 
 class TraceRecords:
     """Reads the records of one process, in their order. Unknown ones are no events."""
+
+    WITH_REASON = frozenset(_BYPASSES)
 
     def __init__(self, files: dict[int, str] | None = None) -> None:
         # How many times torch._dynamo.reset() made compile ids begin again.
@@ -64,6 +80,8 @@ class TraceRecords:
             "dynamo_graph_break_reason": lambda name, metadata, text: {"event": "break", "text": cut(_plain(text))},
             "dynamo_error": lambda name, metadata, text: {"event": "error", "text": cut(text, keep_end=True)},
             "recompile_reasons": lambda name, metadata, text: {"event": "recompile", "text": cut(text)},
+            "symbolic_shape_specialization": self._specialized,
+            **dict.fromkeys(_BYPASSES, _bypass),
             **dict.fromkeys(_STAGES, _graph),
         }
 
@@ -95,11 +113,23 @@ class TraceRecords:
             self.epoch += 1
             self._seen.clear()
         self._seen.add(compile_id)
-        stack = [
-            {"file": self._file(f.get("filename")), "line": f.get("line") or 0, "name": f.get("name") or ""}
-            for f in metadata["dynamo_start"].get("stack") or ()
-        ]
+        stack = self._stack(metadata["dynamo_start"].get("stack"))
         return {"event": "compile_start", "code": stack[-1] if stack else None, "stack": stack[:-1]}
+
+    def _specialized(self, name: str, metadata: Event, text: str) -> Event:
+        told = metadata[name]
+        return {
+            "event": "specialized",
+            "sources": [cut(str(source)) for source in told.get("sources") or ()][:_MOST_SOURCES],
+            "value": str(told.get("value"))[:_LONGEST_VALUE],
+            "stack": self._stack(told.get("user_stack")),
+        }
+
+    def _stack(self, frames: Any) -> list[Event]:
+        return [
+            {"file": self._file(f.get("filename")), "line": f.get("line") or 0, "name": f.get("name") or ""}
+            for f in frames or ()
+        ]
 
     def _tagged(self, event: Event, metadata: Event) -> Event:
         event.update(id=compile_id_of(metadata), epoch=self.epoch, attempt=metadata.get("attempt") or 0)
@@ -131,6 +161,18 @@ def _graph(name: str, metadata: Event, text: str) -> Event:
     """One stage of a graph; its text is too long for an event, so whoever reads the record keeps it elsewhere."""
     known = metadata["artifact"]["name"] if name == "artifact" else name
     return {"event": "graph", "stage": _STAGES[known]}
+
+
+def _bypass(name: str, metadata: Event, text: str) -> Event:
+    known = metadata["artifact"]["name"]
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):  # Cut short, in a log.
+        told = {}
+    told = told if isinstance(told, dict) else {}
+    reason = told.get("cache_bypass_reason") or told.get("error") or ""
+    stored = "Unable to serialize: " if known.endswith("pickle_failure") else ""
+    return {"event": "cache_bypass", "cache": _BYPASSES[known], "reason": f"{stored}{reason}"[:_LONGEST_REASON]}
 
 
 def _metrics(name: str, metadata: Event, text: str) -> Event:

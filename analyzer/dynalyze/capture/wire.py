@@ -10,6 +10,8 @@ TEXTS_FOLDER = "texts"
 # Logs of torch's own, from descendants that could not be given the listener.
 TRACE_FOLDER = "trace"
 TRACE_VARIABLE = "TORCH_TRACE"
+# Inductor's own switch (torch 2.9 and later), read when it is imported: 1 tracks nodes and stacks.
+TRACKING_VARIABLE = "INDUCTOR_PROVENANCE"
 RUN_VARIABLE = "DYNALYZE_RUN"
 
 # Longest text kept inside an event line; longer ones go to a side file or are cut.

@@ -13,7 +13,6 @@ from dynalyze.errors import UsageError
 
 if TYPE_CHECKING:
     from dynalyze.comparison.types import Comparison
-    from dynalyze.report import Report
 
 
 @click.command()
@@ -52,10 +51,13 @@ def diff(
       a run that now fails, runs out of time or compiles nothing
     """
     from dynalyze.cli.outputs import showable
+    from dynalyze.cli.saved import read_report
     from dynalyze.comparison import compare
 
     _check_outputs(json_file, html_file, (before, after))
-    comparison = compare(_read(Path(before)), _read(Path(after)), lambda report: showable(report, **shown))
+    hint = "; dynalyze explain and dynalyze report write one with --json"
+    first, second = (read_report(Path(file), hint=hint) for file in (before, after))
+    comparison = compare(first, second, lambda report: showable(report, **shown))
     _write(comparison, json_file, html_file)
     return 1 if fail_on == "regression" and comparison.regressions else 0
 
@@ -85,18 +87,3 @@ def _write(comparison: Comparison, json_file: str | None, html_file: str | None)
     else:
         files = [(name, file) for name, file in (("Page", html_file), ("JSON", json_file)) if file is not None]
         click.echo(comparison_text.render(comparison, files=files), nl=False)
-
-
-def _read(path: Path) -> Report:
-    import msgspec
-
-    from dynalyze.report import from_json
-
-    try:
-        return from_json(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise UsageError(
-            f"{path} is not a report of dynalyze: {error}; dynalyze explain and dynalyze report write one with --json"
-        ) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from dynalyze.cli.options import (
     output_options,
     target_options,
 )
+
+if TYPE_CHECKING:
+    from dynalyze.bench.plan import Plan
 
 
 @click.command()
@@ -28,7 +31,20 @@ from dynalyze.cli.options import (
     metavar="SECONDS",
     help="End the run once nothing new has compiled for this long.",
 )
-@click.option("--no-bench", is_flag=True, help="Do not time the model (this version never does).")
+@click.option(
+    "--provenance",
+    is_flag=True,
+    help="Have Inductor track which lines each kernel came from. It cost nothing measurable on a small network.",
+)
+@click.option("--no-bench", is_flag=True, help="Do not measure how much faster the compiled model is.")
+@click.option(
+    "--bench-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Timed seconds of that measurement; its processes need more.",
+)
 @click.pass_context
 def explain(context: click.Context, /, **options: Any) -> int:
     """Run TARGET under torch.compile and explain what the compiler did.
@@ -45,8 +61,9 @@ def explain(context: click.Context, /, **options: Any) -> int:
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
+    from dynalyze.bench.measure import add_bench
     from dynalyze.cli.outputs import Outputs
-    from dynalyze.targets.observe import CompileOptions, Observation, observe
+    from dynalyze.targets.observe import CompileOptions, Observation, observed
     from dynalyze.targets.spec import read_target
 
     check_fail_on(options["fail_on"])
@@ -61,5 +78,28 @@ def explain(context: click.Context, /, **options: Any) -> int:
         python=options["python"],
         quiet=options["quiet_target"],
         command=tuple(sys.argv[1:]),
+        provenance=options["provenance"],
+        bundle=not options["no_bench"],
     )
-    return outputs.publish(observe(observation, outputs.keep()))
+    with observed(observation, outputs.keep()) as seen:
+        if not options["no_bench"]:
+            add_bench(seen, target, _short_bench(options))
+    return outputs.publish(seen.report)
+
+
+def _short_bench(options: dict[str, Any]) -> Plan:
+    """Eager against the compile that was explained."""
+    from dynalyze.bench.plan import Plan, with_options, works
+    from dynalyze.bench.stats import MIN_PAIRS
+
+    same = ("device", "dtype", "train", "timeout", "python")
+    return Plan(
+        source={},
+        configurations=(with_options(**{key: options[key] for key in ("backend", "mode", "dynamic", "fullgraph")}),),
+        works=works(None, None, None, train=options["train"]),
+        seconds=options["bench_seconds"],
+        pairs=MIN_PAIRS,
+        quiet=options["quiet_target"],
+        memory=False,
+        **{key: options[key] for key in same},
+    )

@@ -70,13 +70,20 @@ def compile_options(command: _Command) -> _Command:
 
 
 def output_options(command: _Command) -> _Command:
-    """Where the report goes, and what it may show."""
+    """Where the report of what was compiled goes, and what it may show."""
+    return _all(
+        report_options(command),
+        click.option("--chrome-trace", metavar="FILE", help="Write the compile times for Perfetto."),
+        click.option("--graphml", metavar="FILE", help="Write the map of compiles and breaks as GraphML."),
+    )
+
+
+def report_options(command: _Command) -> _Command:
+    """Where a report goes, and what it may show."""
     return _all(
         command,
         click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON; - for standard output."),
         click.option("--html", "html_file", metavar="FILE", help="Write the page to FILE."),
-        click.option("--chrome-trace", metavar="FILE", help="Write the compile times for Perfetto."),
-        click.option("--graphml", metavar="FILE", help="Write the map of compiles and breaks as GraphML."),
         click.option(
             "--fail-on",
             metavar="LEVEL",

@@ -10,7 +10,6 @@ import click
 
 from dynalyze.cli.options import artifacts_option, check_fail_on, output_options
 from dynalyze.errors import UsageError
-from dynalyze.report import Report
 
 
 @click.command()
@@ -32,6 +31,7 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
     The facts are judged by the rules of this version. No file that a log names is opened.
     """
     from dynalyze.cli.outputs import Outputs
+    from dynalyze.cli.saved import read_report
 
     check_fail_on(options["fail_on"])
     path = Path(source)
@@ -41,7 +41,7 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
             if options["artifacts"] is not None:
                 raise UsageError("--artifacts needs a log: a report JSON does not hold all code")
             outputs = Outputs.from_options(options, stem, source)
-            return outputs.publish(_read(path))
+            return outputs.publish(read_report(path, "a report of dynalyze, nor a TORCH_TRACE log"))
         from dynalyze.targets.logs import log_files, report_from_logs
 
         for file in log_files(path):
@@ -55,14 +55,3 @@ def _is_log(path: Path) -> bool:
     from dynalyze.targets.logs import holds_records
 
     return path.is_dir() or (path.is_file() and holds_records(path))
-
-
-def _read(path: Path) -> Report:
-    import msgspec
-
-    from dynalyze.report import from_json
-
-    try:
-        return from_json(path.read_bytes())
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise UsageError(f"{path} is not a report of dynalyze, nor a TORCH_TRACE log: {error}") from error

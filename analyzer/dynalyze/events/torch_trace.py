@@ -36,7 +36,8 @@ _GUARDS = ("dynamo_cpp_guards_str", "dynamo_guards")
 _EVENTS = TraceRecords().kinds - {"str"}
 _KINDS = CONTEXT_KEYS.union(_EVENTS, ("str", _VERSION, *_GUARDS))
 _KINDS_WITH_TEXT = CONTEXT_KEYS.union(
-    {_VERSION, "dynamo_output_graph", "dynamo_graph_break_reason", "dynamo_error", "recompile_reasons"}
+    {_VERSION, "dynamo_output_graph", "dynamo_graph_break_reason", "dynamo_error", "recompile_reasons"},
+    TraceRecords.WITH_REASON,
 )
 
 # What all logs together hold beyond these is left out, and said to be: a report of more is of no use to anybody.

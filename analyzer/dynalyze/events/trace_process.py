@@ -19,6 +19,7 @@ from dynalyze.events.types import (
     Frame,
     GraphSeen,
     ProcessStarted,
+    SpecializedSeen,
     TorchLoaded,
 )
 
@@ -97,16 +98,18 @@ class TraceProcess:
 
     def _quote(self, event: AnyEvent, metadata: dict[str, Any], text: str) -> None:
         if isinstance(event, CompileStarted):
-            self._keep(self._quoted_in_stack(event, metadata))
+            told = metadata["dynamo_start"].get("stack")
+            self._keep(self._quoted_in_stack([*event.stack, *([event.code] if event.code else [])], told))
+        elif isinstance(event, SpecializedSeen):
+            told = metadata["symbolic_shape_specialization"].get("user_stack")
+            self._keep(self._quoted_in_stack(event.stack, told))
         elif isinstance(event, GraphSeen):
             self._keep((m[1], int(m[2]), m[3]) for m in _IN_GRAPH.finditer(text))
         elif isinstance(event, BreakSeen | ErrorSeen):
             self._keep((m[1], int(m[2]), m[3]) for m in _IN_TRACEBACK.finditer(event.text))
 
-    def _quoted_in_stack(self, event: CompileStarted, metadata: dict[str, Any]) -> Iterator[tuple[str, int, str]]:
-        told = metadata["dynamo_start"].get("stack") or ()
-        frames = [*event.stack, *([event.code] if event.code else [])]
-        for frame, entry in zip(frames, told, strict=False):
+    def _quoted_in_stack(self, frames: list[Frame], told: Any) -> Iterator[tuple[str, int, str]]:
+        for frame, entry in zip(frames, told or (), strict=False):
             if isinstance(entry.get("loc"), str):
                 yield frame.file, frame.line, entry["loc"]
 

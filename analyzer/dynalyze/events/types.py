@@ -111,9 +111,26 @@ class RecompileSeen(CompilerEvent, tag="recompile"):
     call: int = 0
 
 
+class SpecializedSeen(CompilerEvent, tag="specialized"):
+    """A symbol that became a constant; `stack` is the program's, outermost first, its last line did it."""
+
+    sources: list[str] = []
+    value: str = ""
+    stack: list[Frame] = []
+
+
+class CacheBypassed(CompilerEvent, tag="cache_bypass"):
+    """A graph that a cache neither looked up nor kept; `cache` is autograd or fx_graph."""
+
+    cache: str = ""
+    reason: str = ""
+
+
 class GraphSeen(CompilerEvent, tag="graph"):
     """The program at one stage: dynamo, joint, forward, backward, inference, post_grad, output_code, runnable, or
     transformed (the bytecode after Dynamo). `text` names where its code can be read, see RunLog.read_text.
+
+    kernel_nodes and kernel_stacks tell, as JSON, where the kernels of the output code before them came from.
     """
 
     stage: str = "dynamo"
@@ -122,6 +139,19 @@ class GraphSeen(CompilerEvent, tag="graph"):
 
 class TracedSeen(CompilerEvent, tag="traced"):
     functions: list[tuple[str, str, int]] = []
+
+
+class SkippedSeen(Event, tag="skipped"):
+    """A function that was left in eager without a graph break, for the `count`th time. `entry`: torch.compile was
+    given this function; `tensors`: it was called with tensors.
+    """
+
+    code: Frame = Frame()
+    reason: str = ""
+    owner: str = ""
+    entry: bool = False
+    tensors: bool = False
+    count: int = 1
 
 
 class ProgramEnded(Event, tag="program_end"):
@@ -211,6 +241,29 @@ class ObjectCall(Event, tag="object_call"):
     refused: str = ""
 
 
+class BundleWritten(Event, tag="bundle"):
+    """The program's calls were written for the processes that measure, or `error` says why not.
+
+    Not told where the process left without Python's knowledge, as by os._exit.
+    """
+
+    file: str = ""
+    digest: str = ""
+    nbytes: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    calls: int = 0
+    backwards: int = 0
+    # Whether the program gave arguments to torch.compile itself: there is a configuration "as written" then.
+    written: bool = False
+    names: list[str] = []
+    cut: list[str] = []
+    notes: list[str] = []
+    sys_path: list[str] = []
+    arguments: list[str] = []
+    folder: str = ""
+
+
 class Lost(Event, tag="lost"):
     """The listener could not record something."""
 
@@ -220,5 +273,6 @@ class Lost(Event, tag="lost"):
 AnyEvent: TypeAlias = (
     ProcessStarted | TorchLoaded | CompileCall | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
     | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
-    | ReplayStarted | ReplayCall | ReplayEnded | ObjectStarted | ObjectCall | Lost
+    | ReplayStarted | ReplayCall | ReplayEnded | ObjectStarted | ObjectCall | Lost | SkippedSeen
+    | SpecializedSeen | CacheBypassed | BundleWritten
 )  # fmt: skip

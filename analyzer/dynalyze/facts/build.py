@@ -28,10 +28,13 @@ from dynalyze.events.types import (
     TorchLoaded,
 )
 from dynalyze.facts.breaks import graph_breaks
+from dynalyze.facts.cache_bypasses import add_bypasses
 from dynalyze.facts.compilations import compilations
+from dynalyze.facts.forced_sizes import connect, forced_sizes
 from dynalyze.facts.graphs import graphs
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.silence import reason_for_silence
+from dynalyze.facts.skipped import skipped_frames
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
 from dynalyze.facts.traced import hash_of_set, traced_files
@@ -62,7 +65,7 @@ def build_report(run: RunLog, ended: Ended, target: Target, command: list[str]) 
     folder = torch.folder if torch else ""
     report = assemble(run, target, command, Places(folder), Sources(), registry(folder))
     attempted = bool(report.compilations or report.graph_breaks)
-    report.outcome = _outcome(run, ended, attempted=attempted, mode=report.capture.mode)
+    report.outcome = _outcome(run, ended, report, attempted=attempted)
     return report
 
 
@@ -72,9 +75,13 @@ def assemble(
 ) -> Report:  # fmt: skip
     """What events tell, wherever they come from. With `readable=False` no traced file is opened for its hash."""
     compiled = compilations(run, places, sources)
+    add_bypasses(run, compiled)
     files = traced_files(run, places, readable=readable)
     breaks = graph_breaks(run, places, sources, known)
-    down, kernels = graphs(run, compiled, sources)
+    again = recompiles(run, compiled, breaks)
+    sizes = forced_sizes(run, compiled, places, sources)
+    connect(run, again, sizes, sources)
+    down, kernels = graphs(run, compiled, sources, places)
     return Report(
         dynalyze=dynalyze.__version__,
         created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -85,7 +92,9 @@ def assemble(
         processes=_processes(run),
         compilations=compiled,
         graph_breaks=breaks,
-        recompiles=recompiles(run, compiled, breaks),
+        recompiles=again,
+        forced_sizes=sizes.facts,
+        skipped_frames=skipped_frames(run, places, sources),
         graphs=down,
         kernels=kernels,
         traced_files=files,
@@ -94,7 +103,7 @@ def assemble(
     )
 
 
-def _outcome(run: RunLog, ended: Ended, *, attempted: bool, mode: str) -> Outcome:
+def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> Outcome:
     target = _last(run, TargetEnded) or _last(run, ProgramEnded)
     own = target.exit_status if target is not None else ended.exit_status
     seconds = round(ended.seconds, 3)
@@ -107,8 +116,8 @@ def _outcome(run: RunLog, ended: Ended, *, attempted: bool, mode: str) -> Outcom
         status = ended.exit_status if target is None or _crashed(ended, target) else own
         return Outcome("failed", _failure(run, ended, target), status, seconds)
     if not attempted:
-        return Outcome("nothing_compiled", _why_nothing(run), own, seconds)
-    message = "Stopped early: nothing new had compiled for a while." if early else _how(mode)
+        return Outcome("nothing_compiled", _why_nothing(run, report), own, seconds)
+    message = "Stopped early: nothing new had compiled for a while." if early else _how(report.capture.mode)
     return Outcome("complete", message, own, seconds)
 
 
@@ -160,9 +169,11 @@ def _pending(run: RunLog) -> str:
     return next(reversed(open_ones.values()), "")
 
 
-def _why_nothing(run: RunLog) -> str:
+def _why_nothing(run: RunLog, report: Report) -> str:
+    ended = _last(run, TargetEnded) is not None
+    skipped = report.skipped_frames
     return reason_for_silence(
-        _last(run, Silence), _last(run, Definitions), _last(run, TorchLoaded), ended=_last(run, TargetEnded) is not None
+        _last(run, Silence), _last(run, Definitions), _last(run, TorchLoaded), skipped, ended=ended
     )
 
 

@@ -47,6 +47,10 @@ class Origin:
     function: str
     code: str
 
+    @property
+    def at(self) -> tuple[str, int]:
+        return self.file, self.line
+
 
 @dataclass
 class GraphText:

@@ -20,6 +20,8 @@ _FILES = {
     "output_code": "output_code",
     "runnable": "fx_graph_runnable",
 }
+KERNEL_NOTES = ("kernel_nodes", "kernel_stacks")
+"""Stages that are no code: where the kernels of an output code came from, where Inductor tracked it."""
 _AOT: dict[str, Direction] = {"joint": "", "forward": "forward", "backward": "backward", "inference": "inference"}
 # Stages of one lowering; Inductor writes the output code last, and that alone names the graph it is of.
 _LOWERED = ("post_grad", "runnable")
@@ -61,7 +63,8 @@ class CompileTexts:
             if text.stage not in _AOT and text.direction == "backward":
                 stem += "_backward"
             taken[stem] = taken.get(stem, 0) + 1
-            yield (f"{stem}.py" if taken[stem] == 1 else f"{stem}_{taken[stem]}.py"), text
+            suffix = ".json" if text.stage in KERNEL_NOTES else ".py"
+            yield (f"{stem}{suffix}" if taken[stem] == 1 else f"{stem}_{taken[stem]}{suffix}"), text
 
 
 def texts_of(run: RunLog) -> list[CompileTexts]:
@@ -93,6 +96,8 @@ def _add(texts: list[Text], event: GraphSeen, run: RunLog) -> None:
         _put(texts, Text(event.stage, event.text, _by_inputs(run.read_text(event.text))))
     elif event.stage == "output_code":
         _add_code(texts, event.text, run.read_text(event.text))
+    elif event.stage in KERNEL_NOTES:
+        _add_note(texts, event)
     else:
         _put(texts, Text(event.stage, event.text))
 
@@ -109,6 +114,13 @@ def _add_code(texts: list[Text], reference: str, code: str) -> None:
     for text in pending:
         _put(texts, replace(text, part=part, direction=direction))
     _put(texts, new)
+
+
+def _add_note(texts: list[Text], event: GraphSeen) -> None:
+    """Add what was tracked of the last output code; it names neither that code nor its direction."""
+    code = next((text for text in reversed(texts) if text.stage == "output_code"), None)
+    if code is not None and code.part:
+        _put(texts, Text(event.stage, event.text, code.direction, code.part))
 
 
 def _put(texts: list[Text], new: Text) -> None:

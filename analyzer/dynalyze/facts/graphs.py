@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import CompileEnded
-from dynalyze.facts.graph_text import GraphText, parse
-from dynalyze.facts.graph_texts import CompileTexts, Key, Text, texts_of
+from dynalyze.facts.graph_text import GraphText, Origin, parse
+from dynalyze.facts.graph_texts import KERNEL_NOTES, CompileTexts, Key, Text, texts_of
 from dynalyze.facts.kernels import KernelFound, kernels_of
-from dynalyze.facts.sources import Sources
+from dynalyze.facts.provenance import CameFrom, Tracked, came_from
+from dynalyze.facts.sources import LONGEST_LINE, Sources
+from dynalyze.facts.stacks import Places
 from dynalyze.facts.tensors import graph_input
 from dynalyze.report import Compilation, Direction, Graph, GraphCode, Kernel, Location, Stage, StageName
 
@@ -17,16 +21,18 @@ MOST_CODE = 400_000
 """Characters of code in a report, all graphs together: the rest is what --artifacts is for."""
 
 _MOST_TEXT = 60_000
-_MOST_PLACES = 20
+_MOST_PLACES = 50
 # Texts that a page shows; the others (a repro, the joint graph, bytecode) are for files.
 _SHOWN = ("dynamo", "forward", "backward", "inference", "post_grad", "output_code")
 
 
-def graphs(run: RunLog, compiled: list[Compilation], sources: Sources) -> tuple[list[Graph], list[Kernel]]:
+def graphs(
+    run: RunLog, compiled: list[Compilation], sources: Sources, places: Places | None = None
+) -> tuple[list[Graph], list[Kernel]]:
     """The graphs that Dynamo gave to a backend, and the kernels that they became."""
     owners = {(c.process, c.epoch, c.compile_id): c for c in compiled}
     skips = _cudagraph_skips(run)
-    reader = _Reader(run, sources)
+    reader = _Reader(run, sources, places or Places())
     found: list[Graph] = []
     kernels: list[Kernel] = []
     for number, texts in enumerate(texts_of(run), 1):
@@ -52,26 +58,47 @@ class _Down:
     dynamo: GraphText = field(default_factory=GraphText)
     stages: dict[tuple[StageName, Direction], int] = field(default_factory=dict)
     known_ops: set[str] = field(default_factory=set)
-    kernels: dict[tuple[str, Direction], KernelFound] = field(default_factory=dict)
+    post_grad: dict[str, dict[str, Origin]] = field(default_factory=dict)
+    tracked: dict[str, Tracked] = field(default_factory=dict)
+    kernels: dict[tuple[str, Direction], tuple[KernelFound, CameFrom]] = field(default_factory=dict)
 
     def count(self, stage: StageName, direction: Direction, ops: int) -> None:
         self.stages[stage, direction] = self.stages.get((stage, direction), 0) + ops
+
+    def named(self, text: Text) -> dict[str, Origin]:
+        """The line of each node that a comment in this output code can name.
+
+        Comments of a backward graph name its own nodes, those of any other the nodes that Dynamo traced.
+        """
+        lowered = self.post_grad.get(text.part, {})
+        own, other = (lowered, self.dynamo.origins) if text.direction == "backward" else (self.dynamo.origins, lowered)
+        return {**other, **own}
+
+    def add(self, kernel: KernelFound, origin: CameFrom, direction: Direction) -> None:
+        """A name stands for one kernel within one output code; library calls of several parts are added up."""
+        known = self.kernels.setdefault((kernel.name, direction), (kernel, origin))
+        if known[0] is not kernel:
+            known[0].merge(kernel)
+            known[1].merge(origin)
 
 
 class _Reader:
     """Reads one text at a time; `_room` is how much code the report may still hold."""
 
-    def __init__(self, run: RunLog, sources: Sources) -> None:
+    def __init__(self, run: RunLog, sources: Sources, places: Places) -> None:
         self._run = run
         self._sources = sources
+        self._places = places
         self._room = MOST_CODE
 
     def read(self, identity: str, texts: CompileTexts, owner: Compilation | None) -> tuple[Graph, list[Kernel]]:
         graph = Graph(identity, texts.compile_id, texts.process, texts.epoch)
-        down = _Down()
+        down = _Down(tracked=self._tracked(texts))
         for file, text in texts.named():
+            if text.stage in KERNEL_NOTES:
+                continue
             code = self._run.read_text(text.reference)
-            _count(down, text, code)
+            self._count(down, text, code)
             if text.stage in _SHOWN and code:
                 self._keep(graph, file, code)
         graph.ops = len(down.dynamo.nodes)
@@ -82,8 +109,35 @@ class _Reader:
         graph.inputs = [graph_input(*each) for each in down.dynamo.inputs]
         graph.stages = [Stage(stage, direction, ops) for (stage, direction), ops in down.stages.items()]
         return graph, [
-            self._kernel(identity, found, direction, down.dynamo) for (_, direction), found in down.kernels.items()
+            self._kernel(identity, found, direction, origin) for (_, direction), (found, origin) in down.kernels.items()
         ]
+
+    def _tracked(self, texts: CompileTexts) -> dict[str, Tracked]:
+        """What Inductor tracked of each part; a record that makes no sense is counted as an unreadable line."""
+        found: dict[str, Tracked] = {}
+        for text in texts.texts:
+            if text.stage in KERNEL_NOTES:
+                tracked = found.setdefault(text.part, Tracked())
+                if not tracked.take(text.stage, self._run.read_text(text.reference)):
+                    self._run.unreadable += 1
+        return found
+
+    def _count(self, down: _Down, text: Text, code: str) -> None:
+        if not code:
+            return
+        if text.stage == "output_code":
+            self._count_kernels(down, text, code)
+        elif text.stage == "dynamo" or text.is_aten or text.stage == "post_grad":
+            _count_ops(down, text, code)
+
+    def _count_kernels(self, down: _Down, text: Text, code: str) -> None:
+        kernels = kernels_of(code, down.known_ops)
+        if kernels is None:
+            return
+        down.count("kernels", text.direction, sum(kernel.calls for kernel in kernels))
+        named, tracked = down.named(text), down.tracked.get(text.part, Tracked())
+        for kernel in kernels:
+            down.add(kernel, came_from(kernel, tracked, named, self._places), text.direction)
 
     def _keep(self, graph: Graph, file: str, code: str) -> None:
         lines = code.splitlines()
@@ -97,37 +151,29 @@ class _Reader:
         self._room -= size
         graph.code.append(GraphCode(file, "\n".join(lines[:kept]), len(lines) - kept))
 
-    def _kernel(self, graph: str, found: KernelFound, direction: Direction, dynamo: GraphText) -> Kernel:
-        origins = dict.fromkeys(dynamo.origins[node] for node in found.source_nodes if node in dynamo.origins)
-        places: list[Location] = [
-            self._sources.location(origin.file, origin.line, origin.function) for origin in list(origins)[:_MOST_PLACES]
-        ]
-        return Kernel(graph, found.name, found.kind, direction, found.calls, found.ops, found.source_nodes, places)
+    def _kernel(self, graph: str, found: KernelFound, direction: Direction, origin: CameFrom) -> Kernel:
+        lines = list(origin.lines.values())
+        return Kernel(
+            graph, found.name, found.kind, direction, found.calls, found.ops, origin.source_nodes,
+            places=[self._location(line) for line in lines[:_MOST_PLACES]],
+            place_calls=[origin.calls[line.at] for line in lines[:_MOST_PLACES]],
+            places_omitted=max(0, len(lines) - _MOST_PLACES),
+            post_grad_nodes=origin.post_grad_nodes,
+            provenance=origin.provenance,
+        )  # fmt: skip
+
+    def _location(self, origin: Origin) -> Location:
+        found = self._sources.location(origin.file, origin.line, origin.function)
+        # The file may be gone, or on another machine: torch quotes the line too.
+        return found if found.code or not origin.code else replace(found, code=origin.code[:LONGEST_LINE])
 
 
-def _count(down: _Down, text: Text, code: str) -> None:
-    if not code:
-        return
-    if text.stage == "output_code":
-        kernels = kernels_of(code, down.known_ops)
-        if kernels is None:
-            return
-        down.count("kernels", text.direction, sum(kernel.calls for kernel in kernels))
-        for kernel in kernels:
-            _merge(down.kernels, kernel, text.direction)
-    elif text.stage == "dynamo" or text.is_aten or text.stage == "post_grad":
-        read = parse(code)
-        stage: StageName = "dynamo" if text.stage == "dynamo" else "post_grad" if text.stage == "post_grad" else "aten"
-        down.count(stage, text.direction, len(read.nodes))
-        down.known_ops.update(node.op for node in read.nodes)
-        if text.stage == "dynamo":
-            down.dynamo = read
-
-
-def _merge(known: dict[tuple[str, Direction], KernelFound], kernel: KernelFound, direction: Direction) -> None:
-    """A name stands for one kernel within one output code; library calls of several parts are added up."""
-    other = known.setdefault((kernel.name, direction), kernel)
-    if other is not kernel:
-        other.calls += kernel.calls
-        other.ops = list(dict.fromkeys([*other.ops, *kernel.ops]))
-        other.source_nodes = list(dict.fromkeys([*other.source_nodes, *kernel.source_nodes]))
+def _count_ops(down: _Down, text: Text, code: str) -> None:
+    read = parse(code)
+    stage: StageName = "dynamo" if text.stage == "dynamo" else "post_grad" if text.stage == "post_grad" else "aten"
+    down.count(stage, text.direction, len(read.nodes))
+    down.known_ops.update(node.op for node in read.nodes)
+    if text.stage == "dynamo":
+        down.dynamo = read
+    elif text.stage == "post_grad":
+        down.post_grad[text.part] = read.origins

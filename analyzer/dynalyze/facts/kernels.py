@@ -15,6 +15,8 @@ from dynalyze.report import Direction, KernelKind
 _AOT_ID = re.compile(r"^# AOT ID: \['(?P<id>\w+?)'\]", re.MULTILINE)
 _DEFINED = re.compile(r"(?P<name>\w+) = async_compile\.(?P<language>\w+)\(")
 _COMMENT = re.compile(r"# (?P<order>(?:\w+ )*?\w*) ?Source Nodes: \[(?P<nodes>.*?)\], Original ATen: \[(?P<ops>.*?)\]")
+# Inductor writes it above a call where it tracks where kernels came from; the number makes it unique.
+_HANDLE = re.compile(r"# \[Provenance debug handles\] (?P<handle>\S+)")
 # A call that is a statement, or all of what is assigned.
 _CALLED = re.compile(r"(?:[\w, .\[\]()]+? = )?(?P<callee>[A-Za-z_][\w.]*)\(")
 _NO_KERNELS_BELOW = ("def get_args(", "def benchmark_compiled_module(", 'if __name__ == "__main__"')
@@ -25,30 +27,59 @@ _QUOTES = re.compile(r"'''|\"\"\"")
 _DIRECTIONS: tuple[Direction, ...] = ("forward", "backward", "inference")
 
 
+@dataclass(frozen=True)
+class Call:
+    """One call of a kernel: the nodes that the comment above it names, and Inductor's own handle of it."""
+
+    nodes: list[str]
+    handle: str = ""
+
+
 @dataclass
 class KernelFound:
     """A kernel of one output code."""
 
     name: str
     kind: KernelKind
-    calls: int = 0
     ops: list[str] = field(default_factory=list)
     source_nodes: list[str] = field(default_factory=list)
+    sites: list[Call] = field(default_factory=list)
 
-    def add(self, note: re.Match[str] | None) -> None:
-        """Take over what a comment of Inductor's says about this kernel.
+    @property
+    def calls(self) -> int:
+        return len(self.sites)
+
+    @property
+    def is_library_call(self) -> bool:
+        """Whether it computes one operation that nobody fused."""
+        return self.kind in ("extern", "fallback")
+
+    def add(self, note: re.Match[str] | None) -> list[str]:
+        """Take over what a comment of Inductor's says about this kernel; returns the nodes that it names.
 
         A library call computes one operation; what stands before it in the comment led to its inputs.
         """
         if note is None:
-            return
+            return []
         ops, nodes = _listed(note["ops"]), _listed(note["nodes"])
-        if self.kind in ("extern", "fallback"):
+        if self.is_library_call:
             own = self.name.removeprefix("aten.").partition(".")[0]
             ops = [op for op in ops if op.rpartition(".")[2] == own] or ops[-1:]
             nodes = nodes[-1:] if note["order"] == "Topologically Sorted" else nodes
         self.ops = list(dict.fromkeys([*self.ops, *ops]))
         self.source_nodes = list(dict.fromkeys([*self.source_nodes, *nodes]))
+        return nodes
+
+    def merge(self, other: KernelFound) -> None:
+        """Add the calls of the same kernel in another part of the graph."""
+        self.sites += other.sites
+        self.ops = list(dict.fromkeys([*self.ops, *other.ops]))
+        self.source_nodes = list(dict.fromkeys([*self.source_nodes, *other.source_nodes]))
+
+    def call(self, note: re.Match[str] | None, handle: str) -> None:
+        """Note one call, with the comment and the handle above it."""
+        nodes = self.add(note)
+        self.sites.append(Call(nodes or list(self.source_nodes), handle))
 
 
 def aot_id(code: str) -> str:
@@ -73,6 +104,7 @@ def kernels_of(code: str, known_ops: Iterable[str] = ()) -> list[KernelFound] | 
     defined: dict[str, KernelFound] = {}
     called: dict[str, KernelFound] = {}
     note: re.Match[str] | None = None
+    handle = ""
     known = set(known_ops)
     for line in _outside_strings(code):
         definition = _DEFINED.match(line)
@@ -85,11 +117,12 @@ def kernels_of(code: str, known_ops: Iterable[str] = ()) -> list[KernelFound] | 
         if comment is not None:
             note = comment
             known.update(_listed(comment["ops"]))
+        elif (tracked := _HANDLE.match(line.lstrip())) is not None:
+            handle = tracked["handle"]
         elif (name := _callee(line)) and (found := _kernel(name, defined, called)) is not None:
-            found.calls += 1
-            if found.kind != "cpp":
-                found.add(note)
-                note = None
+            # C++ kernels have no comment: one that stands above is not theirs.
+            found.call(note if found.kind != "cpp" else None, handle)
+            note, handle = note if found.kind == "cpp" else None, ""
             called[found.name] = found
     _name_ops(called.values(), {op.rpartition(".")[2] for op in known})
     return list(called.values())

@@ -47,7 +47,7 @@ def _raw(log: ProcessLog) -> Iterator[_Raw]:
             limit = (event.epoch, event.id) in limited
             limited.discard((event.epoch, event.id))
             yield _Raw(
-                log.process, event.epoch, event.id, _first_reason(event.text), limit, event.expected, event.actual,
+                log.process, event.epoch, event.id, first_reason(event.text), limit, event.expected, event.actual,
                 event.call,
             )  # fmt: skip
         elif isinstance(event, CompileEnded) and (event.epoch, event.id) in limited:
@@ -57,10 +57,11 @@ def _raw(log: ProcessLog) -> Iterator[_Raw]:
 
 
 def _hit_limit(event: CompileEnded) -> bool:
-    return str(event.metrics.get("fail_reason") or "").startswith(_LIMITS)
+    named = event.metrics.get("fail_type") == "RecompileLimitExceeded"  # Torch 2.8.
+    return named or str(event.metrics.get("fail_reason") or "").startswith(_LIMITS)
 
 
-def _first_reason(text: str) -> str:
+def first_reason(text: str) -> str:
     """The newest cache entry's failed guard; torch gives one reason as text, several as a list."""
     try:
         reasons = json.loads(text)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from dynalyze.events.types import Definitions, Silence, TorchLoaded, Wrapped
+from dynalyze.facts.skipped import next_step
+from dynalyze.report import SkippedFrame
 
 
 def reason_for_silence(
-    silence: Silence | None, definitions: Definitions | None, torch: TorchLoaded | None, *, ended: bool
+    silence: Silence | None,
+    definitions: Definitions | None,
+    torch: TorchLoaded | None,
+    skipped: Sequence[SkippedFrame] = (),
+    *,
+    ended: bool,
 ) -> str:
     """The reason as far as it can be known; each case ends with the step that mends it."""
     if silence is not None:
-        return _switched_off(silence) or _wrapped(silence.wrapped)
+        return _switched_off(silence) or _skipped(skipped) or _wrapped(silence.wrapped)
     if torch is None:
         return "The program never imported torch."
     if definitions is not None:
@@ -30,6 +38,16 @@ def _switched_off(silence: Silence) -> str:
     if silence.disabled:
         return "torch._dynamo.config.disable is True: torch.compile does nothing. Remove that setting."
     return ""
+
+
+def _skipped(frames: Sequence[SkippedFrame]) -> str:
+    """What torch itself says of the function that it was given."""
+    entry = next((frame for frame in frames if frame.entry), None)
+    if entry is None:
+        return ""
+    place = f"{Path(entry.location.file).name}:{entry.location.line}"
+    told = f"torch was given {entry.location.function}() ({place}) and left it in eager. {entry.explanation}"
+    return f"{told} {next_step(entry.reason).replace('`', '')}".strip()
 
 
 def _wrapped(wrapped: list[Wrapped]) -> str:

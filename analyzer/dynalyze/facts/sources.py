@@ -9,7 +9,7 @@ from pathlib import Path
 from dynalyze.report import Location, Snippet
 
 _CONTEXT_LINES = 3
-_LONGEST_LINE = 400
+LONGEST_LINE = 400
 _LONGEST_DECORATION = 40
 _DEFINITION = re.compile(r"\s*(?:async\s+)?def\s")
 
@@ -34,7 +34,7 @@ class Sources:
         start, end = _characters(text, column), _characters(text, end_column)
         if start is not None and end is not None and end <= start:
             end = None
-        code = text.strip()[:_LONGEST_LINE] if text is not None else None
+        code = text.strip()[:LONGEST_LINE] if text is not None else None
         return Location(file, max(line, 1), start, function, code, end)
 
     def definition(self, file: str, line: int) -> int:
@@ -53,7 +53,7 @@ class Sources:
         if not 0 < location.line <= len(lines):
             return None
         first = max(1, location.line - _CONTEXT_LINES)
-        return Snippet(first, [line[:_LONGEST_LINE] for line in lines[first - 1 : location.line + _CONTEXT_LINES]])
+        return Snippet(first, [line[:LONGEST_LINE] for line in lines[first - 1 : location.line + _CONTEXT_LINES]])
 
     def expression(self, location: Location) -> str:
         """The source text that the columns of a location span; "" where they are not known."""

@@ -34,6 +34,11 @@ class Summary:
             highlight=False, emoji=False, legacy_windows=False,
         )  # fmt: skip
 
+    @property
+    def width(self) -> int:
+        """Columns of a line."""
+        return self._console.width
+
     def line(self, text: Text | str = "", style: str = "") -> None:
         """A line of its own; it wraps."""
         self._console.print(Text(text, style=style) if isinstance(text, str) else text)

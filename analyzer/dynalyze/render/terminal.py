@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from dynalyze.render import words
+from dynalyze.render import bench_text, words
 from dynalyze.render.console import Summary, one_line
 from dynalyze.report import Finding, GraphBreak, Report, Severity
 
@@ -25,6 +25,7 @@ def render(
     summary = Summary(color, width)
     _verdict(summary, report)
     _findings(summary, report)
+    bench_text.add(summary, report.measurements, report.accuracy)
     summary.files(files)
     return summary.text()
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from dynalyze.report import Cause, CompilationStatus, Effect, Recompile, Report, Severity, Status
+from dynalyze.render import words_bench
+from dynalyze.render.amounts import count_of as count_of
+from dynalyze.render.amounts import duration as duration
+from dynalyze.report import Cause, Compilation, CompilationStatus, Effect, Recompile, Report, Severity, Status
 
 # Worst first: the order in which effects are told.
 EFFECTS: tuple[Effect, ...] = ("error", "eager", "partly_eager", "split")
@@ -103,24 +106,6 @@ def severity_words(severity: Severity) -> str:
     return _SEVERITY_WORDS[severity]
 
 
-def count_of(number: int, singular: str, plural: str = "") -> str:
-    """A counted noun: "1 graph break", "1,200 graph breaks"."""
-    noun = singular if number == 1 else plural or f"{singular}s"
-    return f"{number:,} {noun}"
-
-
-def duration(seconds: float) -> str:
-    """A time for people: "35 ms", "1.2 s", "3 min 5 s"."""
-    if seconds < 0.0995:
-        return f"{seconds * 1000:.{0 if seconds >= 0.00095 or seconds == 0 else 1}f} ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s" if seconds >= 0.995 else f"{seconds:.2f} s"
-    if round(seconds) < 60:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-
-
 def short_path(path: str) -> str:
     """A path that fits a line: below site-packages where it is a library's, else its last three parts."""
     _, installed, below = path.rpartition("/site-packages/")
@@ -138,10 +123,11 @@ def compilation_name(process: int, epoch: int, compile_id: str) -> str:
 
 
 def compile_seconds(phases: dict[str, float]) -> float | None:
-    """The whole time of one compilation. Phases are inclusive, so the longest one holds the others."""
+    """The whole time of one compilation, its backward graph's too. Phases are inclusive: one holds all others."""
     if not phases:
         return None
-    return phases.get("total", max(phases.values()))
+    forward = [seconds for name, seconds in phases.items() if name != "backward"]
+    return phases.get("total", max(forward, default=0.0)) + phases.get("backward", 0.0)
 
 
 @dataclass(frozen=True)
@@ -181,6 +167,19 @@ def totals(report: Report) -> Totals:
     )
 
 
+def cache_words(item: Compilation) -> str:
+    """What the caches did for a compile: hits, misses, and what went past them, with PyTorch's reason."""
+    counts = Counter[str]()
+    for name, number in item.cache.items():
+        outcome = name.rpartition("_")[2]
+        if outcome in ("hit", "miss", "bypass") and isinstance(number, int):
+            counts[outcome] += number
+    plurals = {"hit": ("hit", "hits"), "miss": ("miss", "misses"), "bypass": ("bypass", "bypasses")}
+    told = ", ".join(f"{counts[key]} {plurals[key][counts[key] != 1]}" for key in plurals if counts[key])
+    said = dict.fromkeys(" ".join(each.said.split()) for each in item.cache_bypasses if each.said)
+    return f"{told}: {'; '.join(said)}" if said else told
+
+
 def verdict(report: Report) -> str:
     """What happened, in one to four short sentences of plain words."""
     return " ".join(verdict_sentences(report))
@@ -190,11 +189,20 @@ def verdict_sentences(report: Report) -> list[str]:
     """The sentences of the verdict, the most important one first."""
     counted = totals(report)
     ending = _ending(report)
+    if only_measured(report):
+        return [*ending, *words_bench.verdict_sentences(report.measurements, report.accuracy)]
     if report.outcome.status == "nothing_compiled":
         return ending
     if report.outcome.status != "complete" and not (counted.frames or counted.breaks):
         return [*ending, "Nothing had been compiled by then."]
-    return [*ending, _breaks(counted), *_recompiles(counted, report)]
+    measured = words_bench.short_verdict(report.measurements)
+    return [*ending, _breaks(counted), *measured, *_recompiles(counted, report), *_left_out(report)]
+
+
+def only_measured(report: Report) -> bool:
+    """Whether nothing listened to the compiler: `dynalyze bench` tells no graph breaks, not that there are none."""
+    listened = report.compilations or report.graph_breaks or report.recompiles or report.skipped_frames
+    return not listened and (bool(report.measurements) or "bench" in report.command[:2])
 
 
 def trust_notes(report: Report) -> list[str]:
@@ -223,6 +231,13 @@ def _ending(report: Report) -> list[str]:
         "nothing_compiled": ["torch.compile compiled nothing: every operation of this program ran in eager."],
     }
     return endings[outcome.status]
+
+
+def _left_out(report: Report) -> list[str]:
+    told = (finding for finding in report.findings if finding.rule == "skipped-function")
+    number = len({name for finding in told for name in finding.evidence})
+    were = "was" if number == 1 else "were"
+    return [f"{count_of(number, 'function')} {were} left in eager without a graph break."] if number else []
 
 
 def _breaks(counted: Totals) -> str:

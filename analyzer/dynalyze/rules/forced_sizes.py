@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
+from dynalyze.report import Compilation, ForcedSize, Report
 from dynalyze.rules.recompile_advice.source import as_written
 
 _VIOLATED = re.compile(r"Constraints violated \((.+?)\)!")
@@ -34,10 +36,34 @@ def title(function: str, forced: list[Size]) -> str:
     return f"{function} makes a constant of a dimension that is marked dynamic: {sizes}"
 
 
-def advice(forced: list[Size]) -> str:
+def lines(report: Report, compilation: Compilation, forced: list[Size]) -> list[ForcedSize]:
+    """The facts about the lines that made constants of these dimensions in this compile."""
+    names = {None, *map(str, forced)}  # A report without source does not name them.
+    return [
+        size
+        for size in report.forced_sizes
+        if size.refused and compilation.compile_id in size.compile_ids and _written(size.source) in names
+    ]
+
+
+def _written(source: str | None) -> str | None:
+    return as_written(source) if source is not None else None
+
+
+def advice(forced: list[Size], told: list[ForcedSize]) -> str:
     """How to let the dimension vary, or to allow the constant."""
     maybe = ", ".join(f"`torch._dynamo.maybe_mark_dynamic({size.tensor}, {size.dimension})`" for size in forced)
+    places = list(dict.fromkeys(f"{Path(size.location.file).name}:{size.location.line}" for size in told))
+    if not places:
+        return (
+            "Look for what fixes the size: a comparison with a number, or a tensor of fixed size that it meets. torch "
+            f"prints that line under User stack. Or allow the constant: {maybe}."
+        )
+    values = " and ".join(
+        dict.fromkeys(f"`{_written(size.source)} == {size.values[0]}`" for size in told if size.source and size.values)
+    )
+    needs = f" It holds only for {values}." if values else ""
     return (
-        "Look for what fixes the size: a comparison with a number, or a tensor of fixed size that it meets. torch "
-        f"prints that line under User stack. Or allow the constant: {maybe}."
+        f"Change {' and '.join(places)} so that it takes any size.{needs} It compares with a number, counts in Python, "
+        f"or meets a tensor of fixed size. Or allow the constant: {maybe}."
     )

@@ -45,6 +45,11 @@ class Series:
         return len({(m.process, m.epoch, m.compile_id.rpartition("/")[0]) for m in self.members})
 
     @property
+    def forced_by(self) -> Location | None:
+        """The line that made the size a constant, or asked about it."""
+        return next((member.forced_by for member in self.members if member.forced_by is not None), None)
+
+    @property
     def seconds(self) -> float | None:
         return seconds(self.members)
 

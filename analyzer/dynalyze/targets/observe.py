@@ -7,16 +7,20 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.wire import BYTECODE_FILE, REQUEST_FILE
+from dynalyze.capture.wire import BYTECODE_FILE, REQUEST_FILE, TRACKING_VARIABLE
 from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
 from dynalyze.facts.build import Ended, build_report, misuse
+from dynalyze.facts.provenance import lacking
+from dynalyze.launch.packages import folder_of
+from dynalyze.launch.progress import progress_line
 from dynalyze.launch.run import Command, run
 from dynalyze.launch.streams import Streams
 from dynalyze.report import Report, printable
@@ -42,7 +46,11 @@ class CompileOptions:
 
 @dataclass(frozen=True)
 class Observation:
-    """What to run and under which limits; times in seconds."""
+    """What to run and under which limits; times in seconds.
+
+    `bundle`: the calls of a program are written for processes that make them again. Without `replay` they are not
+    made in the run itself.
+    """
 
     target: TargetSpec
     options: CompileOptions = field(default_factory=CompileOptions)
@@ -51,6 +59,18 @@ class Observation:
     python: str | None = None
     quiet: bool = False
     command: tuple[str, ...] = ()
+    provenance: bool = False
+    bundle: bool = False
+    replay: bool = True
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A run that has ended, while its folder can still be read."""
+
+    report: Report
+    log: RunLog
+    folder: Path
 
 
 def observe(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Report:
@@ -62,22 +82,29 @@ def observe(observation: Observation, keep: Callable[[RunLog], list[str]] | None
     Raises:
         UsageError: what was asked for cannot be run; nothing is written then.
     """
+    with observed(observation, keep) as run_seen:
+        return run_seen.report
+
+
+@contextmanager
+def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Iterator[Observed]:
+    """As `observe`; what the run wrote is there until the end of the block."""
     folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))  # Readable by this user alone.
     try:
-        return _observe(observation, folder, keep)
+        yield _observe(observation, folder, keep)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], list[str]] | None) -> Report:
+def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], list[str]] | None) -> Observed:
     target = observation.target
     if keep is not None:
         (folder / BYTECODE_FILE).touch()
     (folder / REQUEST_FILE).write_text(json.dumps(_request(observation)), encoding="utf-8")
     streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
-    progress, every = _progress(streams)
+    progress, every = progress_line(streams)
     watch = Watch(folder, observation.timeout, observation.stop_after, progress, every)
-    command = Command([observation.python or sys.executable, str(_START), str(folder)], dict(os.environ))
+    command = Command([observation.python or sys.executable, str(_START), str(folder)], _environment(observation))
     ending = run(command, timeout=observation.timeout, streams=streams, stop_file=folder / "stop", watch=watch.poll)
     log = read_run(folder)
     mistake = misuse(log)
@@ -92,16 +119,17 @@ def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], li
         target.described(),
         [printable(argument) for argument in observation.command],
     )
+    if observation.provenance:
+        report.capture.notes += lacking(report.graphs, report.kernels)
     if keep is not None:
         report.capture.notes += keep(log)
-    return report
+    return Observed(report, log, folder)
 
 
-def _progress(streams: Streams) -> tuple[Callable[[str], None], float]:
-    """One line that renews itself on a terminal, every second; now and then a plain line in a log."""
-    if sys.stderr.isatty():
-        return streams.status, 1.0
-    return lambda text: print(f"dynalyze: {text}", file=sys.stderr, flush=True), 10.0
+def _environment(observation: Observation) -> dict[str, str]:
+    """Ours, which the target and all that it starts inherit; what the user set in it stays."""
+    wanted = {TRACKING_VARIABLE: "1"} if observation.provenance else {}
+    return {**wanted, **os.environ}
 
 
 def _request(observation: Observation) -> dict[str, Any]:
@@ -115,6 +143,9 @@ def _request(observation: Observation) -> dict[str, Any]:
         "arguments": list(target.arguments),
         "inputs": list(target.inputs),
         "compile": asdict(observation.options),
+        "bundle": observation.bundle,
+        "replay": observation.replay,
+        "cloudpickle": folder_of("cloudpickle") if observation.bundle else "",
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dynalyze.render.view.accuracy import AccuracyView, accuracy_view
 from dynalyze.render.view.breaks import MAX_BREAKS, BreaksView, breaks_view
 from dynalyze.render.view.compiles import (
     MAX_COMPILATIONS,
@@ -16,9 +17,12 @@ from dynalyze.render.view.compiles import (
     recompiles_view,
 )
 from dynalyze.render.view.findings import FindingsView, findings_view
+from dynalyze.render.view.forced_sizes import ForcedSizesView, forced_sizes_view
 from dynalyze.render.view.graphs import MAX_GRAPHS, GraphsView, graphs_view
 from dynalyze.render.view.links import Anchors, index
 from dynalyze.render.view.map import MapView, map_view
+from dynalyze.render.view.measurements import MeasurementsView, measured_metrics, measurements_view
+from dynalyze.render.view.processes import ProcessesView, processes_view
 from dynalyze.render.view.run import (
     Check,
     Metric,
@@ -29,12 +33,14 @@ from dynalyze.render.view.run import (
     run_view,
     verdict_view,
 )
+from dynalyze.render.view.skipped import SkippedView, skipped_view
 from dynalyze.render.view.timeline import TimelineView, timeline_view
+from dynalyze.render.words import only_measured
 from dynalyze.report import Report
 
 SECTIONS = (
-    "verdict", "fixes", "breaks", "recompiles", "compilations", "graphs", "map", "timeline",
-    "files", "checks", "environment",
+    "verdict", "fixes", "breaks", "recompiles", "compilations", "graphs", "map", "timeline", "skipped", "forced-sizes",
+    "measurements", "accuracy", "processes", "files", "checks", "environment",
     "content", "report-json", "filter", "theme",
 )  # fmt: skip
 """The anchors that the templates name themselves; no fact may take one."""
@@ -43,15 +49,21 @@ SECTIONS = (
 @dataclass(frozen=True)
 class Page:
     title: str
+    listened: bool
     verdict: VerdictView
     metrics: list[Metric]
     findings: FindingsView
     breaks: BreaksView
     recompiles: RecompilesView
     compilations: CompilationsView
+    forced_sizes: ForcedSizesView
     graphs: GraphsView
     map: MapView
+    skipped: SkippedView
+    measurements: MeasurementsView
+    accuracy: AccuracyView
     timeline: TimelineView
+    processes: ProcessesView
     files: FilesView
     checks: list[Check]
     run: RunView
@@ -63,15 +75,21 @@ def build_page(report: Report) -> Page:
     links = index(report, anchors, MAX_BREAKS, MAX_RECOMPILES, MAX_COMPILATIONS, MAX_GRAPHS)
     return Page(
         title=f"{report.target.spec} · dynalyze",
+        listened=not only_measured(report),
         verdict=verdict_view(report),
-        metrics=metrics_view(report),
+        metrics=[*measured_metrics(report), *metrics_view(report)],
         findings=findings_view(report, links, anchors),
         breaks=breaks_view(report.graph_breaks, links, anchors),
         recompiles=recompiles_view(report.recompiles, links),
         compilations=compilations_view(report, links),
-        graphs=graphs_view(report, links),
+        forced_sizes=forced_sizes_view(report, links),
+        graphs=graphs_view(report, links, anchors),
         map=map_view(report, links),
+        skipped=skipped_view(report, links),
+        measurements=measurements_view(report, anchors),
+        accuracy=accuracy_view(report),
         timeline=timeline_view(report, links),
+        processes=processes_view(report),
         files=files_view(report, anchors),
         checks=checks_view(report),
         run=run_view(report),

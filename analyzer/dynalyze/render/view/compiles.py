@@ -8,6 +8,7 @@ from dynalyze.render.highlight import Code, code_at
 from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, shown
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import (
+    cache_words,
     cause_words,
     compilation_name,
     compilation_words,
@@ -67,6 +68,7 @@ class CompilationView:
     seconds: str
     bar: str
     process: int
+    cache: str
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ def _compilation(item: Compilation, links: Index, slowest: float) -> Compilation
         seconds="" if seconds is None else duration(seconds),
         bar=f"{BAR_WIDTH * seconds / slowest:.1f}" if seconds and slowest else "",
         process=item.process,
+        cache=clipped(cache_words(item), MAX_TEXT),
     )
 
 

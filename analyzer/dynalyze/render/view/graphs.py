@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from dynalyze.render.view.links import Index, Link, Place, Shown, place, shown
+from dynalyze.render.view.lines import LineKey, LinesView, lines_view
+from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, shown
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import count_of
 from dynalyze.report import Direction, Graph, GraphCode, GraphInput, Kernel, KernelKind, Report, Stage, StageName
@@ -67,7 +68,16 @@ class InputView:
 
 
 @dataclass(frozen=True)
+class Source:
+    """A line that a kernel came from; `anchor` is that of the line in the table of lines."""
+
+    place: Place
+    anchor: str
+
+
+@dataclass(frozen=True)
 class KernelView:
+    anchor: str
     name: str
     kind: KernelKind
     kind_words: str
@@ -75,7 +85,8 @@ class KernelView:
     calls: str
     ops: list[str]
     ops_omitted: int
-    places: list[Place]
+    sources: list[Source]
+    sources_omitted: int
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,9 @@ class GraphView:
     kernels: list[KernelView]
     kernels_amount: Shown
     several_directions: bool
+    tracked: bool
+    untold: int
+    lines: LinesView
     code: list[CodeView]
     code_omitted: list[str]
     skip: str
@@ -115,24 +129,27 @@ class GraphsView:
     kernels: int
 
 
-def graphs_view(report: Report, links: Index) -> GraphsView:
+def graphs_view(report: Report, links: Index, anchors: Anchors) -> GraphsView:
     """Every graph, in the order in which they were compiled."""
     some, amount = shown(report.graphs, MAX_GRAPHS)
     kernels: dict[str, list[Kernel]] = {}
     for kernel in report.kernels:
         kernels.setdefault(kernel.graph, []).append(kernel)
-    views = [_graph(graph, kernels.get(graph.id, []), links) for graph in some]
+    views = [_graph(graph, kernels.get(graph.id, []), links, anchors) for graph in some]
     return GraphsView(views, amount, len(report.kernels))
 
 
-def _graph(graph: Graph, kernels: list[Kernel], links: Index) -> GraphView:
+def _graph(graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) -> GraphView:
     ops, ops_amount = shown(list(graph.histogram.items()), MAX_OPS)
     inputs, inputs_amount = shown(graph.inputs, MAX_ROWS)
     some, kernels_amount = shown(kernels, MAX_ROWS)
     most = max(graph.histogram.values(), default=1)
+    anchor = links.fact(graph.id).anchor
+    named = [anchors.claim(f"{anchor}-kernel-{number}") for number in range(1, len(some) + 1)]
+    lines = lines_view(anchor, kernels, named, anchors)
     return GraphView(
         id=graph.id,
-        anchor=links.fact(graph.id).anchor,
+        anchor=anchor,
         function=graph.location.function if graph.location else "",
         place=place(graph.location) if graph.location else None,
         compilation=links.compilation(graph.process, graph.epoch, graph.compile_id),
@@ -142,9 +159,12 @@ def _graph(graph: Graph, kernels: list[Kernel], links: Index) -> GraphView:
         ops_amount=ops_amount,
         inputs=[_input(item) for item in inputs],
         inputs_amount=inputs_amount,
-        kernels=[_kernel(item) for item in some],
+        kernels=[_kernel(item, own, lines.anchors) for item, own in zip(some, named, strict=True)],
         kernels_amount=kernels_amount,
         several_directions=len({item.direction for item in kernels}) > 1,
+        tracked=any(item.provenance == "inductor" for item in kernels),
+        untold=sum(not item.places for item in kernels),
+        lines=lines,
         code=[_code(item) for item in graph.code],
         code_omitted=graph.code_omitted,
         skip=clipped(graph.cudagraph_skip, MAX_TEXT),
@@ -177,9 +197,11 @@ def _input(item: GraphInput) -> InputView:
     )
 
 
-def _kernel(item: Kernel) -> KernelView:
+def _kernel(item: Kernel, anchor: str, lines: dict[LineKey, str]) -> KernelView:
     ops, amount = shown(item.ops, MAX_NAMES)
+    places, places_amount = shown(item.places, MAX_NAMES)
     return KernelView(
+        anchor=anchor,
         name=clipped(item.name, MAX_TEXT),
         kind=item.kind,
         kind_words=_KINDS[item.kind],
@@ -187,13 +209,9 @@ def _kernel(item: Kernel) -> KernelView:
         calls=f"{item.calls:,}",
         ops=[clipped(op.removeprefix("aten."), MAX_TEXT) for op in ops],
         ops_omitted=amount.omitted,
-        places=[_short(place(each)) for each in item.places[:MAX_NAMES]],
+        sources=[Source(place(each).short, lines.get((each.file, each.line), "")) for each in places],
+        sources_omitted=places_amount.omitted + item.places_omitted,
     )
-
-
-def _short(where: Place) -> Place:
-    """The place by its file's name alone, for a narrow column."""
-    return replace(where, text=where.text.rpartition("/")[2])
 
 
 def _code(item: GraphCode) -> CodeView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -12,6 +12,12 @@ from dynalyze.render.words import compilation_name, short_path
 from dynalyze.report import Location, Report
 
 Item = TypeVar("Item")
+MAX_SKIPPED = 200
+"""Functions in the list of those that were left in eager without a graph break."""
+
+MAX_SIZES = 200
+"""Dynamic sizes that became constants."""
+
 CompilationKey = tuple[int, int, str]
 
 _NOT_IN_ANCHORS = re.compile(r"[^A-Za-z0-9_-]+")
@@ -32,6 +38,11 @@ class Place:
     text: str
     full: str
     function: str
+
+    @property
+    def short(self) -> Place:
+        """The place by its file's name alone, for a narrow column."""
+        return replace(self, text=self.text.rpartition("/")[2])
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,8 @@ def index(report: Report, anchors: Anchors, breaks: int, recompiles: int, compil
     """Give an anchor to each fact among the first so many of its kind."""
     facts = [fact.id for fact in report.graph_breaks[:breaks]] + [fact.id for fact in report.recompiles[:recompiles]]
     facts += [fact.id for fact in report.graphs[:graphs]]
+    facts += [fact.id for fact in report.skipped_frames[:MAX_SKIPPED]]
+    facts += [fact.id for fact in report.forced_sizes[:MAX_SIZES]]
     keys = [(item.process, item.epoch, item.compile_id) for item in report.compilations[:compilations]]
     return Index(
         facts={identity: anchors.claim(identity) for identity in dict.fromkeys(facts)},

@@ -11,12 +11,12 @@ from typing import Any, Literal
 from markupsafe import Markup
 
 from dynalyze.render.visible import clipped
-from dynalyze.render.words import duration, status_words, totals, trust_notes, verdict_sentences
+from dynalyze.render.words import duration, only_measured, status_words, totals, trust_notes, verdict_sentences
+from dynalyze.render.words_bench import all_well
 from dynalyze.report import Report, to_json
 
 MAX_MESSAGE = 20_000
 MAX_ERRORS = 50
-MAX_PROCESSES = 100
 MAX_VALUE = 2000
 MAX_EMBEDDED_JSON = 8_000_000
 """Characters of report JSON that a page carries with it; a larger report is for the --json option."""
@@ -59,7 +59,6 @@ class RunView:
     version: str
     command: str
     environment: list[tuple[str, str]]
-    processes: list[tuple[str, str, str]]
     json: Markup
     json_omitted: str
 
@@ -84,12 +83,16 @@ def _tone(report: Report) -> Tone:
     counted = totals(report)
     if report.outcome.status != "complete":
         return "bad"
+    if only_measured(report):
+        return "good" if all_well(report.measurements, report.accuracy) else "warning"
     troubles = counted.breaks or counted.eager or counted.failed or counted.recompiles or counted.limits
     return "warning" if troubles or report.findings else "good"
 
 
 def metrics_view(report: Report) -> list[Metric]:
     """The numbers that are known. A number that was not recorded is left out, not shown as 0."""
+    if only_measured(report):
+        return []
     counted = totals(report)
     metrics = [
         Metric("graph breaks", f"{counted.breaks:,}", "#breaks"),
@@ -134,7 +137,6 @@ def run_view(report: Report) -> RunView:
         version=report.dynalyze,
         command=_command(report.command),
         environment=[(name, _value(value)) for name, value in report.environment.items()],
-        processes=_processes(report),
         json=document if fits else Markup(),
         json_omitted="" if fits else f"{len(document) / 1e6:.0f} MB",
     )
@@ -148,20 +150,6 @@ def embedded_json(report: Report) -> Markup:
 def _json_escape(match: re.Match[str]) -> str:
     units = match.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
-
-
-def _processes(report: Report) -> list[tuple[str, str, str]]:
-    """Number, rank and command of each process, where there is more than one."""
-    if len(report.processes) < 2:
-        return []
-    return [
-        (
-            f"{item.process} (pid {item.pid})",
-            "" if item.rank is None else str(item.rank),
-            shlex.join(item.command),
-        )
-        for item in report.processes[:MAX_PROCESSES]
-    ]
 
 
 def _command(words: list[str]) -> str:

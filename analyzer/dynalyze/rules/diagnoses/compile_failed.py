@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.facts.compilations import CUT_OFF
 from dynalyze.report import Finding, Report
-from dynalyze.rules.forced_sizes import advice, forced_sizes, title
+from dynalyze.rules.forced_sizes import advice, forced_sizes, lines, title
 from dynalyze.rules.rule import Rule
 
 
@@ -19,15 +19,16 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         key = (compilation.process, compilation.epoch, compilation.compile_id)
         if compilation.status == "failed" and key not in broken:
             forced = forced_sizes(compilation.reason)
+            told = lines(report, compilation, forced)
             yield (
                 2,
                 Finding(
                     rule="compile-failed",
                     severity="error",
                     title=title(compilation.function, forced) if forced else f"Compiling {compilation.function} failed",
-                    location=compilation.location,
-                    evidence=[compilation.compile_id],
-                    advice=advice(forced)
+                    location=told[0].location if told else compilation.location,
+                    evidence=[compilation.compile_id, *(size.id for size in told)],
+                    advice=advice(forced, told)
                     if forced
                     else (
                         f'{compilation.reason or "The compiler raised an error"}. Compile it with backend="eager", '

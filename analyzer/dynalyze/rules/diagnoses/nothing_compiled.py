@@ -10,12 +10,15 @@ from dynalyze.rules.rule import Rule
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     if report.outcome.status == "nothing_compiled":
+        skipped = [frame for frame in report.skipped_frames if frame.entry]
         yield (
             0,
             Finding(
                 rule="nothing-compiled",
                 severity="error",
                 title="Nothing was compiled",
+                location=skipped[0].location if skipped else None,
+                evidence=[frame.id for frame in skipped],
                 advice=report.outcome.message or "Call torch.compile, and call what it returns.",
             ),
         )

@@ -41,7 +41,7 @@ def _changed(series: Series) -> Finding:
         rule="recompile",
         severity="warning",
         title=f"{what_changed(series)}: {_again(series)}",
-        location=series.lead.location,
+        location=series.forced_by or series.lead.location,
         evidence=_evidence(series.members),
         advice=action,
         impact=_impact(series.members),

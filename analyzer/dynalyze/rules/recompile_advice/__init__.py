@@ -38,7 +38,8 @@ def advise(series: Series) -> Advice:
     """
     source = read_source(series.lead)
     adviser = ADVISERS.get(series.lead.cause)
-    if adviser is None or not (source.text or series.lead.cause in ("dynamic_marking", "backend", "global_state")):
+    readable = source.text or series.forced_by or series.lead.cause in ("dynamic_marking", "backend", "global_state")
+    if adviser is None or not readable:
         return _unread(series)
     return adviser(series, source)
 

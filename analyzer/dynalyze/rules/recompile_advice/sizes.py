@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dynalyze.report import Advice, Example
+from dynalyze.report import Advice, Example, Location
 from dynalyze.rules.recompile_advice.source import Source, read_source
-from dynalyze.rules.recompile_advice.writing import DYNAMIC_PAGE, RECOMPILATION_PAGE, callee, dynamic_sources
+from dynalyze.rules.recompile_advice.writing import (
+    DYNAMIC_PAGE,
+    RECOMPILATION_PAGE,
+    callee,
+    dynamic_sources,
+    named_place,
+)
 from dynalyze.rules.recompile_series import Series
 
 _BUCKETS = "Where only a few lengths matter, pad to the next of them: each is compiled once and runs at full speed."
@@ -17,6 +23,8 @@ _ZERO_OR_ONE = "Sizes 0 and 1 always get code of their own, because a size of 1 
 
 def shape(series: Series, source: Source) -> Advice:
     """A size that the first compile took for fixed."""
+    if series.forced_by is not None:
+        return _made_constant(source, series.forced_by)
     if source.is_cache:
         return _static_cache(series)
     if source.is_parameter:
@@ -43,10 +51,10 @@ def shape(series: Series, source: Source) -> Advice:
 def symbolic(series: Series, source: Source) -> Advice:
     """A size that is dynamic already, and a condition on it that did not hold."""
     if source.dimension is None or not source.is_name:
-        return _condition(source)
+        return _condition(source, series.forced_by)
     if series.zero_or_one:
         return _zero_or_one(series, source, str(series.lead.actual))
-    return _condition(source)
+    return _condition(source, series.forced_by)
 
 
 def rank(series: Series, source: Source) -> Advice:
@@ -162,11 +170,27 @@ def _zero_or_one(series: Series, source: Source, size: str) -> Advice:
     )
 
 
-def _condition(source: Source) -> Advice:
-    condition = f"`{source.shown}`" if source.shown else "a size"
+def _made_constant(source: Source, line: Location) -> Advice:
+    """torch had made the size dynamic; marking it once more cannot help."""
+    size = f"`{source.shown}`" if source.shown else "the size"
     return Advice(
-        action=f"Take the decision on {condition} out of the compiled function, or pad so that it always falls the "
-        "same way.",
+        action=f"Let {named_place(line)} take any size: it makes a constant of {size}. Or pad, so that the size stays "
+        "the same.",
+        why=(
+            "The size is dynamic for torch until that line needs its exact value: an `if` that compares it with a "
+            "number, a Python loop or list of that length, `int()`, or a tensor of fixed size that it meets. Marking "
+            f"it dynamic cannot help before that line changes. {_BUCKETS}"
+        ),
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _condition(source: Source, line: Location | None) -> Advice:
+    condition = f"`{source.shown}`" if source.shown else "a size"
+    asked = f" that {named_place(line)} takes" if line is not None else ""
+    return Advice(
+        action=f"Take the decision on {condition}{asked} out of the compiled function, or pad so that it always falls "
+        "the same way.",
         why=(
             "The size is dynamic, but the code asks something about it: an `if`, a modulo, a reshape that must divide. "
             f"The compiled code holds for one answer only. {_BUCKETS}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from dynalyze.report import Location
 
 RECOMPILATION_PAGE = (
@@ -16,6 +18,11 @@ PRODUCTION_NOTE = (
 )
 
 _SOURCES_NOTE = 'The same without a change of the code: TORCH_COMPILE_DYNAMIC_SOURCES="{name}" in the environment.'
+
+
+def named_place(location: Location) -> str:
+    """`model.py:12`, for a sentence."""
+    return f"{Path(location.file).name}:{location.line}"
 
 
 def callee(location: Location) -> str:

@@ -1,0 +1,24 @@
+"""Reads a report that an earlier command wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from dynalyze.errors import UsageError
+from dynalyze.report import Report, from_json
+
+
+def read_report(path: Path, kind: str = "a report of dynalyze", hint: str = "") -> Report:
+    """The report in a file.
+
+    Raises:
+        UsageError: the file cannot be read, or is not `kind`; one line, with `hint` at its end.
+    """
+    try:
+        return from_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise UsageError(f"{path} is not {kind}: {error}{hint}") from error

@@ -1,0 +1,114 @@
+"""Sizes and numbers that torch had made dynamic, and that a line of the program turned into constants."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from dynalyze.events.log import RunLog
+from dynalyze.events.types import RecompileSeen, SpecializedSeen
+from dynalyze.facts.guards import readable
+from dynalyze.facts.recompiles import first_reason
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.report import Compilation, ForcedSize, Location, Recompile
+
+_DIMENSION = re.compile(r"(?P<name>.+)\.size\(\)\[(?P<dimension>\d{1,3})\]")
+_VIOLATED = re.compile(r"Constraints violated \((?P<sources>.+?)\)!")
+# torch names the line behind a condition on sizes in the guard's comment; the beginning of its path is missing.
+_ORIGIN = re.compile(r"  # (?P<path>[^\n#]{1,1000}?):(?P<line>\d{1,9}) in (?P<function>[\w<>.]{1,200}) \(")
+_MOST_VALUES = 50
+
+_Key = tuple[int, int, str, str]
+
+
+@dataclass
+class ForcedSizes:
+    """The facts, and which of them holds for a process, epoch, compile id and source."""
+
+    facts: list[ForcedSize] = field(default_factory=list)
+    by_compile: dict[_Key, ForcedSize] = field(default_factory=dict)
+
+
+def forced_sizes(run: RunLog, compiled: list[Compilation], places: Places, sources: Sources) -> ForcedSizes:
+    """Each size and the line that fixed it once, with every value that it was fixed to."""
+    by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
+    found = ForcedSizes()
+    known: dict[tuple[str, Location], ForcedSize] = {}
+    for process, event in run.all():
+        if not isinstance(event, SpecializedSeen):
+            continue
+        compilation = by_key.get((process, event.epoch, event.id))
+        location = _line(event, places, sources) or (compilation.location if compilation else None)
+        if location is None:
+            continue
+        for source in dict.fromkeys(map(readable, event.sources)):
+            if (source, location) not in known:
+                known[source, location] = _size(f"d{len(known) + 1}", source, location, process)
+            size = known[source, location]
+            found.by_compile[process, event.epoch, event.id, source] = size
+            _add(size, event, refused=compilation is not None and _refuses(compilation, source))
+    found.facts = list(known.values())
+    return found
+
+
+def connect(run: RunLog, recompiles: list[Recompile], sizes: ForcedSizes, sources: Sources) -> None:
+    """Tell each recompile over a size which line fixed that size, or asked about it."""
+    asked = _asked_lines(run, [recompile.location.file for recompile in recompiles], sources)
+    for recompile in recompiles:
+        place = (recompile.process, recompile.epoch)
+        size = sizes.by_compile.get((*place, recompile.previous or "", recompile.source or ""))
+        if size is not None:
+            recompile.forced_by = size.location
+            size.recompiles.append(recompile.id)
+        elif recompile.cause == "symbolic":
+            recompile.forced_by = asked.get((*place, recompile.compile_id))
+
+
+def _line(event: SpecializedSeen, places: Places, sources: Sources) -> Location | None:
+    """The innermost line outside torch."""
+    frames = places.stack(event.stack, [])
+    at = places.innermost(frames)
+    if at is None or places.is_torch(frames[at].file):
+        return None
+    frame = frames[at]
+    return sources.location(frame.file, frame.line, frame.name)
+
+
+def _size(name: str, source: str, location: Location, process: int) -> ForcedSize:
+    found = _DIMENSION.fullmatch(source)
+    return ForcedSize(
+        id=name,
+        location=location,
+        source=source,
+        dimension=int(found["dimension"]) if found else None,
+        process=process,
+    )
+
+
+def _add(size: ForcedSize, event: SpecializedSeen, *, refused: bool) -> None:
+    if event.value not in size.values and len(size.values) < _MOST_VALUES:
+        size.values.append(event.value)
+    if event.id not in size.compile_ids:
+        size.compile_ids.append(event.id)
+    size.refused = size.refused or refused
+
+
+def _refuses(compilation: Compilation, source: str) -> bool:
+    """Whether the compile failed because this size was marked dynamic."""
+    found = _VIOLATED.match(compilation.reason) if compilation.status == "failed" else None
+    return found is not None and source in [readable(each) for each in found["sources"].split(", ")]
+
+
+def _asked_lines(run: RunLog, files: list[str], sources: Sources) -> dict[tuple[int, int, str], Location]:
+    """By compile: the line whose question about a size had another answer."""
+    found: dict[tuple[int, int, str], Location] = {}
+    for process, event in run.all():
+        if not isinstance(event, RecompileSeen):
+            continue
+        origins = list(_ORIGIN.finditer(first_reason(event.text).partition("\n")[0]))
+        file = next((file for file in files if file.endswith(origins[-1]["path"])), None) if origins else None
+        if file is not None:
+            line, function = int(origins[-1]["line"]), origins[-1]["function"]
+            found[process, event.epoch, event.id] = sources.location(file, line, function)
+    return found

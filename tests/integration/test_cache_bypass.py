@@ -1,0 +1,161 @@
+"""What goes past torch's caches on real torch and Inductor, and that the advice against it works."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from program import dynalyze, explain
+
+Json = dict[str, Any]
+
+HEAD = """
+import torch
+import torch._functorch.config, torch._inductor.config as config
+
+
+"""
+CUSTOM_PASS = """
+def my_pass(graph):
+    pass
+
+torch._inductor.config.post_grad_custom_post_pass = my_pass
+
+@torch.compile
+def first(x):
+    return x.sin() + 1
+
+@torch.compile
+def second(x):
+    return x.cos() + 1
+
+first(torch.ones(4))
+second(torch.ones(4))
+"""
+FUNCTIONS = """
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+@torch.compiler.allow_in_graph
+def mine(x):
+    return x * 3
+
+@torch.compile
+def doubles(x):
+    return Double.apply(x) + 1
+
+@torch.compile
+def calls(x):
+    return mine(x) + 1
+
+@torch.compile
+def chooses(x):
+    return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+doubles(torch.ones(4, requires_grad=True)).sum().backward()
+calls(torch.ones(4))
+chooses(torch.ones(4))
+"""
+CUSTOM_OP = """
+@torch.library.custom_op("mine::triple", mutates_args=())
+def mine(x: torch.Tensor) -> torch.Tensor:
+    return x * 3
+
+@mine.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+@torch.compile
+def calls(x):
+    return mine(x) + 1
+
+calls(torch.ones(4))
+"""
+CACHES = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "1", "TORCHINDUCTOR_AUTOGRAD_CACHE": "1"}
+
+
+def run(folder: Path, source: str, name: str = "serve.py", **variables: str) -> Json:
+    (folder / name).write_text((HEAD + dedent(source)).lstrip(), encoding="utf-8")
+    env = {**CACHES, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), **variables}
+    ended, report = explain(name, "--no-bench", cwd=folder, env=env)
+    assert ended.status == 0, ended.stderr[-2000:]
+    return report
+
+
+def bypassed(report: Json) -> dict[str, set[tuple[str, str]]]:
+    return {
+        each["function"]: {(bypass["cache"], bypass["reason"]) for bypass in each["cache_bypasses"]}
+        for each in report["compilations"]
+    }
+
+
+def found(report: Json) -> list[Json]:
+    return [finding for finding in report["findings"] if finding["rule"] == "cache-bypass"]
+
+
+def test_a_custom_pass_and_the_advice_against_it(tmp_path: Path) -> None:
+    report = run(tmp_path, CUSTOM_PASS)
+    both = {("autograd", "custom_pass"), ("fx_graph", "custom_pass")}
+    assert bypassed(report) == {"first": both, "second": both}
+    (finding,) = found(report)
+    assert (finding["severity"], finding["evidence"]) == ("warning", ["0/0", "1/0"])
+    assert finding["impact"]["seconds"] == pytest.approx(
+        sum(each["seconds"]["total"] for each in report["compilations"])
+    )
+    example = finding["detail"]["example"]
+    assert example["before"] in CUSTOM_PASS
+    mended = CUSTOM_PASS.replace(example["before"], example["after"])
+    run(tmp_path, mended)
+    again = run(tmp_path, mended)
+    assert found(again) == []
+    assert all(each["cache"].get("inductor_fx_local_cache_hit") == 1 for each in again["compilations"])
+
+
+def test_functions_in_the_graph(tmp_path: Path) -> None:
+    report = run(tmp_path, FUNCTIONS)
+    assert bypassed(report) == {
+        "doubles": {("autograd", "autograd_function")},
+        "calls": {("autograd", "function")},
+        "chooses": {("autograd", "higher_order"), ("fx_graph", "higher_order")},
+    }
+    told = {finding["title"].partition(" ")[0]: finding for finding in found(report)}
+    assert {name: finding["severity"] for name, finding in told.items()} == {
+        "doubles": "info", "calls": "info", "chooses": "warning",
+    }  # fmt: skip
+    setting = told["doubles"]["advice"].partition("`")[2].partition("`")[0]
+    allowed = run(tmp_path, f"{setting}\n{FUNCTIONS}")
+    assert bypassed(allowed)["doubles"] == set()
+    assert bypassed(run(tmp_path, CUSTOM_OP)) == {"calls": set()}
+
+
+def test_a_cache_that_is_switched_off(tmp_path: Path) -> None:
+    report = run(tmp_path, CUSTOM_OP, TORCHINDUCTOR_FX_GRAPH_CACHE="0")
+    assert bypassed(report) == {"calls": {("autograd", "switched_off")}}
+    (finding,) = found(report)
+    assert finding["severity"] == "info"
+
+
+def test_a_log_of_torch_tells_the_same(tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text((HEAD + FUNCTIONS).lstrip(), encoding="utf-8")
+    variables = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TORCH_TRACE": str(tmp_path / "logs"), **CACHES}
+    subprocess.run(
+        [sys.executable, "serve.py"], check=True, cwd=tmp_path, env={**os.environ, **variables}, capture_output=True,
+        timeout=110,
+    )  # fmt: skip
+    (log,) = (tmp_path / "logs").glob("*.log")
+    assert dynalyze("report", log, "--json", tmp_path / "r.json", cwd=tmp_path).status == 0
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert bypassed(report)["chooses"] == {("autograd", "higher_order"), ("fx_graph", "higher_order")}
+    assert bypassed(report)["calls"] == {("autograd", "function")}

@@ -1,0 +1,146 @@
+"""`--provenance` on real Inductor code. The truth is the planted program, and torch's own record of its kernels."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import dynalyze, explain
+
+# Two lines that become one kernel, and one line that becomes two; the backward of each likewise.
+PLANTED = textwrap.dedent(
+    """
+    import torch
+
+    @torch.compile
+    def step(x, w):
+        first = x.sin()  # canary_comment
+        canary_name = first * 2 + x.cos()
+        return torch.mm(canary_name, w).tanh()
+
+    def run(rows):
+        x = torch.randn(rows, 16, requires_grad=True)
+        step(x, torch.randn(16, 16, requires_grad=True)).sum().backward()
+
+    run(8)
+    """
+)
+SIN, MULTIPLIED, PRODUCT = (
+    next(n for n, line in enumerate(PLANTED.splitlines(), 1) if mark in line)
+    for mark in ("x.sin()", "x.cos()", "torch.mm")
+)
+FRAME = re.compile(r'File "[^"]*model\.py", line (\d+), in')
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Holds the report, the page, the artifacts and a log of torch's own, all of one run."""
+    folder = tmp_path_factory.mktemp("provenance")
+    (folder / "model.py").write_text(PLANTED)
+    explain(
+        folder / "model.py", "--provenance", "--html", folder / "page.html", "--artifacts", folder / "artifacts",
+        cwd=folder, env={"TORCH_TRACE": str(folder / "log"), "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")},
+    )  # fmt: skip
+    return folder
+
+
+def report_of(folder: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((folder / "explained.json").read_text())
+    return report
+
+
+def lines(kernel: dict[str, Any]) -> dict[int, int]:
+    """The lines of a kernel, each with the number of its calls."""
+    return dict(zip([place["line"] for place in kernel["places"]], kernel["place_calls"], strict=True))
+
+
+def test_two_lines_fuse_and_one_becomes_two_kernels(folder: Path) -> None:
+    found = [kernel for kernel in report_of(folder)["kernels"] if kernel["direction"] == "forward"]
+    assert [(kernel["kind"], lines(kernel)) for kernel in found] == [
+        ("cpp", {SIN: 1, MULTIPLIED: 1}),
+        ("extern", {PRODUCT: 1}),
+        ("cpp", {PRODUCT: 1}),
+    ]
+    assert {kernel["provenance"] for kernel in found} == {"inductor"}
+    assert [place["code"] for place in found[1]["places"]] == ["return torch.mm(canary_name, w).tanh()"]
+
+
+def test_the_backward_kernels_lead_to_the_lines_they_are_the_gradient_of(folder: Path) -> None:
+    found = [kernel for kernel in report_of(folder)["kernels"] if kernel["direction"] == "backward"]
+    assert {kernel["name"]: lines(kernel) for kernel in found if kernel["kind"] == "extern"} == {"mm": {PRODUCT: 2}}
+    generated = [lines(kernel) for kernel in found if kernel["kind"] == "cpp"]
+    assert {PRODUCT: 1} in generated
+    assert {SIN: 1, MULTIPLIED: 1} in generated
+
+
+def test_it_is_what_torch_recorded(folder: Path) -> None:
+    """torch's record names each call of a kernel; ours adds up the calls of one kernel."""
+    (artifacts,) = (path for path in (folder / "artifacts").iterdir() if path.is_dir())
+    kernels = report_of(folder)["kernels"]
+    for direction, suffix in (("forward", ""), ("backward", "_backward")):
+        recorded: dict[str, set[int]] = {}
+        for handle, stacks in json.loads((artifacts / f"kernel_stacks{suffix}.json").read_text()).items():
+            name = handle.rpartition(":")[0].removeprefix("extern_kernels.")
+            recorded.setdefault(name, set()).update(int(FRAME.findall(stack)[-1]) for stack in stacks)
+        ours = {each["name"]: set(lines(each)) for each in kernels if each["direction"] == direction}
+        assert ours == recorded
+    nodes = json.loads((artifacts / "kernel_nodes.json").read_text())
+    for kernel in (each for each in kernels if each["direction"] == "forward"):
+        (recorded_nodes,) = (n for handle, n in nodes["cppCodeToPost"].items() if f"{kernel['name']}:" in handle)
+        assert kernel["post_grad_nodes"] == recorded_nodes
+        assert set(kernel["source_nodes"]) == {pre for node in recorded_nodes for pre in nodes["postToPre"][node]}
+
+
+def test_a_log_of_the_same_run_tells_the_same(folder: Path) -> None:
+    ended = dynalyze("report", folder / "log", "--json", folder / "log.json", cwd=folder)
+    assert ended.status == 0, ended.stderr
+    assert json.loads((folder / "log.json").read_text())["kernels"] == report_of(folder)["kernels"]
+
+
+def test_the_page_has_a_row_for_each_line(folder: Path) -> None:
+    page = (folder / "page.html").read_text()
+    assert "tracked by Inductor" in page
+    for number in (1, 2, 3):
+        assert f'id="g1-line-{number}"' in page
+        assert f'href="#g1-line-{number}"' in page
+        assert f'href="#g1-kernel-{number}"' in page
+
+
+def test_without_source_no_code_is_left(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    _, report = explain(
+        folder / "model.py", "--provenance", "--no-source", "--redact", "--html", page, cwd=tmp_path,
+        env={"HOME": str(folder), "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")},
+    )  # fmt: skip
+    assert {lines(kernel)[PRODUCT] for kernel in report["kernels"] if PRODUCT in lines(kernel)} == {1, 2}
+    for text in ((tmp_path / "explained.json").read_text(), page.read_text()):
+        assert "canary" not in text
+        assert str(folder) not in text
+        assert "~/model.py" in text
+
+
+def test_where_the_user_turned_it_off_the_comments_stay(folder: Path, tmp_path: Path) -> None:
+    _, report = explain(
+        folder / "model.py", "--provenance", cwd=tmp_path,
+        env={"INDUCTOR_PROVENANCE": "0", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")},
+    )  # fmt: skip
+    assert {kernel["provenance"] for kernel in report["kernels"]} == {"comments", ""}
+    assert [(k["direction"], lines(k)) for k in report["kernels"] if k["kind"] == "extern"] == [
+        ("forward", {PRODUCT: 1}),
+        ("backward", {PRODUCT: 2}),
+    ]
+    assert "nothing for 1 of 1 graphs" in " ".join(report["capture"]["notes"])
+
+
+def test_a_process_that_the_target_starts_tracks_too(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "main.py"
+    file.write_text(
+        f"import subprocess, sys\nsubprocess.run([sys.executable, {str(folder / 'model.py')!r}], check=True)\n"
+    )
+    _, report = explain(file, "--provenance", cwd=tmp_path, env={"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")})
+    assert {kernel["provenance"] for kernel in report["kernels"]} == {"inductor"}
+    assert [lines(kernel) for kernel in report["kernels"]] == [lines(kernel) for kernel in report_of(folder)["kernels"]]

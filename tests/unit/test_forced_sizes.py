@@ -1,0 +1,213 @@
+"""Dynamic sizes that a line made constants: from torch's record to the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynalyze.capture.trace_records import TraceRecords
+from dynalyze.events.types import AnyEvent, Frame, SpecializedSeen
+from dynalyze.facts.compilations import compilations
+from dynalyze.facts.forced_sizes import connect, forced_sizes
+from dynalyze.facts.recompiles import recompiles
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.privacy import without_source
+from dynalyze.render import html
+from dynalyze.report import ForcedSize, Location, Recompile, Report
+from dynalyze.rules.rule import judge
+from records import MAIN, MODEL, TORCH, again, end, frame, run_of, start, torch_frame
+from sample_reports import clean_report
+
+ROWS = "L['x'].size()[0]"
+MISMATCH = "{before}: tensor 'x' size mismatch at index 0. expected {old}, actual {new}"
+REFUSED = f"Constraints violated ({ROWS})! For more information, run with TORCH_LOGS"
+
+
+def fixed(id: str = "0/0", value: str = "3", line: int = 12, **more: Any) -> AnyEvent:
+    return SpecializedSeen(**{"id": id, "sources": [ROWS], "value": value, "stack": [MAIN, frame(line)], **more})
+
+
+def judged(*events: AnyEvent) -> tuple[list[ForcedSize], list[Recompile]]:
+    run, places, sources = run_of(*events), Places(TORCH), Sources(readable=False)
+    compiled = compilations(run, places, sources)
+    sizes, found = forced_sizes(run, compiled, places, sources), recompiles(run, compiled, [])
+    connect(run, found, sizes, sources)
+    return sizes.facts, found
+
+
+# The record.
+
+
+def record(**content: Any) -> dict[str, Any]:
+    return {"symbolic_shape_specialization": content, "frame_id": 0, "frame_compile_id": 1}
+
+
+def test_a_record_of_torch() -> None:
+    records = TraceRecords({7: MODEL})
+    frames = [{"line": 12, "name": "forward", "filename": 7, "loc": "if x.shape[0] == 3:"}]
+    event = records.read(record(symbol="s27", sources=[ROWS], value="3", user_stack=frames, stack=[]), None)
+    assert event == {
+        "event": "specialized", "sources": [ROWS], "value": "3", "id": "0/1", "epoch": 0, "attempt": 0,
+        "stack": [{"file": MODEL, "line": 12, "name": "forward"}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("content", [{}, {"user_stack": None, "sources": None, "value": None}, {"user_stack": [{}]}])
+def test_a_record_without_its_fields(content: dict[str, Any]) -> None:
+    event = TraceRecords().read(record(**content), None)
+    assert event is not None
+    assert event["sources"] == []
+
+
+def test_a_record_of_any_length_fits_an_event() -> None:
+    event = TraceRecords().read(record(sources=["s" * 10**6] * 1000, value="1" * 10**6), None)
+    assert event is not None
+    assert len(str(event)) < 10**6
+
+
+# Facts.
+
+
+def test_one_size_and_line_is_one_fact_with_all_its_values() -> None:
+    (size,), _ = judged(start(), fixed(), end(), start("0/1"), fixed("0/1", "4"), fixed("0/1", "4"), end("0/1"))
+    assert (size.source, size.dimension, size.values) == ("x.size()[0]", 0, ["3", "4"])
+    assert (size.location.line, size.compile_ids, size.refused) == (12, ["0/0", "0/1"], False)
+
+
+def test_lines_and_sizes_are_told_apart() -> None:
+    sizes, _ = judged(start(), fixed(), fixed(line=13), fixed(sources=["L['x'].size()[1]", "L['n']"]), end())
+    assert [(size.id, size.source, size.dimension, size.location.line) for size in sizes] == [
+        ("d1", "x.size()[0]", 0, 12), ("d2", "x.size()[0]", 0, 13), ("d3", "x.size()[1]", 1, 12), ("d4", "n", None, 12),
+    ]  # fmt: skip
+
+
+def test_the_innermost_line_outside_torch_made_the_constant() -> None:
+    sizes, _ = judged(start(), fixed(stack=[MAIN, frame(12), torch_frame()]), end())
+    assert sizes[0].location.line == 12
+
+
+@pytest.mark.parametrize("stack", [[], [torch_frame()], [Frame("<string>", 1, "f")]])
+def test_without_such_a_line_the_compiled_function_is_named(stack: list[Frame]) -> None:
+    sizes, _ = judged(start(), fixed(stack=stack), end())
+    assert sizes[0].location.line == 10
+    assert judged(fixed(stack=stack))[0] == []
+
+
+def test_a_symbol_without_a_source_is_nobodys_size() -> None:
+    assert judged(start(), fixed(sources=[]), end())[0] == []
+
+
+def test_a_recompile_gets_the_line_of_the_version_whose_guard_failed() -> None:
+    _, (first, second) = judged(
+        start(), end(), start("0/1"), again(MISMATCH.format(before="0/0", old=3, new=4)), fixed("0/1", "4"), end("0/1"),
+        start("0/2"), again(MISMATCH.format(before="0/1", old=4, new=5), "0/2"), fixed("0/2", "5"), end("0/2"),
+    )  # fmt: skip
+    assert first.forced_by is None, "the first version was static by itself"
+    assert second.forced_by is not None
+    assert second.forced_by.line == 12
+
+
+def test_the_size_lists_its_recompiles() -> None:
+    mismatch = MISMATCH.format(before="0/0", old=3, new=4)
+    (size,), (recompile,) = judged(start(), fixed(), end(), start("0/1"), again(mismatch), end("0/1"))
+    assert (size.recompiles, recompile.forced_by) == (["r1"], size.location)
+
+
+def test_another_size_of_the_same_tensor_is_not_blamed() -> None:
+    mismatch = MISMATCH.format(before="0/0", old=3, new=4).replace("index 0", "index 1")
+    (size,), (recompile,) = judged(start(), fixed(), end(), start("0/1"), again(mismatch), end("0/1"))
+    assert (size.recompiles, recompile.forced_by) == ([], None)
+
+
+ASKED = (
+    "0/0: 4 <= x.size()[0]  # if rows > 3:  # a comment  # {path}:14 in helper (_dynamo/variables/tensor.py:2606 in f)"
+)
+
+
+def test_a_condition_names_its_line() -> None:
+    (recompile,) = judged(start(), end(), start("0/1"), again(ASKED.format(path=MODEL[3:])), end("0/1"))[1]
+    assert recompile.forced_by == Location(MODEL, 14, None, "helper")
+
+
+@pytest.mark.parametrize("path", ["/elsewhere/other.py", "", "../" + MODEL])
+def test_a_file_that_is_not_known_is_not_made_up(path: str) -> None:
+    (recompile,) = judged(start(), end(), start("0/1"), again(ASKED.format(path=path)), end("0/1"))[1]
+    assert recompile.forced_by is None
+
+
+def test_only_the_size_that_torch_refuses_is_refused() -> None:
+    sizes, _ = judged(
+        start(), fixed(), fixed(sources=["L['y'].size()[0]"]),
+        end(has_guarded_code=False, fail_type="ConstraintViolationError", fail_reason=REFUSED),
+    )  # fmt: skip
+    assert [(size.source, size.refused) for size in sizes] == [("x.size()[0]", True), ("y.size()[0]", False)]
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_any_source_and_value(source: str, value: str) -> None:
+    sizes, _ = judged(start(), fixed(sources=[source], value=value), end())
+    assert [size.values for size in sizes] == [[value]]
+
+
+# Findings and the page.
+
+
+def report_of(*events: AnyEvent) -> Report:
+    report = clean_report()
+    run, places, sources = run_of(*events), Places(TORCH), Sources(readable=False)
+    report.compilations = compilations(run, places, sources)
+    report.forced_sizes, report.recompiles = judged(*events)
+    return report
+
+
+def recompiled() -> Report:
+    mismatch = MISMATCH.format(before="0/0", old=3, new=4)
+    return report_of(start(), fixed(), end(), start("0/1"), again(mismatch), end("0/1"))
+
+
+def test_a_recompile_is_told_at_the_line_that_has_to_change() -> None:
+    (finding,) = judge(recompiled())
+    assert finding.location == Location(MODEL, 12, None, "forward")
+    assert "model.py:12" in finding.advice
+    assert "`x.size()[0]`" in finding.advice
+    assert "mark_dynamic" not in finding.advice
+
+
+def test_without_source_the_line_stays_and_the_expression_goes() -> None:
+    cleaned = without_source(recompiled())
+    assert [(size.source, size.values) for size in cleaned.forced_sizes] == [(None, ["3"])]
+    (finding,) = judge(cleaned)
+    assert "model.py:12" in finding.advice
+    assert "x.size" not in finding.advice
+
+
+def test_a_value_that_is_no_number_may_quote_the_program() -> None:
+    report = clean_report()
+    report.forced_sizes = [ForcedSize("d1", Location(MODEL, 1), "x", None, ["3", "-1.5", "a secret of 5"])]
+    assert without_source(report).forced_sizes[0].values == ["3", "-1.5"]
+
+
+def test_a_marked_size_is_one_error_at_its_line() -> None:
+    failure = {"has_guarded_code": False, "fail_type": "ConstraintViolationError", "fail_reason": REFUSED}
+    (finding,) = judge(report_of(start(), fixed(), end(**failure)))
+    assert (finding.severity, finding.location and finding.location.line) == ("error", 12)
+    assert finding.evidence == ["0/0", "d1"]
+    assert "`x.size()[0] == 3`" in finding.advice
+
+
+def test_a_constant_that_cost_nothing_is_no_finding() -> None:
+    assert judge(report_of(start(), fixed(), end())) == []
+
+
+def test_the_page_shows_them() -> None:
+    report = recompiled()
+    report.findings = judge(report)
+    page = html.render(report)
+    assert 'id="forced-sizes"' in page
+    assert 'id="d1"' in page
+    assert 'href="#r1"' in page
+    assert 'id="forced-sizes"' not in html.render(clean_report())
