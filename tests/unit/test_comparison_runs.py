@@ -17,6 +17,7 @@ from comparison_reports import (
 )
 from dynalyze.comparison import compare
 from dynalyze.facts.compilations import NOTHING_TRACED
+from dynalyze.measurements import Interval, Latency, Measurement, Speedup
 from dynalyze.render import comparison_words as words
 from dynalyze.report import (
     BackwardCompile,
@@ -157,30 +158,62 @@ def test_nothing_to_compile_is_no_fall_back() -> None:
 # ---- measurements -----------------------------------------------------------------------------------------
 
 
-def measured(p50: float | None, interval: list[float] | None = None, **changes: Any) -> dict[str, Any]:
-    latency = {name: value for name, value in (("p50", p50), ("interval", interval)) if value is not None}
-    return {"configuration": "default", "phase": "forward", "latency_ms": latency, **changes}
+def measured(p50: float | None, interval: tuple[float, float] | None = None, **changes: Any) -> Measurement:
+    latency = None if p50 is None else Latency(p50, p50, p50, p50, p50, 0.0, 100)
+    speed = Speedup(Interval(sum(interval) / 2, *interval), "faster", 0.02, 5) if interval else None
+    fields = {"configuration": "default", "latency_ms": latency, "speedup": speed, **changes}
+    return Measurement(**fields)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "ratio", "overlap"),
     [
         (measured(4.0), measured(2.0), 0.5, None),
-        (measured(4.0, [3.5, 4.5]), measured(2.0, [1.9, 2.1]), 0.5, False),
-        (measured(4.0, [1.5, 4.5]), measured(2.0, [1.9, 2.1]), 0.5, True),
-        (measured(4.0, [3.5, 4.5]), measured(2.0), 0.5, None),
+        (measured(4.0, (1.4, 1.6)), measured(2.0, (2.8, 3.2)), 0.5, False),
+        (measured(4.0, (1.4, 2.9)), measured(2.0, (2.8, 3.2)), 0.5, True),
+        (measured(4.0, (2.8, 3.2)), measured(2.0, (3.2, 3.4)), 0.5, True),
+        (measured(4.0, (1.4, 1.6)), measured(2.0), 0.5, None),
         (measured(None), measured(2.0), None, None),
-        (measured(4.0), measured(2.0, phase="decode"), None, None),
-        (measured(4.0), measured(2.0, configuration="eager"), None, None),
+        (measured(4.0, phase="decode"), measured(2.0), None, None),
+        (measured(4.0, configuration="eager"), measured(2.0), None, None),
+        (measured(4.0, batch=1), measured(2.0, batch=4), None, None),
+        (measured(4.0, sequence=128), measured(2.0, sequence=256), None, None),
     ],
 )
-def test_measurements(old: dict[str, Any], new: dict[str, Any], ratio: float | None, overlap: bool | None) -> None:
+def test_measurements(old: Measurement, new: Measurement, ratio: float | None, overlap: bool | None) -> None:
     found = compare(report(measurements=[old]), report(measurements=[new])).measurements
     assert [(item.ratio, item.overlap) for item in found] == [(ratio, overlap)] * len(found)
     assert all("not comparable: " in words.measurement_words(item) for item in found if item.ratio is None)
+    assert all(("no difference shown" in words.measurement_words(item)) == bool(item.overlap) for item in found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"device": "cuda"}, "the two ran on different devices"),
+        ({"dtype": "bfloat16"}, "with different dtypes"),
+        ({"threads": 8}, "with different numbers of threads"),
+        ({"options": {"dynamic": "on"}}, "with different options"),
+        ({"calls": 3}, "with different numbers of calls"),
+        ({"status": "invalid", "reason": "no frame was compiled"}, "invalid in the second report"),
+        ({"status": "failed", "latency_ms": None}, "failed in the second report"),
+    ],
+)
+def test_what_was_not_measured_in_the_same_way_is_not_comparable(changes: dict[str, Any], said: str) -> None:
+    before, after = report(measurements=[measured(4.0)]), report(measurements=[measured(2.0, **changes)])
+    (item,) = compare(before, after).measurements
+    assert item.ratio is None
+    assert said in words.measurement_words(item)
+
+
+def test_sizes_are_told_apart_by_name() -> None:
+    runs = report(measurements=[measured(4.0, batch=1, sequence=128), measured(4.0, batch=4, sequence=128)])
+    names = [words.measurement_name(item) for item in compare(runs, runs).measurements]
+    assert names == ["default, forward, batch 1, sequence 128", "default, forward, batch 4, sequence 128"]
 
 
 def test_another_device_is_not_comparable() -> None:
+    """A measurement that does not name its device ran on that of its report."""
     before = report(measurements=[measured(4.0)])
     after = report(measurements=[measured(2.0)], environment={"device": "cuda"})
     (item,) = compare(before, after).measurements

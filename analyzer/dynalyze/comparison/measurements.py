@@ -1,60 +1,74 @@
-"""Latencies of two reports: compared where both have the same configuration and phase, on the same device."""
+"""Latencies of two reports: compared where both measured the same configuration in the same way."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from dynalyze.comparison.types import Measurement
+from dynalyze.measurements import Interval
+from dynalyze.measurements import Measurement as Measured
 from dynalyze.report import Report
 
-_Key = tuple[str, str]
-_Interval = tuple[float, float]
+_Key = tuple[str, str, int | None, int | None]
+
+_CONDITIONS = {
+    "device": "on different devices",
+    "dtype": "with different dtypes",
+    "threads": "with different numbers of threads",
+    "options": "with different options",
+    "calls": "with different numbers of calls in a pass",
+}
+"""What must agree for two times to be comparable, and what is said where it does not."""
 
 
 def compare_measurements(before: Report, after: Report) -> list[Measurement]:
-    """Each configuration and phase that either report measured."""
+    """Each configuration, phase, batch and sequence length that either report measured."""
     old, new = _by_key(before), _by_key(after)
-    same_device = before.environment.get("device") == after.environment.get("device")
-    return [_compared(key, old.get(key), new.get(key), same_device) for key in {**old, **new}]
+    elsewhere = before.environment.get("device") != after.environment.get("device")
+    return [_compared(key, old.get(key), new.get(key), elsewhere) for key in {**old, **new}]
 
 
-def _by_key(report: Report) -> dict[_Key, dict[str, Any]]:
-    found: dict[_Key, dict[str, Any]] = {}
+def _by_key(report: Report) -> dict[_Key, Measured]:
+    found: dict[_Key, Measured] = {}
     for item in report.measurements:
-        latency = item.get("latency_ms")
-        key = str(item.get("configuration", "")), str(item.get("phase", ""))
-        found.setdefault(key, latency if isinstance(latency, dict) else {})
+        found.setdefault((item.configuration, item.phase, item.batch, item.sequence), item)
     return found
 
 
-def _compared(key: _Key, old: dict[str, Any] | None, new: dict[str, Any] | None, same_device: bool) -> Measurement:
-    before, after = _median(old), _median(new)
-    result = Measurement(*key, before, after)
-    if old is None or new is None:
-        result.note = f"only the {'second' if old is None else 'first'} report has it"
-    elif before is None or after is None:
-        result.note = "no median in both reports"
-    elif not same_device:
-        result.note = "the two ran on different devices"
-    else:
-        result.ratio = after / before
-        result.overlap = _overlap(_interval(old), _interval(new))
+def _compared(key: _Key, old: Measured | None, new: Measured | None, elsewhere: bool) -> Measurement:
+    configuration, phase, batch, sequence = key
+    result = Measurement(configuration, phase, _median(old), _median(new), batch=batch, sequence=sequence)
+    result.speedup_before, result.speedup_after = _speedup(old), _speedup(new)
+    result.note = _obstacle(old, new, elsewhere)
+    if not result.note and result.before and result.after:
+        result.ratio = result.after / result.before
+        result.overlap = _overlap(result.speedup_before, result.speedup_after)
     return result
 
 
-def _median(latency: dict[str, Any] | None) -> float | None:
-    value = (latency or {}).get("p50")
-    return float(value) if isinstance(value, int | float) and value > 0 else None
+def _obstacle(old: Measured | None, new: Measured | None, elsewhere: bool) -> str:
+    """Why the two cannot be compared; "" where they can."""
+    if old is None or new is None:
+        return f"only the {'second' if old is None else 'first'} report has it"
+    for item, which in ((old, "first"), (new, "second")):
+        if item.status != "valid":
+            return f"{item.status} in the {which} report"
+    if not _median(old) or not _median(new):
+        return "no median in both reports"
+    differing = [words for name, words in _CONDITIONS.items() if getattr(old, name) != getattr(new, name)]
+    if elsewhere and not (old.device and new.device):
+        differing.insert(0, _CONDITIONS["device"])
+    return f"the two ran {differing[0]}" if differing else ""
 
 
-def _interval(latency: dict[str, Any]) -> _Interval | None:
-    value = latency.get("interval")
-    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(each, int | float) for each in value):
-        return float(value[0]), float(value[1])
-    return None
+def _median(item: Measured | None) -> float | None:
+    return item.latency_ms.p50 if item and item.status == "valid" and item.latency_ms else None
 
 
-def _overlap(one: _Interval | None, other: _Interval | None) -> bool | None:
+def _speedup(item: Measured | None) -> Interval | None:
+    return item.speedup.ratio if item and item.status == "valid" and item.speedup else None
+
+
+def _overlap(one: Interval | None, other: Interval | None) -> bool | None:
+    """Whether the speed-ups over eager could be the same; each was measured against its own eager runs."""
     if one is None or other is None:
         return None
-    return one[0] <= other[1] and other[0] <= one[1]
+    return one.low <= other.high and other.low <= one.high

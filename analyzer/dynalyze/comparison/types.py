@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from dynalyze.measurements import Interval
 from dynalyze.report import Cause, Effect, Location, Status
 
 SCHEMA_VERSION = 1
@@ -140,7 +141,8 @@ class Seconds(msgspec.Struct):
 class Measurement(msgspec.Struct):
     """The median latency of one configuration and phase, in milliseconds. `ratio` is after by before.
 
-    `overlap` says whether the two intervals do, None without intervals. `note` says why there is no ratio.
+    The two were measured at different times, so what tells them apart is the speed-up over eager of each:
+    `overlap` says whether the intervals of these two do, None where one is missing. `note` says why there is no ratio.
     """
 
     configuration: str
@@ -150,6 +152,10 @@ class Measurement(msgspec.Struct):
     ratio: float | None = None
     overlap: bool | None = None
     note: str = ""
+    batch: int | None = None
+    sequence: int | None = None
+    speedup_before: Interval | None = None
+    speedup_after: Interval | None = None
 
 
 class Regression(msgspec.Struct):

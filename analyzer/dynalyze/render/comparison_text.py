@@ -140,7 +140,7 @@ def _measurements(summary: Summary, comparison: Comparison) -> None:
         return
     summary.line("Latency, median", style="bold")
     for item in comparison.measurements[:_MOST]:
-        name = one_line(f"{item.configuration}, {item.phase}")
+        name = one_line(words.measurement_name(item))
         summary.indented(Text.assemble(name, (f"  {words.measurement_words(item)}", "dim")))
     summary.line()
     _more(summary, len(comparison.measurements) - _MOST)

@@ -14,6 +14,7 @@ from dynalyze.comparison.types import (
     RegressionKind,
     Run,
 )
+from dynalyze.render import words_bench as bench
 from dynalyze.render.words import cause_words, count_of, duration, effect_words, status_words
 
 ARROW = "->"
@@ -168,11 +169,17 @@ def _counts(side: FunctionSide) -> list[tuple[int, str]]:
     ]  # fmt: skip
 
 
+def measurement_name(item: Measurement) -> str:
+    """What was measured: "default, decode, batch 4"."""
+    return bench.workload_name(item.configuration, item.phase, item.batch, item.sequence)
+
+
 def measurement_words(item: Measurement) -> str:
-    """Both medians with their ratio, or why they cannot be compared."""
+    """Both medians with their ratio, and both speed-ups over eager; or why they cannot be compared."""
     if item.ratio is None or item.before is None or item.after is None:
         return f"not comparable: {item.note}"
     text = f"{item.before:.3g} ms {ARROW} {item.after:.3g} ms, ratio {item.ratio:.2f}"
-    if item.overlap is None:
+    if item.speedup_before is None or item.speedup_after is None:
         return text
-    return f"{text}; the intervals {'overlap: no difference shown' if item.overlap else 'do not overlap'}"
+    text += f"; by eager {item.speedup_before.value:.2f}x {ARROW} {item.speedup_after.value:.2f}x"
+    return f"{text}: the intervals {'overlap, no difference shown' if item.overlap else 'do not overlap'}"

@@ -104,7 +104,7 @@ def build_comparison(comparison: Comparison) -> ComparisonPage:
         recompiles=_recompiles(comparison),
         functions=_functions(comparison),
         measurements=[
-            (f"{item.configuration}, {item.phase}", words.measurement_words(item)) for item in comparison.measurements
+            (words.measurement_name(item), words.measurement_words(item)) for item in comparison.measurements
         ],
         runs=_runs(comparison.before, comparison.after),
     )

@@ -1,0 +1,157 @@
+"""From a target to its benchmark: as a report of its own, or as a part of the report of a run."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import dynalyze
+from dynalyze.bench.plan import Plan, given
+from dynalyze.bench.run import Benchmarks, run_bench
+from dynalyze.events.types import BundleWritten
+from dynalyze.measurements import Measurement
+from dynalyze.report import Capture, Outcome, Report, printable
+from dynalyze.targets.observe import CompileOptions, Observation, Observed, observed
+from dynalyze.targets.spec import TargetSpec
+
+_LEAST_SECONDS = 30.0
+"""With less time than this no benchmark is begun: its processes would hardly have started."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the workers load (`WorkerRequest.source`), None with the reason where there is nothing."""
+
+    fields: dict[str, Any] | None
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def measure(target: TargetSpec, plan: Plan, command: tuple[str, ...]) -> Report:
+    """Benchmark a target as the plan says. A program is run once, and the calls it made are measured.
+
+    Raises:
+        UsageError: what was asked for cannot be run.
+    """
+    began = time.monotonic()
+    plan = replace(plan, label=Path(target.path or target.stem).name)
+    if target.mode == "object":
+        report = _new_report(target)
+        _add(report, run_bench(replace(plan, source=_object_source(target))))
+    else:
+        report = _of_program(target, plan)
+    report.command = [printable(argument) for argument in command]
+    report.outcome.seconds = round(time.monotonic() - began, 3)
+    return report
+
+
+def add_bench(seen: Observed, target: TargetSpec, plan: Plan) -> None:
+    """Benchmark what was just observed, and put it into the report; a note there says why not."""
+    report = seen.report
+    left = plan.timeout - report.outcome.seconds
+    reason = _reason_against(report) or (
+        f"of the time limit {max(0, left):.0f} s were left, and it needs {_LEAST_SECONDS:.0f}"
+        if left < _LEAST_SECONDS
+        else ""
+    )
+    source = _source(target, seen) if not reason else Source(None, reason)
+    if source.fields is None:
+        report.capture.notes.append(f"No speed was measured: {source.reason}.")
+        return
+    plan = replace(plan, source=source.fields, label=Path(target.path or target.stem).name, total=left)
+    found = run_bench(plan)
+    report.measurements, report.accuracy = found.measurements, found.accuracy
+    report.capture.notes += [*source.notes, *found.notes]
+    if found.status == "interrupted":
+        report.outcome.status, report.outcome.message = "interrupted", "Interrupted while its speed was measured."
+
+
+def _of_program(target: TargetSpec, plan: Plan) -> Report:
+    options = CompileOptions(train=plan.train)
+    recording = Observation(
+        target, options, timeout=plan.timeout, python=plan.python, quiet=plan.quiet, bundle=True, replay=False
+    )
+    with observed(recording) as seen:
+        report = _new_report(target, seen.report.environment)
+        if seen.report.outcome.status in ("failed", "timed_out", "interrupted"):
+            report.outcome = seen.report.outcome
+            report.capture.notes.append("No speed was measured: the program did not run to its end.")
+            return report
+        source = _source(target, seen)
+        if source.fields is None:
+            report.measurements = _not_replayable(plan, source.reason)
+            return report
+        report.capture.notes += source.notes
+        _add(report, run_bench(replace(plan, source=source.fields)))
+        return report
+
+
+def _add(report: Report, found: Benchmarks) -> None:
+    report.measurements, report.accuracy = found.measurements, found.accuracy
+    report.environment = {**report.environment, **found.environment}
+    report.outcome.status, report.outcome.message = found.status, found.message
+    report.capture.notes += found.notes
+
+
+def _source(target: TargetSpec, seen: Observed) -> Source:
+    if target.mode == "object":
+        return Source(_object_source(target))
+    written = next((event for _, event in seen.log.all() if isinstance(event, BundleWritten)), None)
+    if written is None:
+        return Source(None, "the program left before its calls could be written")
+    if written.error:
+        return Source(None, written.error)
+    fields = {
+        "kind": "bundle",
+        "file": str(seen.folder / Path(written.file).name),
+        "digest": written.digest,
+        "sys_path": written.sys_path,
+        "arguments": written.arguments,
+        "folder": written.folder,
+    }
+    return Source(fields, notes=tuple(dict.fromkeys([*written.cut, *written.notes])))
+
+
+def _object_source(target: TargetSpec) -> dict[str, Any]:
+    """What a worker has to know to load FILE:NAME or MODULE:NAME by itself."""
+    return {
+        "kind": "object",
+        "path": target.path,
+        "module": target.module,
+        "name": target.name,
+        "inputs": list(target.inputs),
+        "arguments": list(target.arguments),
+    }
+
+
+def _reason_against(report: Report) -> str:
+    """Why a run leaves nothing to be measured; empty where it does."""
+    status = report.outcome.status
+    if status == "nothing_compiled":
+        return "nothing was compiled"
+    if status != "complete":
+        return {"failed": "the run failed", "timed_out": "the time was up"}.get(status, "the run was interrupted")
+    return ""
+
+
+def _not_replayable(plan: Plan, reason: str) -> list[Measurement]:
+    return [
+        Measurement(each.name, work.phase, "invalid", f"its calls cannot be made again: {reason}", given(each))
+        for work in plan.works
+        for each in (plan.eager, *plan.configurations_on(plan.device or "cpu"))
+    ]
+
+
+def _new_report(target: TargetSpec, environment: dict[str, Any] | None = None) -> Report:
+    return Report(
+        dynalyze=dynalyze.__version__,
+        created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        command=[],
+        environment=environment or {},
+        target=target.described(),
+        outcome=Outcome("complete"),
+        capture=Capture(mode="none"),
+    )

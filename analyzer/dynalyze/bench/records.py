@@ -1,0 +1,191 @@
+"""From the answers of the workers to the records of the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from dynalyze.bench import stats
+from dynalyze.bench.plan import Work, given
+from dynalyze.bench.schedule import FirstCalls
+from dynalyze.bench.validity import doubts
+from dynalyze.bench.workers import FailureKind
+from dynalyze.capture.bench.wire import Configuration
+from dynalyze.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, Validity
+
+
+@dataclass
+class Row:
+    """One configuration of one workload while it is measured; `pairs` of eager's row are the control.
+
+    `problem` says why it has no times, `failure` is the kind of it. `first` is None until it was run. `checks` are the
+    answers after each pair, `timed` is true when no pair is to come. `eager_samples` are those of every eager process
+    of the workload.
+    """
+
+    configuration: Configuration
+    work: Work
+    first: FirstCalls | None = None
+    problem: str = ""
+    failure: FailureKind | None = None
+    timed: bool = False
+    pairs: list[Pair] = field(default_factory=list)
+    warm: dict[str, Any] | None = None
+    memory: dict[str, Any] | None = None
+    accuracy: dict[str, Any] | None = None
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    eager_samples: list[float] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    thinned: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.configuration.name
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is any sense in timing it further."""
+        return not self.problem and not self.invalid()
+
+    def fail(self, kind: FailureKind, problem: str) -> None:
+        heading = "out of memory: " if kind == "out_of_memory" and "out of memory" not in problem.lower() else ""
+        self.failure, self.problem = kind, heading + problem
+
+    @property
+    def load(self) -> dict[str, Any]:
+        return self.first.load if self.first is not None else {}
+
+    @property
+    def device(self) -> str:
+        return str(self.load.get("device") or "")
+
+    def counts(self) -> Counts | None:
+        """What was compiled in the process with empty caches, and what happened in any while it was timed."""
+        if self.first is None:
+            return None
+        counts = msgspec.convert(self.first.warm.get("counts") or {}, Counts)
+        checks = [self.first.check, *self.checks]
+        counts.recompiles_while_timing = sum(check.get("recompiles_while_timing") or 0 for check in checks)
+        replays = [check["cudagraph_replays"] for check in checks if check.get("cudagraph_replays") is not None]
+        counts.cudagraph_replays = sum(replays) if replays else None
+        return counts
+
+    def invalid(self) -> str:
+        """Why its times would mislead, as the first process that found it so told; empty where none did."""
+        checks = [self.first.check, *self.checks] if self.first is not None else []
+        return next((str(check["invalid"]) for check in checks if check.get("invalid")), "")
+
+
+def environment(eager: Row) -> dict[str, Any]:
+    """What the process of eager told of torch and the machine, under the names of a report's `environment`."""
+    facts = dict(eager.load.get("environment") or {})
+    facts.pop("folder", None)
+    if "version" in facts:
+        facts["torch"] = facts.pop("version")
+    known = {name: eager.load[name] for name in ("device", "threads") if eager.load.get(name) is not None}
+    return {**facts, **known}
+
+
+def measurement(row: Row, eager: Row) -> Measurement:
+    """The record of a configuration, or of eager itself. Times stand in it only where they are valid."""
+    status, reason = _status(row)
+    load, counts = row.load, row.counts()
+    record = Measurement(
+        configuration=row.configuration.name,
+        phase=row.work.phase,
+        status=status,
+        reason=reason,
+        options=given(row.configuration),
+        batch=load.get("batch") or row.work.batch,
+        sequence=load.get("sequence") or row.work.sequence,
+        dtype=load.get("dtype") or "",
+        device=row.device,
+        calls=load.get("calls") or 1,
+        items=load.get("items"),
+        tokens=load.get("tokens"),
+        threads=load.get("threads"),
+        counts=counts,
+        notes=_notes(row, counts if status == "valid" else None),
+    )
+    if status != "failed" and (counts is None or counts.compiled_frames or not row.configuration.compile):
+        record.startup = _startup(row, eager)
+        record.memory = _memory(row, eager)
+    if status == "valid":
+        _add_times(record, row, eager)
+    return record
+
+
+def accuracy(row: Row) -> Accuracy | None:
+    """The record of the accuracy pass; None where there was none."""
+    if row.accuracy is None:
+        return None
+    known = {"configuration": row.configuration.name, "phase": row.work.phase}
+    sizes = {
+        "batch": row.load.get("batch") or row.work.batch,
+        "sequence": row.load.get("sequence") or row.work.sequence,
+    }
+    return msgspec.convert({**sizes, **row.accuracy, **known}, Accuracy)
+
+
+def _status(row: Row) -> tuple[Validity, str]:
+    if row.problem:
+        return "invalid" if row.failure == "not_replayable" else "failed", row.problem
+    reason = row.invalid()
+    return ("invalid", reason) if reason else ("valid", "")
+
+
+def _notes(row: Row, counts: Counts | None) -> list[str]:
+    notes = list(row.notes)
+    if counts is not None:
+        notes += doubts(row.configuration, counts, row.device)
+        if row.thinned:
+            notes.append("a pass is so short that only every n-th sample of a block is kept")
+    return notes
+
+
+def _add_times(record: Measurement, row: Row, eager: Row) -> None:
+    is_eager = row is eager
+    record.samples = row.pairs
+    own = row.eager_samples if is_eager else [sample for pair in row.pairs for sample in pair.compiled]
+    record.latency_ms = stats.latency(own)
+    if not is_eager:
+        record.eager_latency_ms = stats.latency([sample for pair in row.pairs for sample in pair.eager])
+        record.speedup = stats.speedup(row.pairs, eager.pairs)
+        record.break_even = stats.break_even(record.startup, row.pairs, record.speedup)
+    record.throughput = stats.throughput(record.latency_ms, record.items, record.tokens, record.phase, record.calls)
+
+
+def _startup(row: Row, eager: Row) -> StartUp | None:
+    if row.first is None:
+        return None
+    warm, again = row.first.warm, row.warm or {}
+    calls = list(warm.get("calls_ms") or ())
+    return StartUp(
+        import_seconds=row.load.get("import_seconds"),
+        load_seconds=row.load.get("load_seconds"),
+        cold_calls_ms=calls if row.configuration.compile else [],
+        warm_calls_ms=list(again.get("calls_ms") or ()) if row.configuration.compile else [],
+        eager_calls_ms=list(eager.first.warm.get("calls_ms") or ()) if eager.first is not None else [],
+        steady_after=warm.get("steady_after"),
+        phases=warm.get("phases") or {},
+        cache=warm.get("cache") or {},
+        warm_cache=again.get("cache") or {},
+    )
+
+
+def _memory(row: Row, eager: Row) -> Memory | None:
+    if row.memory is None:
+        return None
+    steady = row.memory["steady_peak"]
+    plain = eager.memory["steady_peak"] if eager.memory is not None else None
+    cold = row.first.memory if row.first is not None else None
+    return Memory(
+        kind=row.memory["kind"],
+        steady_peak=steady,
+        compile_peak=(cold or {}).get("compile_peak") if row.configuration.compile else None,
+        reserved_peak=row.memory.get("reserved_peak"),
+        eager_steady_peak=plain,
+        ratio=steady / plain if plain else None,
+    )

@@ -1,0 +1,245 @@
+"""Runs a benchmark: every configuration of every workload, in fresh processes, and the records of what came of it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dynalyze.bench import records, schedule
+from dynalyze.bench.plan import Plan, Work
+from dynalyze.bench.progress import Kind, Progress
+from dynalyze.bench.records import Row
+from dynalyze.bench.schedule import Arm
+from dynalyze.bench.stats import MIN_PAIRS, enough
+from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
+from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.errors import UsageError
+from dynalyze.launch.packages import folder_of
+from dynalyze.launch.progress import progress_line
+from dynalyze.launch.streams import Streams
+from dynalyze.measurements import Accuracy, Measurement
+
+BenchStatus = Literal["complete", "failed", "timed_out", "interrupted"]
+_STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
+
+
+@dataclass
+class Benchmarks:
+    """What a benchmark found. `environment` is what the eager process told of torch and the machine.
+
+    `status` is that of the whole: failed where eager itself failed; timed_out where a process ran into its limit.
+    """
+
+    measurements: list[Measurement] = field(default_factory=list)
+    accuracy: list[Accuracy] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=dict)
+    status: BenchStatus = "complete"
+    message: str = ""
+
+
+def run_bench(plan: Plan, progress: Callable[[str], None] | None = None) -> Benchmarks:
+    """Measure what the plan asks for; `progress` gets lines to show, instead of standard error.
+
+    Raises:
+        UsageError: what was asked for cannot be run; nothing was measured then.
+    """
+    streams = Streams(plan.label, quiet=plan.quiet)
+    show, every = progress_line(streams)
+    told = Progress(progress or show, every, plan.seconds / plan.pairs)
+    limits = Limits(plan.timeout, plan.total)
+    with Workshop(streams, limits, python=plan.python, waiting=told.tick) as shop:
+        return Bench(plan, shop, told).run()
+
+
+class Bench:
+    """One run of a plan in a workshop."""
+
+    def __init__(self, plan: Plan, shop: Workshop, progress: Progress) -> None:
+        generator = random.Random(plan.seed)
+        self._parts = [WorkBench(plan, work, shop, progress, generator) for work in plan.works]
+        progress.ahead = self._ahead
+
+    def run(self) -> Benchmarks:
+        stopped = ""
+        try:
+            for part in self._parts:
+                part.run()
+        except Stopped as stop:
+            stopped = stop.reason
+            for part in self._parts:
+                part.stop(_STOPPED[stop.reason])
+        return self._found(stopped)
+
+    def _ahead(self) -> Counter[Kind]:
+        return sum((part.ahead() for part in self._parts), Counter())
+
+    def _found(self, stopped: str) -> Benchmarks:
+        found = Benchmarks()
+        for part in self._parts:
+            rows = [part.eager, *part.rows]
+            found.measurements += [records.measurement(row, part.eager) for row in rows]
+            found.accuracy += [record for row in rows if (record := records.accuracy(row)) is not None]
+            found.environment = found.environment or records.environment(part.eager)
+            found.notes += [str(note) for note in part.eager.load.get("notes") or ()]
+        found.notes = list(dict.fromkeys(found.notes))
+        found.status, found.message = self._status(stopped)
+        return found
+
+    def _status(self, stopped: str) -> tuple[BenchStatus, str]:
+        if stopped == "interrupted":
+            return "interrupted", "Interrupted from the keyboard."
+        late = [row for part in self._parts for row in (part.eager, *part.rows) if row.failure == "timed_out"]
+        if late:
+            return "timed_out", f"{late[0].configuration.name}: {late[0].problem}."
+        failed = [part.eager for part in self._parts if part.eager.failure not in (None, "not_replayable")]
+        if failed:
+            return "failed", f"The eager run failed: {failed[0].problem}"
+        return "complete", ""
+
+
+class WorkBench:
+    """One workload: eager, and every configuration against it."""
+
+    def __init__(self, plan: Plan, work: Work, shop: Workshop, progress: Progress, generator: random.Random) -> None:
+        self._plan = plan
+        self._work = work
+        self._shop = shop
+        self._progress = progress
+        self._random = generator
+        self._caches: dict[str, Path] = {}
+        self.eager = Row(plan.eager, work)
+        self.rows = self._rows(plan.device or "cpu")
+
+    def run(self) -> None:
+        """Measure, row by row; raises Stopped, and what was measured until then stays."""
+        self._first_calls(self.eager)
+        if self.eager.problem:
+            for row in self.rows:
+                row.problem = "not measured: there is no eager run to compare with"
+            return
+        self.rows = self._rows(self.eager.device)
+        for row in self.rows:
+            self._first_calls(row)
+        self._pairs()
+        for row in (self.eager, *self.rows):
+            if row.usable:
+                self._extras(row)
+
+    def stop(self, reason: str) -> None:
+        """Say of every row what it lacks because the benchmark ended early."""
+        for row in (self.eager, *self.rows):
+            if not row.problem and not row.pairs:
+                row.problem = f"{reason} before it was timed"
+            elif not row.problem and not row.timed:
+                row.notes.append(f"{reason} after {len(row.pairs)} of {self._plan.pairs} pairs of processes")
+
+    def ahead(self) -> Counter[Kind]:
+        """What is still to be done, as far as is known."""
+        rows, plan = [row for row in (self.eager, *self.rows) if not row.problem], self._plan
+        return Counter(
+            {
+                "first calls": sum(row.first is None for row in rows),
+                "pair": sum(plan.pairs - len(row.pairs) for row in rows if not row.timed and row.usable),
+                "memory": sum(plan.memory and row.memory is None for row in rows),
+                "accuracy": sum(plan.accuracy and row.accuracy is None for row in rows if row.configuration.compile),
+            }
+        )
+
+    def _rows(self, device: str) -> list[Row]:
+        return [Row(each, self._work) for each in self._plan.configurations_on(device)]
+
+    def _first_calls(self, row: Row) -> None:
+        compiles = row.configuration.compile
+        try:
+            with self._progress.doing("first calls", self._named(row, "first calls")):
+                row.first = schedule.first_calls(self._shop, self._arm(row), memory=self._plan.memory and compiles)
+        except WorkerFailed as error:
+            if error.kind == "misuse" and row is self.eager:
+                raise UsageError(error.message) from error
+            row.fail(error.kind, error.message)
+
+    def _pairs(self) -> None:
+        fewest = 1 if self.rows else MIN_PAIRS  # without anything to compare with, what eager takes is still told
+        for made in range(self._plan.pairs):
+            for row in self.rows:
+                row.timed = row.timed or not row.usable or self._enough(row)
+            todo = [row for row in self.rows if not row.timed]
+            if not todo and made >= fewest:
+                break
+            for row in schedule.shuffled([self.eager, *todo], self._random):
+                self._pair(row)
+        for row in (self.eager, *self.rows):
+            row.timed = True
+
+    def _enough(self, row: Row) -> bool:
+        """An interim look: quiet machines need not go on to the last pair."""
+        if len(row.pairs) < MIN_PAIRS:
+            return False
+        return enough(row.pairs, self.eager.pairs, looks=max(1, self._plan.pairs - MIN_PAIRS))
+
+    def _pair(self, row: Row) -> None:
+        text = self._named(row, f"pair {len(row.pairs) + 1} of processes")
+        try:
+            with self._progress.doing("pair", text):
+                seconds = self._plan.seconds / self._plan.pairs
+                found = schedule.take_turns(self._shop, self._arm(self.eager), self._arm(row), seconds, self._random)
+        except WorkerFailed as error:
+            beside = "the eager process beside it: " if error.who == self.eager.configuration.name != row.name else ""
+            if row is self.eager and row.pairs:
+                row.notes.append(f"a pair of eager processes failed: {error.message}")
+            else:
+                row.fail(error.kind, beside + error.message)
+            return
+        row.pairs.append(found.pair)
+        row.checks.append(found.check)
+        row.warm = row.warm or found.warm
+        row.thinned = row.thinned or found.thinned
+        self.eager.eager_samples += found.pair.eager
+        if row is self.eager:
+            self.eager.eager_samples += found.pair.compiled
+
+    def _extras(self, row: Row) -> None:
+        if self._plan.memory:
+            row.memory = self._extra(row, "memory", {})
+        if self._plan.accuracy and row.configuration.compile:
+            row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
+
+    def _extra(self, row: Row, kind: Literal["memory", "accuracy"], without: dict[str, Any]) -> dict[str, Any] | None:
+        """The answer of a process of its own; where it fails, the times stand all the same."""
+        try:
+            with self._progress.doing(kind, self._named(row, kind)):
+                return schedule.extra(self._shop, self._arm(row), kind)
+        except WorkerFailed as error:
+            row.notes.append(f"{kind} is not known: {error.message}")
+            return {**without, "reason": error.message} if without else None
+
+    def _arm(self, row: Row) -> Arm:
+        plan, work = self._plan, self._work
+        request = WorkerRequest(
+            source=plan.source,
+            configuration=row.configuration,
+            phase=work.phase,
+            seed=plan.seed,
+            threads=plan.threads,
+            device=plan.device,
+            dtype=plan.dtype,
+            train=True if work.phase == "train" else plan.train,
+            batch=work.batch,
+            sequence=work.sequence,
+            new_tokens=plan.new_tokens,
+            static_cache=plan.static_cache,
+            cloudpickle=folder_of("cloudpickle"),
+            extra={"check": [asdict(other.configuration) for other in self.rows]} if self.eager.first is None else {},
+        )
+        if row.name not in self._caches:
+            self._caches[row.name] = self._shop.empty_caches()
+        return Arm(request, self._caches[row.name])
+
+    def _named(self, row: Row, what: str) -> str:
+        sizes = [f"{name} {size}" for name in ("batch", "sequence") if (size := getattr(self._work, name)) is not None]
+        return " ".join([row.name, *([self._work.phase] if len(self._plan.works) > 1 else []), *sizes]) + f": {what}"

@@ -1,0 +1,147 @@
+"""What happens in which process, and in which order. Only one process works at a time while anything is timed.
+
+first calls   a new process with empty caches, alone
+extras        the peaks of memory and the accuracy, each in a process of its own
+pairs         eager and one configuration in two fresh processes that take turns; among them, in random order, as
+              many pairs of two eager processes: the control
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dynalyze.bench.workers import Worker, Workshop
+from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.measurements import Pair
+
+BLOCK_SECONDS = 0.05
+_MOST_BLOCKS = 20
+_FEWEST_BLOCKS = 2
+# Samples that are kept of one block; of a longer one every second or n-th, so that all of its time is seen.
+_MOST_SAMPLES = 50
+
+# How long, and how often, a model is called until its calls are steady.
+_COLD_WARMING: dict[str, float] = {"seconds": 30.0, "most": 500}
+_PAIR_WARMING: dict[str, float] = {"seconds": 10.0, "most": 300}
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One of the two sides of a pair: what runs, and where its compiler finds what it made before."""
+
+    request: WorkerRequest
+    caches: Path
+
+
+@dataclass(frozen=True)
+class FirstCalls:
+    """What a process with empty caches answered."""
+
+    load: dict[str, Any]
+    warm: dict[str, Any]
+    check: dict[str, Any]
+    memory: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What a pair of processes answered; `load`, `warm` and `check` are of the compiled arm."""
+
+    pair: Pair
+    load: dict[str, Any]
+    warm: dict[str, Any]
+    check: dict[str, Any]
+    thinned: bool = False
+
+
+@dataclass
+class _Samples:
+    kept: list[float] = field(default_factory=list)
+    seen: int = 0
+
+    def add(self, samples: Sequence[float]) -> None:
+        self.seen += len(samples)
+        self.kept += samples[:: -(-len(samples) // _MOST_SAMPLES) or 1]
+
+
+def first_calls(shop: Workshop, arm: Arm, *, memory: bool) -> FirstCalls:
+    """Load the model in a new process and call it until its calls are steady.
+
+    With `memory` the peak since the process began is asked for afterwards: it holds that of the compile.
+    """
+    with shop.worker(arm.request, arm.caches) as worker:
+        load = worker.ask("load")
+        warm = worker.ask("warm", **_COLD_WARMING)
+        check = worker.ask("check")
+        return FirstCalls(load, warm, check, worker.ask("memory") if memory else None)
+
+
+def extra(shop: Workshop, arm: Arm, order: str) -> dict[str, Any]:
+    """Give one order (memory, accuracy) to a process of its own, which finds warm caches."""
+    with shop.worker(arm.request, arm.caches) as worker:
+        worker.ask("load")
+        return worker.ask(order)
+
+
+def take_turns(shop: Workshop, eager: Arm, other: Arm, seconds: float, generator: random.Random) -> Turns:
+    """Time two fresh processes for this many seconds together: block by block, in random order.
+
+    They load at the same time, which nothing times; from then on only one of them works.
+    """
+    with ExitStack() as stack:
+        # Which of two processes is older, and so may have got the better memory, must not depend on what it runs.
+        eager_first = generator.random() < 0.5
+        arms = (eager, other) if eager_first else (other, eager)
+        workers = [stack.enter_context(shop.worker(arm.request, arm.caches)) for arm in arms]
+        loads = _load_together(workers)
+        if not eager_first:
+            workers.reverse()
+            loads.reverse()
+        first = workers[0].ask("warm", **_PAIR_WARMING)
+        second = workers[1].ask("warm", **_PAIR_WARMING)
+        samples = (_Samples(), _Samples())
+        blocks = block_count(seconds / 2, max(_steady_ms(first), _steady_ms(second)))
+        for turn in turns(blocks, generator):
+            answer = workers[turn].ask("block", seconds=seconds / 2 / blocks)
+            samples[turn].add(answer["samples_ms"])
+        pair = Pair(samples[0].kept, samples[1].kept)
+        thinned = any(len(arm.kept) < arm.seen for arm in samples)
+        return Turns(pair, loads[1], second, workers[1].ask("check"), thinned)
+
+
+def turns(blocks: int, generator: random.Random) -> list[int]:
+    """Whose turn it is, 0 or 1, block by block: each once a round, in random order within the round."""
+    order: list[int] = []
+    for _ in range(blocks):
+        order += shuffled([0, 1], generator)
+    return order
+
+
+def shuffled(items: Sequence[_Item], generator: random.Random) -> list[_Item]:
+    """The same items in random order."""
+    copy = list(items)
+    generator.shuffle(copy)
+    return copy
+
+
+def block_count(seconds: float, pass_ms: float) -> int:
+    """In how many blocks an arm's seconds are spent: many, but each long enough to hold a pass."""
+    return max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, int(seconds / max(BLOCK_SECONDS, pass_ms / 1000))))
+
+
+def _load_together(workers: Sequence[Worker]) -> list[dict[str, Any]]:
+    for worker in workers:
+        worker.tell("load")
+    return [worker.answer() for worker in workers]
+
+
+def _steady_ms(warm: dict[str, Any]) -> float:
+    calls = warm["calls_ms"]
+    return float(min(calls[-3:], default=0.0))

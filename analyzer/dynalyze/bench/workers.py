@@ -1,0 +1,304 @@
+"""The processes that measure: started under supervision, spoken to over a socket, ended with all they started."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Failure, WorkerRequest
+from dynalyze.errors import UsageError
+from dynalyze.launch.interrupts import Interrupts
+from dynalyze.launch.pump import Pump
+from dynalyze.launch.streams import Streams
+from dynalyze.launch.supervised import Supervised
+
+_START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
+_ROUND_SECONDS = 0.2
+_FAREWELL_SECONDS = 1.0
+# The shortest limit of a Unix socket's path (macOS), less room for the name of a worker's folder.
+_LONGEST_FOLDER = 80
+# Whatever could make a cold start warm, beside the cache folders, which are new.
+_NOTHING_REMEMBERED = {
+    "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": "0",
+    "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE": "0",
+    "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE": "0",
+    "TORCHINDUCTOR_BUNDLED_AUTOTUNE_REMOTE_CACHE": "0",
+    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO": "0",
+    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO": "0",
+}
+# A recording inside a process that measures would be measured too.
+_RECORDING = ("TORCH_TRACE", "DYNALYZE_RUN", "INDUCTOR_PROVENANCE")
+
+FailureKind = Failure | Literal["died", "timed_out"]
+
+
+class WorkerFailed(Exception):
+    """An order could not be carried out; the message is one line for people, `who` the worker's configuration."""
+
+    def __init__(self, kind: FailureKind, message: str, who: str = "") -> None:
+        super().__init__(message)
+        self.kind: FailureKind = kind
+        self.message = message
+        self.who = who
+
+
+class Stopped(Exception):
+    """The whole benchmark ends here, with what it has."""
+
+    def __init__(self, reason: Literal["interrupted", "out_of_time"]) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds: the life of one worker, and of the whole benchmark."""
+
+    worker: float
+    total: float | None = None
+
+
+class Workshop:
+    """Starts workers. Leaving its `with` block ends whatever still runs, and removes every folder of theirs."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        limits: Limits,
+        *,
+        python: str | None = None,
+        start: Path = _START,
+        waiting: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.streams = streams
+        self._waiting = waiting
+        self._limits = limits
+        self._command = [python or sys.executable, str(start)]
+        self._environment = {k: v for k, v in os.environ.items() if k not in _RECORDING}
+        self._environment |= _NOTHING_REMEMBERED
+        self._end = time.monotonic() + limits.total if limits.total is not None else None
+        self._stack = ExitStack()
+        self._made = 0
+
+    def __enter__(self) -> Workshop:
+        with ExitStack() as stack:
+            self._folder = _new_folder()
+            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            stack.callback(self.streams.close)
+            self._pump = stack.enter_context(Pump(self.streams))
+            self._interrupts = stack.enter_context(Interrupts())
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def empty_caches(self) -> Path:
+        """A folder for the compiler's caches that no process has used."""
+        return self._fresh("caches")
+
+    def worker(self, request: WorkerRequest, caches: Path) -> Worker:
+        """Start a process that keeps its caches in this folder; use it in a `with` block."""
+        self.attend()
+        folder = self._fresh("worker")
+        (folder / REQUEST_FILE).write_text(json.dumps(asdict(request)), encoding="utf-8")
+        environment = {**self._environment, **_cache_variables(caches)}
+        process = Supervision(self._command, environment, self._pump, self._limits.worker, self.attend, self.streams)
+        return Worker(request.configuration.name, folder, process)
+
+    def attend(self) -> None:
+        """Called some times a second. Raises Stopped once Ctrl-C was pressed, or the time is used up."""
+        self._waiting()
+        if self._interrupts.count:
+            raise Stopped("interrupted")
+        if self._end is not None and time.monotonic() > self._end:
+            raise Stopped("out_of_time")
+
+    def _fresh(self, name: str) -> Path:
+        self._made += 1
+        folder = self._folder / f"{name}{self._made}"
+        folder.mkdir(mode=0o700)
+        return folder
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """How a worker is started and watched: `seconds` is its life, `attend` is called while one waits for it."""
+
+    command: list[str]
+    environment: Mapping[str, str]
+    pump: Pump
+    seconds: float
+    attend: Callable[[], None]
+    streams: Streams
+
+
+class Worker:
+    """One process. `ask` gives an order and waits for its answer."""
+
+    def __init__(self, name: str, folder: Path, how: Supervision) -> None:
+        self._name = name
+        self._folder = folder
+        self._how = how
+        self._end = time.monotonic() + how.seconds
+        self._unread = b""
+        self._connection: socket.socket | None = None
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._listener.bind(str(folder / SOCKET_FILE))
+            self._listener.listen(1)
+            self._process = Supervised(
+                [*how.command, str(folder)], how.environment, None, how.pump.stdout, how.pump.stderr
+            )
+        except BaseException:
+            self._listener.close()
+            raise
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None and not self._process.exited:
+                self._say_farewell()
+        finally:
+            self._process.__exit__(kind, error, trace)
+            self._listener.close()
+            if self._connection is not None:
+                self._connection.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def ask(self, do: str, **details: Any) -> dict[str, Any]:
+        """Give an order and wait for the answer.
+
+        Raises:
+            WorkerFailed: it could not be done, or the process died or ran out of time over it.
+            Stopped: the benchmark ends.
+        """
+        self.tell(do, **details)
+        return self.answer()
+
+    def tell(self, do: str, **details: Any) -> None:
+        """Give an order without waiting; `answer` has to follow."""
+        connection = self._connected()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `answer` tells how it died
+            connection.sendall(json.dumps({"do": do, **details}).encode() + b"\n")
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for the answer to the last order; raises what `ask` raises."""
+        line = self._line()
+        try:
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError as error:
+            raise self._failed("internal", f"the measuring process gave an answer that is no JSON: {error}") from error
+        if not answer.get("ok"):
+            problem = answer.get("error") or {}
+            raise self._failed(problem.get("kind", "internal"), problem.get("message", "it failed without a reason"))
+        return answer
+
+    def _connected(self) -> socket.socket:
+        if self._connection is None:
+            self._wait_for(self._listener)
+            self._connection, _ = self._listener.accept()
+        return self._connection
+
+    def _line(self) -> bytes:
+        connection = self._connected()
+        while b"\n" not in self._unread:
+            self._wait_for(connection)
+            try:
+                data = connection.recv(1 << 20)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                raise self._death()
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def _wait_for(self, source: socket.socket) -> None:
+        """Wait until there is something to read, while the process lives and there is time."""
+        poller = select.poll()
+        poller.register(source, select.POLLIN)
+        while not poller.poll(_ROUND_SECONDS * 1000):
+            self._how.attend()
+            self._process.wait(0)
+            if self._process.exited and not poller.poll(0):
+                raise self._death()
+            if time.monotonic() > self._end:
+                self._process.kill()
+                raise self._failed("timed_out", f"its process took longer than --timeout ({self._how.seconds:g} s)")
+
+    def _death(self) -> WorkerFailed:
+        self._wait_for_the_end(_FAREWELL_SECONDS)
+        status = self._process.exit_status
+        if status is None:
+            return self._failed("died", "the measuring process closed its connection")
+        if status == -signal.SIGKILL:
+            message = "the process was killed (SIGKILL), as the system does when memory runs out"
+        elif status < 0:
+            message = f"the process was killed by {_signal_name(-status)}"
+        else:
+            message = f"the process ended with exit status {status} while it was measured"
+        said = self._how.streams.last_lines() if self._connection is None else []
+        return self._failed("died", f"{message}: {said[-1].strip()}" if said else message)
+
+    def _failed(self, kind: FailureKind, message: str) -> WorkerFailed:
+        return WorkerFailed(kind, message, self._name)
+
+    def _say_farewell(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.sendall(b'{"do": "end"}\n')
+            self._wait_for_the_end(_FAREWELL_SECONDS)
+
+    def _wait_for_the_end(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self._process.exited and (left := end - time.monotonic()) > 0:
+            self._process.wait(left)
+
+
+def _cache_variables(caches: Path) -> dict[str, str]:
+    """Where the compilers keep what they made; CUDA's driver has a cache of its own."""
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+        "CUDA_CACHE_PATH": str(caches / "cuda"),
+    }
+
+
+def _new_folder() -> Path:
+    """A folder for this user alone, with a path that is short enough for a socket in it."""
+    folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))
+    if len(os.fsencode(folder)) <= _LONGEST_FOLDER:
+        return folder
+    folder.rmdir()
+    try:
+        return Path(tempfile.mkdtemp(prefix="dynalyze-", dir="/tmp"))
+    except OSError as error:
+        raise UsageError(f"TMPDIR is too long for a socket in it, and /tmp: {error.strerror}") from error
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,131 @@
+"""The private APIs of torch that tell a measuring worker what was compiled, from which caches, and what really runs.
+
+Run on torch 2.13. Nothing here imports Dynamo by itself: an eager process stays free of it. Where torch lacks a
+part, the count is 0 or None and nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, ModuleType
+from typing import Any
+
+from dynalyze.capture.attach import after_import
+
+_GRAPH_PREFIX = "__compiled_fn"
+_PHASES = {
+    "total": "total_wall_time",
+    "dynamo": "entire_frame_compile",
+    "aot_autograd": "backend_compile",
+    "inductor": "inductor_compile",
+    "code_generation": "code_gen",
+    "backward": "entire_backward_compile",
+}
+_CACHE_ENDS = ("_hit", "_miss", "_bypass")
+_LIMIT = ("recompile limit exceeded", "cache_size_limit", "recompile_limit reached")
+
+
+def counters(name: str) -> dict[str, int]:
+    """One of Dynamo's counters; empty where Dynamo is not loaded."""
+    found = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    return {str(key): int(value) for key, value in found[name].items()} if found and name in found else {}
+
+
+def recompile_limit_hit() -> bool:
+    """Whether Dynamo gave up compiling a function because it had been compiled too often."""
+    texts = (*counters("unimplemented"), *counters("graph_break"))
+    return any(mark in text for text in texts for mark in _LIMIT)
+
+
+def stay_eager() -> None:
+    """Let nothing compile in this process, whatever the target or a library asks for."""
+
+    def set_stance(_: ModuleType) -> None:
+        import torch
+
+        torch.compiler.set_stance("force_eager")
+
+    after_import("torch._dynamo", set_stance)
+
+
+def phases() -> dict[str, float]:
+    """Torch's own sums of compile time in seconds, each with what it contains.
+
+    "dynamo" contains "aot_autograd", that contains "inductor", that contains "code_generation". "backward" are
+    backward graphs that were compiled when they were first needed.
+    """
+    tell = getattr(sys.modules.get("torch._dynamo.utils"), "calculate_time_spent", None)
+    spent = dict(tell()) if tell is not None else {}
+    return {ours: float(spent[theirs]) for ours, theirs in _PHASES.items() if spent.get(theirs)}
+
+
+def cache_counts() -> dict[str, int]:
+    """Hits, misses and bypasses of torch's compile caches, by torch's own names."""
+    counts = {**counters("inductor"), **counters("aot_autograd")}
+    return {name: count for name, count in counts.items() if "_cache_" in name and name.endswith(_CACHE_ENDS)}
+
+
+def watch_made_code(tell: Callable[[CodeType, CodeType], None]) -> bool:
+    """Call `tell(original, made)` for each code object that Dynamo makes; False where none can be heard."""
+    register = getattr(sys.modules.get("torch._dynamo.convert_frame"), "register_bytecode_hook", None)
+    if register is None:
+        return False
+    register(lambda original, made: tell(original, made))
+    return True
+
+
+def watch_compiles(tell: Callable[[], None]) -> bool:
+    """Call `tell` as often as a compile of a frame or of a backward, or the recording of a CUDA graph, begins."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from torch._dynamo.callback import on_compile_start
+
+        on_compile_start(lambda *_: tell())
+        return True
+    return False
+
+
+def calls_a_graph(made: CodeType) -> bool:
+    """Whether code made by Dynamo calls a compiled graph; where all was left in eager it calls none."""
+    return any(name.startswith(_GRAPH_PREFIX) for name in made.co_names)
+
+
+@contextlib.contextmanager
+def counted_replays() -> Iterator[list[int]]:
+    """Count the replays of CUDA graphs; the one number of the list."""
+    import torch
+
+    count = [0]
+    graph: Any = getattr(torch.cuda, "CUDAGraph", None)
+    original = getattr(graph, "replay", None)
+    if original is None:
+        yield count
+        return
+
+    def replay(self: Any) -> Any:
+        count[0] += 1
+        return original(self)
+
+    graph.replay = replay
+    try:
+        yield count
+    finally:
+        graph.replay = original
+
+
+def cudagraphs_wanted(configuration_mode: str | None) -> bool:
+    """Whether Inductor was asked for CUDA graphs, by the mode or by its own switch."""
+    if configuration_mode in ("reduce-overhead", "max-autotune"):
+        return True
+    config = sys.modules.get("torch._inductor.config")
+    return bool(getattr(getattr(config, "triton", None), "cudagraphs", False))
+
+
+def compiled_in_place(module: Any) -> bool:
+    """Whether `module.compile()` was called: its calls go through a compiled forward of its own."""
+    return getattr(module, "_compiled_call_impl", None) is not None
+
+
+def drop_compiled_call(module: Any) -> None:
+    module._compiled_call_impl = None

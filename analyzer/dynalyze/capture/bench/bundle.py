@@ -1,0 +1,324 @@
+"""The calls that a program made, read in another process: each a step with the inputs and surroundings it had."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib
+import importlib.machinery
+import os
+import pickle
+import sys
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+from dynalyze.capture.ambient import Modes, RandomState
+from dynalyze.capture.bench import pickling
+from dynalyze.capture.bench.failures import Failed
+from dynalyze.capture.bench.parts import Parts
+from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.calls import gradient_outputs
+from dynalyze.capture.clone import Frozen
+from dynalyze.capture.inputs import Inputs, Misuse
+from dynalyze.capture.module_state import ModuleState
+from dynalyze.capture.reached import modules_reached
+from dynalyze.capture.structure import leaves
+
+BUNDLE_FILE = "bundle.pt"
+_CHUNK = 1 << 22
+
+
+@dataclass(slots=True)
+class BundledCall:
+    """One call: which of the bundle's callables it went to, and all that it needs to be made again."""
+
+    target: int
+    inputs: Frozen
+    modes: Modes
+    state: ModuleState
+    random: RandomState
+    backward: bool
+
+
+@dataclass(slots=True)
+class Bundle:
+    """What travels. `written` holds the program's own arguments of torch.compile, pickled, one for each callable."""
+
+    targets: list[Any]
+    calls: list[BundledCall]
+    names: list[str]
+    written: list[bytes]
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def read_bundle(request: WorkerRequest) -> Workload:
+    """The workload of a request whose source is a bundle: {"kind": "bundle", "file", "digest", "sys_path",
+    "arguments", "folder"}, as the event of the recording told them.
+
+    Raises:
+        Failed: not_replayable, with the reason.
+        Misuse: what was asked for does not go with recorded calls.
+    """
+    language = request.phase in ("prefill", "decode", "generate")
+    if not language and (request.batch is not None or request.sequence is not None):
+        raise Misuse("--batch and --sequence need a model that makes its inputs: these are the calls of a program")
+    path = Path(request.source["file"])
+    _check(path, request.source.get("digest", ""))
+    _as_the_program(request.source)
+    try:
+        pickling.load_cloudpickle(request.cloudpickle)
+        bundle: Bundle = pickling.load(path)
+    except Exception as error:
+        raise Failed("not_replayable", f"the recorded calls cannot be read here: {_short(error)}") from error
+    return _language(bundle, request) if language else RecordedWorkload(bundle, request)
+
+
+def _language(bundle: Bundle, request: WorkerRequest) -> Workload:
+    """A phase of the language model that the program called, with the sizes of its first call where none are given."""
+    from dynalyze.capture.bench.language import language_workload
+
+    recorded = RecordedWorkload(bundle, replace(request, phase="forward"))
+    call = recorded.calls[0]
+    call.state.restore()
+    return language_workload(
+        recorded.model, request.phase, calls=[Inputs(*call.inputs.thaw())], batch=request.batch,
+        sequence=request.sequence, new_tokens=request.new_tokens, static_cache=request.static_cache,
+        seed=request.seed,
+    )  # fmt: skip
+
+
+class RecordedWorkload(Workload):
+    """The recorded calls, in their order, with backward where the program ran it.
+
+    Phase "train" leaves backward to whoever wraps the steps, and takes the calls that had one.
+    """
+
+    def __init__(self, bundle: Bundle, request: WorkerRequest) -> None:
+        trains = request.phase == "train"
+        calls = [call for call in bundle.calls if call.backward] if trains else []
+        self.calls = calls or bundle.calls
+        self._written = bundle.written
+        train = True if trains and not calls and request.train is None else request.train
+        self._overrides = _Overrides(request.device, request.dtype, train, grad=trains)
+        backward = any(call.backward for call in self.calls)
+        model = bundle.targets[0] if len(bundle.targets) == 1 else Parts(bundle.targets)
+        super().__init__(model, phase="train" if trains or backward else "forward")
+        self._overrides.place(bundle.targets)
+        self._own_backward = not trains
+        if len(bundle.targets) > 1:
+            self.notes.append(f"A pass calls several parts of the program: {', '.join(bundle.names)}.")
+        elif _module_behind(model) is not None:
+            self._count()
+        for name in {"numpy.random" for call in self.calls if call.random.numpy is not None}:
+            importlib.import_module(name)
+
+    def steps(self, target: Callable[..., Any]) -> list[Step]:
+        stand_ins = _stand_ins(self.model, target)
+        shared: list[Any] = []
+        return [
+            RecordedStep(self._called(target, call), self._prepared(call, stand_ins), self._overrides, shared)
+            for call in self.calls
+        ]
+
+    def tensors(self) -> Iterator[torch.Tensor]:
+        for module in modules_reached(self.model.callables if isinstance(self.model, Parts) else self.model):
+            yield from module.parameters()
+            yield from module.buffers()
+        inputs = leaves(self.calls[0].inputs.thaw(), objects=True)
+        yield from (leaf for leaf in inputs if isinstance(leaf, torch.Tensor))
+
+    def as_written(self) -> Callable[..., Any]:
+        parts = self.model.callables if isinstance(self.model, Parts) else [self.model]
+        made = [_compiled_as(part, written) for part, written in zip(parts, self._written, strict=True)]
+        return Parts(made) if isinstance(self.model, Parts) else made[0]
+
+    def _called(self, target: Callable[..., Any], call: BundledCall) -> Callable[..., Any]:
+        if not isinstance(self.model, Parts):
+            return target
+        return target.callables[call.target] if isinstance(target, Parts) else functools.partial(target, call.target)
+
+    def _prepared(self, call: BundledCall, stand_ins: dict[int, torch.nn.Module]) -> BundledCall:
+        state = call.state
+        moved = ModuleState(
+            [stand_ins.get(id(part), part) for part in state.parts],
+            state.training,
+            [(stand_ins.get(id(owner), owner), frozen) for owner, frozen in state.buffers],
+        )
+        return replace(call, state=moved, backward=call.backward and self._own_backward)
+
+    def _count(self) -> None:
+        """Samples and tokens of a pass, where the first tensor of every call tells them."""
+        sizes = [_sizes(call.inputs.thaw()) for call in self.calls]
+        if all(batch for batch, _ in sizes):
+            self.items = float(sum(batch or 0 for batch, _ in sizes))
+        if all(tokens for _, tokens in sizes):
+            self.tokens = float(sum(tokens or 0 for _, tokens in sizes))
+        if len(set(sizes)) == 1:
+            batch, tokens = sizes[0]
+            self.batch = batch
+            self.sequence = tokens // batch if batch and tokens else None
+
+
+class RecordedStep(Step):
+    """One recorded call. The inputs of one step at a time are alive: `shared` holds them for all steps."""
+
+    def __init__(self, target: Callable[..., Any], call: BundledCall, overrides: _Overrides, shared: list[Any]) -> None:
+        self._target = target
+        self._call = call
+        self._overrides = overrides
+        self._shared = shared
+        self._surroundings = _surroundings(call.modes, overrides.grad)
+        self._ones: dict[tuple[Any, ...], torch.Tensor] = {}
+        self._parameters = [p for part in call.state.parts for p in part._parameters.values() if p is not None]
+
+    def prepare(self) -> None:
+        self._shared.clear()
+        for parameter in self._parameters:
+            parameter.grad = None
+        self._shared.append(self._overrides.moved(self._call.inputs.thaw()))
+        self._call.state.restore()
+        self._overrides.set_training(self._call.state.parts)
+        torch.set_default_dtype(self._call.modes.default_dtype)
+        self._call.random.restore()
+
+    def run(self) -> Any:
+        args, kwargs = self._shared[0]
+        with self._surroundings():
+            outputs = self._target(*args, **kwargs)
+        if self._call.backward:
+            self._backward(outputs)
+        return outputs
+
+    def _backward(self, outputs: Any) -> None:
+        """From all outputs that have a gradient, with ones: the loss of the program is not among the calls."""
+        parts = [part for part in gradient_outputs(outputs) if part.grad_fn is not None]
+        if parts:
+            torch.autograd.backward(parts, [self._one_for(number, part) for number, part in enumerate(parts)])
+
+    def _one_for(self, number: int, part: torch.Tensor) -> torch.Tensor:
+        key = (number, part.shape, part.stride(), part.dtype, part.device)
+        if key not in self._ones:
+            self._ones[key] = torch.ones_like(part)
+        return self._ones[key]
+
+
+@dataclass
+class _Overrides:
+    """What the user asked for in place of what the program did; `grad` for calls that a training step wraps."""
+
+    device: str | None
+    dtype: str | None
+    train: bool | None
+    grad: bool
+
+    def place(self, targets: list[Any]) -> None:
+        dtype = getattr(torch, self.dtype) if self.dtype else None
+        for target in targets:
+            module = _module_behind(target)
+            if module is not None and (self.device or dtype):
+                module.to(device=self.device, dtype=dtype)
+
+    def moved(self, inputs: Any) -> Any:
+        if not (self.device or self.dtype):
+            return inputs
+        from dynalyze.capture.compiling import Options, moved
+
+        return moved(inputs, Options(device=self.device, dtype=self.dtype))
+
+    def set_training(self, parts: list[torch.nn.Module]) -> None:
+        if self.train is not None:
+            for part in parts:
+                part.training = self.train
+
+
+def _surroundings(modes: Modes, grad: bool) -> Callable[[], contextlib.AbstractContextManager[Any]]:
+    """Enters the modes of a call, and nothing where they are torch's defaults: this is inside the timed part."""
+    if grad:
+        modes = replace(modes, grad=True, inference=False)
+    if modes.autocast or modes.inference:
+        return modes.applied
+    return contextlib.nullcontext if modes.grad else torch.no_grad
+
+
+def _stand_ins(model: Any, target: Any) -> dict[int, torch.nn.Module]:
+    """The modules of what stands in the model's place, as a copy in fp64 does, by the id of the original's."""
+    original, other = _module_behind(model), _module_behind(target)
+    if original is None or other is None or original is other:
+        return {}
+    theirs = dict(other.named_modules())
+    return {id(part): theirs[name] for name, part in original.named_modules() if name in theirs}
+
+
+def _module_behind(target: Any) -> torch.nn.Module | None:
+    """The uncompiled module that a call of `target` ends in; None where it is a function."""
+    for _ in range(10):
+        if isinstance(target, torch.nn.Module):
+            inner = target._modules.get("_orig_mod")
+            if inner is None:
+                return target
+            target = inner
+            continue
+        held = (getattr(target, name, None) for name in ("__wrapped__", "model", "__self__"))
+        target = next((each for each in held if each is not None), None)
+    return None
+
+
+def _compiled_as(target: Any, written: bytes) -> Any:
+    arguments = pickle.loads(written) if written else None
+    if arguments is None:
+        raise Failed("not_replayable", "the program's own arguments of torch.compile could not be carried over")
+    return torch.compile(target, **arguments)
+
+
+def _check(path: Path, digest: str) -> None:
+    """Nothing is unpickled but the very file that our own child wrote in this run."""
+    try:
+        found = digest_of(path)
+    except OSError as error:
+        raise Failed("not_replayable", f"the recorded calls cannot be read: {error.strerror}") from error
+    if not digest or found != digest:
+        raise Failed("not_replayable", "the file of recorded calls is not the one that was written in this run")
+
+
+def _as_the_program(source: dict[str, Any]) -> None:
+    """Arguments, folder, import path and `__main__` as the program had them: classes are found by their names."""
+    sys.argv = list(source.get("arguments") or sys.argv[:1])
+    if source.get("folder"):
+        with contextlib.suppress(OSError):
+            os.chdir(source["folder"])
+    own = [entry for entry in sys.path if entry not in source.get("sys_path", ())]
+    sys.path[:] = [*source.get("sys_path", ()), *own]
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = importlib.import_module("builtins")
+    sys.modules["__main__"] = main
+
+
+def _sizes(inputs: Any) -> tuple[int | None, int | None]:
+    """Samples and tokens of one call, by its first tensor that has dimensions."""
+    tensors = (leaf for leaf in _pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor) and leaf.dim())
+    first = next(tensors, None)
+    if first is None:
+        return None, None
+    is_tokens = first.dim() == 2 and first.dtype in (torch.int64, torch.int32)
+    return first.shape[0], first.numel() if is_tokens else None
+
+
+def _short(error: Exception) -> str:
+    line = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {line}"[:400]

@@ -1,0 +1,213 @@
+"""Judges one tensor: what eager gave, what compiled gave, and what fp64 says it should have been.
+
+Numbers, not opinions: `measure` makes them in one pass over pieces of the tensors, `Measured` says what follows.
+The whole method is told in docs/accuracy.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+_PIECE = 1 << 22
+_HALVES = (torch.float16, torch.bfloat16)
+_SMALL = 1000
+_FURTHEST = 10.0
+_COSINE = 0.99
+_LENGTHS = 0.1
+_FAR = 0.5
+_LOOSE = 0.04
+_FLOOR = 1e-3
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """How exact a tensor has to be.
+
+    `reference` is what its size is seen against: 1, or for gradients the largest of all (their root mean squares). A
+    tensor is held to `tolerance` times its own size, never more than 1 and never less than a thousandth of `reference`.
+    """
+
+    tolerance: float
+    reference: float = 1.0
+
+    def absolute(self, size: float) -> float:
+        reference = min(1.0, self.reference)
+        return self.tolerance * min(1.0, max(size, _FLOOR * reference))
+
+
+@dataclass
+class Measured:
+    """What was counted over all elements of a tensor. Errors are against fp64, over elements finite on all sides.
+
+    `introduced` counts NaN and infinities that only compiled has; `lost` those that only eager has and that are not
+    near fp64 in compiled. For integers and bools an error is 1 where the element differs.
+    """
+
+    factor: float
+    slack: float
+    close: bool = True
+    introduced: int = 0
+    lost: int = 0
+    elements: int = 0
+    anchored: int = 0
+    difference: float = 0.0
+    largest: float = 0.0
+    eager_square: float = 0.0
+    compiled_square: float = 0.0
+    eager_furthest: float = 0.0
+    compiled_furthest: float = 0.0
+    exact_norm: float = 0.0
+    dot: float = 0.0
+    eager_norm: float = 0.0
+    compiled_norm: float = 0.0
+
+    @property
+    def eager_rmse(self) -> float | None:
+        return math.sqrt(self.eager_square / self.anchored) if self.anchored else None
+
+    @property
+    def compiled_rmse(self) -> float | None:
+        return math.sqrt(self.compiled_square / self.anchored) if self.anchored else None
+
+    @property
+    def rmse_between(self) -> float:
+        """Between eager and compiled themselves."""
+        return math.sqrt(self.difference / self.elements) if self.elements else 0.0
+
+    @property
+    def cosine(self) -> float:
+        lengths = math.sqrt(self.eager_norm) * math.sqrt(self.compiled_norm)
+        if lengths:
+            return max(-1.0, min(1.0, self.dot / lengths))
+        return 1.0 if self.eager_norm == self.compiled_norm else 0.0
+
+    @property
+    def equal(self) -> bool:
+        """Every element within the tolerance of eager's, NaN and infinities at the same places."""
+        return self.close and not self.introduced and not self.lost
+
+    @property
+    def no_worse(self) -> bool:
+        """Compiled is about as near to fp64 as eager is: as a whole, and in its furthest element."""
+        if not self.anchored or self.introduced or self.lost:
+            return False
+        as_whole = math.sqrt(self.compiled_square) <= self.factor * math.sqrt(self.eager_square) + self.slack / 10 * (
+            math.sqrt(self.anchored)
+        )
+        return as_whole and self.compiled_furthest <= _FURTHEST * self.eager_furthest + self.slack
+
+    @property
+    def alike(self) -> bool:
+        """Without fp64: compiled points where eager points, and is as long."""
+        if self.introduced or self.lost or self.cosine < _COSINE:
+            return False
+        longer = math.sqrt(max(self.eager_norm, self.compiled_norm))
+        shorter = math.sqrt(min(self.eager_norm, self.compiled_norm))
+        return longer - shorter <= _LENGTHS * longer
+
+    def far_from_exact(self, reference: float) -> bool:
+        """Eager itself is nowhere near fp64, in a tensor that matters: then fp64 cannot be the judge."""
+        if not self.anchored:
+            return True
+        size = math.sqrt(self.exact_norm / self.anchored)
+        return size >= reference / 10 and math.sqrt(self.eager_square) > _FAR * math.sqrt(self.exact_norm)
+
+
+def size_of(tensor: torch.Tensor) -> float:
+    """The root mean square of the finite elements."""
+    total, count = 0.0, 0
+    for (piece,) in _pieces(tensor):
+        finite = piece[torch.isfinite(piece)]
+        total += float(finite.square().sum())
+        count += finite.numel()
+    return math.sqrt(total / count) if count else 0.0
+
+
+def measure(eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None, yardstick: Yardstick) -> Measured:
+    """Compare tensors of one shape; `exact` None leaves the errors out."""
+    floating = eager.is_floating_point() or eager.is_complex()
+    size = size_of(eager if exact is None else exact) if floating else 0.0
+    small = eager.numel() < _SMALL or eager.dtype in _HALVES
+    slack = yardstick.absolute(size) if floating else 0.0
+    measured = Measured(factor=3.0 if small else 2.0, slack=slack)
+    sides = (eager, compiled) if exact is None else (eager, compiled, exact)
+    for piece in _pieces(*sides):
+        if floating:
+            _add_floats(measured, piece[0], piece[1], piece[2] if exact is not None else None, yardstick.tolerance)
+        else:
+            _add_integers(measured, *piece)
+    return measured
+
+
+def _pieces(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """The tensors side by side, flat and in fp64, a few million elements at a time."""
+    flat = [(torch.view_as_real(t) if t.is_complex() else t).reshape(-1) for t in tensors]
+    exact = all(t.is_floating_point() for t in flat)
+    for parts in zip(*(t.split(_PIECE) for t in flat), strict=True):
+        yield tuple(part.double() if exact else part for part in parts)
+
+
+def _add_floats(
+    to: Measured, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None, tolerance: float
+) -> None:
+    eager_fine, compiled_fine = torch.isfinite(eager), torch.isfinite(compiled)
+    new = (compiled.isnan() & ~eager.isnan()) | (compiled.isinf() & (compiled != eager) & ~eager.isnan())
+    to.introduced += int(new.sum())
+    to.close = to.close and not bool((compiled.isinf() & eager.isnan()).any())
+    lost = compiled_fine & ~eager_fine
+    if exact is not None:
+        to.close = to.close and not bool(lost.any())
+        near = (compiled - exact).abs() <= _LOOSE * (1 + exact.abs())
+        lost = lost & ~(torch.isfinite(exact) & near)
+    to.lost += int(lost.sum())
+    both = eager_fine & compiled_fine
+    e, c = eager[both], compiled[both]
+    apart = (e - c).abs()
+    to.elements += e.numel()
+    to.close = to.close and bool((apart <= to.slack + tolerance * e.abs()).all())
+    to.largest = max(to.largest, _most(apart))
+    to.difference += float(apart.square().sum())
+    to.dot += float((e * c).sum())
+    to.eager_norm += float(e.square().sum())
+    to.compiled_norm += float(c.square().sum())
+    if exact is not None:
+        _add_errors(to, e, c, exact[both], tolerance)
+
+
+def _add_errors(
+    to: Measured, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor, tolerance: float
+) -> None:
+    fine = torch.isfinite(exact)
+    x = exact[fine]
+    eager_error, compiled_error = (eager[fine] - x).abs(), (compiled[fine] - x).abs()
+    to.anchored += x.numel()
+    to.exact_norm += float(x.square().sum())
+    to.eager_square += float(eager_error.square().sum())
+    to.compiled_square += float(compiled_error.square().sum())
+    to.eager_furthest = max(to.eager_furthest, _most(eager_error))
+    to.compiled_furthest = max(to.compiled_furthest, _most(compiled_error - tolerance * x.abs()))
+
+
+def _add_integers(to: Measured, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None = None) -> None:
+    """Integers and bools: an element is right or wrong, and the cosine is the share that is the same."""
+    apart = eager != compiled
+    to.close = to.close and not bool(apart.any())
+    to.elements += eager.numel()
+    to.difference += int(apart.sum())
+    to.largest = max(to.largest, _most((eager.double() - compiled.double()).abs()))
+    to.dot += int((~apart).sum())
+    to.eager_norm += eager.numel()
+    to.compiled_norm += eager.numel()
+    if exact is not None:
+        to.anchored += eager.numel()
+        to.exact_norm += eager.numel()
+        to.eager_square += int((eager != exact).sum())
+        to.compiled_square += int((compiled != exact).sum())
+
+
+def _most(values: torch.Tensor) -> float:
+    return float(values.max()) if values.numel() else 0.0

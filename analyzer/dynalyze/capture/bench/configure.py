@@ -1,0 +1,173 @@
+"""Applies a configuration: makes what is called in place of the model. The model itself stays as it is."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dynalyze.capture import adapter_bench
+from dynalyze.capture.adapter import wrapped_by_compile
+from dynalyze.capture.bench.failures import Failed
+from dynalyze.capture.bench.parts import Parts
+from dynalyze.capture.bench.regions import compile_regions
+from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.compiling import backend_of
+from dynalyze.capture.inputs import Misuse
+
+Target = Callable[..., Any]
+
+
+def configured(model: Target, configuration: Configuration, device: str = "cpu") -> Target:
+    """`model` as the configuration wants it run; autocast is for this type of `device`.
+
+    Raises:
+        Misuse: torch knows no such backend or mode.
+        Failed: Accelerate is asked for and not installed, or a function is to be compiled by regions.
+    """
+    if isinstance(model, Parts):
+        return model.each(lambda part: configured(part, configuration, device))
+    target = model if not configuration.compile else _compiled(model, configuration)
+    if configuration.dynamic == "mark" and configuration.compile:
+        target = _marking(target)
+    return _autocasting(target, device or "cpu", configuration.autocast) if configuration.autocast else target
+
+
+def uncompiled(model: Target) -> tuple[Target, list[str]]:
+    """The model below what was compiled already, and notes on what was found."""
+    notes = []
+    original = wrapped_by_compile(model)
+    while original is not None:
+        model, original = original, wrapped_by_compile(original)
+        notes = ["The target is compiled by its own program; what it wraps is measured, compiled anew."]
+    owner = getattr(model, "__self__", None)
+    if notes and isinstance(owner, torch.nn.Module) and getattr(model, "__name__", "") == "forward":
+        model = owner  # Of a module that is compiled twice, torch keeps the forward only.
+    if not isinstance(model, torch.nn.Module):
+        return model, notes
+    if adapter_bench.compiled_in_place(model):
+        adapter_bench.drop_compiled_call(model)
+        notes = ["The target called .compile() on itself; that was undone, and each configuration compiles it."]
+    inside = [name for name, part in model.named_modules() if name and _is_compiled(part)]
+    if inside:
+        notes.append(
+            f"The target compiles parts of itself ({', '.join(inside[:3])}{', ...' if len(inside) > 3 else ''}); "
+            "eager runs them in eager."
+        )
+    return model, notes
+
+
+def check(configuration: Configuration) -> None:
+    """Refuse what torch does not know.
+
+    Raises:
+        Misuse: an unknown backend, mode or dtype of autocast.
+    """
+    if configuration.compile:
+        compile_arguments(configuration)
+    if configuration.autocast:
+        _autocast_dtype(configuration.autocast)
+
+
+def compile_arguments(configuration: Configuration) -> dict[str, Any]:
+    """The keyword arguments for torch.compile.
+
+    Raises:
+        Misuse: an unknown backend, or a mode that torch does not have.
+    """
+    arguments: dict[str, Any] = {"backend": backend_of(configuration.backend), "fullgraph": configuration.fullgraph}
+    if configuration.mode is not None:
+        _check_mode(configuration)
+        arguments["mode"] = configuration.mode
+    if configuration.dynamic in ("on", "off"):
+        arguments["dynamic"] = configuration.dynamic == "on"
+    return arguments
+
+
+def _compiled(model: Target, configuration: Configuration) -> Target:
+    arguments = compile_arguments(configuration)
+    if not configuration.region:
+        return _callable(torch.compile(model, **arguments))
+    if not isinstance(model, torch.nn.Module):
+        raise Failed("misuse", "regional compilation is for modules: the target is a function")
+    if configuration.region == "accelerate":
+        return _by_accelerate(model, arguments)
+    return _callable(compile_regions(model, lambda part: torch.compile(part, **arguments)))
+
+
+def _by_accelerate(model: torch.nn.Module, arguments: dict[str, Any]) -> Target:
+    """As a program that prepares its model with Accelerate; a backend that its plugin lacks goes in directly."""
+    if importlib.util.find_spec("accelerate") is None:
+        raise Failed("misuse", "Accelerate is not installed in the Python that runs the target")
+    from accelerate import Accelerator  # type: ignore[import-not-found]
+    from accelerate import utils as accelerate_utils
+
+    if not hasattr(accelerate_utils, "compile_regions"):
+        raise Failed("misuse", "this Accelerate cannot compile by regions: version 1.6 or later can")
+    backend = arguments["backend"]
+    known = {each.value for each in accelerate_utils.DynamoBackend}
+    if not isinstance(backend, str) or backend.upper() not in known:
+        return _callable(accelerate_utils.compile_regions(model, **arguments))
+    plugin = accelerate_utils.TorchDynamoPlugin(use_regional_compilation=True, **arguments)
+    device = next((p.device.type for p in model.parameters()), "cpu")
+    accelerator = Accelerator(dynamo_plugin=plugin, cpu=device == "cpu")
+    return _callable(accelerator.prepare_model(model, device_placement=False, evaluation_mode=True))
+
+
+def _check_mode(configuration: Configuration) -> None:
+    if configuration.backend != "inductor":
+        raise Misuse(f"mode {configuration.mode!r} is Inductor's; backend {configuration.backend!r} has none")
+    known = torch._inductor.list_mode_options()
+    if configuration.mode not in known:
+        raise Misuse(f"unknown --mode {configuration.mode!r}; this torch has {', '.join(known)}")
+
+
+def _marking(target: Target) -> Target:
+    """Marks the inputs as dynamic, each combination of sizes once: what is compiled then serves them ever after."""
+    from dynalyze.capture.replay import mark_dynamic_inputs
+
+    seen: set[tuple[Any, ...]] = set()
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        sizes = tuple(getattr(value, "shape", None) for value in (*args, *kwargs.values()))
+        if sizes not in seen:
+            seen.add(sizes)
+            mark_dynamic_inputs(args, kwargs)
+        return target(*args, **kwargs)
+
+    return _standing_for(call, target)
+
+
+def _autocasting(target: Target, device: str, dtype: str) -> Target:
+    wanted = _autocast_dtype(dtype)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device, wanted):
+            return target(*args, **kwargs)
+
+    return _standing_for(call, target)
+
+
+def _autocast_dtype(name: str) -> torch.dtype:
+    wanted = getattr(torch, name, None)
+    if not isinstance(wanted, torch.dtype):
+        raise Misuse(f"unknown dtype {name!r} for autocast; for example bfloat16, float16")
+    return wanted
+
+
+def _callable(made: Any) -> Target:
+    """What the untyped functions of libraries return is called like the model."""
+    target: Target = made
+    return target
+
+
+def _standing_for(call: Target, target: Target) -> Target:
+    """`call`, from which whoever needs the module itself can get it."""
+    call.__wrapped__ = target  # type: ignore[attr-defined]
+    return call
+
+
+def _is_compiled(part: Any) -> bool:
+    return wrapped_by_compile(part) is not None or adapter_bench.compiled_in_place(part)

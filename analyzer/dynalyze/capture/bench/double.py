@@ -1,0 +1,243 @@
+"""The oracle of the accuracy test: the same model and inputs, computed in fp64 (complex128 for complex numbers).
+
+The model is copied, its parameters and buffers in fp64 from the start. At each call the inputs are raised, and what the
+forward asks to be a narrower floating type (`x.float()`, `dtype=torch.bfloat16`) stays fp64 too. Autocast is off.
+Random numbers are drawn in the type that eager draws them in, so that dropout has eager's masks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from dynalyze.capture import adapter_accuracy as adapter
+from dynalyze.capture.bench.failures import kind_of, one_line
+from dynalyze.capture.bench.kept_state import held_tensors
+from dynalyze.capture.structure import children, container_base, is_plain_object
+
+_RAISED = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
+_NARROWING = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
+_REINTERPRETING = {torch.Tensor.view, torch.Tensor.view_as}
+_AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
+
+
+class CannotCopy(Exception):
+    """There is no fp64 copy of the model; the text says why."""
+
+
+def raised(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in fp64 or complex128; integers, bools and fp64 itself stay."""
+    return tensor.to(_RAISED.get(tensor.dtype, tensor.dtype))
+
+
+def double_model(model: Callable[..., Any]) -> Callable[..., Any]:
+    """A copy of a module in fp64; a function stays itself, for it has nothing to copy.
+
+    Raises:
+        CannotCopy: a part of the model cannot be copied.
+    """
+    if not isinstance(model, torch.nn.Module):
+        return model
+    try:
+        memo = {id(tensor): _raised_like(tensor) for tensor in _tensors_of(model)}
+        made: Callable[..., Any] = copy.deepcopy(model, memo)
+    except Exception as error:
+        if kind_of(error, "internal") == "out_of_memory":
+            raise
+        raise CannotCopy(one_line(error)) from error
+    return made
+
+
+def size_in_double(model: Callable[..., Any]) -> int:
+    """Bytes that the copy takes."""
+    if not isinstance(model, torch.nn.Module):
+        return 0
+    return sum(tensor.numel() * _RAISED.get(tensor.dtype, tensor.dtype).itemsize for tensor in _tensors_of(model))
+
+
+class Oracle:
+    """Calls `double_model(model)` with inputs that went through `in_double`.
+
+    `draws` says that the model draws random numbers. `lift` False leaves the types that the forward itself asks for.
+    """
+
+    def __init__(self, model: Callable[..., Any], *, draws: bool, lift: bool = True) -> None:
+        self.model = double_model(model)
+        self._usual = _usual_type(model)
+        self._draws = draws
+        self._lift = lift
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            for kind in _AUTOCAST_DEVICES:
+                if torch.is_autocast_enabled(kind):
+                    stack.enter_context(torch.autocast(kind, enabled=False))
+            usual = stack.enter_context(_default_double())
+            if self._draws:
+                draw = _Draws(self._usual or usual, usual)
+                stack.enter_context(adapter.watched_operations(draw.run))
+            if self._lift:
+                stack.enter_context(_Lifted())
+            return self.model(*args, **kwargs)
+
+
+def in_double(value: Any) -> Any:
+    """A nested value with all of its tensors raised.
+
+    Lists, dicts, caches and other objects are changed in place: whoever made them goes on using them. Modules,
+    parameters and what is no floating tensor stay.
+    """
+    return _Raiser().raise_all(value)
+
+
+class _Raiser:
+    def __init__(self) -> None:
+        self._memo: dict[int, tuple[Any, Any]] = {}  # With the original, so that its id is not used again.
+
+    def raise_all(self, value: Any) -> Any:
+        if id(value) in self._memo:
+            return self._memo[id(value)][1]
+        if isinstance(value, torch.Tensor):
+            made = _raised_input(value)
+        elif isinstance(value, (torch.nn.Module, torch.optim.Optimizer, set, frozenset)):
+            made = value
+        elif isinstance(value, tuple):
+            made = _like_tuple(value, [self.raise_all(item) for item in value])
+        elif container_base(value) is None and not is_plain_object(value):
+            return value
+        else:
+            made = value
+            self._memo[id(value)] = value, value  # It may hold itself.
+            self._inside(value)
+        self._memo[id(value)] = value, made
+        return made
+
+    def _inside(self, owner: Any) -> None:
+        for key, item in list(children(owner)):
+            new = self.raise_all(item)
+            if new is not item:
+                _put(owner, key, new)
+
+
+def _raised_input(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dtype not in _RAISED or isinstance(tensor, torch.nn.Parameter):
+        return tensor
+    return raised(tensor.detach()).requires_grad_(tensor.requires_grad)
+
+
+def _like_tuple(value: tuple[Any, ...], items: list[Any]) -> Any:
+    if type(value) is tuple:
+        return tuple(items)
+    try:
+        return tuple.__new__(type(value), items)
+    except TypeError:  # A struct sequence, as torch.return_types.max.
+        return type(value)(items)
+
+
+def _put(owner: Any, key: Any, value: Any) -> None:
+    """Set an item, and the attribute of that name, below whatever the owner's class does when one is set."""
+    base = container_base(owner)
+    is_item = base is not None and (isinstance(key, int) or (issubclass(base, dict) and key in base.keys(owner)))
+    if is_item:
+        base.__setitem__(owner, key, value)
+    if not is_item or (isinstance(key, str) and key in getattr(owner, "__dict__", {})):
+        object.__setattr__(owner, key, value)
+
+
+def _raised_like(tensor: torch.Tensor) -> torch.Tensor:
+    """A raised copy, as a leaf of its own where the original is one."""
+    made = tensor.detach().to(_RAISED.get(tensor.dtype, tensor.dtype), copy=True)
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def _tensors_of(model: torch.nn.Module) -> Iterable[torch.Tensor]:
+    """Each tensor of the model once."""
+    return {id(tensor): tensor for _, tensor in held_tensors(model)}.values()
+
+
+def _usual_type(model: Callable[..., Any]) -> torch.dtype | None:
+    """The floating type of most parameters, which is the type that dropout is applied in."""
+    if not isinstance(model, torch.nn.Module):
+        return None
+    counts = Counter(p.dtype for p in model.parameters() if p.is_floating_point())
+    return counts.most_common(1)[0][0] if counts else None
+
+
+@contextlib.contextmanager
+def _default_double() -> Iterator[torch.dtype]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield before
+    finally:
+        torch.set_default_dtype(before)
+
+
+class _Lifted(TorchFunctionMode):  # type: ignore[misc]
+    """Raises the floating types that the code of a model names."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in _NARROWING:
+            return torch.Tensor.double(args[0])
+        if func not in _REINTERPRETING:
+            args = tuple(_lifted(value) for value in args)
+            kwargs = {name: _lifted(value) for name, value in kwargs.items()}
+        return func(*args, **kwargs)
+
+
+def _lifted(value: Any) -> Any:
+    return _RAISED.get(value, value) if isinstance(value, torch.dtype) else value
+
+
+class _Draws:
+    """Draws random numbers in the type that eager draws them in, and raises them."""
+
+    def __init__(self, usual: torch.dtype, default: torch.dtype) -> None:
+        self._usual = usual
+        self._default = default
+
+    def run(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not adapter.draws_random_numbers(operation):
+            return operation(*args, **kwargs)
+        if operation is torch.ops.aten.native_dropout.default:
+            return self._dropout(*args)
+        lowered = [self._lowered(value) for value in args]
+        named = {name: self._lowered(value) for name, value in kwargs.items()}
+        if _takes_default_type(operation) and not any(isinstance(value, torch.Tensor) for value in args):
+            named["dtype"] = named.get("dtype") or self._default
+        made = operation(*lowered, **named)
+        if operation._schema.is_mutable and isinstance(args[0], torch.Tensor):
+            return args[0].copy_(made)
+        return raised(made) if isinstance(made, torch.Tensor) else made
+
+    def _dropout(self, value: torch.Tensor, share: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
+        ones = torch.ones_like(value, dtype=self._usual)
+        _, mask = torch.ops.aten.native_dropout.default(ones, share, train)
+        return (value * mask / (1 - share) if share < 1 else value * mask), mask
+
+    def _lowered(self, value: Any) -> Any:
+        if value is torch.float64:
+            return self._usual
+        if isinstance(value, torch.Tensor) and value.dtype is torch.float64:
+            return value.to(self._usual)
+        return value
+
+
+def _takes_default_type(operation: Any) -> bool:
+    """Whether the type of the result is torch's default where none is given, as for `rand` and not for `randint`."""
+    return any(a.name == "dtype" and a.default_value is None for a in operation._schema.arguments)

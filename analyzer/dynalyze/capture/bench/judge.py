@@ -1,0 +1,210 @@
+"""From the tensors of all runs to verdicts: first for each tensor of each step, then the worst of each name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from dynalyze.capture.bench.compare import Measured, Yardstick, measure, size_of
+from dynalyze.capture.bench.kept_state import identical
+from dynalyze.capture.bench.observed import Key, Run
+
+WORST_LAST = ("equal", "benign", "rounding only", "not comparable", "suspicious")
+_REPEATABLE = 0.99
+
+
+@dataclass
+class Runs:
+    """One workload, run in every way. `exact` and `emulated` may be missing.
+
+    `tokens` says that the integers that come out are generated text, where one near tie changes all that follows.
+    """
+
+    eager: Run
+    again: Run
+    compiled: Run
+    exact: Run | None
+    tolerance: float
+    tokens: bool = False
+    emulated: Run | None = None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether eager gave the same twice."""
+        mine, other = self.eager.tensors, self.again.tensors
+        return mine.keys() == other.keys() and all(identical(mine[key], other[key]) for key in mine)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether compiled drew the random numbers that eager drew, or neither drew any."""
+        return not self.eager.draws or self.compiled.positions == self.eager.positions
+
+
+@dataclass
+class Judged:
+    """One tensor with its verdict, and for a bad one the sentence that says why."""
+
+    name: str
+    kind: str
+    verdict: str
+    why: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def rank(self) -> tuple[int, float]:
+        """The worse the higher; among equals, how much further from fp64 than eager."""
+        eager, compiled = self.facts.get("eager_rmse"), self.facts.get("compiled_rmse")
+        ratio = (compiled or 0.0) / eager if eager else 0.0
+        return WORST_LAST.index(self.verdict), ratio
+
+    def with_emulated(self, emulated: Measured | None) -> Judged:
+        """With what emulating eager's rounding gave: where it removes the gap, only rounding was different."""
+        if emulated is not None:
+            self.facts["emulated_rmse"] = _finite(emulated.compiled_rmse)
+            if self.verdict == "suspicious" and not self.facts["nonfinite"] and (emulated.equal or emulated.no_worse):
+                self.verdict, self.why = "rounding only", ""
+        return self
+
+
+def judge(runs: Runs) -> list[Judged]:
+    """A verdict for each tensor that eager or compiled gave, the worst first."""
+    judge_one = _Judge(runs)
+    worst: dict[tuple[str, str], Judged] = {}
+    for key in dict.fromkeys([*runs.eager.tensors, *runs.compiled.tensors]):
+        found = judge_one.tensor(key)
+        if found is not None:
+            known = worst.get((found.kind, found.name))
+            if known is None or found.rank() > known.rank():
+                worst[found.kind, found.name] = found
+    return sorted(worst.values(), key=Judged.rank, reverse=True)
+
+
+class _Judge:
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        gradients = [t for (_, kind, _), t in runs.eager.tensors.items() if kind == "gradient"]
+        self._reference = {"output": 1.0, "gradient": max((size_of(t) for t in gradients), default=1.0)}
+
+    def tensor(self, key: Key) -> Judged | None:
+        _, kind, name = key
+        eager, compiled = self._runs.eager.tensors.get(key), self._runs.compiled.tensors.get(key)
+        if eager is None or compiled is None:
+            return self._one_sided(key, eager, compiled)
+        mismatch = _mismatch(eager, compiled)
+        if mismatch:
+            return Judged(name, kind, "suspicious", mismatch, _described(eager, compiled))
+        yardstick = Yardstick(self._runs.tolerance, self._reference[kind])
+        exact = _usable(self._runs.exact, key, eager)
+        measured = measure(eager, compiled, exact, yardstick)
+        verdict, why = self._verdict(key, measured, yardstick)
+        found = Judged(name, kind, verdict, why, _described(eager, compiled) | _facts(measured))
+        return found.with_emulated(self._emulated(key, eager, exact, yardstick))
+
+    def _one_sided(self, key: Key, eager: torch.Tensor | None, compiled: torch.Tensor | None) -> Judged | None:
+        _, kind, name = key
+        there = eager if eager is not None else compiled
+        assert there is not None
+        if kind == "gradient" and not bool(there.any()):
+            return None  # No gradient and a gradient of zeros are the same.
+        side = "eager" if eager is not None else "compiled"
+        return Judged(name, kind, "suspicious", f"only {side} gives it", _described(eager, compiled))
+
+    def _verdict(self, key: Key, measured: Measured, yardstick: Yardstick) -> tuple[str, str]:
+        if measured.introduced:
+            return "suspicious", f"compiling made {measured.introduced:,} NaN or infinite"
+        if measured.equal:
+            return "equal", ""
+        if not self._runs.aligned:
+            return "not comparable", "compiled draws other random numbers than eager"
+        again = self._runs.again.tensors.get(key)
+        eager = self._runs.eager.tensors[key]
+        if again is None or not identical(eager, again):
+            return self._by_repetition(eager, again, measured, yardstick)
+        if self._runs.tokens and not (eager.is_floating_point() or eager.is_complex()):
+            return "not comparable", "other tokens: after one near tie all that follow differ"
+        if measured.far_from_exact(yardstick.reference):
+            if measured.alike:
+                return "benign", ""
+            if measured.anchored and not measured.lost:
+                return "not comparable", "eager itself is far from fp64"
+            return "suspicious", f"cosine to eager {measured.cosine:.4f}"
+        return ("benign", "") if measured.no_worse else ("suspicious", _how_far(measured))
+
+    def _by_repetition(
+        self, eager: torch.Tensor, again: torch.Tensor | None, measured: Measured, yardstick: Yardstick
+    ) -> tuple[str, str]:
+        """Eager differs from itself: compiled may differ from it as much."""
+        if again is None or again.shape != eager.shape or again.dtype != eager.dtype:
+            return "not comparable", "eager does not give it the same way twice"
+        itself = measure(eager, again, None, yardstick)
+        if itself.cosine < _REPEATABLE or itself.introduced or itself.lost:
+            return "not comparable", "eager gives something else each time"
+        if not measured.lost and measured.rmse_between <= measured.factor * itself.rmse_between + measured.slack / 10:
+            return "benign", ""
+        return "suspicious", "it differs from eager by more than eager does from itself"
+
+    def _emulated(
+        self, key: Key, eager: torch.Tensor, exact: torch.Tensor | None, yardstick: Yardstick
+    ) -> Measured | None:
+        run = self._runs.emulated
+        emulated = run.tensors.get(key) if run is not None else None
+        if emulated is None or _mismatch(eager, emulated):
+            return None
+        return measure(eager, emulated, exact, yardstick)
+
+
+def _mismatch(eager: torch.Tensor, compiled: torch.Tensor) -> str:
+    if eager.dtype != compiled.dtype:
+        return f"compiled gives {_dtype(compiled)} where eager gives {_dtype(eager)}"
+    if eager.shape != compiled.shape:
+        return f"compiled gives the shape {tuple(compiled.shape)} where eager gives {tuple(eager.shape)}"
+    return ""
+
+
+def _usable(run: Run | None, key: Key, eager: torch.Tensor) -> torch.Tensor | None:
+    """What fp64 gave, if it is fp64 and of eager's shape."""
+    exact = run.tensors.get(key) if run is not None else None
+    if exact is None or exact.shape != eager.shape:
+        return None
+    if eager.is_floating_point():
+        return exact if exact.dtype is torch.float64 else None
+    if eager.is_complex():
+        return exact if exact.dtype is torch.complex128 else None
+    return exact if exact.dtype is eager.dtype else None
+
+
+def _how_far(measured: Measured) -> str:
+    if measured.lost:
+        return f"{measured.lost:,} values that are NaN or infinite in eager are others in compiled"
+    eager, compiled = measured.eager_rmse or 0.0, measured.compiled_rmse or 0.0
+    return f"its error against fp64 is {compiled:.3g}, that of eager {eager:.3g}"
+
+
+def _described(eager: torch.Tensor | None, compiled: torch.Tensor | None) -> dict[str, Any]:
+    there = eager if eager is not None else compiled
+    assert there is not None
+    return {
+        "dtype": _dtype(eager) if eager is not None else "",
+        "compiled_dtype": _dtype(compiled) if compiled is not None else "",
+        "elements": there.numel(),
+    }
+
+
+def _facts(measured: Measured) -> dict[str, Any]:
+    return {
+        "eager_rmse": _finite(measured.eager_rmse),
+        "compiled_rmse": _finite(measured.compiled_rmse),
+        "max_difference": _finite(measured.largest),
+        "cosine": _finite(measured.cosine),
+        "nonfinite": measured.introduced,
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

@@ -1,0 +1,111 @@
+"""What the runs of the accuracy test change and must not: parameters, buffers, gradients, attributes, random states."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from dynalyze.capture.ambient import RandomState
+
+_VALUES = (bool, int, float, complex, str, bytes, type(None))
+
+
+class KeptState:
+    """The state of a model (nothing for a function) and of the random generators, to begin each run alike.
+
+    Copies lie in host memory. Of the other attributes of modules, numbers, strings and tensors are kept.
+    """
+
+    def __init__(self, model: Callable[..., Any], seed: int) -> None:
+        self._before = RandomState.now()
+        self._parts = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+        self._training = [part.training for part in self._parts]
+        self._attributes = [_plain_attributes(part) for part in self._parts]
+        self._tensors = {id(t): (t, t.detach().to("cpu", copy=True)) for _, t in self._held()}
+        self._gradients = [(t, t.grad) for t, _ in self._tensors.values() if t.is_leaf]
+        seed_all(seed)
+        self._start = RandomState.now()
+
+    def restore(self) -> None:
+        """Bring everything to where it was, with no gradients, and the generators to the seed."""
+        for part, training, attributes in zip(self._parts, self._training, self._attributes, strict=True):
+            part.training = training
+            vars(part).update(attributes)
+        with torch.no_grad():
+            for tensor, value in self._tensors.values():
+                if tensor.is_inference() or not _same(tensor, value):
+                    _write(tensor, value)
+        for tensor, _ in self._gradients:
+            tensor.grad = None
+        self._start.restore()
+
+    def leave(self) -> None:
+        """Put everything back as it was found, gradients and random generators included."""
+        self.restore()
+        for tensor, gradient in self._gradients:
+            tensor.grad = gradient
+        self._before.restore()
+
+    def changed_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Buffers and plain tensor attributes whose values a run has changed."""
+        for name, tensor in self._held():
+            kept = self._tensors.get(id(tensor))
+            if not isinstance(tensor, torch.nn.Parameter) and (kept is None or not _same(tensor, kept[1])):
+                yield name, tensor
+
+    def _held(self) -> Iterator[tuple[str, torch.Tensor]]:
+        return held_tensors(self._parts[0]) if self._parts else iter(())
+
+
+def held_tensors(model: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters, buffers and tensors that are plain attributes of a module, with their names."""
+    for name, part in model.named_modules() if isinstance(model, torch.nn.Module) else ():
+        for held in (part._parameters, part._buffers, vars(part)):
+            for key, value in held.items():
+                if isinstance(value, torch.Tensor) and value.device.type != "meta":
+                    yield f"{name}.{key}".lstrip("."), value
+
+
+def seed_all(seed: int) -> None:
+    """Seed torch on all devices, Python, and NumPy where the program uses it."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed(seed)
+
+
+def random_position() -> tuple[Any, ...]:
+    """Where the generators of torch and Python stand: equal before and after what draws no random number."""
+    now = RandomState.now()
+    devices = tuple(state.numpy().tobytes() for states in now.devices.values() for state in states)
+    return (now.cpu.numpy().tobytes(), now.python, *devices)
+
+
+def _plain_attributes(part: torch.nn.Module) -> dict[str, Any]:
+    return {n: v for n, v in vars(part).items() if isinstance(v, (*_VALUES, torch.Tensor)) and n != "training"}
+
+
+def _same(tensor: torch.Tensor, kept: torch.Tensor) -> bool:
+    return tensor.shape == kept.shape and identical(tensor.detach().to("cpu"), kept)
+
+
+def identical(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors hold the same, NaN at the same places included."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return torch.equal(one, other) or (
+        one.is_floating_point() and bool(torch.all((one == other) | (one.isnan() & other.isnan())))
+    )
+
+
+def _write(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    if tensor.is_inference():
+        with torch.inference_mode():
+            tensor.copy_(value)
+    else:
+        tensor.data.copy_(value)

@@ -1,0 +1,289 @@
+"""Prefill, decode and generate of transformers' language models: the phases of serving, measured apart.
+
+All of it goes by what such a model has (a config with a vocabulary, `generate`), so nothing of transformers is imported
+before the model itself came from it. Tokens are drawn once from a seed; decoding feeds these same tokens whatever the
+model answers, so eager and compiled do equal work even where their logits differ.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.inputs import Inputs, Misuse
+
+PHASES = ("prefill", "decode", "generate")
+_SEQUENCE = 128
+
+
+def language_workload(
+    model: Any,
+    phase: str,
+    *,
+    calls: list[Inputs] | None = None,
+    batch: int | None = None,
+    sequence: int | None = None,
+    new_tokens: int = 16,
+    static_cache: bool = False,
+    seed: int = 0,
+) -> Workload:
+    """One phase of a causal language model of transformers.
+
+    `batch` and `sequence` (tokens of the prompt) are those of the model's own example inputs where not given, else 1
+    and 128. A decode pass is `new_tokens` steps of one token, from a cache that holds the prompt.
+
+    Raises:
+        Misuse: the model cannot generate, or the phase is unknown.
+    """
+    if phase not in PHASES:
+        raise Misuse(f"unknown phase {phase!r}; a language model has {', '.join(PHASES)}")
+    if not _generates(model):
+        raise Misuse(
+            f"--phase {phase} needs a language model of transformers: {type(model).__name__} has no generate()"
+        )
+    own = _own_tokens(calls)
+    shape = tuple(own.shape) if own is not None else (1, _SEQUENCE)
+    prompt = _Prompt(model, batch or shape[0], sequence or shape[1], new_tokens, static_cache, seed)
+    if own is not None and shape == (prompt.batch, prompt.sequence):
+        prompt.tokens = own.to(prompt.tokens.device)
+    kinds: dict[str, type[_Language]] = {"prefill": _Prefill, "decode": _Decode, "generate": _Generate}
+    return kinds[phase](model, prompt, phase)
+
+
+class _Prompt:
+    """The tokens of all phases, and the caches they fill."""
+
+    def __init__(self, model: Any, batch: int, sequence: int, new_tokens: int, static_cache: bool, seed: int) -> None:
+        import torch
+
+        self.model = model
+        self.batch = batch
+        self.sequence = sequence
+        self.new_tokens = new_tokens
+        self.static_cache = static_cache
+        random = torch.Generator().manual_seed(seed)
+        device = next(model.parameters()).device
+        vocabulary = _config(model).vocab_size
+        drawn = torch.randint(0, vocabulary, (batch, sequence + new_tokens), generator=random)
+        self.tokens = drawn[:, :sequence].to(device)
+        self.following = drawn[:, sequence:].to(device)
+
+    def fill(self) -> None:
+        """Make the cache that holds the prompt, while nothing of the model is compiled yet.
+
+        A static cache takes its tensors at its first use, and marks their addresses as fixed only outside of tracing.
+        """
+        import torch
+
+        self._filled = self.new_cache()
+        with torch.no_grad():
+            self.model(**self.arguments(self.tokens, self._filled, 0))
+
+    def filled(self) -> Any:
+        """A cache of its own that holds the prompt."""
+        return copy.deepcopy(self._filled)
+
+    def new_cache(self) -> Any:
+        """An empty cache with room for the prompt and all new tokens."""
+        import transformers
+
+        config = _config(self.model)
+        if self.static_cache:
+            return transformers.StaticCache(config=config, max_cache_len=self.sequence + self.new_tokens)
+        try:
+            return transformers.DynamicCache(config=config)
+        except TypeError:  # Before transformers 4.56 it takes none.
+            return transformers.DynamicCache()
+
+    def arguments(self, tokens: Any, cache: Any, past: int) -> dict[str, Any]:
+        """Keyword arguments of one forward call."""
+        import torch
+
+        arguments = {"input_ids": tokens, "past_key_values": cache, "use_cache": True}
+        if "cache_position" in inspect.signature(self.model.forward).parameters:  # Transformers 4.
+            arguments["cache_position"] = torch.arange(past, past + tokens.shape[1], device=tokens.device)
+        return arguments
+
+
+class _Language(Workload):
+    """What the three phases share."""
+
+    def __init__(self, model: Any, prompt: _Prompt, phase: str) -> None:
+        made = prompt.batch * (prompt.sequence if phase == "prefill" else prompt.new_tokens)
+        super().__init__(
+            model, phase=phase, batch=prompt.batch, sequence=prompt.sequence, items=prompt.batch, tokens=made
+        )
+        self.prompt = prompt
+        if phase == "decode" or (phase == "prefill" and prompt.static_cache):
+            prompt.fill()
+        kind = "static" if prompt.static_cache else "dynamic"
+        self.notes.append(f"{phase}: batch {prompt.batch}, prompt {prompt.sequence} tokens, {kind} cache.")
+
+
+class _Prefill(_Language):
+    def steps(self, target: Callable[..., Any]) -> list[Step]:
+        return [_PrefillStep(target, self.prompt)]
+
+
+class _PrefillStep(Step):
+    def __init__(self, target: Callable[..., Any], prompt: _Prompt) -> None:
+        self._target = target
+        self._prompt = prompt
+        self._arguments: dict[str, Any] = {}
+        # A server keeps its static cache and empties it: new tensors would be new addresses to CUDA graphs.
+        self._kept = prompt.filled() if prompt.static_cache else None
+
+    def prepare(self) -> None:
+        if self._kept is not None:
+            self._kept.reset()
+        cache = self._kept if self._kept is not None else self._prompt.new_cache()
+        self._arguments = self._prompt.arguments(self._prompt.tokens, cache, 0)
+
+    def run(self) -> Any:
+        import torch
+
+        with torch.no_grad():
+            return self._target(**self._arguments)
+
+
+class _Decode(_Language):
+    def steps(self, target: Callable[..., Any]) -> list[Step]:
+        state = _DecodeState(self.prompt)
+        return [_DecodeStep(target, state, number) for number in range(self.prompt.new_tokens)]
+
+
+class _DecodeState:
+    """The cache of one pass; the first step of every pass finds it as the prompt left it."""
+
+    def __init__(self, prompt: _Prompt) -> None:
+        self.prompt = prompt
+        self._cache = prompt.filled()
+        self._layers = [_state_of(layer) for layer in self._cache.layers] if prompt.static_cache else []
+
+    def restore(self) -> None:
+        """Static caches keep their tensors, whose addresses are compiled in; a dynamic one is made anew."""
+        if not self.prompt.static_cache:
+            self._cache = self.prompt.filled()
+            return
+        for layer, state in zip(self._cache.layers, self._layers, strict=True):
+            _put_back(layer, state)
+
+    def arguments(self, number: int) -> dict[str, Any]:
+        tokens = self.prompt.following[:, number : number + 1].contiguous()
+        return self.prompt.arguments(tokens, self._cache, self.prompt.sequence + number)
+
+
+class _DecodeStep(Step):
+    def __init__(self, target: Callable[..., Any], state: _DecodeState, number: int) -> None:
+        self._target = target
+        self._state = state
+        self._number = number
+        self._arguments: dict[str, Any] = {}
+
+    def prepare(self) -> None:
+        if self._number == 0:
+            self._state.restore()
+        self._arguments = self._state.arguments(self._number)
+
+    def run(self) -> Any:
+        import torch
+
+        with torch.no_grad():
+            return self._target(**self._arguments)
+
+
+class _Generate(_Language):
+    def steps(self, target: Callable[..., Any]) -> list[Step]:
+        return [_GenerateStep(target, self.model, self.prompt)]
+
+
+class _GenerateStep(Step):
+    """`generate` end to end, greedy. It must not compile by itself, as it does on a GPU with a static cache."""
+
+    def __init__(self, target: Callable[..., Any], model: Any, prompt: _Prompt) -> None:
+        self._target = target
+        self._model = model
+        self._prompt = prompt
+        self._options: dict[str, Any] = {
+            "max_new_tokens": prompt.new_tokens,
+            "min_new_tokens": prompt.new_tokens,
+            "do_sample": False,
+            "disable_compile": True,
+            "pad_token_id": 0,
+        }
+        if prompt.static_cache:
+            self._options["cache_implementation"] = "static"
+
+    def run(self) -> Any:
+        import torch
+
+        with torch.no_grad():
+            if _generates(self._target) and not hasattr(self._target, "_orig_mod"):
+                generate: Callable[..., Any] = getattr(self._target, "generate")  # noqa: B009 - a callable of any kind
+                return generate(self._prompt.tokens, **self._options)
+            return _through(self._model, self._target, self._prompt.tokens, self._options)
+
+
+def _through(model: Any, target: Callable[..., Any], tokens: Any, options: dict[str, Any]) -> Any:
+    """`model.generate` with every forward call made by `target`, which may end in the model's forward itself."""
+    original = model.forward
+    inside = False
+
+    @functools.wraps(original)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        nonlocal inside
+        if inside:
+            return original(*args, **kwargs)
+        inside = True
+        try:
+            return target(*args, **kwargs)
+        finally:
+            inside = False
+
+    model.forward = forward
+    try:
+        return model.generate(tokens, **options)
+    finally:
+        del model.forward
+
+
+def _state_of(layer: Any) -> dict[str, Any]:
+    import torch
+
+    return {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in vars(layer).items()}
+
+
+def _put_back(layer: Any, state: dict[str, Any]) -> None:
+    import torch
+
+    for name, value in state.items():
+        if isinstance(value, torch.Tensor):
+            getattr(layer, name).copy_(value)
+        else:
+            setattr(layer, name, value)
+
+
+def _own_tokens(calls: list[Inputs] | None) -> Any:
+    """The token ids of the first example call, a matrix of integers; None where there is none."""
+    import torch
+
+    for call in calls or ():
+        for value in (call.kwargs.get("input_ids"), *call.args[:1]):
+            if isinstance(value, torch.Tensor) and value.dim() == 2 and value.dtype in (torch.int64, torch.int32):
+                return value
+    return None
+
+
+def _generates(model: Any) -> bool:
+    return callable(getattr(model, "generate", None)) and hasattr(_config(model), "vocab_size")
+
+
+def _config(model: Any) -> Any:
+    """The configuration of the text part, where a model has several."""
+    config = getattr(model, "config", None)
+    get = getattr(config, "get_text_config", None)
+    return get() if callable(get) else config

@@ -1,0 +1,198 @@
+"""One run of a workload's pass for the accuracy test: every tensor that came out, by name, in host memory.
+
+Gradients are not those of the training step's own loss. They are taken at the model: from its loss where it returns
+one, else from all of its outputs in one fixed random direction, which reaches more of the backward than a sum would.
+The step goes on with outputs that are cut off from the model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from dynalyze.capture.bench.double import Oracle, in_double
+from dynalyze.capture.bench.kept_state import KeptState, held_tensors, random_position
+from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.replay import graph_leaves
+from dynalyze.capture.structure import Copier, children, container_base
+
+Kind = Literal["output", "gradient"]
+Key = tuple[int, Kind, str]
+"""The step, and what the tensor is."""
+
+
+@dataclass
+class Run:
+    """What one pass gave, and where the random generators stood after each step."""
+
+    tensors: dict[Key, torch.Tensor] = field(default_factory=dict)
+    positions: list[tuple[Any, ...]] = field(default_factory=list)
+    draws: bool = False
+
+
+class Observer:
+    """Runs passes of one workload from one state; what one run finds out about names serves the next ones."""
+
+    def __init__(self, workload: Workload, state: KeptState) -> None:
+        self._workload = workload
+        self._state = state
+        self._train = workload.phase == "train"
+        self._mutated: set[Key] = set()
+        self._changed: set[str] = set()
+        self._names = _parameter_names(workload.model)
+        self._directions: dict[Key, torch.Tensor] = {}
+
+    def run(self, target: Callable[..., Any], *, reference: bool = False) -> Run:
+        """One pass over `target`, which is an Oracle, or has the workload's model behind it.
+
+        `reference` marks the first run in eager: it decides which of the inputs are compared after the call.
+        """
+        self._state.restore()
+        run = Run()
+        watched = _Watched(self, target, run, reference)
+        for number, step in enumerate(self._workload.steps(watched)):
+            step.prepare()
+            before = random_position()
+            watched.begin(number)
+            outputs = step.run()
+            run.positions.append(random_position())
+            run.draws = run.draws or run.positions[-1] != before
+            watched.end(None if self._train else outputs)
+        changed = dict(self._state.changed_buffers())
+        self._changed |= changed.keys() if reference else set()
+        if isinstance(target, Oracle):
+            changed = {name: t for name, t in held_tensors(target.model) if name in self._changed}
+        for name, tensor in changed.items():
+            run.tensors[len(run.positions) - 1, "output", f"buffer {name}"] = _on_host(tensor)
+        self._state.restore()
+        return run
+
+    def name_of(self, leaf: torch.Tensor) -> str:
+        """The name of a parameter; those that a function reaches without owning them are numbered."""
+        return self._names.setdefault(id(leaf), f"parameter {len(self._names)}")
+
+
+class _Watched:
+    """Stands for the target, and notes what goes in and comes out."""
+
+    def __init__(self, observer: Observer, target: Callable[..., Any], run: Run, reference: bool) -> None:
+        self._observer = observer
+        self._target = target
+        self._run = run
+        self._own_names = _parameter_names(target.model) if isinstance(target, Oracle) else {}
+        self._reference = reference
+        self._step = self._call = 0
+        self._inputs: list[tuple[str, torch.Tensor, int]] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(self._target, Oracle):
+            args, kwargs = in_double((args, kwargs))
+        inputs = dict(_inputs_of(args, kwargs))
+        self._inputs += [(f"{name} after the call", t, _version(t)) for name, t in inputs.items()]
+        outputs = self._target(*args, **kwargs)
+        if not self._observer._train:
+            return outputs
+        prefix = f"call {self._call}: " if self._call else ""
+        self._call += 1
+        self._keep(prefix, outputs)
+        self._differentiate(prefix, outputs, inputs)
+        return Copier(_cut_off).copy(outputs)
+
+    def begin(self, step: int) -> None:
+        self._step, self._call, self._inputs = step, 0, []
+
+    def end(self, outputs: Any) -> None:
+        self._keep("", outputs)
+        for name, tensor, version in self._inputs:
+            key: Key = (self._step, "output", name)
+            if self._reference and version != _version(tensor):
+                self._observer._mutated.add(key)
+            if key in self._observer._mutated:
+                self._run.tensors[key] = _on_host(tensor)
+
+    def _keep(self, prefix: str, outputs: Any) -> None:
+        for name, tensor in named_tensors(outputs):
+            self._run.tensors[self._step, "output", prefix + name] = _on_host(tensor)
+
+    def _differentiate(self, prefix: str, outputs: Any, inputs: dict[str, torch.Tensor]) -> None:
+        parts = {name: t for name, t in named_tensors(outputs) if t.grad_fn is not None}
+        losses = {name: t for name, t in parts.items() if t.numel() == 1 and t.is_floating_point()}
+        parts = losses or parts
+        leaves = list({id(x): x for part in parts.values() for x in graph_leaves(part.grad_fn)}.values())
+        if not leaves:
+            return
+        directions = [self._direction(prefix + name, part) for name, part in parts.items()]
+        gradients = torch.autograd.grad(list(parts.values()), leaves, directions, allow_unused=True)
+        own = self._own_names | {id(tensor): f"input {name}" for name, tensor in inputs.items()}
+        for leaf, gradient in zip(leaves, gradients, strict=True):
+            if gradient is not None:
+                name = own.get(id(leaf)) or self._observer.name_of(leaf)
+                self._run.tensors[self._step, "gradient", prefix + name] = _on_host(gradient)
+
+    def _direction(self, name: str, part: torch.Tensor) -> torch.Tensor:
+        """The same for every run: drawn once, in the type of eager's output."""
+        key: Key = (self._step, "output", name)
+        known = self._observer._directions.get(key)
+        if known is None or known.shape != part.shape:
+            random = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+            drawn = torch.randn(part.shape, generator=random, dtype=torch.float32) / max(1, part.numel()) ** 0.5
+            known = torch.ones(part.shape) if part.numel() == 1 else drawn
+            known = self._observer._directions[key] = known.to(part.dtype)
+        return known.to(part.device, part.dtype)
+
+
+def named_tensors(outputs: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors of nested outputs with their paths: `logits`, `hidden_states[2]`, `[0].mean`; a single one: `output`.
+
+    Containers and dataclasses are opened. Caches and other objects are not: what is wrong in a cache shows in what is
+    computed from it.
+    """
+    seen: set[int] = set()
+
+    def walk(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
+        if isinstance(value, torch.Tensor):
+            yield path or "output", value
+            return
+        base = container_base(value)
+        is_dict = base is not None and issubclass(base, dict)
+        if id(value) in seen or not (base is not None or dataclasses.is_dataclass(value)):
+            return
+        seen.add(id(value))
+        held = base.items(value) if is_dict else children(value)
+        for key, item in held:
+            step = f"[{key}]" if isinstance(key, int) else f".{key}"
+            yield from walk(item, (path + step).lstrip("."))
+
+    yield from walk(outputs, "")
+
+
+def _inputs_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    for number, value in enumerate(args):
+        yield from named_tensors({str(number): value})
+    yield from named_tensors(kwargs)
+
+
+def _parameter_names(model: Callable[..., Any]) -> dict[int, str]:
+    return {id(p): name for name, p in model.named_parameters()} if isinstance(model, torch.nn.Module) else {}
+
+
+def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+    dense = tensor.detach()
+    dense = dense.to_dense() if dense.layout is not torch.strided else dense
+    dense = dense.dequantize() if dense.is_quantized else dense
+    return dense.to("cpu", copy=True).resolve_conj().resolve_neg()
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def _cut_off(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().requires_grad_() if value.requires_grad else value
+    return value if isinstance(value, torch.nn.Module) else NotImplemented

@@ -1,0 +1,233 @@
+"""Pickles live objects of a program with cloudpickle, and reads them back in another process.
+
+torch.save does the storages: what shared one shares one again, so tied weights and views stay what they were. What
+the program's own file defines travels by value, everything else by reference. What torch.compile made is replaced by
+its original, so that nothing that was written compiles by itself when it is read.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dynalyze.capture import adapter_compiled as adapter
+from dynalyze.capture.reached import modules_reached
+from dynalyze.capture.structure import leaves
+
+_MODULE_NAMES = frozenset({"__name__", "__file__", "__package__", "__path__"})
+_MOST_SEARCHED = 2000
+
+
+class CannotPickle(Exception):
+    """Some object cannot travel to another process; the text names it and says where it is."""
+
+
+def load_cloudpickle(folder: str) -> types.ModuleType:
+    """cloudpickle as installed, or else from `folder`, the package that came with dynalyze.
+
+    Raises:
+        ImportError: neither is there.
+    """
+    try:
+        return importlib.import_module("cloudpickle")
+    except ImportError:
+        init = Path(folder) / "__init__.py"
+        if not folder or not init.is_file():
+            raise
+    spec = importlib.util.spec_from_file_location("cloudpickle", init, submodule_search_locations=[folder])
+    assert spec is not None and spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["cloudpickle"] = package
+    try:
+        spec.loader.exec_module(package)
+    except BaseException:
+        del sys.modules["cloudpickle"]
+        raise
+    return package
+
+
+@dataclass
+class Written:
+    """What one pickling met: the bytes of all storages, and the definitions of `__main__` that went by value."""
+
+    budget: int
+    nbytes: int = 0
+    definitions: dict[str, Any] = field(default_factory=dict)
+    last: Any = None
+
+
+class OverBudget(CannotPickle):
+    """The tensors hold more bytes than may be written."""
+
+
+def save(value: Any, path: Path, package: types.ModuleType, budget: int) -> int:
+    """Write `value` to a new file that only this user can read; returns how many bytes its tensors hold.
+
+    Raises:
+        CannotPickle: the message names the object that cannot travel.
+    """
+    written = Written(budget)
+    pickler = _pickler(package, written)
+    try:
+        with path.open("xb") as file, _quiet():
+            path.chmod(0o600)
+            # The definitions are last: by the time they are written, all of them have been met.
+            torch.save((value, written.definitions), file, pickle_module=pickler, pickle_protocol=5)
+    except CannotPickle:
+        raise
+    except Exception as error:
+        raise CannotPickle(_explained(error, written.last, value)) from error
+    return written.nbytes
+
+
+def load(path: Path) -> Any:
+    """Read back what `save` wrote; the definitions of the program's own file become those of `__main__`.
+
+    cloudpickle has to be loaded already: the pickled names are looked up in it.
+    """
+    value, definitions = torch.load(path, weights_only=False)
+    for name, found in definitions.items():
+        sys.modules["__main__"].__dict__.setdefault(name, found)
+    return value
+
+
+def dumps(value: Any, package: types.ModuleType) -> bytes:
+    """A small value by itself, as the arguments of torch.compile: their failing leaves the rest readable."""
+    made: bytes = package.dumps(value)
+    return made
+
+
+def _pickler(package: types.ModuleType, written: Written) -> Any:
+    """A module, as torch.save wants it, with our Pickler in it."""
+    main = sys.modules["__main__"].__dict__
+
+    class Pickler(package.Pickler):  # type: ignore[misc, name-defined]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.globals_ref[id(main)] = _MainGlobals()
+
+        def reducer_override(self, value: Any) -> Any:
+            written.last = value
+            _count(value, written, seen)
+            _note_definition(value, main, written.definitions)
+            changed = _replaced(value)
+            if changed is not NotImplemented:
+                return changed
+            return super().reducer_override(value if _importable(value) else adapter.without_copied_marks(value))
+
+    seen: set[int] = set()
+    made = types.ModuleType("dynalyze.capture.bench.pickling")
+    made.Pickler = Pickler  # type: ignore[attr-defined]
+    return made
+
+
+class _MainGlobals(dict[str, Any]):
+    """The globals of all functions of the program's file: on the other side they are the names of `__main__`.
+
+    Dynamo looks a function's globals up in the module that the function says it is from.
+    """
+
+    def __reduce__(self) -> Any:
+        return _globals_of_main, ({key: value for key, value in self.items() if key in _MODULE_NAMES},)
+
+
+def _globals_of_main(names: dict[str, Any]) -> dict[str, Any]:
+    main = sys.modules["__main__"].__dict__
+    for name, value in names.items():
+        main.setdefault(name, value)
+    return main
+
+
+def _replaced(value: Any) -> Any:
+    """How to write what must not be written as it is; NotImplemented for everything else."""
+    if isinstance(value, _MainGlobals):
+        return value.__reduce__()
+    if adapter.is_compiled_module(value) or (adapter.is_compiled_function(value) and not _importable(value)):
+        return _itself, (adapter.original_of(value),)
+    if adapter.is_disabled(value) and not _importable(value):
+        return torch.compiler.disable, (adapter.original_of(value),)
+    return NotImplemented
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _importable(function: Any) -> bool:
+    """Whether a library has this very function under its name: there it is the library's affair."""
+    if not isinstance(function, types.FunctionType) or function.__module__ == "__main__":
+        return False
+    found: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is function
+
+
+def _count(value: Any, written: Written, seen: set[int]) -> None:
+    """Add up the storages while pickling: torch.save writes them only after the last object was met."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.device.type == "meta":
+        return
+    try:
+        storage = value.untyped_storage()
+    except (RuntimeError, NotImplementedError):  # A subclass without one: its inner tensors come by themselves.
+        return
+    if storage._cdata not in seen:
+        seen.add(storage._cdata)
+        written.nbytes += storage.nbytes()
+        if written.nbytes > written.budget:
+            raise OverBudget(f"model and inputs hold more than the limit of {written.budget / 2**30:.1f} GiB")
+
+
+def _note_definition(value: Any, main: dict[str, Any], definitions: dict[str, Any]) -> None:
+    if isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__":
+        name = value.__name__
+        if main.get(name) is value and not adapter.is_compiled_function(value):
+            definitions[name] = value
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """torch warns of hooks on tensors, which stay behind: the program did not ask for this file."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _explained(error: Exception, culprit: Any, value: Any) -> str:
+    """The error, the kind of the object that raised it, and where the model keeps that object."""
+    line = str(error).strip().partition("\n")[0][:200]
+    text = f"{type(error).__name__}: {line}" if line else type(error).__name__
+    place = _place_of(culprit, value)
+    kind = f"{type(culprit).__module__}.{type(culprit).__qualname__}".removeprefix("builtins.")
+    return f"{kind} {place}cannot be pickled ({text})"
+
+
+def _place_of(culprit: Any, value: Any) -> str:
+    for root in modules_reached(value):
+        for path, part in root.named_modules():
+            for name, held in vars(part).items():
+                if _holds(held, culprit):
+                    return f"in {'.'.join(filter(None, (path, name)))} of {type(root).__name__} "
+    for name, held in sys.modules["__main__"].__dict__.items():
+        if _holds(held, culprit):
+            return f"in the global {name} "
+    return ""
+
+
+def _holds(held: Any, culprit: Any) -> bool:
+    if held is culprit:
+        return True
+    if isinstance(held, (torch.nn.Module, types.ModuleType, type)):
+        return False
+    return any(each is culprit for each in islice(leaves(held, objects=False), _MOST_SEARCHED))

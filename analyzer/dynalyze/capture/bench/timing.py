@@ -1,0 +1,149 @@
+"""Times passes: what is timed, what is not, and how a device is asked for its time.
+
+On the CPU each call is timed by the clock. On CUDA by a pair of events; the device is idle when a call begins, as it
+is for a caller who waits for each answer, and its L2 cache has been overwritten when a pass begins. Other devices are
+synchronised before and after each call. The garbage collector does not run inside a block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import torch
+
+from dynalyze.capture.bench.workload import Step
+
+_SHORT_MS, _LONG_MS = 10.0, 200.0
+_PATIENCE = 6.0
+"""A block that was given seconds ends after this many times as long, whatever its untimed part takes."""
+
+
+class Timer(Protocol):
+    """Runs passes and says how long they took."""
+
+    def passes(self, steps: Sequence[Step], count: int, *, flush: bool = True) -> list[float]:
+        """Milliseconds of each of `count` passes; with `flush` the caches of the device are cold at each beginning."""
+
+
+def timer_for(device: str) -> Timer:
+    """The timer for a type of device, "" being the CPU."""
+    if device == "cuda":
+        return CudaTimer()
+    return ClockTimer(device if device not in ("", "cpu", "meta") else "")
+
+
+class ClockTimer:
+    """Times by the clock; waits for `device` before and after each call where there is one."""
+
+    def __init__(self, device: str = "") -> None:
+        self._synchronize = torch.accelerator.synchronize if device else None
+
+    def passes(self, steps: Sequence[Step], count: int, *, flush: bool = True) -> list[float]:
+        return [sum(self._timed(step) for step in steps) / 1e6 for _ in range(count)]
+
+    def _timed(self, step: Step) -> int:
+        step.prepare()
+        wait = self._synchronize
+        if wait is not None:
+            wait()
+        began = time.perf_counter_ns()
+        outputs = step.run()
+        if wait is not None:
+            wait()
+        ended = time.perf_counter_ns()
+        del outputs  # Freeing them is no part of the call.
+        return ended - began
+
+
+class CudaTimer:
+    """Times by events, which are read after the last pass."""
+
+    def __init__(self) -> None:
+        self._flush: Any = None
+
+    def passes(self, steps: Sequence[Step], count: int, *, flush: bool = True) -> list[float]:
+        events = [self._pass(steps, flush) for _ in range(count)]
+        torch.cuda.synchronize()
+        return [sum(began.elapsed_time(ended) for began, ended in each) for each in events]
+
+    def _pass(self, steps: Sequence[Step], flush: bool) -> list[tuple[Any, Any]]:
+        if flush:
+            self._flush_cache()
+        return [self._timed(step) for step in steps]
+
+    def _timed(self, step: Step) -> tuple[Any, Any]:
+        began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        step.prepare()
+        torch.cuda.synchronize()
+        began.record()
+        outputs = step.run()
+        ended.record()
+        del outputs
+        return began, ended
+
+    def _flush_cache(self) -> None:
+        if self._flush is None:
+            size = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "L2_cache_size", 0)
+            self._flush = torch.empty(max(2 * size, 1 << 26), dtype=torch.uint8, device="cuda")
+        self._flush.zero_()
+
+
+def block(
+    timer: Timer, steps: Sequence[Step], passes: int | None = None, seconds: float | None = None, lead: int = 0
+) -> list[float]:
+    """Milliseconds of each pass of a block: `passes` of them, or as many as fill `seconds` of timed calls.
+
+    `lead` passes come before and do not count: since the last block another process has had the caches.
+    """
+    with without_collecting():
+        if lead:
+            timer.passes(steps, lead)
+        if passes is not None:
+            return timer.passes(steps, passes)
+        return _for_seconds(timer, steps, seconds or 0.0)
+
+
+def _for_seconds(timer: Timer, steps: Sequence[Step], seconds: float) -> list[float]:
+    samples: list[float] = []
+    began = time.perf_counter()
+    while not samples or (sum(samples) < seconds * 1e3 and time.perf_counter() - began < _PATIENCE * seconds):
+        samples += timer.passes(steps, 1)
+    return samples
+
+
+def lead_in(recent_ms: Sequence[float]) -> int:
+    """How many passes before a block do not count: none where a pass is long, for what they would cost."""
+    one = statistics.median(recent_ms) if recent_ms else 0.0
+    if one > _LONG_MS:
+        return 0
+    return 1 if one > _SHORT_MS else 3
+
+
+@contextlib.contextmanager
+def without_collecting() -> Iterator[None]:
+    """Collect garbage now, and not until the end of the block."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def clocks() -> dict[str, float]:
+    """The load of the machine and, where it can be read, the clock of the GPU in MHz."""
+    found: dict[str, float] = {}
+    with contextlib.suppress(Exception):
+        found["load_average"] = os.getloadavg()[0]
+    if torch.cuda.is_initialized():
+        with contextlib.suppress(Exception):  # Needs NVIDIA's management library for Python.
+            found["gpu_mhz"] = float(torch.cuda.clock_rate())
+    return found

@@ -1,0 +1,133 @@
+"""Whether what is timed is what was asked for: what was compiled, what compiled again, and what runs in eager."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+from dynalyze.capture import adapter_bench
+from dynalyze.capture.attach import after_import
+from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.workload import Step
+from dynalyze.capture.environment import compile_switches
+
+
+@dataclass
+class Compiles:
+    """Everything that compiles in this process, heard from the moment when Dynamo is imported."""
+
+    made: Counter[CodeType] = field(default_factory=Counter)
+    with_graph: set[CodeType] = field(default_factory=set)
+    started: int = 0
+    _at_mark: tuple[int, ...] = ()
+
+    def listen(self) -> None:
+        after_import("torch._dynamo.convert_frame", lambda _: self._attach())
+
+    def _attach(self) -> None:
+        adapter_bench.watch_made_code(self._made)
+        adapter_bench.watch_compiles(self._start)
+
+    def _made(self, original: CodeType, made: CodeType) -> None:
+        self.made[original] += 1
+        if adapter_bench.calls_a_graph(made):
+            self.with_graph.add(made)
+
+    def _start(self) -> None:
+        self.started += 1
+
+    @property
+    def activity(self) -> tuple[int, ...]:
+        """Numbers of which one grows with whatever compiles, tries to, or records a CUDA graph."""
+        return self.started, sum(self.made.values()), adapter_bench.counters("frames").get("total", 0)
+
+    def mark(self) -> None:
+        """From here on things are timed."""
+        self._at_mark = self.activity
+
+    def since_mark(self) -> int:
+        """How often something compiled, or was tried to, since things are timed."""
+        before = self._at_mark or (0, 0, 0)
+        return max(now - then for now, then in zip(self.activity, before, strict=True))
+
+    def counts(self) -> dict[str, Any]:
+        """The fields of `measurements.Counts` that are known without running anything."""
+        frames = adapter_bench.counters("frames")
+        return {
+            "compiled_frames": len(self.with_graph),
+            "eager_frames": max(0, frames.get("total", 0) - frames.get("ok", 0)),
+            "graph_breaks": sum(adapter_bench.counters("graph_break").values()),
+            "graphs": adapter_bench.counters("stats").get("unique_graphs", 0),
+            "recompiles": sum(times - 1 for times in self.made.values()),
+            "cudagraph_skips": adapter_bench.counters("inductor").get("cudagraph_skips", 0),
+        }
+
+
+@dataclass
+class Evidence:
+    """What one untimed pass showed: the steps that ran no compiled graph at all, and replays of CUDA graphs."""
+
+    steps: int
+    steps_in_eager: int
+    replays: int
+
+
+def look(steps: Sequence[Step], compiles: Compiles) -> Evidence:
+    """Run one pass and watch what runs in it."""
+    in_eager = 0
+    with adapter_bench.counted_replays() as replays:
+        for step in steps:
+            step.prepare()
+            in_eager += not _runs_any(step.run, compiles.with_graph)
+    return Evidence(len(steps), in_eager, replays[0])
+
+
+def reason_against(configuration: Configuration, counts: dict[str, Any], evidence: Evidence, device: str) -> str:
+    """Why what was timed is not what was asked for, in one line; "" where it is."""
+    if not configuration.compile:
+        return "something was compiled in the eager arm" if counts["compiled_frames"] else ""
+    if not counts["compiled_frames"]:
+        return f"nothing was compiled: every call ran in eager{_switch()}"
+    again = counts["recompiles_while_timing"]
+    if again:
+        return f"it compiled again while it was timed ({again} {'time' if again == 1 else 'times'})"
+    if evidence.steps_in_eager:
+        limit = ": the recompile limit was reached" if adapter_bench.recompile_limit_hit() else ""
+        return f"{evidence.steps_in_eager} of {evidence.steps} calls ran no compiled code{limit}"
+    wanted = device == "cuda" and configuration.backend == "inductor"
+    if wanted and adapter_bench.cudagraphs_wanted(configuration.mode) and not evidence.replays:
+        return "CUDA graphs were asked for, and none was replayed"
+    return ""
+
+
+def _switch() -> str:
+    """What turned compiling off for the whole process, in words to go on with."""
+    switches = compile_switches()
+    if switches["variable"]:
+        return f", because {switches['variable']} is set"
+    if switches["stance"] == "force_eager" or switches["disabled"]:
+        return ", because the program turned compiling off"
+    return ""
+
+
+def _runs_any(action: Callable[[], Any], codes: set[CodeType]) -> bool:
+    """Whether any of `codes` runs in this thread or in one that `action` starts."""
+    found = []
+
+    def see(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code in codes:
+            found.append(1)
+
+    threading.setprofile(see)
+    sys.setprofile(see)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return bool(found)

@@ -1,0 +1,84 @@
+"""What the measuring processes and their parent agree on. Standard library only.
+
+A worker is started as `PYTHON capture/start.py FOLDER`, with `bench.json` in the folder (`WorkerRequest` as JSON). It
+connects to the Unix socket `bench.socket` in the same folder, and answers one JSON line to each JSON line it gets.
+Its standard streams belong to the target. `do` of an order, and what the answer holds beside `ok`:
+
+    load      import torch, make the model and its calls. import_seconds, load_seconds, calls, items, tokens, batch,
+              sequence, dtype, device, threads, name (of the model's class), notes,
+              environment (environment.torch_facts)
+    warm      {seconds, most}: pass after pass until steady, or one of the limits. calls_ms (every pass, the first one
+              first), steady_after (None: not reached), counts (as `measurements.Counts`), phases, cache
+    block     {passes} or {seconds}: timed passes. samples_ms
+    check     what has compiled since `warm` ended: counts, recompiles_while_timing, cudagraph_replays, steps_in_eager,
+              invalid (why what was timed is not what was asked for; empty where it is)
+    memory    steady_peak, compile_peak, reserved_peak, kind: peaks since the process began, and of the next passes
+    accuracy  the tensors of `measurements.Accuracy`, against eager and fp64 in this same process
+    end       the worker ends itself, without running the target's exit handlers
+
+An answer with `"ok": false` has `error`: {"kind": one of FAILURES, "message": one line}; the worker lives on, unless
+it died. Every order runs alone: the parent gives the next one, to whichever worker, when the answer has come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+REQUEST_FILE = "bench.json"
+SOCKET_FILE = "bench.socket"
+# The name of the configuration with the arguments that the program itself gave to torch.compile; of bundles alone.
+AS_WRITTEN = "as written"
+
+Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "internal"]
+FAILURES: tuple[Failure, ...] = (
+    "misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "internal",
+)  # fmt: skip
+
+Phase = Literal["forward", "train", "prefill", "decode", "generate"]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One way of running the target. `compile` False is eager.
+
+    `region` compiles repeated blocks only: "blocks" with torch.compile on each, "accelerate" through Accelerate.
+    `autocast` is a dtype's name. Everything else is torch.compile's argument of that name.
+    """
+
+    name: str
+    compile: bool = True
+    backend: str = "inductor"
+    mode: str | None = None
+    dynamic: Literal["auto", "on", "off", "mark"] = "auto"
+    fullgraph: bool = False
+    region: Literal["", "blocks", "accelerate"] = ""
+    autocast: str = ""
+
+
+@dataclass(frozen=True)
+class WorkerRequest:
+    """Everything a worker needs to know before it starts.
+
+    `source` is {"kind": "object", "path", "module", "name", "inputs", "arguments"} for FILE:NAME and MODULE:NAME, or
+    {"kind": "bundle", "file", "sys_path", "arguments"} for calls that were recorded. `seed` makes the processes of a
+    pair build one and the same model. `threads` is fixed before anything compiles; None leaves torch's own number.
+    `cache` says whether the caches of the environment are believed to be empty ("cold"), filled ("warm").
+    `cloudpickle` is the folder that holds that package, for interpreters that lack it. `extra["check"]` is a list of
+    the other configurations, as dicts: `load` refuses a backend or mode of theirs that torch does not know (misuse).
+    """
+
+    source: dict[str, Any]
+    configuration: Configuration
+    phase: Phase = "forward"
+    seed: int = 0
+    threads: int | None = None
+    device: str | None = None
+    dtype: str | None = None
+    train: bool | None = None
+    batch: int | None = None
+    sequence: int | None = None
+    new_tokens: int = 16
+    static_cache: bool = False
+    cloudpickle: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,69 @@
+"""What a measuring worker runs: the steps of a pass, over a model or over anything that stands in its place.
+
+A pass runs every step once, in order. Its time is the sum of what `run` took; `prepare` is never timed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dynalyze.capture.bench.failures import Failed
+
+
+class Step(ABC):
+    """One call of a pass."""
+
+    def prepare(self) -> None:  # noqa: B027 - a step that leaves nothing behind has nothing to restore.
+        """Untimed: bring inputs, caches and random states to what they were before the first pass."""
+
+    @abstractmethod
+    def run(self) -> Any:
+        """Timed: make the call and return its outputs."""
+
+
+class Workload(ABC):
+    """A model with the calls to make; one object serves eager, compiled and fp64 stand-ins of the model alike.
+
+    `items` (samples) and `tokens` are what one pass handles. None means: not known. `notes` are lines for the report.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        *,
+        phase: str = "forward",
+        batch: int | None = None,
+        sequence: int | None = None,
+        items: float | None = None,
+        tokens: float | None = None,
+        notes: list[str] | None = None,
+    ) -> None:
+        self.model = model
+        self.phase = phase
+        self.batch = batch
+        self.sequence = sequence
+        self.items = items
+        self.tokens = tokens
+        self.notes = list(notes or ())
+
+    def tensors(self) -> Iterator[Any]:
+        """Tensors that tell device and dtype of the work; those of the model, where it has any."""
+        for name in ("parameters", "buffers"):
+            yield from getattr(self.model, name, tuple)()
+
+    def as_written(self) -> Callable[..., Any]:
+        """The model as the program itself compiled it; a new one each time.
+
+        Raises:
+            Failed: the program compiled nothing, or its arguments cannot be had here.
+        """
+        raise Failed("misuse", "the target is not compiled by a program of its own")
+
+    @abstractmethod
+    def steps(self, target: Callable[..., Any]) -> list[Step]:
+        """The steps of one pass that call `target` where the original calls the model.
+
+        Steps of two targets share nothing that a run can change.
+        """

@@ -1,0 +1,119 @@
+"""`dynalyze bench`: what compiling gains, measured."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from dynalyze.bench.plan import Plan, configurations, names_default, with_options, works
+from dynalyze.bench.stats import DEFAULT_PAIRS
+from dynalyze.cli.options import (
+    check_fail_on,
+    compile_options,
+    given_compile_options,
+    report_options,
+    target_options,
+)
+from dynalyze.errors import UsageError
+
+_OF_DEFAULT = ("--backend", "--mode", "--dynamic", "--fullgraph")
+_AS_THEY_ARE = (
+    "device", "dtype", "train", "static_cache", "new_tokens", "threads", "seed", "seconds", "timeout", "python",
+)  # fmt: skip
+
+
+@click.command()
+@target_options
+@compile_options
+@report_options
+@click.option(
+    "--configs", metavar="LIST", help="Configurations to compare with eager, separated by commas. [default: default]"
+)
+@click.option("--matrix", is_flag=True, help="The configurations that make sense on the device.")
+@click.option("--autocast", metavar="DTYPE", help="Run everything under autocast to DTYPE, eager too.")
+@click.option(
+    "--phase", "phases", metavar="LIST", help="forward, train; of a language model prefill, decode, generate."
+)
+@click.option("--batch", "batches", metavar="LIST", help="Batch sizes of a language model, e.g. 1,4.")
+@click.option("--sequence", "sequences", metavar="LIST", help="Lengths of its prompt, e.g. 128,1024.")
+@click.option("--new-tokens", type=click.IntRange(1), default=16, show_default=True, help="Tokens that it generates.")
+@click.option("--static-cache", is_flag=True, help="Give it a key-value cache of a fixed size.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Timed seconds of each configuration.",
+)
+@click.option(
+    "--pairs",
+    type=click.IntRange(1),
+    default=DEFAULT_PAIRS,
+    show_default=True,
+    metavar="N",
+    help="The most pairs of processes of each configuration; below 5 no difference can be shown.",
+)
+@click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads of torch on the CPU.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Of weights and order.")
+@click.option("--no-accuracy", is_flag=True, help="Do not compare the results with eager's and with fp64.")
+@click.option("--no-memory", is_flag=True, help="Do not measure memory.")
+@click.pass_context
+def bench(context: click.Context, /, **options: Any) -> int:
+    """Measure what compiling TARGET gains: eager against each configuration, in fresh processes that take turns.
+
+    A difference is claimed only where it is larger than that between eager and itself. TARGET is what
+    `dynalyze explain` takes; a program is run once, and the calls it made are measured.
+
+    \b
+    A configuration is one of these, or several joined by + (reduce-overhead+dynamic=on):
+      eager                          always measured; alone, nothing else is
+      default                        torch.compile, with --backend, --mode, --dynamic, --fullgraph
+      reduce-overhead, max-autotune, max-autotune-no-cudagraphs
+      dynamic=on|off|mark            dynamic is dynamic=on, static is dynamic=off
+      fullgraph                      refuse graph breaks
+      regional                       compile repeated blocks only; regions and blocks mean the same
+      accelerate                     the same through Hugging Face Accelerate
+      backend=NAME                   a backend torch knows, or module:function
+
+    Without an output option the page goes to dynalyze-reports/ in the current directory.
+    """
+    from dynalyze.bench.measure import measure
+    from dynalyze.cli.outputs import Outputs
+    from dynalyze.targets.spec import read_target
+
+    check_fail_on(options["fail_on"])
+    target = read_target(options["target"], options["module"], options["arguments"], options["inputs"])
+    plan = _plan(context, options)
+    outputs = Outputs.from_options(options, f"{target.stem}.bench", target.path)
+    return outputs.publish(measure(target, plan, tuple(sys.argv[1:])))
+
+
+def _plan(context: click.Context, options: dict[str, Any]) -> Plan:
+    """What the options ask for; what is run is not in it yet."""
+    default = with_options(**{key: options[key] for key in ("backend", "mode", "dynamic", "fullgraph")})
+    if options["configs"] is not None and options["matrix"]:
+        raise UsageError("--configs and --matrix exclude each other")
+    chosen = None if options["matrix"] else configurations(options["configs"] or "default", default)
+    _check_given(given_compile_options(context), options["configs"])
+    return Plan(
+        source={},
+        configurations=chosen,
+        default=default,
+        works=works(options["phases"], options["batches"], options["sequences"], train=options["train"]),
+        pairs=options["pairs"],
+        quiet=options["quiet_target"],
+        accuracy=not options["no_accuracy"],
+        memory=not options["no_memory"],
+        autocast=options["autocast"] or "",
+        **{key: options[key] for key in _AS_THEY_ARE},
+    )
+
+
+def _check_given(given: tuple[str, ...], configs: str | None) -> None:
+    """Refuse an option that would change nothing."""
+    idle = [option for option in given if option in _OF_DEFAULT]
+    if configs is not None and idle and not names_default(configs):
+        raise UsageError(f"{idle[0]} is for the configuration `default`, which is not in --configs {configs}")

@@ -1,0 +1,15 @@
+"""One line of ours beside the target's output: how far the work has come."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from dynalyze.launch.streams import Streams
+
+
+def progress_line(streams: Streams) -> tuple[Callable[[str], None], float]:
+    """What shows a line, and every how many seconds: it renews itself on a terminal, in a log it is a plain one."""
+    if sys.stderr.isatty():
+        return streams.status, 1.0
+    return lambda text: print(f"dynalyze: {text}", file=sys.stderr, flush=True), 10.0

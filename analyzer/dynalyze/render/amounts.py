@@ -1,0 +1,50 @@
+"""Amounts as people write them: counts, times, shares, sizes."""
+
+from __future__ import annotations
+
+
+def count_of(number: int, singular: str, plural: str = "") -> str:
+    """A counted noun: "1 graph break", "1,200 graph breaks"."""
+    noun = singular if number == 1 else plural or f"{singular}s"
+    return f"{number:,} {noun}"
+
+
+def duration(seconds: float) -> str:
+    """A time for people: "35 ms", "1.2 s", "3 min 5 s"."""
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.{0 if seconds >= 0.00095 or seconds == 0 else 1}f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s" if seconds >= 0.995 else f"{seconds:.2f} s"
+    if round(seconds) < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
+def milliseconds(value: float) -> str:
+    """A measured time, with three digits: "812 µs", "36.6 ms", "1.24 s"."""
+    for factor, unit in ((1e-3, "s"), (1.0, "ms")):
+        if value * factor >= 0.9995:
+            return f"{three_digits(value * factor)} {unit}"
+    return f"{three_digits(value * 1e3)} µs"
+
+
+def three_digits(value: float) -> str:
+    """A number with three digits, or all of those before the point: "1.24", "36.6", "1,204"."""
+    if value >= 99.95 or value == 0:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def percent(share: float) -> str:
+    """A share: "4 %", "0.4 %"."""
+    return f"{100 * share:.{0 if share >= 0.0095 or share == 0 else 1}f} %"
+
+
+def size(number: float) -> str:
+    """Bytes for people: "200 MB", "1.4 GB"."""
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        value = number / factor
+        if value >= 0.9995:
+            return f"{value:.{1 if unit == 'GB' and value < 9.95 else 0}f} {unit}"
+    return count_of(int(number), "byte")

@@ -1,0 +1,136 @@
+"""The section of answers: how each configuration's results stand against fp64, the worst first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynalyze.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
+from dynalyze.render import words_bench as words
+from dynalyze.render.amounts import count_of, percent
+from dynalyze.render.view.links import Shown, shown
+from dynalyze.render.visible import clipped
+from dynalyze.report import Report
+
+MAX_ROWS = 100
+MAX_TENSORS = 50
+_MAX_TEXT = 2000
+
+_WORST: tuple[AccuracyVerdict, ...] = ("suspicious", "not comparable", "rounding only", "benign", "equal")
+_MEANINGS: dict[AccuracyVerdict, str] = {
+    "equal": "Same answers, within the usual tolerance.",
+    "benign": "Not the same as eager, but about as near to the exact result (fp64) as eager is.",
+    "rounding only": (
+        "Farther from fp64 than eager, because fused kernels round elsewhere. Rounding where eager rounds "
+        "(`emulate_precision_casts`) takes the difference away."
+    ),
+    "suspicious": (
+        "Farther from fp64 than eager and not by rounding, or of another dtype or shape, or with NaN. Compare "
+        "`backend=eager`, `backend=aot_eager` and the default to find the stage that changes the result."
+    ),
+    "not comparable": "Nothing can be said about these answers.",
+}
+
+
+@dataclass(frozen=True)
+class TensorRow:
+    name: str
+    kind: str
+    verdict: str
+    tone: str
+    eager: str
+    compiled: str
+    emulated: str
+    difference: str
+    cosine: str
+    dtype: str
+    elements: str
+    nonfinite: str
+
+
+@dataclass(frozen=True)
+class AccuracyRow:
+    name: str
+    tone: str
+    mark: str
+    verdict: str
+    meaning: str
+    notes: list[str]
+    tensors: list[TensorRow]
+    amount: Shown
+    unlisted: str
+
+
+@dataclass(frozen=True)
+class AccuracyView:
+    items: list[AccuracyRow]
+    amount: Shown
+
+
+_TONES: dict[AccuracyVerdict, tuple[str, str]] = {
+    "equal": ("good", "✓"),
+    "benign": ("good", "✓"),
+    "rounding only": ("warning", "≈"),
+    "suspicious": ("bad", "✕"),
+    "not comparable": ("unknown", "?"),
+}
+
+
+def accuracy_view(report: Report) -> AccuracyView:
+    """The tests of a report, worst first."""
+    items, amount = shown(sorted(report.accuracy, key=lambda item: _WORST.index(item.verdict)), MAX_ROWS)
+    return AccuracyView([_row(item) for item in items], amount)
+
+
+def _row(item: Accuracy) -> AccuracyRow:
+    tone, mark = _TONES[item.verdict]
+    tensors, amount = shown(sorted(item.tensors, key=_badness), MAX_TENSORS)
+    return AccuracyRow(
+        name=words.workload_name(item.configuration, item.phase, item.batch, item.sequence),
+        tone=tone,
+        mark=mark,
+        verdict=words.answers_title(item.verdict),
+        meaning=_MEANINGS[item.verdict],
+        notes=_notes(item),
+        tensors=[_tensor(each) for each in tensors],
+        amount=amount,
+        unlisted=count_of(item.tensors_omitted, "more tensor") if item.tensors_omitted else "",
+    )
+
+
+def _badness(tensor: TensorAccuracy) -> tuple[int, float]:
+    """Worst first: by verdict, then by how much farther from fp64 than eager."""
+    return _WORST.index(tensor.verdict), -(tensor.compiled_rmse or 0.0) / (tensor.eager_rmse or 1e-30)
+
+
+def _notes(item: Accuracy) -> list[str]:
+    told = [f"{words.capital(clipped(item.reason, _MAX_TEXT)).rstrip('.')}."] if item.reason else []
+    if not item.anchored and item.verdict != "not comparable":
+        told.append("There is no fp64 run to compare with: direction and length were compared with those of eager.")
+    if item.deterministic is False and not item.reason:
+        told.append("Eager did not give the same twice.")
+    if item.argmax_flips is not None:
+        rows = "no row" if item.argmax_flips == 0 else f"{percent(item.argmax_flips)} of the rows"
+        told.append(f"The largest logit is another one in {rows}.")
+    return told
+
+
+def _tensor(item: TensorAccuracy) -> TensorRow:
+    other = f" (compiled {item.compiled_dtype})" if item.compiled_dtype and item.compiled_dtype != item.dtype else ""
+    return TensorRow(
+        name=item.name,
+        kind=item.kind,
+        verdict=words.verdict_short(item.verdict),
+        tone=_TONES[item.verdict][0],
+        eager=_error(item.eager_rmse),
+        compiled=_error(item.compiled_rmse),
+        emulated=_error(item.emulated_rmse),
+        difference=_error(item.max_difference),
+        cosine="" if item.cosine is None else f"{item.cosine:.6f}",
+        dtype=f"{item.dtype}{other}",
+        elements=f"{item.elements:,}",
+        nonfinite=f"{item.nonfinite:,}" if item.nonfinite else "",
+    )
+
+
+def _error(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"

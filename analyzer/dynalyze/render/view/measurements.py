@@ -1,0 +1,275 @@
+"""The section of measurements: what was found, in sentences, tables and drawings, a group for each workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Literal
+
+from dynalyze.measurements import Accuracy, BreakEven, Measurement
+from dynalyze.render import words_bench as words
+from dynalyze.render.amounts import duration, milliseconds, size, three_digits
+from dynalyze.render.view.links import Anchors, Shown, shown
+from dynalyze.render.view.plots.bars import memory_plot, startup_plot
+from dynalyze.render.view.plots.calls import calls_plot
+from dynalyze.render.view.plots.scatter import scatter_plot
+from dynalyze.render.view.plots.shapes import Plot
+from dynalyze.render.view.plots.strips import MAX_POINTS, strip_plot
+from dynalyze.render.view.run import Metric
+from dynalyze.render.visible import clipped
+from dynalyze.report import Report
+
+MAX_ROWS = 100
+"""Measurements on the page."""
+
+_ALL_POINTS = 16_000
+"""Dots of all strips of a page together."""
+_FEWEST_POINTS = 60
+_MOST_CURVES = 12
+_MAX_TEXT = 2000
+_MAX_NOTES = 40
+
+Outcome = Literal["faster", "slower", "same", "invalid", "failed", "eager"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """A configuration in one sentence."""
+
+    outcome: Outcome
+    mark: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    caption: str
+    heads: list[str]
+    rows: list[list[str]]
+
+
+@dataclass(frozen=True)
+class GroupView:
+    anchor: str
+    title: str
+    conditions: str
+    sentences: list[Said]
+    table: Table
+    details: list[Table]
+    plots: list[Plot]
+    curves: list[Plot]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class MeasurementsView:
+    groups: list[GroupView]
+    scatter: Plot | None
+    amount: Shown
+
+
+_MARKS: dict[Outcome, str] = {
+    "faster": "✓",
+    "slower": "!",
+    "same": "=",
+    "invalid": "✕",
+    "failed": "✕",
+    "eager": "·",
+}
+
+
+def measurements_view(report: Report, anchors: Anchors) -> MeasurementsView:
+    """All measurements of a report, up to a limit."""
+    items, amount = shown(report.measurements, MAX_ROWS)
+    groups = words.by_workload(items)
+    numbers = count(1)
+    dots = min(MAX_POINTS, max(_FEWEST_POINTS, _ALL_POINTS // max(2 * len(items), 1)))
+    return MeasurementsView(
+        groups=[
+            _group(
+                workload,
+                rows,
+                report.accuracy,
+                dots,
+                [f"plot-{next(numbers)}" for _ in range(3 + _MOST_CURVES)],
+                anchors,
+            )
+            for workload, rows in groups.items()
+        ],
+        scatter=scatter_plot(anchors.claim("plot-scatter"), items),
+        amount=amount,
+    )
+
+
+def measured_metrics(report: Report) -> list[Metric]:
+    """The numbers of the best configuration of the first workload, for the head of the page."""
+    best = words.first_best(report.measurements)
+    if best is None or best.status != "valid" or best.latency_ms is None or best.eager_latency_ms is None:
+        return []
+    cost, even, speed = words.compile_cost(best), best.break_even, best.speedup
+    known = [
+        ("eager, median", milliseconds(best.eager_latency_ms.p50)),
+        (f"{clipped(best.configuration, 60)}, median", milliseconds(best.latency_ms.p50)),
+        ("speed-up", words.times(speed.ratio.value) if speed and speed.verdict != "no difference shown" else ""),
+        ("to compile, cold", cost.words if cost else ""),
+        ("break-even", words.passes_words(even.passes, best.calls) if even and even.passes is not None else ""),
+        ("memory", words.more_memory(best.memory) if best.memory else ""),
+    ]
+    return [Metric(label, value, "#measurements") for label, value in known if value]
+
+
+def _group(
+    workload: words.Workload, items: list[Measurement], accuracy: list[Accuracy], dots: int, names: list[str],
+    anchors: Anchors,
+) -> GroupView:  # fmt: skip
+    names = [anchors.claim(name) for name in names]
+    plots = [strip_plot(names[0], items, dots), startup_plot(names[1], items), memory_plot(names[2], items)]
+    curves = (calls_plot(name, item) for name, item in zip(names[3:], _compiled(items), strict=False))
+    return GroupView(
+        anchor=anchors.claim(f"measured-{words.workload_words(workload)}"),
+        title=words.capital(words.workload_words(workload)),
+        conditions=words.conditions(items),
+        sentences=[_said(item, words.accuracy_of(item, accuracy)) for item in items],
+        table=_table(items, accuracy),
+        details=[table for table in (_samples(items), _startup(items), _counts(items)) if table.rows],
+        plots=[plot for plot in plots if plot is not None],
+        curves=[plot for plot in curves if plot is not None],
+        notes=[clipped(note, _MAX_TEXT) for note in words.notes(items)[:_MAX_NOTES]],
+    )
+
+
+def _compiled(items: Sequence[Measurement]) -> list[Measurement]:
+    return [item for item in items if item.configuration != words.EAGER]
+
+
+def _said(item: Measurement, accuracy: Accuracy | None) -> Said:
+    outcome = _outcome(item)
+    return Said(outcome, _MARKS[outcome], clipped(words.statement(item, accuracy), _MAX_TEXT))
+
+
+def _outcome(item: Measurement) -> Outcome:
+    if item.status != "valid":
+        return item.status
+    if item.speedup is None:
+        return "eager"
+    return "same" if item.speedup.verdict == "no difference shown" else item.speedup.verdict
+
+
+def _table(items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> Table:
+    """What the sentences say, in columns; what was not measured stays empty."""
+    rates = list(dict.fromkeys(name for item in items if item.status == "valid" for name in item.throughput))
+    heads = [
+        "Configuration", "Median", "Speed-up by eager", "Compile, cold", "Compile, warm", "Worth it after", "Memory",
+        *(words.rate_words(name) for name in rates), "Answers",
+    ]  # fmt: skip
+    return Table("Results", heads, [_row(item, rates, words.accuracy_of(item, accuracy)) for item in items])
+
+
+def _row(item: Measurement, rates: Sequence[str], accuracy: Accuracy | None) -> list[str]:
+    if item.status != "valid" or item.latency_ms is None:
+        return [item.configuration, words.failure(item).partition(":")[0].removeprefix("is "), *[""] * (6 + len(rates))]
+    cold, warm = words.compile_cost(item), words.compile_cost(item, warm=True)
+    even, memory = item.break_even, item.memory
+    return [
+        item.configuration,
+        milliseconds(item.latency_ms.p50),
+        _speed(item),
+        cold.words if cold else "",
+        warm.words if warm else "",
+        _break_even(even, item.calls) if even else "",
+        words.memory_short(item.configuration, memory) if memory else "",
+        *(three_digits(item.throughput[name]) if name in item.throughput else "" for name in rates),
+        words.answers(accuracy) if accuracy else "",
+    ]
+
+
+def _break_even(even: BreakEven, calls: int) -> str:
+    """The number, or what stands in its place: "never", "not known", and never more than the reason says."""
+    if even.passes is not None:
+        return words.passes_words(even.passes, calls)
+    return clipped(even.reason.partition(":")[0] or "not known", _MAX_TEXT)
+
+
+def _speed(item: Measurement) -> str:
+    if item.speedup is None:
+        return ""
+    if item.speedup.verdict == "no difference shown":
+        return f"no difference shown ({words.interval_words(item.speedup.ratio)})"
+    return f"{words.times(item.speedup.ratio.value)} ({words.interval_words(item.speedup.ratio)})"
+
+
+def _samples(items: Sequence[Measurement]) -> Table:
+    """The percentiles of each arm."""
+    heads = ["Configuration", "Arm", "p50", "p90", "p95", "p99", "Mean", "Deviation", "Samples", "Pairs", "Noise floor"]
+    rows = []
+    for item in items:
+        speed = item.speedup
+        for arm, latency in (("eager", item.eager_latency_ms), (item.configuration, item.latency_ms)):
+            if latency is None or item.status != "valid":
+                continue
+            times = (latency.p50, latency.p90, latency.p95, latency.p99, latency.mean, latency.sd)
+            floor = "" if speed is None or speed.floor is None else words.floor_words(speed.floor)
+            rows.append(
+                [item.configuration, arm, *("" if each is None else milliseconds(each) for each in times),
+                 f"{latency.samples:,}", f"{len(item.samples):,}", floor]
+            )  # fmt: skip
+    return Table("Samples", heads, rows)
+
+
+def _startup(items: Sequence[Measurement]) -> Table:
+    """The first calls, one by one as far as they matter."""
+    heads = [
+        "Configuration", "Import torch", "Build the model", "Cold call 1", "2", "3", "Steady after", "Warm call 1",
+        "Eager call 1", "Break-even from", "to", "torch's own times", "Caches, cold", "Caches, warm",
+    ]  # fmt: skip
+    rows = []
+    for item in items:
+        startup, even = item.startup, item.break_even
+        if startup is None or item.status != "valid":
+            continue
+        ends = (even.low, even.high) if even and even.passes is not None else (None, None)
+        rows.append(
+            [item.configuration, _seconds(startup.import_seconds), _seconds(startup.load_seconds),
+             *(_call(startup.cold_calls_ms, at) for at in range(3)),
+             "" if startup.steady_after is None else f"{startup.steady_after:,}",
+             _call(startup.warm_calls_ms, 0), _call(startup.eager_calls_ms, 0),
+             *("" if end is None else f"{end:,.0f}" for end in ends),
+             _listed({name: duration(seconds) for name, seconds in startup.phases.items()}),
+             _listed(startup.cache), _listed(startup.warm_cache)]
+        )  # fmt: skip
+    return Table("Starting up", heads, rows)
+
+
+def _counts(items: Sequence[Measurement]) -> Table:
+    """The grounds on which a measurement is valid, or is not; and its peaks of memory."""
+    heads = [
+        "Configuration", "Compiled frames", "Eager frames", "Graphs", "Graph breaks", "Recompiles", "While timing",
+        "CUDA graphs replayed", "skipped", "Steady peak", "While compiling", "Reserved", "Options",
+    ]  # fmt: skip
+    rows = []
+    for item in items:
+        counts, memory = item.counts, item.memory
+        numbers = (
+            (counts.compiled_frames, counts.eager_frames, counts.graphs, counts.graph_breaks, counts.recompiles,
+             counts.recompiles_while_timing, counts.cudagraph_replays, counts.cudagraph_skips)
+            if counts else (None,) * 8
+        )  # fmt: skip
+        peaks = (memory.steady_peak, memory.compile_peak, memory.reserved_peak) if memory else (None,) * 3
+        rows.append(
+            [item.configuration, *("" if each is None else f"{each:,}" for each in numbers),
+             *("" if each is None else size(each) for each in peaks), _listed(item.options)]
+        )  # fmt: skip
+    return Table("What was compiled, and memory", heads, rows)
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else duration(value)
+
+
+def _call(calls: Sequence[float], at: int) -> str:
+    return milliseconds(calls[at]) if at < len(calls) else ""
+
+
+def _listed(values: dict[str, object] | dict[str, str] | dict[str, int]) -> str:
+    return clipped(", ".join(f"{name} {value}" for name, value in values.items()), _MAX_TEXT)

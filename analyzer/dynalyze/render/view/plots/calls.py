@@ -1,0 +1,125 @@
+"""The first calls: how much time has gone by after so many passes, compiled and in eager, and where the two meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dynalyze.measurements import BreakEven, Measurement
+from dynalyze.render.amounts import duration
+from dynalyze.render.view.plots.scale import Scale, across, time_tick, upwards
+from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Rect, Shape, px
+from dynalyze.render.words_bench import passes_words, short_count
+
+_WIDTH, _HEIGHT = 384, 236
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 18, 36
+_STEPS = 48
+_MOST_CALLS = 60
+"""Measured calls that are drawn as dots."""
+_MOST_PASSES = 1e9
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """Cumulative seconds after each measured pass; from then on each takes `steady` milliseconds."""
+
+    kind: str
+    words: str
+    calls: list[float]
+    steady: float
+
+    def after(self, passes: int) -> float:
+        """Seconds gone by after so many passes."""
+        known = self.calls[: int(passes)]
+        return (math.fsum(known) + (passes - len(known)) * self.steady) / 1000
+
+
+def calls_plot(identity: str, item: Measurement) -> Plot | None:
+    """The curves of one compiled configuration; None where its first calls were not measured."""
+    curves = _curves(item)
+    if not curves:
+        return None
+    even = item.break_even if item.break_even and item.break_even.passes else None
+    last = _last_pass(curves, even)
+    x = Scale(1.0, float(last), _LEFT, _WIDTH - _RIGHT, log=True)
+    seconds = [curve.after(passes) for curve in curves for passes in (1, last)]
+    y = Scale.over(seconds, _HEIGHT - _BOTTOM, _TOP, log=True)
+    shapes: list[Shape] = [
+        *_meeting(even, item.calls, x),
+        *across(x, _TOP, _HEIGHT - _BOTTOM, short_count, 5),
+        *upwards(y, _LEFT, _WIDTH - _RIGHT, time_tick, 5),
+        Label("axis", _WIDTH - _RIGHT, _HEIGHT - 4, "calls" if item.calls == 1 else "passes", "end"),
+        *(shape for curve in curves for shape in _drawn(curve, x, y)),
+    ]
+    return Plot(
+        identity,
+        item.configuration,
+        _description(item, curves, even),
+        _WIDTH,
+        _HEIGHT,
+        shapes,
+        [Key(f"curve {curve.kind}", curve.words) for curve in curves],
+    )
+
+
+def _curves(item: Measurement) -> list[_Curve]:
+    startup, compiled, eager = item.startup, item.latency_ms, item.eager_latency_ms
+    if item.status != "valid" or not startup or not compiled or not eager or not startup.cold_calls_ms:
+        return []
+    curves = [
+        _Curve("eager", "eager", startup.eager_calls_ms, eager.p50),
+        _Curve("cold", "compiled, empty caches", startup.cold_calls_ms, compiled.p50),
+    ]
+    if startup.warm_calls_ms:
+        curves.append(_Curve("warm", "compiled, caches of an earlier process", startup.warm_calls_ms, compiled.p50))
+    return curves
+
+
+def _last_pass(curves: Sequence[_Curve], even: BreakEven | None) -> int:
+    measured = max(len(curve.calls) for curve in curves)
+    end = max(measured * 10.0, 100.0)
+    if even is not None and even.passes is not None:
+        end = max(end, 3 * max(even.passes, min(even.high or 0.0, 10 * even.passes)))
+    return round(min(end, _MOST_PASSES))
+
+
+def _drawn(curve: _Curve, x: Scale, y: Scale) -> list[Shape]:
+    spread = (round(x.high ** (at / _STEPS)) for at in range(_STEPS + 1))
+    places = sorted({*range(1, min(len(curve.calls), _MOST_CALLS) + 1), *spread})
+    line = "L".join(f"{px(x.at(passes))} {px(y.at(curve.after(passes)))}" for passes in places)
+    dots = "".join(
+        f"M{px(x.at(number))} {px(y.at(curve.after(number)))}h0"
+        for number in range(1, min(len(curve.calls), _MOST_CALLS) + 1)
+    )
+    found: list[Shape] = [Path(f"curve {curve.kind}", f"M{line}", curve.words)]
+    return [*found, Path(f"dots {curve.kind}", dots)] if dots else found
+
+
+def _meeting(even: BreakEven | None, calls: int, x: Scale) -> list[Shape]:
+    """The break-even, with its interval as a band."""
+    if even is None or even.passes is None:
+        return []
+    at = x.at(even.passes)
+    shapes: list[Shape] = []
+    if even.low is not None and even.high is not None:
+        left = x.at(even.low)
+        shapes.append(
+            Rect("interval", left, _TOP, max(round(x.at(even.high) - left, 1), 1.0), _HEIGHT - _BOTTOM - _TOP)
+        )
+    middle = (x.start + x.end) / 2
+    words = f"break-even: {passes_words(even.passes, 1) if calls == 1 else short_count(even.passes) + ' passes'}"
+    return [
+        *shapes,
+        Path("meeting", f"M{px(at)} {_TOP}V{_HEIGHT - _BOTTOM}"),
+        Label("note", at, _TOP - 5, words, "end" if at > middle else "start"),
+    ]
+
+
+def _description(item: Measurement, curves: Sequence[_Curve], even: BreakEven | None) -> str:
+    told = [f"{curve.words}: {duration(curve.after(1))} after the first pass" for curve in curves]
+    if even is not None and even.passes is not None:
+        told.append(f"compiling has paid for itself after {passes_words(even.passes, item.calls)}")
+    elif item.break_even is not None:
+        told.append(f"break-even {item.break_even.reason or 'not known'}")
+    return "; ".join(told)

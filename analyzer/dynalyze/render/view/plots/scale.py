@@ -1,0 +1,117 @@
+"""Values to places on an axis, and the round numbers to write along it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from dynalyze.render.view.plots.shapes import Label, Path, Shape, px
+
+_WIDE = 8.0
+"""From this ratio of the largest to the smallest value on, an axis is logarithmic."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """`low` to `high`, drawn from `start` to `end` (which may be the smaller one)."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    @classmethod
+    def over(cls, values: Iterable[float], start: float, end: float, log: bool | None = None) -> Scale:
+        """A scale that holds all values with a little room; logarithmic where they are far apart, unless told."""
+        known = [value for value in values if math.isfinite(value) and value > 0] or [1.0]
+        low, high = min(known), max(known)
+        log = high / low > _WIDE if log is None else log
+        if log:
+            return cls(low / 1.1, high * 1.1, start, end, True)
+        room = max((high - low) * 0.05, high * 0.01)
+        return cls(max(low - room, 0.0), high + room, start, end)
+
+    def at(self, value: float) -> float:
+        """The place of a value; what lies outside stands at the end."""
+        value = min(max(value, self.low), self.high)
+        share = (value - self.low) / (self.high - self.low)
+        if self.log:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+    def ticks(self, most: int = 6) -> list[float]:
+        """Round numbers on the scale, at most about so many."""
+        return _log_ticks(self.low, self.high, most) if self.log else _linear_ticks(self.low, self.high, most)
+
+
+def _linear_ticks(low: float, high: float, most: int) -> list[float]:
+    step = round_step((high - low) / most)
+    return [at * step for at in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _log_ticks(low: float, high: float, most: int) -> list[float]:
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for factors in ((1, 2, 5), (1, 3), (1,)):
+        found = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
+        inside = [value for value in found if low <= value <= high]
+        if len(inside) <= most:
+            return inside
+    return inside[:: math.ceil(len(inside) / most)]
+
+
+def round_step(step: float) -> float:
+    """The next of 1, 2, 5, 10, 20, ... that is not smaller."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * 0.999)
+
+
+def across(scale: Scale, top: float, bottom: float, words: Callable[[float], str], most: int = 6) -> list[Shape]:
+    """Grid lines and numbers of a horizontal axis, the numbers below."""
+    shapes: list[Shape] = []
+    for value in scale.ticks(most):
+        x = scale.at(value)
+        shapes += [
+            Path("grid", f"M{px(x)} {px(top)}V{px(bottom)}"),
+            Label("tick", x, bottom + 14, words(value), "middle"),
+        ]
+    return shapes
+
+
+def upwards(scale: Scale, left: float, right: float, words: Callable[[float], str], most: int = 5) -> list[Shape]:
+    """Grid lines and numbers of a vertical axis, the numbers at the left."""
+    shapes: list[Shape] = []
+    for value in scale.ticks(most):
+        y = scale.at(value)
+        shapes += [
+            Path("grid", f"M{px(left)} {px(y)}H{px(right)}"),
+            Label("tick", left - 6, y + 4, words(value), "end"),
+        ]
+    return shapes
+
+
+def evenly(values: Sequence[float], most: int) -> list[float]:
+    """At most so many of the values, spread evenly over their order, the smallest and the largest among them."""
+    ordered = sorted(values)
+    if len(ordered) <= most:
+        return ordered
+    if most < 2:
+        return ordered[:most]
+    return [ordered[round(at * (len(ordered) - 1) / (most - 1))] for at in range(most)]
+
+
+def time_tick(seconds: float) -> str:
+    """A round time along an axis: "0", "500 µs", "20 ms", "2 min"."""
+    for factor, unit in ((1 / 60, "min"), (1.0, "s"), (1e3, "ms")):
+        if seconds * factor >= 0.9999:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs" if seconds else "0"
+
+
+def size_tick(number: float) -> str:
+    """A round number of bytes along an axis: "500 MB"."""
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= factor * 0.9999:
+            return f"{number / factor:.3g} {unit}"
+    return f"{number:.0f}"

@@ -1,0 +1,123 @@
+"""Every raw sample as a dot: eager above compiled, a lane for each pair of processes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dynalyze.measurements import Measurement, Pair
+from dynalyze.render.amounts import milliseconds
+from dynalyze.render.view.plots.scale import Scale, across, evenly, time_tick
+from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Rect, Shape, label_of, px
+from dynalyze.render.words_bench import EAGER
+
+MAX_POINTS = 400
+"""Dots of one strip."""
+
+_WIDTH, _LABELS, _VALUES = 760, 160, 66
+_TOP, _LANE, _MOST_LANES = 8, 5, 10
+_GAP, _BETWEEN = 4, 14
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """The samples of one arm, process by process."""
+
+    kind: str
+    name: str
+    processes: list[list[float]]
+
+    @cached_property
+    def samples(self) -> list[float]:
+        """All samples, in order of size."""
+        return sorted(each for process in self.processes for each in process)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def height(self) -> int:
+        return _LANE * min(len(self.processes), _MOST_LANES)
+
+
+def strip_plot(identity: str, items: Sequence[Measurement], most: int = MAX_POINTS) -> Plot | None:
+    """The samples of all valid configurations of one workload; `most` dots in a strip. None without samples."""
+    measured = [(item, _usable(item.samples)) for item in items if item.status == "valid"]
+    measured = [(item, pairs) for item, pairs in measured if pairs]
+    strips = [strip for item, pairs in measured for strip in _arms(item, pairs)]
+    if not strips:
+        return None
+    ends = (end for strip in strips for end in (strip.samples[0], strip.samples[-1]))
+    scale = Scale.over(ends, _LABELS, _WIDTH - _VALUES)
+    shapes, y = _placed(strips, scale, most)
+    total = sum(len(strip.samples) for strip in strips)
+    drawn = sum(min(len(strip.samples), most) for strip in strips)
+    return Plot(
+        identity,
+        "Every sample",
+        "; ".join(_words(strip) for strip in strips),
+        _WIDTH,
+        y + 22,
+        [*across(scale, _TOP - 4, y, lambda value: time_tick(value / 1000)), *shapes],
+        [Key("dots eager", "a pass of eager"), Key("dots compiled", "a pass compiled"), Key("median", "median")],
+        _note(drawn, total),
+    )
+
+
+def _usable(pairs: Sequence[Pair]) -> list[Pair]:
+    return [pair for pair in pairs if pair.eager and pair.compiled]
+
+
+def _arms(item: Measurement, pairs: Sequence[Pair]) -> list[_Strip]:
+    """The two arms. The pairs of eager itself are the control: two eager processes each."""
+    control = item.configuration == EAGER
+    second = "eager, second process" if control else item.configuration
+    return [
+        _Strip("eager", "eager", [pair.eager for pair in pairs]),
+        _Strip("eager" if control else "compiled", second, [pair.compiled for pair in pairs]),
+    ]
+
+
+def _placed(strips: Sequence[_Strip], scale: Scale, most: int) -> tuple[list[Shape], float]:
+    shapes: list[Shape] = []
+    y: float = _TOP
+    for at, strip in enumerate(strips):
+        shapes += _drawn(strip, scale, y, most)
+        y += strip.height + (_BETWEEN if at % 2 else _GAP)
+    return shapes, y
+
+
+def _drawn(strip: _Strip, scale: Scale, y: float, most: int) -> list[Shape]:
+    count = len(strip.processes)
+    dots = []
+    for at, process in enumerate(strip.processes):
+        height = round(y + _LANE * (at % _MOST_LANES + 0.5), 1)
+        share = (at + 1) * most // count - at * most // count
+        dots += [f"M{px(scale.at(value))} {px(height)}h0" for value in evenly(process, share)]
+    middle, x = y + strip.height / 2, scale.at(strip.median)
+    lanes = range(0, min(count, _MOST_LANES), 2)
+    return [
+        *(Rect("lane", _LABELS, y + _LANE * lane, _WIDTH - _VALUES - _LABELS, _LANE) for lane in lanes),
+        Path(f"dots {strip.kind}", "".join(dots), _words(strip)),
+        Path("median", f"M{px(x)} {px(y - 2)}V{px(y + strip.height + 2)}"),
+        Label("name", 0, middle + 4, label_of(strip.name)),
+        Label("note", _WIDTH, middle + 4, milliseconds(strip.median), "end"),
+    ]
+
+
+def _words(strip: _Strip) -> str:
+    samples = strip.samples
+    return (
+        f"{strip.name}: median {milliseconds(strip.median)}, from {milliseconds(samples[0])} to "
+        f"{milliseconds(samples[-1])}, {len(samples):,} samples of {len(strip.processes):,} processes"
+    )
+
+
+def _note(drawn: int, total: int) -> str:
+    note = "A dot is one pass. Each lane of a strip is one process; lanes at the same height ran as a pair."
+    if drawn == total:
+        return f"{note} All {total:,} samples are drawn."
+    return f"{note} {drawn:,} of {total:,} samples are drawn, spread evenly over their order; the JSON has them all."

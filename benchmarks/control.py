@@ -1,0 +1,115 @@
+"""Whether `dynalyze bench` can be fooled on this machine: equals must not be told apart, a planted 1.3x must be.
+
+    .venv/bin/python benchmarks/control.py --pairs 5
+    .venv/bin/python benchmarks/control.py --together 1
+    .venv/bin/python benchmarks/control.py --equal 2 --together 2 --planted 1 --pairs 5
+
+A run is a whole benchmark by `run_bench`, as the command makes it, with a control of its own. In runs of equals the
+measured configurations are eager itself, built again in processes of their own: `--together` of them in each run share
+its control, as the configurations of any benchmark do. In a planted run the model does 26 layers in eager and 20 when
+compiled; the backend is "eager", so nothing else changes. Memory and accuracy are left out, and so few seconds are
+timed that most of the time goes into starting processes.
+
+Wanted: at most 1 in 20 equals told apart, and at least 9 in 10 planted differences found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import textwrap
+import time
+from pathlib import Path
+
+from dynalyze.bench.plan import Plan
+from dynalyze.bench.run import run_bench
+from dynalyze.bench.stats import DEFAULT_PAIRS
+from dynalyze.capture.bench.wire import Configuration
+from dynalyze.measurements import Measurement
+
+WANTED = {"equal": "no difference shown", "planted": "faster"}
+MODEL = textwrap.dedent(
+    """
+    import torch
+    from torch import nn
+
+    class Planted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(256, 256)
+
+        def forward(self, x):
+            for _ in range(20 if torch.compiler.is_compiling() else 26):
+                x = self.layer(x)
+            return x
+
+    def build():
+        return Planted().eval(), (torch.randn(64, 256),)
+    """
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--equal", type=int, default=40, help="how many equals to measure")
+    parser.add_argument("--together", type=int, default=4, help="equals in one run")
+    parser.add_argument("--planted", type=int, default=10, help="runs with the planted difference")
+    parser.add_argument("--pairs", type=int, default=DEFAULT_PAIRS, help="most process pairs of a configuration")
+    parser.add_argument("--seconds", type=float, default=2.0, help="timed seconds of a configuration")
+    parser.add_argument("--threads", type=int, help="as --threads of dynalyze bench")
+    options = parser.parse_args()
+    planted = Configuration("planted 1.3x", backend="eager")
+    equals = [Configuration(f"eager again {number + 1}", compile=False) for number in range(options.equal)]
+    runs = [equals[start : start + options.together] for start in range(0, len(equals), options.together)]
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "planted.py")
+        target.write_text(MODEL)
+        series("equal", runs, target, options)
+        series("planted", [[planted]] * options.planted, target, options)
+
+
+def series(kind: str, runs: list[list[Configuration]], target: Path, options: argparse.Namespace) -> None:
+    """Runs of one kind, each told as it ends, and how many configurations came out as they should."""
+    started = time.monotonic()
+    verdicts = []
+    for seed, configurations in enumerate(runs):
+        for found in measured(configurations, target, options, seed):
+            verdicts.append(found.speedup.verdict if found.speedup else found.status)
+            print(f"{kind} {len(verdicts)}: {told(found)}", flush=True)
+    if verdicts:
+        right = verdicts.count(WANTED[kind])
+        seconds = time.monotonic() - started
+        print(f"{kind}: {right} of {len(verdicts)} {WANTED[kind]!r}, {seconds:.0f} s\n", flush=True)
+
+
+def measured(
+    configurations: list[Configuration], target: Path, options: argparse.Namespace, seed: int
+) -> list[Measurement]:
+    """What one benchmark says of each configuration; the row of eager itself is left out."""
+    plan = Plan(
+        source={"kind": "object", "path": str(target), "module": None, "name": "build", "inputs": [], "arguments": []},
+        configurations=tuple(configurations),
+        pairs=options.pairs,
+        seconds=options.seconds,
+        threads=options.threads,
+        seed=seed,
+        memory=False,
+        accuracy=False,
+    )
+    names = {each.name for each in configurations}
+    return [each for each in run_bench(plan, progress=lambda _: None).measurements if each.configuration in names]
+
+
+def told(found: Measurement) -> str:
+    if found.speedup is None:
+        return f"{found.status} {found.reason}"
+    ratio, floor = found.speedup.ratio, found.speedup.floor
+    shown = "unknown" if floor is None else f"{100 * floor:.1f} %"
+    return (
+        f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f}), floor {shown}, "
+        f"{found.speedup.pairs} pairs: {found.speedup.verdict}"
+    )
+
+
+if __name__ == "__main__":
+    main()

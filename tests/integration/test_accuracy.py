@@ -1,0 +1,179 @@
+"""The accuracy test on real torch: faults that are planted are found, in the right tensor, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from accuracy_runs import TwoHeads, calls, judged, replacing, training, verdicts
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def test_what_computes_the_same_is_equal_and_everything_is_left_as_found() -> None:
+    model = TwoHeads()
+    x = torch.randn(6, 16)
+    model.body.weight.grad = gradient = torch.ones_like(model.body.weight)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    random = torch.get_rng_state()
+    found = judged(training(model, x))
+    assert found.verdict == "equal" and found.reason == ""
+    assert found.anchored and found.deterministic and found.argmax_flips == 0.0
+    names = {(tensor.kind, tensor.name) for tensor in found.tensors}
+    parameters = {("gradient", name) for name, _ in model.named_parameters()}
+    assert names == {("output", "logits"), ("output", "gate"), *parameters}
+    assert all(tensor.eager_rmse and tensor.eager_rmse < 1e-6 for tensor in found.tensors)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert model.body.weight.grad is gradient
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("factor", [1.01, 0.98])
+def test_a_wrong_operation_is_suspicious_in_its_own_output_alone(factor: float) -> None:
+    wrong = replacing(torch.sigmoid, lambda x: torch.sigmoid(x) * factor)
+    found = judged(calls(TwoHeads(), torch.randn(6, 16)), wrong)
+    assert found.verdict == "suspicious"
+    assert verdicts(found) == {"gate": "suspicious", "logits": "equal"}
+    assert found.tensors[0].name == "gate" and "gate" in found.reason
+    assert found.tensors[0].compiled_rmse is not None and found.tensors[0].eager_rmse is not None
+    assert found.tensors[0].compiled_rmse > 1000 * found.tensors[0].eager_rmse
+
+
+def test_one_wrong_element_among_many_is_found() -> None:
+    """The root mean square of a hundred thousand elements hides a single one."""
+
+    def last_is_off(x: torch.Tensor) -> torch.Tensor:
+        y = torch.sigmoid(x)
+        y.view(-1)[-1] += 0.02
+        return y
+
+    model = torch.nn.Sigmoid()
+    found = judged(calls(model, torch.randn(1000, 200)), replacing(torch.sigmoid, last_is_off))
+    assert found.verdict == "suspicious"
+
+
+def test_small_values_are_held_to_their_own_size() -> None:
+    """Probabilities over a vocabulary all lie below the tolerance."""
+    wrong = replacing(torch.softmax, lambda x, *_, **__: torch.softmax(x, -1) * 1.5)
+
+    def probabilities(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x, -1)
+
+    x = torch.randn(4, 2000)
+    assert judged(calls(probabilities, x), wrong).verdict == "suspicious"
+    assert judged(calls(probabilities, x), "eager").verdict == "equal"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_nan_and_infinities_that_compiling_makes_are_counted(value: float) -> None:
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = torch.sigmoid(x)
+        y[0, :3] = value
+        return y
+
+    found = judged(calls(TwoHeads(), torch.randn(6, 16)), replacing(torch.sigmoid, broken))
+    assert verdicts(found) == {"gate": "suspicious", "logits": "equal"}
+    assert found.tensors[0].nonfinite == 3
+    assert "3 NaN or infinite" in found.reason
+
+
+def test_nan_that_eager_has_too_is_equal_and_nan_that_vanishes_is_not() -> None:
+    def roots(x: torch.Tensor) -> torch.Tensor:
+        return torch.sqrt(x)
+
+    x = torch.linspace(-1, 1, 50)
+    assert judged(calls(roots, x)).verdict == "equal"
+    hiding = replacing(torch.sqrt, lambda x: torch.sqrt(x).nan_to_num(0.0))
+    assert judged(calls(roots, x), hiding).verdict == "suspicious"
+
+
+def test_an_overflow_that_compiling_avoids_is_no_fault() -> None:
+    def squared(x: torch.Tensor) -> torch.Tensor:
+        return torch.square(x) / 1000
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        return lambda x: ((x.float() ** 2 / 1000).half(),)
+
+    x = torch.linspace(100, 1000, 64).half()
+    assert torch.isinf(squared(x)).any()
+    assert judged(calls(squared, x), backend).verdict == "benign"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_less_rounding_than_eager_is_benign_and_more_is_not(dtype: torch.dtype) -> None:
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(6):
+            x = torch.sin(x) * 3
+        return x
+
+    def wide(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        return lambda x: (chain(x.float()).to(dtype),)
+
+    def coarse(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        return lambda x: ((chain(x) / 2).round() * 2,)
+
+    x = torch.randn(64, 64).to(dtype)
+    better = judged(calls(chain, x), wide)
+    assert better.verdict == "benign" and better.anchored
+    assert better.tensors[0].compiled_rmse < better.tensors[0].eager_rmse  # type: ignore[operator]
+    assert judged(calls(chain, x), coarse).verdict == "suspicious"
+
+
+class WrongBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return gradient * torch.sigmoid(x)
+
+
+def wrong_sigmoid(x: torch.Tensor) -> torch.Tensor:
+    return WrongBackward.apply(x)
+
+
+def test_a_fault_in_the_backward_alone_is_found_in_the_gradients_below_it() -> None:
+    found = judged(training(TwoHeads(), torch.randn(6, 16)), replacing(torch.sigmoid, wrong_sigmoid))
+    by_name = verdicts(found)
+    assert by_name.pop("gate") == by_name.pop("logits") == "equal"
+    assert by_name == {
+        "body.weight": "suspicious", "body.bias": "suspicious",
+        "right.weight": "suspicious", "right.bias": "suspicious",
+        "left.weight": "equal", "left.bias": "equal",
+    }  # fmt: skip
+    assert found.tensors[0].kind == "gradient" and "gradient" in found.reason
+
+
+def test_gradients_of_inputs_and_of_parameters_that_a_function_reaches() -> None:
+    outside = torch.nn.Linear(4, 4)
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(outside(x)).mean()
+
+    x = torch.randn(8, 4, requires_grad=True)
+    right = judged(training(loss, x), "aot_eager")
+    assert right.verdict == "equal"
+    assert {tensor.name for tensor in right.tensors if tensor.kind == "gradient"} >= {"input 0"}
+    assert len(right.tensors) == 4
+    wrong = judged(training(loss, x), replacing(torch.sigmoid, wrong_sigmoid))
+    assert verdicts(wrong)["input 0"] == "suspicious"
+
+
+def test_another_dtype_or_shape_is_suspicious() -> None:
+    narrow = replacing(torch.sigmoid, lambda x: torch.sigmoid(x).bfloat16())
+    found = judged(calls(TwoHeads(), torch.randn(6, 16)), narrow)
+    assert (found.tensors[0].dtype, found.tensors[0].compiled_dtype) == ("float32", "bfloat16")
+    assert found.verdict == "suspicious" and "bfloat16" in found.reason
+    flat = replacing(torch.sigmoid, lambda x: torch.sigmoid(x).flatten())
+    assert "shape" in judged(calls(TwoHeads(), torch.randn(6, 16)), flat).reason

@@ -1,0 +1,256 @@
+"""`dynalyze bench`, and the measuring part of `explain`, with real workers on a tiny model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import TRACEBACK, Outcome, dynalyze, explain, interrupted
+
+NET = """
+import os, time
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        return torch.relu(self.layer(x))
+
+class Broken(Net):
+    def forward(self, x):
+        return self.layer(x.reshape(3, 5))
+
+class Counting(Net):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x) * self.calls
+
+example_inputs = (torch.randn(8, 16),)
+"""
+
+BACKENDS = """
+import os, signal, time
+from pathlib import Path
+import torch
+
+def out_of_memory(graph, inputs):
+    raise torch.OutOfMemoryError("tried to allocate 3 GiB")
+
+def killed(graph, inputs):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def hangs(graph, inputs):
+    Path("hanging").touch()
+    time.sleep(600)
+
+def lazy(graph, inputs):
+    return graph.forward
+"""
+
+PROGRAM = """
+import torch
+from net import Net
+
+model = Net().eval()
+with torch.no_grad():
+    for _ in range(3):
+        model(torch.randn(4, 16))
+"""
+
+QUICK = ("--seconds", "0.2", "--pairs", "1", "--threads", "1", "--no-accuracy", "--no-memory")
+
+
+@pytest.fixture
+def cwd(tmp_path: Path) -> Path:
+    for name, text in {"net": NET, "faulty": BACKENDS, "program": PROGRAM}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    return tmp_path
+
+
+def bench(cwd: Path, *arguments: str, quick: tuple[str, ...] = QUICK) -> tuple[Outcome, dict[str, Any]]:
+    """`dynalyze bench ARGUMENTS`, and the report; nothing of it still runs."""
+    ended = dynalyze("bench", *quick, *arguments, "--json", "bench.json", cwd=cwd)
+    assert TRACEBACK not in ended.stdout
+    assert workers_of(cwd) == []
+    if not (cwd / "bench.json").exists():
+        pytest.fail(f"exit status {ended.status} and no report\n{ended.stderr[-2000:]}")
+    report: dict[str, Any] = json.loads((cwd / "bench.json").read_text())
+    return ended, report
+
+
+def rows(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["configuration"]: row for row in report["measurements"]}
+
+
+def workers_of(folder: Path) -> list[str]:
+    """What still runs in this folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            inside = (process / "cwd").resolve() == folder
+            command = (process / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if inside and command:
+            found.append(command)
+    return found
+
+
+def test_an_object_is_measured_with_all_that_belongs_to_it(cwd: Path) -> None:
+    quick = ("--seconds", "0.2", "--pairs", "2", "--threads", "1")
+    ended, report = bench(cwd, "net.py:Net", "--configs", "backend=eager", quick=quick)
+    assert ended.status == 0
+    eager, compiled = report["measurements"]
+    assert [(row["configuration"], row["status"]) for row in (eager, compiled)] == [
+        ("eager", "valid"),
+        ("backend=eager", "valid"),
+    ]
+    assert compiled["options"] == {"backend": "eager"}
+    assert (compiled["batch"], compiled["dtype"], compiled["device"], compiled["threads"]) == (8, "float32", "cpu", 1)
+    assert compiled["counts"]["compiled_frames"] == 1
+    assert compiled["latency_ms"]["p50"] > 0
+    assert len(compiled["samples"]) == compiled["speedup"]["pairs"] == 2
+    assert compiled["speedup"]["verdict"] == "no difference shown"  # two pairs never show one
+    startup = compiled["startup"]
+    assert startup["cold_calls_ms"][0] > startup["cold_calls_ms"][-1]
+    assert startup["warm_calls_ms"] and startup["eager_calls_ms"]
+    assert compiled["memory"]["steady_peak"] > 0
+    assert [(each["configuration"], each["verdict"]) for each in report["accuracy"]] == [("backend=eager", "equal")]
+    assert report["target"] == {"kind": "object", "spec": "net.py:Net", "arguments": []}
+    assert report["outcome"]["status"] == "complete"
+    assert report["environment"]["torch"]
+    assert report["environment"]["threads"] == 1
+
+
+def test_the_second_process_finds_what_the_first_one_compiled(cwd: Path) -> None:
+    _, report = bench(cwd, "net.py:Net")
+    startup = rows(report)["default"]["startup"]
+    assert startup["cache"] != startup["warm_cache"]
+    assert sum(count for name, count in startup["cache"].items() if "hit" in name) == 0
+    assert sum(count for name, count in startup["warm_cache"].items() if "hit" in name) > 0
+
+
+def test_a_program_is_run_once_and_its_calls_are_measured(cwd: Path) -> None:
+    (cwd / "program.py").write_text(PROGRAM + "print('ran')\n")
+    ended, report = bench(cwd, "program.py", "--configs", "backend=eager")
+    assert ended.status == 0
+    assert ended.stderr.count("ran") == 1
+    assert {name: row["status"] for name, row in rows(report).items()} == {"eager": "valid", "backend=eager": "valid"}
+    assert rows(report)["eager"]["calls"] == 3
+
+
+def test_a_program_that_fails_is_not_measured(cwd: Path) -> None:
+    (cwd / "program.py").write_text("import torch\nraise SystemExit(5)\n")
+    ended, report = bench(cwd, "program.py")
+    assert (ended.status, report["outcome"]["status"], report["measurements"]) == (3, "failed", [])
+
+
+def test_calls_that_cannot_be_made_again_are_an_invalid_row(cwd: Path) -> None:
+    (cwd / "program.py").write_text("import torch\nprint(torch.ones(1))\n")
+    ended, report = bench(cwd, "program.py")
+    assert ended.status == 0
+    assert {(row["status"], row["latency_ms"]) for row in report["measurements"]} == {("invalid", None)}
+    assert all(row["reason"] for row in report["measurements"])
+
+
+def test_a_model_that_fails_in_eager_is_exit_status_3(cwd: Path) -> None:
+    ended, report = bench(cwd, "net.py:Broken", "--configs", "backend=eager")
+    assert (ended.status, report["outcome"]["status"]) == (3, "failed")
+    assert "shape" in report["outcome"]["message"]
+    assert {row["status"] for row in report["measurements"]} == {"failed"}
+
+
+@pytest.mark.parametrize(("backend", "says"), [("out_of_memory", "3 GiB"), ("killed", "SIGKILL")])
+def test_what_fails_in_one_configuration_leaves_the_others(cwd: Path, backend: str, says: str) -> None:
+    ended, report = bench(cwd, "net.py:Net", "--configs", f"backend=faulty:{backend},backend=faulty:lazy")
+    assert ended.status == 0
+    failed, fine = rows(report)[f"backend=faulty:{backend}"], rows(report)["backend=faulty:lazy"]
+    assert (failed["status"], failed["latency_ms"], says in failed["reason"]) == ("failed", None, True)
+    assert fine["status"] == "valid"
+
+
+def test_what_falls_back_to_eager_has_no_number(cwd: Path) -> None:
+    _, report = bench(cwd, "net.py:Counting", "--configs", "backend=eager+dynamic=off")
+    row = rows(report)["backend=eager+dynamic=off"]
+    assert (row["status"], "compiled" in row["reason"]) == ("invalid", True)
+    assert (row["latency_ms"], row["speedup"], row["samples"]) == (None, None, [])
+
+
+def test_a_hanging_compile_ends_with_the_time_limit(cwd: Path) -> None:
+    ended, report = bench(cwd, "net.py:Net", "--configs", "backend=faulty:hangs", "--timeout", "15")
+    assert (ended.status, report["outcome"]["status"]) == (4, "timed_out")
+    assert "--timeout" in rows(report)["backend=faulty:hangs"]["reason"]
+
+
+def test_ctrl_c_writes_what_is_there(cwd: Path) -> None:
+    ended = interrupted(
+        "bench", "net.py:Net", "--configs", "backend=faulty:hangs", *QUICK, "--json", "bench.json",
+        cwd=cwd, when=cwd / "hanging",
+    )  # fmt: skip
+    report = json.loads((cwd / "bench.json").read_text())
+    assert (ended.status, report["outcome"]["status"]) == (130, "interrupted")
+    assert [row["reason"] for row in report["measurements"]] == ["interrupted before it was timed"] * 2
+    assert workers_of(cwd) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("net.py:Net", "--configs", "reduce-overheads"), "did you mean reduce-overhead?"),
+        (("net.py:Net", "--configs", "regional", "--mode", "max-autotune"), "--mode is for the configuration"),
+        (("net.py:Net", "--configs", "default", "--matrix"), "exclude each other"),
+        (("net.py:Net", "--batch", "0"), "--batch 0"),
+        (("net.py:Net", "--configs", "default,backend=indctor"), "unknown backend 'indctor'"),
+        (("net.py:Nett",), "no 'Nett'"),
+        (("net.py:Net", "--dtype", "floaty"), "unknown --dtype"),
+        (("gone.py:Net",), "no such file"),
+    ],
+)
+def test_a_mistake_is_one_line(cwd: Path, arguments: tuple[str, ...], says: str) -> None:
+    ended = dynalyze("bench", *arguments, *QUICK, "--json", "bench.json", cwd=cwd)
+    ours = [line for line in ended.stderr.splitlines() if line.startswith("dynalyze: ") and "first calls" not in line]
+    assert (ended.status, len(ours), ended.stdout) == (2, 1, "")
+    assert says in ours[0]
+    assert not (cwd / "bench.json").exists()
+
+
+def test_explain_measures_what_it_explained(cwd: Path) -> None:
+    asked = ("--backend", "eager", "--bench-seconds", "0.3")
+    ended, report = explain("net.py:Net", *asked, cwd=cwd, bench=True)
+    assert ended.status == 0
+    assert {name: row["status"] for name, row in rows(report).items()} == {"eager": "valid", "default": "valid"}
+    assert rows(report)["default"]["speedup"]["pairs"] == 5
+    assert report["compilations"]
+    assert workers_of(cwd) == []
+
+
+def test_explain_need_not_measure(cwd: Path) -> None:
+    _, report = explain("net.py:Net", "--backend", "eager", "--no-bench", cwd=cwd)
+    assert report["measurements"] == []
+
+
+def test_explain_says_why_it_measured_nothing(cwd: Path) -> None:
+    (cwd / "program.py").write_text("import torch\nprint(torch.ones(1))\n")
+    ended, report = explain("program.py", cwd=cwd, bench=True)
+    assert (ended.status, report["measurements"]) == (0, [])
+    assert "No speed was measured: nothing was compiled." in report["capture"]["notes"]
+
+
+def test_explain_does_not_begin_what_it_has_no_time_for(cwd: Path) -> None:
+    _, report = explain("net.py:Net", "--backend", "eager", "--timeout", "29", cwd=cwd, bench=True)
+    assert report["measurements"] == []
+    assert any("of the time limit" in note for note in report["capture"]["notes"])
+
+
+def test_no_worker_is_left_in_the_process_table(cwd: Path) -> None:
+    bench(cwd, "net.py:Net", "--configs", "backend=eager")
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(cwd) not in listed

@@ -1,0 +1,100 @@
+"""Prefill, decode and generate of a real transformers model: the same work, whatever stands in for the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+from torch._dynamo.utils import counters
+
+from dynalyze.capture.bench.language import PHASES, language_workload
+from dynalyze.capture.inputs import Inputs, Misuse
+
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=128, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2,
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    counters.clear()
+    yield
+    torch._dynamo.reset()
+
+
+def one_pass(steps: list[Any]) -> list[torch.Tensor]:
+    outputs = []
+    for step in steps:
+        step.prepare()
+        output = step.run()
+        outputs.append(getattr(output, "logits", output).clone())
+    return outputs
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("phase", PHASES)
+def test_every_pass_does_the_same_work(model: Any, phase: str, static: bool) -> None:
+    workload = language_workload(model, phase, batch=2, sequence=9, new_tokens=3, static_cache=static)
+    eager = workload.steps(model)
+    compiled = workload.steps(torch.compile(model, backend="eager"))
+    first, second = one_pass(eager), one_pass(eager)
+    assert len(first) == (3 if phase == "decode" else 1)
+    for one, two, other in zip(first, second, one_pass(compiled), strict=True):
+        assert torch.equal(one, two)
+        torch.testing.assert_close(other, one)
+    assert counters["stats"]["unique_graphs"] >= 1
+    graphs = counters["stats"]["unique_graphs"]
+    one_pass(compiled)
+    one_pass(compiled)
+    assert counters["stats"]["unique_graphs"] == graphs  # A later pass compiles nothing.
+    assert workload.tokens == 2 * (9 if phase == "prefill" else 3)
+
+
+def test_decoding_goes_on_from_the_prompt(model: Any) -> None:
+    """The logits of the first decode step are those of the whole sequence given at once."""
+    workload = language_workload(model, "decode", batch=1, sequence=5, new_tokens=2)
+    prompt = workload.prompt  # type: ignore[attr-defined]
+    whole = torch.cat([prompt.tokens, prompt.following], dim=1)
+    with torch.no_grad():
+        expected = model(whole).logits[:, 5:]
+    torch.testing.assert_close(torch.cat(one_pass(workload.steps(model)), dim=1), expected)
+
+
+def test_generate_calls_the_stand_in_for_every_token(model: Any) -> None:
+    workload = language_workload(model, "generate", batch=1, sequence=5, new_tokens=4)
+    seen = []
+
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        seen.append(kwargs["input_ids"].shape[1])
+        return model(*args, **kwargs)
+
+    (made,) = one_pass(workload.steps(stand_in))
+    assert seen == [5, 1, 1, 1]
+    assert made.shape == (1, 9)
+    assert "forward" not in vars(model)
+
+
+def test_the_models_own_tokens_are_the_prompt(model: Any) -> None:
+    tokens = torch.arange(12).reshape(2, 6)
+    workload = language_workload(model, "prefill", calls=[Inputs((), {"input_ids": tokens})])
+    assert (workload.batch, workload.sequence) == (2, 6)
+    assert torch.equal(workload.prompt.tokens, tokens)  # type: ignore[attr-defined]
+
+
+def test_any_other_model_is_refused_with_its_name() -> None:
+    with pytest.raises(Misuse, match="Linear has no generate"):
+        language_workload(torch.nn.Linear(2, 2), "decode")
+    with pytest.raises(Misuse, match="unknown phase"):
+        language_workload(torch.nn.Linear(2, 2), "forward")

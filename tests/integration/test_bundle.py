@@ -1,0 +1,299 @@
+"""The calls of a program, made again in a fresh process, give bit for bit what the program saw."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from bundles import EACH_CALL, assert_same, read, record
+
+TRAINING = """
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 8)
+        self.norm = torch.nn.BatchNorm1d(8)
+        self.shift = lambda x: helper(x) + 1
+    def forward(self, x):
+        return torch.nn.functional.dropout(self.shift(self.norm(self.first(x))), 0.5, self.training)
+def helper(x):
+    return x * FACTOR
+FACTOR = 3.0
+net = Block()
+opt = torch.optim.SGD(net.parameters(), lr=0.0)
+for _ in range(3):
+    opt.zero_grad()
+    out = seen(net(torch.randn(6, 4)))
+    out.square().mean().backward()
+    opt.step()
+net.eval()
+with torch.no_grad():
+    seen(net(torch.randn(5, 4)))
+sys.exit(1)
+"""
+
+
+def test_a_training_loop_that_ends_badly(tmp_path: Path) -> None:
+    recorded = record(TRAINING, tmp_path)
+    assert recorded.status == 1
+    bundle = recorded.bundle
+    assert (bundle["calls"], bundle["backwards"], bundle["names"]) == (4, 3, ["Block"])
+    assert not bundle["written"] and bundle["seconds"] > 0
+    found = read(recorded, EACH_CALL + "found['grad'] = target.first.weight.grad\nstep = workload.steps(target)[0]\n"
+                 "step.prepare(); step.run()\nfound['grad'] = target.first.weight.grad.clone()\n"
+                 "step.prepare(); found['cleared'] = target.first.weight.grad is None\n")  # fmt: skip
+    assert_same(found, recorded.seen)
+    assert found["phase"] == "train" and found["items"] == 6 * 3 + 5
+    assert found["grad"].abs().sum() > 0 and found["cleared"]
+
+
+def test_the_file_is_private_and_checked(tmp_path: Path) -> None:
+    recorded = record("seen(torch.nn.Linear(4, 4)(torch.randn(2, 4)))\n", tmp_path)
+    file = recorded.folder / recorded.bundle["file"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == recorded.bundle["digest"]
+    file.write_bytes(file.read_bytes() + b" ")
+    found = read(recorded)
+    assert found["kind"] == "not_replayable" and "not the one that was written" in found["message"]
+
+
+GENERATING = """
+import transformers
+config = transformers.LlamaConfig(
+    hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, vocab_size=64,
+    tie_word_embeddings=True,
+)
+model = transformers.LlamaForCausalLM(config).eval()
+plain = model.lm_head.forward
+model.lm_head.forward = lambda x: seen(plain(x))
+kind = sys.argv[1:] and {"cache_implementation": sys.argv[1]} or {}
+model.generate(
+    torch.randint(3, 60, (1, 16)), max_new_tokens=5, min_new_tokens=5, do_sample=False, pad_token_id=0, **kind
+)
+"""
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_generating_with_a_cache(tmp_path: Path, cache: str) -> None:
+    pytest.importorskip("transformers")
+    recorded = record(GENERATING, tmp_path, arguments=["static"] if cache == "static" else [])
+    assert len(recorded.seen) == 5 and recorded.bundle["calls"] == 5
+    code = EACH_CALL.replace("(made if", "(made.logits if hasattr(made, 'logits') else made if")
+    found = read(recorded, code + "found['tied'] = target.lm_head.weight is target.model.embed_tokens.weight\n")
+    assert found["tied"] and found["tokens"] == 16 + 4
+    for name in ("pass0", "pass1"):
+        assert [one.shape[1] for one in found[name]] == [one.shape[1] for one in recorded.seen]
+        assert all(torch.equal(a, b) for a, b in zip(found[name], recorded.seen, strict=True))
+
+
+ADVERSARIAL = """
+import helpers
+shared = torch.nn.Linear(4, 4)
+G = torch.nn.Sequential(shared, torch.nn.Tanh())
+D = torch.nn.Sequential(shared, helpers.Scale())
+for _ in range(2):
+    out = seen(D(seen(G(torch.randn(5, 4)))))
+    out.mean().backward()
+"""
+HELPERS = """
+import torch
+class Scale(torch.nn.Module):
+    def forward(self, x):
+        return x * 2.5
+"""
+
+
+def test_several_modules_that_share_one(tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    recorded = record(ADVERSARIAL, tmp_path)
+    found = read(recorded, EACH_CALL + """
+G, D = workload.model.callables
+found["shared"] = G[0] is D[0] and G[0].weight is D[0].weight
+graphs = []
+def backend(graph, inputs):
+    graphs.append(graph)
+    return graph.forward
+compiled = workload.model.each(lambda part: torch.compile(part, backend=backend))
+found["compiled"] = []
+for step in workload.steps(compiled):
+    step.prepare()
+    found["compiled"].append(step.run().detach().clone())
+found["graphs"] = len(graphs)
+""")  # fmt: skip
+    assert_same(found, recorded.seen)
+    assert found["shared"] and found["graphs"] == 2
+    assert all(torch.equal(a, b) for a, b in zip(found["compiled"], recorded.seen, strict=True))
+
+
+COMPILED = """
+import os
+FACTOR = 2.0
+def scaled(x):
+    return x * FACTOR
+def make():
+    class Local(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = torch.nn.Linear(4, 4)
+            self.drop = torch.nn.Dropout(0.3)
+        def forward(self, x):
+            print("a break")
+            return scaled(self.drop(self.lin(x)))
+    return Local()
+net = make()
+comp = torch.compile(torch.nn.Sequential(net, torch.nn.ReLU()), backend="eager")
+inner = torch.compile(lambda x: x + 1, backend="eager")
+@torch.compile(backend="eager", dynamic=False)
+def step(x, y):
+    return torch.relu(net.lin(x)) + inner(y)
+base = torch.randn(40)
+for n in (2, 3):
+    x = base[: n * 4].view(n, 4)
+    y = base[4 : 4 + n * 4].view(n, 4)
+    seen(step(x, y))
+    seen(comp(x)).sum().backward()
+net.compile(backend="eager")
+seen(net(base[:8].view(2, 4)))
+"""
+
+
+def test_a_program_that_compiles_by_itself(tmp_path: Path) -> None:
+    recorded = record(COMPILED, tmp_path)
+    bundle = recorded.bundle
+    assert (bundle["names"], bundle["calls"]) == (["step", "Sequential", "Local"], 5)
+    assert bundle["backwards"] == 2 and bundle["written"]
+    found = read(recorded, """
+import torch._dynamo.utils as utils
+frames = lambda: sum(utils.counters["frames"].values())
+""" + EACH_CALL + """
+found["eager"] = frames()
+args, _ = workload.calls[0].inputs.thaw()
+found["views"] = args[0].untyped_storage()._cdata == args[1].untyped_storage()._cdata
+compiled = workload.as_written()
+found["compiled"] = []
+for step in workload.steps(compiled):
+    step.prepare()
+    found["compiled"].append(step.run().detach().clone())
+found["frames"] = frames()
+""")  # fmt: skip
+    assert_same(found, recorded.seen)
+    assert found["views"] and found["eager"] == 0 and found["frames"] > 0
+    assert all(torch.equal(a, b) for a, b in zip(found["compiled"], recorded.seen, strict=True))
+
+
+def test_example_inputs(tmp_path: Path) -> None:
+    source = """
+model = torch.nn.Linear(4, 4)
+example_inputs = [(torch.randn(2, 4),), {"input": torch.randn(3, 4)}]
+with open("seen.pickle", "wb") as file:
+    weight, bias = model.weight.data, model.bias.data
+    given = example_inputs[0][0], example_inputs[1]["input"]
+    pickle.dump([torch.nn.functional.linear(x, weight, bias) for x in given], file)
+"""
+    recorded = record(source, tmp_path)
+    found = read(recorded)
+    assert_same(found, recorded.seen)
+    assert found["phase"] == "forward" and recorded.kinds()[-2:] == ["bundle", "target_end"]
+
+
+def test_what_cannot_travel_is_named(tmp_path: Path) -> None:
+    recorded = record("""
+import threading
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(4, 4)
+        self.guard = [threading.Lock()]
+    def forward(self, x):
+        with self.guard[0]:
+            return self.lin(x)
+seen(torch.nn.Sequential(Net())(torch.randn(3, 4)))
+""", tmp_path)  # fmt: skip
+    bundle = recorded.bundle
+    assert not bundle["file"] and not (recorded.folder / "bundle.pt").exists()
+    assert bundle["error"].startswith("_thread.lock in 0.guard of Sequential cannot be pickled")
+    assert recorded.status == 0
+
+
+def test_nothing_to_make_again(tmp_path: Path) -> None:
+    assert "no call of a module" in record("print(torch.ones(1))\n", tmp_path).bundle["error"]
+
+
+def test_a_program_that_leaves_at_once_tells_of_no_bundle(tmp_path: Path) -> None:
+    recorded = record("import os\nseen(torch.nn.Linear(4, 4)(torch.randn(2, 4)))\nos._exit(3)\n", tmp_path)
+    assert recorded.status == 3 and "bundle" not in recorded.kinds()
+
+
+NESTED = """
+import functools
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+opt = torch.compile(net, backend="eager")
+@torch.compile(backend="eager")
+def inner(x):
+    print("inner")
+    return torch.sin(x)
+def passing(function):
+    @functools.wraps(function)
+    def call(*args):
+        return function(*args)
+    return call
+@passing
+@torch.compile(backend="eager")
+def wrapped(x):
+    return x.cos()
+@torch.compile(backend="eager")
+def outer(x, n):
+    y = inner(x) + opt(x)
+    print("outer")
+    return inner(wrapped(y)) * n + opt(y)
+class Decorated(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(4, 4)
+    @torch.compile(backend="eager")
+    def forward(self, x):
+        return self.lin(x) if x.sum() > 0 else x
+decorated = Decorated()
+lazy = torch.compile(torch.nn.Sequential(torch.nn.LazyLinear(3)), backend="eager")
+for n in (2, 3):
+    x = torch.randn(n, 4, requires_grad=True)
+    (seen(outer(x, n)).sum() + seen(decorated(x)).sum() + seen(lazy(x)).sum()).backward()
+"""
+TORCH = str(Path(torch.__file__).parent)
+TOLD = {"compile_call", "compile_start", "break", "error", "recompile", "traced", "skipped", "specialized", "silence"}
+
+
+def own_frames(value: Any) -> Any:
+    """An event without the frames of torch, among which the recording's own is; no report shows them."""
+    if isinstance(value, dict):
+        return {name: own_frames(item) for name, item in value.items()}
+    if isinstance(value, list):
+        is_frame = [isinstance(item, dict) and str(item.get("file", "")).startswith(TORCH) for item in value]
+        return [own_frames(item) for item, skip in zip(value, is_frame, strict=True) if not skip]
+    return value
+
+
+def test_recording_changes_nothing_that_is_told_of_the_compiles(tmp_path: Path) -> None:
+    facts, calls = [], []
+    # The names are as long as each other, for torch cuts paths.
+    for name, bundle in (("on", True), ("no", False)):
+        work = tmp_path / name
+        work.mkdir()
+        recorded = record(NESTED, work, bundle=bundle)
+        assert recorded.status == 0, recorded.stderr
+        told = [own_frames({**event, "at": 0}) for event in recorded.events if event["event"] in TOLD]
+        numbers: dict[Any, int] = {}
+        for event in told:  # The same number means the same call, whatever it is.
+            if "call" in event:
+                event["call"] = numbers.setdefault(event["call"], len(numbers))
+        facts.append(json.loads(json.dumps(told).replace(f"/{name}/program.py", "/program.py")))
+        calls.append(recorded)
+    assert len(facts[0]) > 20 and facts[0] == facts[1]
+    assert all(torch.equal(a, b) for a, b in zip(calls[0].seen, calls[1].seen, strict=True))
+    assert calls[0].bundle["names"] == ["outer", "Decorated.forward", "Sequential"]
+    assert_same(read(calls[0]), calls[0].seen)

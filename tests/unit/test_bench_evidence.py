@@ -1,0 +1,213 @@
+"""What a worker tells of failures, validity, memory and time."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+
+from dynalyze.capture import adapter_bench
+from dynalyze.capture.bench import memory, timing
+from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line
+from dynalyze.capture.bench.validity import Compiles, Evidence, look, reason_against
+from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.workload import Step
+from dynalyze.capture.inputs import Misuse
+
+DEFAULT = Configuration("default")
+GOOD = {"compiled_frames": 1, "recompiles_while_timing": 0}
+
+
+class Call(Step):
+    def __init__(self, action: Any) -> None:
+        self.action = action
+        self.prepared = 0
+
+    def prepare(self) -> None:
+        self.prepared += 1
+
+    def run(self) -> Any:
+        return self.action()
+
+
+def chained(outer: Exception, inner: Exception) -> Exception:
+    outer.__cause__ = inner
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (MemoryError(), "out_of_memory"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried"), "out_of_memory"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "out_of_memory"),
+        (chained(RuntimeError("backend failed"), MemoryError()), "out_of_memory"),
+        (Misuse("no such mode"), "misuse"),
+        (Failed("not_replayable", "x"), "not_replayable"),
+        (ValueError("out of memory"), "compile"),
+        (SystemExit(3), "compile"),
+    ],
+)
+def test_kinds_of_failures(error: BaseException, kind: str) -> None:
+    assert kind_of(error, "compile") == kind
+
+
+def test_a_failure_is_one_line() -> None:
+    assert one_line(ValueError("\n  first\nsecond")) == "ValueError: first"
+    assert one_line(ValueError()) == "ValueError"
+    assert one_line(Misuse("as it stands")) == "as it stands"
+    assert len(one_line(ValueError("x" * 9999))) <= 500
+    answer = answer_of(KeyError("k"), "load")
+    assert answer == {"ok": False, "error": {"kind": "load", "message": "KeyError: 'k'"}}
+
+
+@pytest.mark.parametrize(
+    ("configuration", "counts", "evidence", "device", "reason"),
+    [
+        (DEFAULT, GOOD, Evidence(2, 0, 0), "cpu", ""),
+        (DEFAULT, {**GOOD, "compiled_frames": 0}, Evidence(2, 2, 0), "cpu", "nothing was compiled"),
+        (DEFAULT, {**GOOD, "recompiles_while_timing": 2}, Evidence(2, 0, 0), "cpu", "(2 times)"),
+        (DEFAULT, GOOD, Evidence(2, 1, 0), "cpu", "1 of 2 calls ran no compiled code"),
+        (Configuration("r", mode="reduce-overhead"), GOOD, Evidence(1, 0, 0), "cuda", "none was replayed"),
+        (Configuration("r", mode="reduce-overhead"), GOOD, Evidence(1, 0, 1), "cuda", ""),
+        (Configuration("r", mode="reduce-overhead"), GOOD, Evidence(1, 0, 0), "cpu", ""),
+        (Configuration("eager", compile=False), GOOD, Evidence(1, 0, 0), "cpu", "compiled in the eager arm"),
+    ],
+)
+def test_what_is_invalid(
+    configuration: Configuration, counts: dict[str, Any], evidence: Evidence, device: str, reason: str
+) -> None:
+    found = reason_against(configuration, counts, evidence, device)
+    assert reason in found if reason else not found
+
+
+def test_a_look_tells_compiled_from_eager_steps_and_puts_the_profiler_back() -> None:
+    torch._dynamo.reset()
+    compiles = Compiles()
+    compiles.listen()
+    x = torch.ones(2)
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    compiled(x)
+    steps = [Call(lambda: compiled(x)), Call(lambda: x + 1)]
+    assert look(steps, compiles) == Evidence(2, 1, 0)
+    assert [step.prepared for step in steps] == [1, 1]
+    assert sys.getprofile() is None
+    counts = compiles.counts()
+    assert counts["compiled_frames"] == 1 and counts["recompiles"] == 0
+    torch._dynamo.reset()
+
+
+def test_compiles_while_timing_count_from_the_mark() -> None:
+    torch._dynamo.reset()
+    compiles = Compiles()
+    compiles.listen()
+    compiled = torch.compile(lambda x, n: x + n, backend="eager", dynamic=False)
+    compiled(torch.ones(2), 1)
+    compiles.mark()
+    compiled(torch.ones(2), 1)
+    assert compiles.since_mark() == 0
+    compiled(torch.ones(2), 2)
+    assert compiles.since_mark() == 1
+    torch._dynamo.reset()
+
+
+def test_a_torch_without_the_hooks_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("torch._dynamo.convert_frame", "torch._dynamo.utils", "torch._inductor.config"):
+        monkeypatch.setitem(sys.modules, name, type(sys)(name))
+    monkeypatch.setitem(sys.modules, "torch._dynamo.callback", type(sys)("callback"))
+    assert adapter_bench.counters("frames") == {}
+    assert adapter_bench.phases() == {} and adapter_bench.cache_counts() == {}
+    assert not adapter_bench.watch_made_code(lambda *_: None)
+    assert not adapter_bench.watch_compiles(lambda: None)
+    assert not adapter_bench.cudagraphs_wanted(None)
+    assert not adapter_bench.recompile_limit_hit()
+
+
+def test_replays_of_cuda_graphs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Graph:
+        def replay(self) -> str:
+            return "replayed"
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    original = Graph.replay
+    with adapter_bench.counted_replays() as count:
+        assert Graph().replay() == "replayed"
+        Graph().replay()
+    assert count == [2] and Graph.replay is original
+    monkeypatch.delattr(torch.cuda, "CUDAGraph")
+    with adapter_bench.counted_replays() as count:
+        assert count == [0]
+
+
+def test_a_block_times_only_run_and_keeps_the_collector_out() -> None:
+    step = Call(gc.isenabled)
+    timer = timing.timer_for("cpu")
+    samples = timing.block(timer, [step], passes=4, lead=2)
+    assert len(samples) == 4 and step.prepared == 6
+    assert gc.isenabled()
+    seen: list[bool] = []
+    timing.block(timer, [Call(lambda: seen.append(gc.isenabled()))], passes=1)
+    assert seen == [False]
+
+
+def test_a_block_of_seconds_ends_when_its_timed_calls_fill_them() -> None:
+    class Fixed:
+        def passes(self, steps: Any, count: int, *, flush: bool = True) -> list[float]:
+            return [100.0] * count
+
+    assert timing.block(Fixed(), [], seconds=0.45) == [100.0] * 5
+
+
+@pytest.mark.parametrize(("recent", "lead"), [([0.1] * 5, 3), ([50.0] * 5, 1), ([900.0] * 3, 0), ([], 3)])
+def test_long_passes_get_no_lead_in(recent: list[float], lead: int) -> None:
+    assert timing.lead_in(recent) == lead
+
+
+def test_cuda_passes_are_flushed_synchronised_and_read_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            told.append("record")
+
+        def elapsed_time(self, other: Any) -> float:
+            told.append("read")
+            return 1.5
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: told.append("wait"))
+    timer = timing.CudaTimer()
+    monkeypatch.setattr(timer, "_flush_cache", lambda: told.append("flush"))
+    steps = [Call(lambda: told.append("run")), Call(lambda: told.append("run"))]
+    assert timer.passes(steps, 1) == [3.0]
+    one = ["wait", "record", "run", "record"]
+    assert told == ["flush", *one, *one, "wait", "read", "read"]
+    told.clear()
+    timer.passes(steps[:1], 1, flush=False)
+    assert told == [*one, "wait", "read"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
+def test_peaks_are_of_their_own_phase() -> None:
+    size = 200 << 20
+    spike = bytearray(size)
+    spike[::4096] = b"x" * len(spike[::4096])
+    del spike
+    found = memory.peaks("cpu", lambda: None)
+    assert found["kind"] == "rss"
+    assert found["compile_peak"] - found["steady_peak"] > size / 2
+    assert memory._status("self", "VmHWM") > 0 and memory._status(2**22 + 1, "VmHWM") == 0
+
+
+def test_where_peaks_cannot_be_set_back_they_are_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_PROC", Path("/nowhere"))
+    found = memory.peaks("cpu", lambda: None)
+    assert found["kind"] == "process" and found["steady_peak"] == found["compile_peak"] > 1 << 20

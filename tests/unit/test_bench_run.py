@@ -1,0 +1,285 @@
+"""The parent's side of a benchmark, with workers that speak the protocol and measure nothing."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynalyze.bench.plan import Plan, Work, configurations
+from dynalyze.bench.progress import Progress
+from dynalyze.bench.run import Bench, Benchmarks
+from dynalyze.bench.workers import Limits, Workshop
+from dynalyze.errors import UsageError
+from dynalyze.launch.streams import Streams
+from dynalyze.measurements import Measurement
+
+FAKE = Path(__file__).with_name("fake_bench_worker.py")
+
+
+def bench(tmp_path: Path, names: str = "default", acts: dict[str, Any] | None = None, **settings: Any) -> Benchmarks:
+    """A benchmark of fake workers that behave as `acts` says; `ms` is the time of a pass by configuration."""
+    source = {"log": str(tmp_path / "log"), "acts": acts or {}, "ms": settings.pop("ms", {"default": 1.0})}
+    settings.setdefault("pairs", 2)
+    plan = Plan(source=source, configurations=configurations(names), seconds=0.5, **settings)
+    progress = Progress(lambda text: None, 1.0, 0.1)
+    streams = Streams("fake", stream=io.StringIO())
+    limits = Limits(plan.timeout, plan.total)
+    with Workshop(streams, limits, python=sys.executable, start=FAKE, waiting=progress.tick) as shop:
+        return Bench(plan, shop, progress).run()
+
+
+def row(found: Benchmarks, name: str) -> Measurement:
+    return next(each for each in found.measurements if each.configuration == name)
+
+
+def orders(tmp_path: Path, begins: str = "begin") -> list[tuple[str, int, str]]:
+    """What was asked of whom, in the order in which it began: configuration, its process, order."""
+    lines = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    return [(name, int(number), order) for word, name, number, order in lines if word == begins]
+
+
+def test_a_configuration_twice_as_fast_is_told_so(tmp_path: Path) -> None:
+    found = bench(tmp_path, pairs=5)
+    measured, eager = row(found, "default"), row(found, "eager")
+    assert (found.status, measured.status, eager.status) == ("complete", "valid", "valid")
+    assert measured.speedup is not None
+    assert measured.speedup.verdict == "faster"
+    assert measured.speedup.ratio.value == pytest.approx(2.0)
+    assert measured.speedup.pairs == 5
+    assert (measured.latency_ms or pytest.fail()).p50 == 1.0
+    assert (measured.eager_latency_ms or pytest.fail()).p50 == (eager.latency_ms or pytest.fail()).p50 == 2.0
+    assert len(measured.samples) == len(eager.samples) == 5
+    assert (measured.device, measured.threads) == ("cpu", 2)
+    assert found.environment["threads"] == 2
+
+
+def test_the_start_is_told_cold_and_warm(tmp_path: Path) -> None:
+    acts = {
+        "default": {
+            "warm": {"calls_ms": [900.0, 1.0]},
+            "warm@2": {"calls_ms": [80.0, 1.0]},
+            "warm@3": {"calls_ms": [7.0]},
+        }
+    }
+    startup = row(bench(tmp_path, acts=acts), "default").startup
+    assert startup is not None
+    assert (startup.cold_calls_ms, startup.warm_calls_ms) == ([900.0, 1.0], [80.0, 1.0])
+    assert startup.eager_calls_ms == [9.0, 2.0, 2.0]
+    assert (startup.import_seconds, startup.load_seconds, startup.steady_after) == (1.0, 0.5, 1)
+
+
+def test_memory_is_told_against_eager(tmp_path: Path) -> None:
+    acts = {"default": {"memory": {"steady_peak": 1500, "compile_peak": 4000}, "memory@4": {"steady_peak": 1200}}}
+    memory = row(bench(tmp_path, acts=acts), "default").memory
+    assert memory is not None
+    # The first process compiled with empty caches; the one for memory came after two pairs.
+    assert (memory.compile_peak, memory.steady_peak, memory.eager_steady_peak) == (4000, 1200, 1000)
+    assert memory.ratio == pytest.approx(1.2)
+
+
+def test_accuracy_comes_with_its_configuration(tmp_path: Path) -> None:
+    found = bench(tmp_path, "default,regional", works=(Work("train", 4, 8),))
+    assert [(each.configuration, each.verdict, each.phase, each.batch) for each in found.accuracy] == [
+        ("default", "equal", "train", 4),
+        ("regional", "equal", "train", 4),
+    ]
+
+
+def test_extras_can_be_left_out(tmp_path: Path) -> None:
+    found = bench(tmp_path, accuracy=False, memory=False)
+    assert found.accuracy == []
+    assert row(found, "default").memory is None
+    assert not {"memory", "accuracy"} & {order for _, _, order in orders(tmp_path)}
+
+
+def test_one_process_works_at_a_time_but_for_loading(tmp_path: Path) -> None:
+    bench(tmp_path)
+    working: set[tuple[str, str]] = set()
+    for line in (tmp_path / "log").read_text().splitlines():
+        word, name, number, order = line.split()
+        if word == "end":
+            working.discard((name, number))
+            continue
+        assert order == "load" or not working
+        working.add((name, number))
+
+
+def test_both_arms_have_as_many_blocks_and_the_control_is_among_the_pairs(tmp_path: Path) -> None:
+    bench(tmp_path, "default,regional", accuracy=False, memory=False, pairs=5)
+    blocks = Counter((name, number) for name, number, order in orders(tmp_path) if order == "block")
+    assert len(set(blocks.values())) == 1
+    timed = [name for name, _, order in orders(tmp_path) if order == "load"]
+    # The first calls of three, then pairs of eager with eager, default or regional.
+    assert Counter(timed[:3]) == Counter({"eager": 1, "default": 1, "regional": 1})
+    assert Counter(timed[3:]) == Counter({"eager": 4 * 5, "default": 5, "regional": 5})
+    kinds = ["".join(sorted(timed[at : at + 2])) for at in range(3, len(timed), 2)]
+    per_round = [kinds[at : at + 3] for at in range(0, len(kinds), 3)]
+    assert all(sorted(each) == ["defaulteager", "eagereager", "eagerregional"] for each in per_round)
+    assert len({tuple(each) for each in per_round}) > 1
+
+
+def test_each_process_of_first_calls_has_new_caches_and_pairs_find_them_filled(tmp_path: Path) -> None:
+    source = tmp_path / "caches.py"
+    source.write_text(
+        f"import os, sys; sys.path.insert(0, {str(FAKE.parent)!r}); import fake_bench_worker as fake\n"
+        "from pathlib import Path\n"
+        "folder = Path(os.environ['TORCHINDUCTOR_CACHE_DIR'])\n"
+        "seen = folder.exists(); folder.mkdir(parents=True, exist_ok=True)\n"
+        f"open({str(tmp_path / 'seen')!r}, 'a').write(f'{{folder}} {{seen}} {{os.environ[\"TRITON_CACHE_DIR\"]}}\\n')\n"
+        "fake.main(Path(sys.argv[1]))\n"
+    )
+    plan = Plan({"log": str(tmp_path / "log")}, configurations("default"), pairs=2, seconds=0.2, accuracy=False)
+    with Workshop(Streams("fake", stream=io.StringIO()), Limits(60), start=source) as shop:
+        Bench(plan, shop, Progress(lambda text: None, 1.0, 0.1)).run()
+    lines = [line.split() for line in (tmp_path / "seen").read_text().splitlines()]
+    folders = Counter(folder for folder, _, _ in lines)
+    assert len(folders) == 2
+    assert [seen for _, seen, _ in lines].count("False") == 2
+    assert all(folder.rpartition("/")[0] == triton.rpartition("/")[0] for folder, _, triton in lines)
+    assert not any(Path(folder).exists() for folder in folders)
+
+
+def test_a_quiet_run_ends_before_its_last_pair(tmp_path: Path) -> None:
+    assert (row(bench(tmp_path, pairs=10), "default").speedup or pytest.fail()).pairs == 5
+
+
+@pytest.mark.parametrize("what", ["warm", "check", "load"])
+def test_a_failing_configuration_is_a_row_and_the_others_go_on(tmp_path: Path, what: str) -> None:
+    found = bench(tmp_path, "default,regional", acts={"regional": {what: "error out_of_memory no room for 3 GB"}})
+    failed = row(found, "regional")
+    assert (failed.status, failed.reason, failed.samples, failed.speedup) == (
+        "failed",
+        "out of memory: no room for 3 GB",
+        [],
+        None,
+    )
+    assert row(found, "default").speedup is not None
+    assert found.status == "complete"
+
+
+@pytest.mark.parametrize(
+    ("order", "act", "says"),
+    [
+        ("load", "die", "killed (SIGKILL)"),
+        ("warm", "leave", "exit status 7"),
+        ("block", "die", "killed (SIGKILL)"),
+        ("warm@3", "leave", "exit status 7"),
+    ],
+)
+def test_a_dead_worker_is_a_failed_row(tmp_path: Path, order: str, act: str, says: str) -> None:
+    found = bench(tmp_path, "default,regional", acts={"regional": {order: act}}, accuracy=False, memory=False)
+    assert row(found, "regional").status == "failed"
+    assert says in row(found, "regional").reason
+    assert row(found, "default").status == "valid"
+
+
+def test_what_dies_in_an_extra_costs_that_alone(tmp_path: Path) -> None:
+    found = bench(tmp_path, acts={"default": {"accuracy": "die", "memory@2": "error internal broken"}})
+    assert row(found, "default").speedup is not None
+    assert row(found, "default").memory is None
+    assert [(each.verdict, "SIGKILL" in each.reason) for each in found.accuracy] == [("not comparable", True)]
+    assert any("broken" in note for note in row(found, "default").notes)
+
+
+def test_without_an_eager_run_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    found = bench(tmp_path, acts={"eager": {"warm": "error eager ValueError: wrong shape"}})
+    assert (found.status, "wrong shape" in found.message) == ("failed", True)
+    assert [each.status for each in found.measurements] == ["failed", "failed"]
+    assert {name for name, _, _ in orders(tmp_path)} == {"eager"}
+
+
+def test_calls_that_cannot_be_made_again_are_invalid(tmp_path: Path) -> None:
+    found = bench(tmp_path, acts={"eager": {"load": "error not_replayable a lock cannot travel"}})
+    assert found.status == "complete"
+    assert (row(found, "eager").status, row(found, "eager").reason) == ("invalid", "a lock cannot travel")
+
+
+def test_a_mistake_of_the_user_ends_it_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no 'Nett' in net"):
+        bench(tmp_path, acts={"*": {"load": "error misuse no 'Nett' in net"}})
+
+
+def test_what_does_not_go_for_one_configuration_is_its_row(tmp_path: Path) -> None:
+    found = bench(tmp_path, "default,regional", acts={"regional": {"warm": "error misuse it is a function"}})
+    assert (row(found, "regional").status, row(found, "default").status) == ("failed", "valid")
+
+
+@pytest.mark.parametrize("order", ["check", "check@3"])
+def test_an_invalid_time_is_never_a_number(tmp_path: Path, order: str) -> None:
+    check = {order: {"invalid": "it compiled again while it was timed", "recompiles_while_timing": 2}}
+    found = row(bench(tmp_path, acts={"default": check}), "default")
+    assert (found.status, found.reason) == ("invalid", "it compiled again while it was timed")
+    assert (found.latency_ms, found.eager_latency_ms, found.speedup, found.break_even) == (None, None, None, None)
+    assert (found.samples, found.throughput) == ([], {})
+    assert found.counts is not None
+    assert found.counts.recompiles_while_timing >= 2
+
+
+def test_what_never_compiled_has_no_start_either(tmp_path: Path) -> None:
+    acts = {"default": {"warm": {"counts": {"compiled_frames": 0}}, "check": {"invalid": "nothing was compiled"}}}
+    found = row(bench(tmp_path, acts=acts), "default")
+    assert (found.status, found.startup, found.memory) == ("invalid", None, None)
+
+
+def test_a_worker_that_hangs_is_ended_by_the_limit(tmp_path: Path) -> None:
+    began = time.monotonic()
+    acts = {"default": {"warm": "hang"}}
+    found = bench(tmp_path, "default,regional", acts=acts, timeout=2.0, accuracy=False, memory=False)
+    assert found.status == "timed_out"
+    assert "--timeout (2 s)" in row(found, "default").reason
+    assert row(found, "regional").status == "valid"
+    assert time.monotonic() - began < 60
+
+
+def test_when_its_whole_time_is_up_it_keeps_what_it_has(tmp_path: Path) -> None:
+    found = bench(tmp_path, acts={"default": {"accuracy": "hang"}}, total=6.0, pairs=2)
+    assert found.status == "complete"
+    assert (row(found, "default").latency_ms or pytest.fail()).p50 == 1.0
+
+
+def test_ctrl_c_keeps_what_is_there_and_leaves_no_process(tmp_path: Path) -> None:
+    def press() -> None:
+        while ("default", 3, "block") not in logged(tmp_path):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    found = bench(tmp_path, acts={"default": {"block": {}, "block@3": "hang"}})
+    presser.join()
+    assert (found.status, found.message) == ("interrupted", "Interrupted from the keyboard.")
+    assert row(found, "default").status == "valid"
+    assert row(found, "default").notes[0] == "interrupted after 1 of 2 pairs of processes"
+    assert [line for line in running() if line.split()[0] == str(os.getpid())] == []
+
+
+def test_whatever_a_worker_started_ends_with_it(tmp_path: Path) -> None:
+    bench(tmp_path, acts={"default": {"load": "child"}}, pairs=1, accuracy=False, memory=False)
+    assert [line for line in running() if str(tmp_path / "log") in line] == []
+
+
+def test_eager_alone_is_measured(tmp_path: Path) -> None:
+    found = bench(tmp_path, "eager")
+    assert [each.configuration for each in found.measurements] == ["eager"]
+    assert (row(found, "eager").latency_ms or pytest.fail()).p50 == 2.0
+
+
+def logged(tmp_path: Path) -> list[tuple[str, int, str]]:
+    return orders(tmp_path) if (tmp_path / "log").exists() else []
+
+
+def running() -> list[str]:
+    """Every process but the one that lists them: its parent's pid and its command line."""
+    with subprocess.Popen(["ps", "-eo", "ppid,pid,args"], stdout=subprocess.PIPE, text=True) as listing:
+        lines = listing.communicate()[0].splitlines()[1:]
+    return [line for line in lines if line.split()[1] != str(listing.pid)]

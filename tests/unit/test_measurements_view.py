@@ -1,0 +1,336 @@
+"""Measurements on the page: drawings that show what was measured, and tables that say the same."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynalyze.measurements import Accuracy, BreakEven, Measurement, Memory, Pair, StartUp
+from dynalyze.render.html import render
+from dynalyze.render.view import SECTIONS
+from dynalyze.render.view.accuracy import accuracy_view
+from dynalyze.render.view.links import Anchors
+from dynalyze.render.view.measurements import MAX_ROWS, measured_metrics, measurements_view
+from dynalyze.render.view.plots.bars import memory_plot, startup_plot
+from dynalyze.render.view.plots.calls import calls_plot
+from dynalyze.render.view.plots.scale import Scale, evenly, size_tick, time_tick
+from dynalyze.render.view.plots.scatter import scatter_plot
+from dynalyze.render.view.plots.shapes import Label, Path, Plot, Rect
+from dynalyze.render.view.plots.strips import strip_plot
+from dynalyze.report import Report
+from sample_measurements import eager_row, latency, measured, measurements, pairs_of, speedup, tensor
+from sample_reports import benched_report, clean_report, empty_report, measured_report
+from test_html import Tree
+
+
+def text_of(report: Report) -> str:
+    return Tree(render(report)).text()
+
+
+def of_kind(plot: Plot, kind: str) -> list[Path | Rect | Label]:
+    return [shape for shape in plot.shapes if shape.kind.split()[0] == kind]
+
+
+def dots(shape: Path) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in re.findall(r"M([\d.]+) ([\d.]+)h0", shape.d)]
+
+
+def paths(plot: Plot, kind: str) -> list[Path]:
+    return [shape for shape in plot.shapes if isinstance(shape, Path) and shape.kind == kind]
+
+
+def labels(plot: Plot) -> list[str]:
+    return [shape.text for shape in plot.shapes if isinstance(shape, Label)]
+
+
+# ---- scales -----------------------------------------------------------------------------------------------
+
+VALUES = st.lists(st.floats(min_value=1e-9, max_value=1e12), min_size=1, max_size=30)
+
+
+@given(VALUES, st.sampled_from([None, True, False]))
+def test_every_value_has_a_place_and_the_order_stays(values: list[float], log: bool | None) -> None:
+    scale = Scale.over(values, 100.0, 500.0, log)
+    places = [scale.at(value) for value in sorted(values)]
+    assert places == sorted(places)
+    assert all(100.0 <= place <= 500.0 for place in places)
+    ticks = scale.ticks(6)
+    assert len(ticks) <= 8
+    room = (scale.high - scale.low) * 1e-6
+    assert all(scale.low - room <= tick <= scale.high + room for tick in ticks)
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e6), max_size=200), st.integers(min_value=1, max_value=60))
+def test_thinning_keeps_the_extremes(values: list[float], most: int) -> None:
+    kept = evenly(values, most)
+    assert len(kept) == min(len(values), most)
+    if most > 1 and values:
+        assert (kept[0], kept[-1]) == (min(values), max(values))
+
+
+def test_numbers_along_an_axis() -> None:
+    assert [time_tick(each) for each in (0, 5e-7, 0.02, 1, 30, 120)] == ["0", "0.5 µs", "20 ms", "1 s", "30 s", "2 min"]
+    assert [size_tick(each) for each in (0, 5e8, 1e9, 1.5e9)] == ["0", "500 MB", "1 GB", "1.5 GB"]
+
+
+# ---- strips -----------------------------------------------------------------------------------------------
+
+
+def test_every_sample_is_a_dot_in_the_lane_of_its_process() -> None:
+    item = measured("default", 20.0, speedup(1.8, 1.7, 1.9), samples=[Pair([30.0, 40.0], [10.0]), Pair([35.0], [12.0])])
+    plot = strip_plot("p", [item])
+    assert plot is not None
+    (eager,), (compiled,) = paths(plot, "dots eager"), paths(plot, "dots compiled")
+    assert [len(dots(strip)) for strip in (eager, compiled)] == [3, 2]
+    assert len({y for _, y in dots(eager)}) == 2
+    assert max(x for x, _ in dots(compiled)) < min(x for x, _ in dots(eager))
+    assert "All 5 samples are drawn." in plot.note
+
+
+def test_the_median_stands_where_its_value_is() -> None:
+    item = measured("default", 20.0, speedup(1.8, 1.7, 1.9), samples=[Pair([10.0, 20.0, 30.0], [10.0, 20.0, 30.0])])
+    plot = strip_plot("p", [item])
+    assert plot is not None
+    middle = sorted(dots(paths(plot, "dots eager")[0]))[1][0]
+    assert {float(re.match(r"M([\d.]+)", path.d)[1]) for path in paths(plot, "median")} == {middle}  # type: ignore[index]
+    assert labels(plot).count("20.0 ms") == 2
+
+
+def test_too_many_samples_are_thinned_and_it_says_so() -> None:
+    item = measured("default", 20.0, speedup(1.8, 1.7, 1.9), samples=pairs_of(36.0, 20.0, 10, 500))
+    plot = strip_plot("p", [item], 400)
+    assert plot is not None
+    strips = paths(plot, "dots eager") + paths(plot, "dots compiled")
+    assert [len(dots(strip)) for strip in strips] == [400, 400]
+    assert "800 of 10,000 samples are drawn" in plot.note
+    middle = statistics.median(each for pair in item.samples for each in pair.compiled)
+    assert f"{middle:.1f} ms" in labels(plot)
+
+
+def test_the_pairs_of_eager_are_the_control() -> None:
+    plot = strip_plot("p", [eager_row(samples=pairs_of(36.0, 36.0))])
+    assert plot is not None
+    assert "eager, second proce…" in labels(plot)
+    assert paths(plot, "dots compiled") == []
+
+
+@pytest.mark.parametrize("status", ["invalid", "failed"])
+def test_what_is_not_valid_is_not_drawn(status: str) -> None:
+    item = measured("default", 20.0, speedup(1.8, 1.7, 1.9), status=status)
+    for plot in (strip_plot("p", [item]), startup_plot("p", [item]), memory_plot("p", [item]), calls_plot("p", item)):
+        assert plot is None
+    assert scatter_plot("p", [item, item]) is None
+
+
+# ---- first calls ------------------------------------------------------------------------------------------
+
+
+def first_calls(even: BreakEven | None = None) -> Measurement:
+    """Compiled: 10 s, then 10 ms; eager: 20 ms. Paid for after 999 passes."""
+    calls = StartUp(cold_calls_ms=[10_000.0, 10.0], warm_calls_ms=[1000.0], eager_calls_ms=[20.0, 20.0], steady_after=1)
+    return measured(
+        "default", 10.0, speedup(2.0, 1.9, 2.1), 20.0, startup=calls, break_even=even,
+        latency_ms=latency([10.0] * 9), eager_latency_ms=latency([20.0] * 9),
+    )  # fmt: skip
+
+
+def points(path: Path) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", path.d)]
+
+
+def test_the_curves_meet_at_the_break_even() -> None:
+    plot = calls_plot("p", first_calls(BreakEven(999.0, 900.0, 1100.0)))
+    assert plot is not None
+    (eager,), (cold,) = paths(plot, "curve eager"), paths(plot, "curve cold")
+    (meeting,) = paths(plot, "meeting")
+    at = float(re.match(r"M([\d.]+)", meeting.d)[1])  # type: ignore[index]
+    # A smaller y is more time gone by.
+    before = [(e[1], c[1]) for e, c in zip(points(eager), points(cold), strict=False) if e[0] < at - 8]
+    behind = [(e[1], c[1]) for e, c in zip(points(eager)[-40:], points(cold)[-40:], strict=True) if e[0] > at + 8]
+    assert before
+    assert behind
+    assert all(e > c for e, c in before)
+    assert all(e < c for e, c in behind)
+    assert "break-even: 999 calls" in labels(plot)
+    (band,) = of_kind(plot, "interval")
+    assert isinstance(band, Rect)
+    assert band.x < at < band.x + band.width
+
+
+def test_without_a_break_even_none_is_marked() -> None:
+    plot = calls_plot("p", first_calls(BreakEven(reason="never: compiled is slower than eager")))
+    assert plot is not None
+    assert paths(plot, "meeting") == []
+    assert "break-even never: compiled is slower than eager" in plot.description
+
+
+@pytest.mark.parametrize("passes", [0.2, 3e8, 1e15])
+def test_any_break_even_fits_the_drawing(passes: float) -> None:
+    plot = calls_plot("p", first_calls(BreakEven(passes, passes / 2, passes * 1e6)))
+    assert plot is not None
+    assert all(-1 <= x <= plot.width + 1 for path in paths(plot, "curve cold") for x, _ in points(path))
+
+
+# ---- bars and points --------------------------------------------------------------------------------------
+
+
+def test_starting_up_adds_up() -> None:
+    item = measured(
+        "default", 10.0, speedup(2.0, 1.9, 2.1),
+        startup=StartUp(2.0, 1.0, [5000.0, 2000.0, 10.0], [1000.0], [20.0], steady_after=2),
+    )  # fmt: skip
+    plot = startup_plot("p", [eager_row(startup=StartUp(2.0, 1.0, eager_calls_ms=[500.0, 1.0])), item])
+    assert plot is not None
+    assert [text for text in labels(plot) if text.endswith((" s", "ms"))][-3:] == ["3.5 s", "10 s", "4.0 s"]
+    widths = {kind: [shape.width for shape in of_kind(plot, "part") if isinstance(shape, Rect) and shape.kind == kind]
+              for kind in ("part import", "part first")}  # fmt: skip
+    assert widths["part first"][1] == pytest.approx(3.5 * widths["part import"][1], rel=0.01)
+
+
+def test_memory_is_drawn_from_zero() -> None:
+    item = measured("default", 10.0, speedup(2.0, 1.9, 2.1), memory=Memory("cuda", 300, 600, 450, 200, 1.5))
+    plot = memory_plot("p", [eager_row(memory=Memory("cuda", 200, eager_steady_peak=200)), item])
+    assert plot is not None
+    eager, compiled = (shape.width for shape in of_kind(plot, "peak") if isinstance(shape, Rect))
+    assert compiled == pytest.approx(1.5 * eager, rel=0.01)
+    assert "on the GPU" in plot.note
+
+
+def test_regions_and_unclear_speed_ups_have_marks_of_their_own() -> None:
+    plot = scatter_plot("p", measurements())
+    assert plot is not None
+    assert {"whole model", "regions", "no difference shown"} <= {key.words for key in plot.legend}
+    assert len(of_kind(plot, "point")) == 6
+    assert len(paths(plot, "point")) == 1
+    shown = [path.d for path in paths(plot, "point shown")]
+    assert sum("l6 6" in d for d in shown) == 2
+
+
+def test_names_do_not_stand_on_each_other() -> None:
+    items = [measured(f"backend=b{at}", 20.0, speedup(1.8, 1.7, 1.9)) for at in range(10)]
+    plot = scatter_plot("p", items)
+    assert plot is not None
+    heights = sorted(shape.y for shape in plot.shapes if isinstance(shape, Label) and shape.kind == "name")
+    assert all(below - above >= 12 for above, below in pairwise(heights))
+
+
+def test_many_points_get_numbers() -> None:
+    items = [measured(f"b{at}", 20.0, speedup(1.8, 1.7, 1.9)) for at in range(20)]
+    plot = scatter_plot("p", items)
+    assert plot is not None
+    assert "20 b19, forward, batch 4" in plot.note
+
+
+# ---- the section ------------------------------------------------------------------------------------------
+
+
+def test_the_page_says_every_sentence() -> None:
+    text = text_of(measured_report())
+    for said in (
+        "Compiled is 1.83x faster (1.79 to 1.88), 12 s to compile, worth it after 640 calls, +200 MB of memory",
+        "reduce-overhead is invalid: no CUDA graph was replayed: the model runs on the CPU.",
+        "max-autotune failed: out of memory while compiling: the process was killed at 15.8 GB.",
+        "dynamic=on: no difference shown (0.97 to 1.03; the noise floor is 4 %)",
+        "regional is 1.10x slower (1.08 to 1.14)",
+    ):
+        assert said in text
+
+
+def test_a_gain_that_was_not_shown_is_not_called_impossible() -> None:
+    forward = measurements_view(measured_report(), Anchors()).groups[0].table
+    cells = {row[0]: row[5] for row in forward.rows}
+    assert cells["default"] == "640 calls"
+    assert cells["dynamic=on"] == "never, as far as is known"
+
+
+def test_measurements_stand_between_graphs_and_compile_time() -> None:
+    ids = Tree(render(measured_report())).values("id")
+    assert ids.index("graphs") < ids.index("measurements") < ids.index("accuracy") < ids.index("checks")
+
+
+def test_a_bench_shows_nothing_that_was_not_listened_for() -> None:
+    tree = Tree(render(benched_report()))
+    ids = tree.values("id")
+    assert {"verdict", "measurements", "accuracy", "environment"} <= set(ids)
+    assert not {"fixes", "breaks", "recompiles", "graphs", "compilations", "files", "checks"} & set(ids)
+    assert "graph breaks" not in tree.text()
+
+
+def test_a_report_without_measurements_has_no_section() -> None:
+    ids = Tree(render(clean_report())).values("id")
+    assert not {"measurements", "accuracy"} & set(ids)
+    assert {"measurements", "accuracy"} <= set(SECTIONS)
+
+
+def test_every_drawing_has_a_title_and_a_description() -> None:
+    tree = Tree(render(measured_report()))
+    drawings = [attributes for tag, attributes in tree.elements if tag == "svg" and attributes.get("role") == "img"]
+    ids = set(tree.values("id"))
+    assert len(drawings) > 8
+    assert all({each["aria-labelledby"], each["aria-describedby"]} <= ids for each in drawings)
+    assert "default: median 20" in " ".join(tree.texts["desc"])
+
+
+def test_the_head_of_the_page_has_the_best_configuration() -> None:
+    known = {metric.label: metric.value for metric in measured_metrics(measured_report())}
+    assert known["speed-up"] == "1.83x"
+    assert (known["to compile, cold"], known["break-even"], known["memory"]) == ("12 s", "640 calls", "+200 MB")
+    assert set(known) == {"eager, median", "default, median", "speed-up", "to compile, cold", "break-even", "memory"}
+
+
+def test_a_speed_up_that_was_not_shown_is_no_metric() -> None:
+    report = empty_report()
+    report.measurements = [eager_row(), measured("default", 36.0, speedup(1.0, 0.97, 1.03))]
+    assert "speed-up" not in {metric.label for metric in measured_metrics(report)}
+    report.measurements[1].status = "invalid"
+    assert measured_metrics(report) == []
+
+
+def test_many_measurements_are_cut_and_it_says_so() -> None:
+    report = benched_report()
+    report.measurements = [eager_row(batch=at) for at in range(MAX_ROWS + 3)]
+    assert "3 measurements omitted here" in text_of(report)
+
+
+def test_a_large_benchmark_makes_a_small_section() -> None:
+    report = empty_report()
+    report.command = ["bench", "m.py"]
+    pairs = pairs_of(36.0, 20.0, 10, 500)
+    report.measurements = [
+        measured(f"b{at % 8}", 20.0, speedup(1.8, 1.7, 1.9), samples=pairs, batch=at // 8) for at in range(40)
+    ]
+    page = re.sub(r'<script type="application/json".*?</script>', "", render(report), flags=re.DOTALL)
+    assert len(page) < 900_000
+    view = measurements_view(report, Anchors())
+    assert sum(len(dots(path)) for group in view.groups for path in paths(group.plots[0], "dots compiled")) <= 16_000
+
+
+# ---- answers ----------------------------------------------------------------------------------------------
+
+
+def test_answers_are_told_worst_first_in_plain_words() -> None:
+    rows = accuracy_view(measured_report()).items
+    assert [row.verdict for row in rows] == [
+        "Suspicious answers", "Answers not compared", "Answers that differ by rounding only",
+        "Answers about as exact as those of eager", "Same answers",
+    ]  # fmt: skip
+    assert [each.name for each in rows[0].tensors] == ["logits", "hidden", "layers.0.weight"]
+    assert rows[0].amount.omitted == 0
+    assert rows[0].unlisted == "4 more tensors"
+    assert rows[0].notes == ["The largest logit is another one in 3 % of the rows."]
+    assert rows[1].notes == ["Eager is not deterministic."]
+
+
+def test_a_comparison_without_fp64_says_so() -> None:
+    report = empty_report()
+    report.accuracy = [Accuracy("default", verdict="benign", anchored=False, tensors=[tensor("y", "benign", 0.0, 0.0)])]
+    assert "There is no fp64 run to compare with" in text_of(report)
+
+
+def test_a_dtype_that_changed_is_shown() -> None:
+    assert "float32 (compiled float16)" in text_of(measured_report())

@@ -1,0 +1,129 @@
+"""What was one stays one, what was compiled is its original, and what cannot travel is named."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dynalyze.capture.adapter_compiled import is_compiled_function, is_compiled_module, is_disabled
+from dynalyze.capture.bench import pickling
+from dynalyze.capture.clone import freeze
+
+CLOUDPICKLE = pickling.load_cloudpickle("")
+ROOMY = 1 << 30
+
+
+@pytest.fixture
+def travelled(tmp_path: Path) -> Callable[[Any], Any]:
+    def there_and_back(value: Any, budget: int = ROOMY) -> Any:
+        pickling.save(value, tmp_path / "value.pt", CLOUDPICKLE, budget)
+        return pickling.load(tmp_path / "value.pt")
+
+    return there_and_back
+
+
+def storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+class Tied(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(5, 4)
+        self.head = torch.nn.Linear(4, 5, bias=False)
+        self.head.weight = self.table.weight
+        self.register_buffer("row", self.table.weight.detach()[1])
+        self.last = self.head.weight * 2  # Not a leaf.
+
+
+def test_tied_weights_views_and_tensors_that_are_no_leaves(travelled: Callable[[Any], Any]) -> None:
+    model = Tied()
+    other = torch.nn.Sequential(model.head)
+    made, second = travelled((model, other))
+    assert made.head.weight is made.table.weight is second[0].weight
+    assert storage(made.row) == storage(made.head.weight)
+    assert torch.equal(made.last, model.last) and made.last.requires_grad
+
+
+class Marked(torch.Tensor):
+    pass
+
+
+def test_inputs_keep_storage_strides_type_and_gradient(travelled: Callable[[Any], Any]) -> None:
+    base = torch.arange(12.0).view(3, 4)
+    asked = torch.randn(3, requires_grad=True)
+    with torch.inference_mode():
+        inference = torch.ones(2)
+    frozen = freeze((base.t(), base[1], asked * 1, inference, torch.ones(2).as_subclass(Marked)), ROOMY)
+    turned, row, grown, quiet, marked = travelled(frozen).thaw()
+    assert turned.stride() == (1, 4) and torch.equal(turned, base.t())
+    assert turned.untyped_storage()._cdata == row.untyped_storage()._cdata
+    assert grown.requires_grad and quiet.is_inference() and type(marked) is Marked
+
+
+def test_a_function_travels_with_the_modules_it_closes_over(travelled: Callable[[Any], Any]) -> None:
+    net = torch.nn.Linear(3, 3)
+    made, module = travelled((lambda x: net(x) + 1, net))
+    assert torch.equal(made(torch.ones(3)), net(torch.ones(3)) + 1)
+    assert made.__closure__[0].cell_contents is module
+
+
+def test_what_was_compiled_is_its_original(travelled: Callable[[Any], Any]) -> None:
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    compiled = torch.compile(double, backend="eager")
+
+    @functools.wraps(compiled)
+    def around(x: torch.Tensor) -> torch.Tensor:
+        return compiled(x) + 1
+
+    module = torch.compile(torch.nn.Linear(2, 2), backend="eager")
+    off = torch.compiler.disable(lambda x: x - 1)
+    function, wrapped, net, disabled = travelled((compiled, around, module, off))
+    assert not is_compiled_function(function) and not is_compiled_module(net) and is_disabled(disabled)
+    assert torch.equal(wrapped(torch.ones(2)), torch.full((2,), 3.0))
+    assert "_torchdynamo_orig_callable" not in vars(wrapped)
+    assert torch.equal(net(torch.ones(2)), module._orig_mod(torch.ones(2)))
+
+
+class Guarded(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(2, 2)
+        self.inner.locks = {"one": threading.Lock()}
+
+
+def test_what_cannot_travel_is_named_with_its_place(travelled: Callable[[Any], Any]) -> None:
+    with pytest.raises(pickling.CannotPickle, match=r"_thread\.lock in inner\.locks of Guarded cannot be pickled"):
+        travelled([Guarded()])
+
+
+def test_too_many_bytes_are_refused_before_any_is_written(travelled: Callable[..., Any], tmp_path: Path) -> None:
+    weight = torch.zeros(1000)
+    assert torch.equal(travelled([weight, weight[:10]], budget=4000)[1], weight[:10])  # One storage counts once.
+    (tmp_path / "value.pt").unlink()
+    with pytest.raises(pickling.OverBudget, match="limit"):
+        travelled([weight, torch.zeros(1)], budget=4000)
+    assert (tmp_path / "value.pt").stat().st_size < 4000
+
+
+def test_cloudpickle_comes_from_a_folder_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    folder = str(Path(CLOUDPICKLE.__file__ or "").parent)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cloudpickle"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+    found = pickling.load_cloudpickle(folder)
+    assert found is not CLOUDPICKLE and found.Pickler.__module__ == "cloudpickle.cloudpickle"
+    monkeypatch.delitem(sys.modules, "cloudpickle")
+    with pytest.raises(ImportError):
+        pickling.load_cloudpickle("")

@@ -1,0 +1,283 @@
+"""The sentences about measurements: what is claimed, and what never is."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+from msgspec.structs import replace
+
+from dynalyze.measurements import (
+    Accuracy,
+    AccuracyVerdict,
+    BreakEven,
+    Interval,
+    Latency,
+    Measurement,
+    Memory,
+    Speedup,
+    SpeedVerdict,
+    StartUp,
+)
+from dynalyze.render import words, words_bench
+from dynalyze.render.amounts import milliseconds, percent, size
+from sample_measurements import eager_row, measured, measurements, speedup
+from sample_reports import benched_report, clean_report, empty_report, measured_report
+
+STEADY = Latency(20.0, 21.0, 22.0, 23.0, 20.1, 0.5, 50)
+PLAIN = Latency(36.6, 37.0, 38.0, 39.0, 36.7, 0.6, 50)
+
+
+def compiled(name: str = "default", **changes: object) -> Measurement:
+    """1.83x faster; three slow calls of 12,060 ms in all before calls of 20 ms."""
+    fields: dict[str, object] = {
+        "latency_ms": STEADY,
+        "eager_latency_ms": PLAIN,
+        "speedup": speedup(1.83, 1.79, 1.88),
+        "startup": StartUp(cold_calls_ms=[11_000.0, 1000.0, 60.0, 20.0], warm_calls_ms=[3020.0], steady_after=3),
+        "break_even": BreakEven(639.2, 600.0, 700.0),
+        "memory": Memory("rss", 1_200_000_000, eager_steady_peak=1_000_000_000),
+    }
+    return Measurement(name, **{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_a_configuration_is_one_sentence() -> None:
+    said = words_bench.sentence(compiled(), Accuracy("default", verdict="equal"))
+    assert said == (
+        "compiled is 1.83x faster (1.79 to 1.88), 12 s to compile, worth it after 640 calls, +200 MB of memory, "
+        "same answers"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "said"),
+    [
+        ("invalid", "no frame was compiled", "fullgraph is invalid: no frame was compiled"),
+        ("failed", "out of memory", "fullgraph failed: out of memory"),
+        ("failed", "", "fullgraph failed: the reason is not known"),
+    ],
+)
+def test_what_is_not_valid_has_a_reason_and_no_number(status: str, reason: str, said: str) -> None:
+    """Even where numbers came along."""
+    item = compiled("fullgraph", status=status, reason=reason)
+    assert words_bench.sentence(item, Accuracy("fullgraph", verdict="equal")) == said
+
+
+def test_slower_is_told_by_how_much_slower() -> None:
+    item = compiled(speedup=speedup(0.8, 0.75, 0.9), break_even=BreakEven(reason="never"))
+    assert words_bench.claim(item) == "compiled is 1.25x slower (1.11 to 1.33)"
+    assert "worth it" not in words_bench.sentence(item)
+
+
+@pytest.mark.parametrize(
+    ("speed", "said"),
+    [
+        (speedup(1.0, 0.97, 1.03, 0.04), "no difference shown (0.97 to 1.03; the noise floor is 4 %)"),
+        (speedup(1.0, 0.1, 9.0, 8.0), "no difference shown (0.10 to 9.00; the noise floor is above 100 %)"),
+        (
+            Speedup(Interval(1.5, 1.4, 1.6), "no difference shown", 0.02, 3),
+            "no difference shown (1.40 to 1.60; only 3 pairs of processes)",
+        ),
+        (
+            Speedup(Interval(1.5, 1.4, 1.6), "no difference shown", None, 9),
+            "no difference shown (1.40 to 1.60; the noise floor is not known)",
+        ),
+    ],
+)
+def test_no_difference_says_why(speed: Speedup, said: str) -> None:
+    text = words_bench.sentence(compiled(speedup=speed))
+    assert text.startswith(f"compiled: {said}")
+    assert not re.search("faster|slower|worth it", text)
+
+
+@pytest.mark.parametrize("verdict", get_args(AccuracyVerdict))
+def test_each_verdict_on_answers_has_words(verdict: AccuracyVerdict) -> None:
+    item = Accuracy("default", verdict=verdict)
+    assert words_bench.answers(item)
+    assert len(words_bench.answers_short(item)) <= 8
+    assert words_bench.answers_title(verdict)[0].isupper()
+
+
+def test_a_reason_is_told_where_nothing_was_compared() -> None:
+    item = Accuracy("default", verdict="not comparable", reason="eager is not deterministic")
+    assert words_bench.answers(item) == "answers not compared (eager is not deterministic)"
+
+
+# ---- what compiling costs ---------------------------------------------------------------------------------
+
+
+def test_the_cost_is_what_the_first_calls_took_beyond_steady_ones() -> None:
+    cost = words_bench.compile_cost(compiled())
+    assert cost is not None
+    assert cost.seconds == pytest.approx(12.060 - 3 * 0.020)
+    warm = words_bench.compile_cost(compiled(), warm=True)
+    assert warm is not None
+    assert warm.seconds == pytest.approx(3.0)
+
+
+def test_a_cost_that_was_not_seen_to_its_end_is_a_bound() -> None:
+    item = compiled(startup=StartUp(cold_calls_ms=[11_000.0, 1000.0, 60.0], steady_after=None))
+    cost = words_bench.compile_cost(item)
+    assert cost is not None
+    assert (cost.words, cost.short) == ("at least 12 s", "≥12 s")
+
+
+def test_one_call_counts_though_it_was_steady_at_once() -> None:
+    cost = words_bench.compile_cost(compiled(startup=StartUp(cold_calls_ms=[520.0, 20.0], steady_after=0)))
+    assert cost is not None
+    assert cost.seconds == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("changes", [{"startup": None}, {"startup": StartUp()}, {"latency_ms": None}])
+def test_a_cost_that_was_not_measured_is_not_told(changes: dict[str, object]) -> None:
+    item = compiled(**changes)
+    assert words_bench.compile_cost(item) is None
+    assert "to compile" not in words_bench.sentence(item)
+
+
+def test_a_break_even_that_is_not_known_says_so() -> None:
+    item = compiled(break_even=BreakEven(reason="not known: the first calls did not become steady"))
+    assert "break-even not known: the first calls did not become steady" in words_bench.sentence(item)
+
+
+def test_a_pass_of_several_calls_is_no_call() -> None:
+    assert "worth it after 640 passes of 16 calls" in words_bench.sentence(compiled(calls=16))
+
+
+@pytest.mark.parametrize(
+    ("peak", "eager", "said"),
+    [(1_200_000_000, 1_000_000_000, "+200 MB"), (900_000_000, 1_000_000_000, "-100 MB"), (10**9, 10**9, "+0 MB"),
+     (3_500_000_000, 1_000_000_000, "+2.5 GB"), (10**9, None, "")],
+)  # fmt: skip
+def test_memory_against_eager(peak: int, eager: int | None, said: str) -> None:
+    assert words_bench.more_memory(Memory("rss", peak, eager_steady_peak=eager)) == said
+
+
+# ---- amounts ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(36.64, "36.6 ms"), (0.812, "812 µs"), (1240.0, "1.24 s"), (0.9996, "1.00 ms"), (999.96, "1.00 s"),
+     (0.00012, "0.12 µs"), (123_456.0, "123 s")],
+)  # fmt: skip
+def test_milliseconds(value: float, said: str) -> None:
+    assert milliseconds(value) == said
+
+
+def test_sizes_and_shares() -> None:
+    assert [size(each) for each in (0, 1, 999, 1500, 2e6, 1.28e9, 25e9)] == [
+        "0 bytes", "1 byte", "999 bytes", "2 kB", "2 MB", "1.3 GB", "25 GB",
+    ]  # fmt: skip
+    assert [percent(each) for each in (0, 0.004, 0.04, 1.5)] == ["0 %", "0.4 %", "4 %", "150 %"]
+
+
+@pytest.mark.parametrize("ratio", [1.0, 9.996, 99.96, 12345.0, float("inf"), 5e-300])
+def test_any_ratio_has_words(ratio: float) -> None:
+    assert words_bench.times(ratio).endswith("x")
+    for verdict in get_args(SpeedVerdict):
+        speed = Speedup(Interval(ratio, ratio, ratio), verdict, 0.0, 5)
+        assert words_bench.claim(compiled(speedup=speed))
+
+
+# ---- groups -----------------------------------------------------------------------------------------------
+
+
+def test_groups_keep_their_order_and_put_eager_first() -> None:
+    items = [compiled(batch=1), eager_row(batch=1), compiled(batch=4), eager_row(batch=1, phase="decode")]
+    groups = words_bench.by_workload(items)
+    assert [words_bench.workload_words(each) for each in groups] == [
+        "forward, batch 1", "forward, batch 4", "decode, batch 1",
+    ]  # fmt: skip
+    assert [item.configuration for item in next(iter(groups.values()))] == ["eager", "default"]
+
+
+def test_what_failed_before_its_size_was_known_stands_with_its_workload() -> None:
+    failed = Measurement("max-autotune", status="failed", reason="out of memory")
+    groups = words_bench.by_workload([eager_row(batch=1), eager_row(batch=1, phase="decode"), failed])
+    assert [len(items) for items in groups.values()] == [2, 1]
+    other = replace(failed, batch=8)
+    assert len(words_bench.by_workload([eager_row(batch=1), other])) == 2
+
+
+def test_the_fastest_is_one_that_was_shown() -> None:
+    unclear = compiled("dynamic=on", speedup=Speedup(Interval(3.0, 0.9, 9.0), "no difference shown", 0.1, 5))
+    broken = compiled("fullgraph", speedup=speedup(9.0, 8.9, 9.1), status="invalid")
+    items = [eager_row(), unclear, broken, compiled("regional", speedup=speedup(1.2, 1.1, 1.3))]
+    best = words_bench.fastest(items)
+    assert best is not None
+    assert best.configuration == "regional"
+    best = words_bench.fastest([eager_row(), broken, unclear])
+    assert best is unclear
+    assert words_bench.fastest([eager_row(), broken]) is broken
+    assert words_bench.fastest([eager_row()]) is None
+
+
+# ---- the verdict of a report ------------------------------------------------------------------------------
+
+
+def test_explain_tells_its_measurement_behind_the_breaks() -> None:
+    report = measured_report()
+    report.measurements = report.measurements[:2]
+    assert words.verdict(report) == (
+        "No graph breaks: every compiled function is one whole graph. 1.83x faster than eager, measured. "
+        "Nothing recompiled."
+    )
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        (compiled(speedup=speedup(0.8, 0.75, 0.9)), "1.25x slower than eager, measured."),
+        (compiled(speedup=speedup(1.0, 0.9, 1.1)), "Measured against eager, no difference in speed is shown."),
+        (compiled(status="invalid", reason="no frame"), "Its speed could not be measured: no frame."),
+    ],
+)
+def test_explain_never_claims_more_than_was_shown(item: Measurement, said: str) -> None:
+    report = clean_report()
+    report.measurements = [eager_row(batch=None), item]
+    assert said in words.verdict(report)
+    report.measurements = [eager_row()]
+    assert "eager" not in words.verdict(report)
+
+
+def test_a_bench_says_nothing_of_graph_breaks() -> None:
+    """Nothing listened, so nobody knows."""
+    report = benched_report()
+    verdict = words.verdict(report)
+    assert "break" not in verdict
+    assert "ecompile" not in verdict
+    assert verdict == (
+        "Forward, batch 4: compiled is 1.83x faster (1.79 to 1.88). "
+        "Prefill, batch 1, sequence 128: compiled is 1.30x faster (1.26 to 1.33). "
+        "Decode, batch 1, sequence 128: compiled is 2.24x faster (2.18 to 2.31). "
+        "8 configurations measured against eager, 1 invalid and 1 failed."
+    )
+
+
+def test_a_bench_of_one_workload_says_all_of_the_best() -> None:
+    report = benched_report()
+    report.measurements = [item for item in report.measurements if item.phase == "forward"]
+    first, *rest = words.verdict_sentences(report)
+    assert first.startswith("Compiled is 1.83x faster (1.79 to 1.88), 12 s to compile, worth it after 640 calls")
+    assert rest == ["5 configurations measured against eager, 1 invalid and 1 failed."]
+
+
+def test_a_bench_without_measurements() -> None:
+    report = empty_report("failed", "RuntimeError")
+    report.command = ["bench", "model.py"]
+    assert words.verdict_sentences(report)[0].startswith("The program failed")
+    assert words.verdict_sentences(report)[-1] == "Nothing was measured."
+
+
+def test_many_workloads_are_cut_short() -> None:
+    items = [measured("default", 20.0, speedup(1.8, 1.7, 1.9), batch=2**at) for at in range(7)]
+    told = words_bench.verdict_sentences(items, [])
+    assert told[4:] == ["3 more workloads below.", "7 configurations measured against eager."]
+
+
+def test_notes_are_told_once_and_name_whose_they_are() -> None:
+    items = [replace(item, notes=["shared"]) for item in measurements()[:2]]
+    items[1].notes = ["shared", "own"]
+    assert words_bench.notes(items) == ["shared", "default: own"]
