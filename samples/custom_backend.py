@@ -3,10 +3,10 @@
 This one writes `x * sigmoid(x)` as the one operation `silu`, and hands the rest on as it is. Registered under a name it
 is for `torch.compile(model, backend="fold_silu")`; a function is also `--backend MODULE:FUNCTION` on the command line.
 
-Try, in the folder of the samples:
+Try, the second one in the folder of this file, so that its name is a module's:
 
-    dynalyze explain custom_backend.py
-    dynalyze explain custom_backend.py:Gate --input "torch.randn(4, 16)" --backend custom_backend:fold_silu
+    dynalyze explain samples/custom_backend.py
+    dynalyze bench custom_backend.py:Gate --input "torch.randn(4, 16)" --backend custom_backend:fold_silu
 """
 
 import operator

@@ -127,9 +127,13 @@ def lead_in(recent_ms: Sequence[float]) -> int:
 
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """Collect garbage now, and not until the end of the block."""
+    """Collect garbage now, and not until the end of the block.
+
+    What is left is set aside: to look through all of torch again takes longer than most blocks.
+    """
     was_on = gc.isenabled()
     gc.collect()
+    gc.freeze()
     gc.disable()
     try:
         yield
