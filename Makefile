@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/dynalyze explain samples/breaks.py
-	$(BIN)/dynalyze explain samples/llama.py
+	$(BIN)/dynalyze explain --no-bench samples/llama.py
 
 test: setup chromium check
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
