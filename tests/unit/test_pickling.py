@@ -51,6 +51,49 @@ def test_tied_weights_views_and_tensors_that_are_no_leaves(travelled: Callable[[
     assert torch.equal(made.last, model.last) and made.last.requires_grad
 
 
+class Halves(torch.Tensor):
+    """A tensor that holds two others, as quantised ones do; the memory it seems to have is not there."""
+
+    first: torch.Tensor
+    second: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, first: torch.Tensor, second: torch.Tensor) -> Halves:
+        made = torch.Tensor._make_wrapper_subclass(cls, (len(first) + len(second),))  # type: ignore[attr-defined]
+        made.first, made.second = first, second
+        assert isinstance(made, Halves)
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return Halves, (self.first, self.second)
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["first", "second"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner: dict[str, torch.Tensor], *_: Any) -> Halves:
+        return Halves(inner["first"], inner["second"])
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise AssertionError(f"{function} was called")
+
+
+def test_a_tensor_of_tensors_counts_what_it_holds_once(tmp_path: Path) -> None:
+    value = Halves(torch.randn(1000), torch.randn(500))
+    assert pickling.save(value, tmp_path / "value.pt", CLOUDPICKLE, 6000) == 4 * 1500
+    made = pickling.load(tmp_path / "value.pt")
+    assert torch.equal(made.first, value.first) and torch.equal(made.second, value.second)
+    with pytest.raises(pickling.OverBudget):
+        pickling.save(value, tmp_path / "again.pt", CLOUDPICKLE, 5999)
+
+
+def test_a_sparse_tensor_counts_its_indices_and_values(tmp_path: Path) -> None:
+    sparse = torch.eye(10).to_sparse()
+    assert pickling.save(sparse, tmp_path / "value.pt", CLOUDPICKLE, ROOMY) == 2 * 10 * 8 + 10 * 4
+    assert torch.equal(pickling.load(tmp_path / "value.pt").to_dense(), torch.eye(10))
+
+
 class Marked(torch.Tensor):
     pass
 

@@ -38,6 +38,12 @@ def is_disabled(value: Any) -> bool:
     return isinstance(value, types.FunctionType) and bool(vars(value).get(_DISABLED)) and _ORIGINAL in vars(value)
 
 
+def wraps_tensors(value: Any) -> bool:
+    """Whether it is a tensor that holds others and has no memory of its own, as quantised and distributed ones do."""
+    marks = ("__tensor_flatten__", "__tensor_unflatten__")
+    return type(value) is not torch.Tensor and isinstance(value, torch.Tensor) and all(hasattr(value, m) for m in marks)
+
+
 def original_of(value: Any) -> Any:
     """The callable behind all wrappers of torch.compile; the value itself where there is none."""
     while True:

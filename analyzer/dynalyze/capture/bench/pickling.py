@@ -175,13 +175,15 @@ def _importable(function: Any) -> bool:
 
 
 def _count(value: Any, written: Written, seen: set[int]) -> None:
-    """Add up the storages while pickling: torch.save writes them only after the last object was met."""
+    """Add up the storages while pickling: torch.save writes them only after the last object was met.
+
+    The tensors inside another one are met by themselves, and so are the indices and values of a sparse one.
+    """
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.device.type == "meta":
         return
-    try:
-        storage = value.untyped_storage()
-    except (RuntimeError, NotImplementedError):  # A subclass without one: its inner tensors come by themselves.
+    if adapter.wraps_tensors(value):
         return
+    storage = value.untyped_storage()
     if storage._cdata not in seen:
         seen.add(storage._cdata)
         written.nbytes += storage.nbytes()
