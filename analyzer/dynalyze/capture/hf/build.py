@@ -1,0 +1,173 @@
+"""Builds the model of a request with the inputs of one call."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from dynalyze.capture.hf import names
+from dynalyze.capture.hf.defaults import default_config
+from dynalyze.capture.hf.initial import fast_values
+from dynalyze.capture.hf.request import Built, CannotBuild, ModelRequest
+from dynalyze.capture.hf.shrink import small
+from dynalyze.capture.inputs import Inputs, Misuse
+
+Stage = Literal["config", "model", "weights", "inputs"]
+
+_MISSING = re.compile(r"requires the (?:\[1m)?([\w.-]+) library|No module named '([\w.]+)'|Please install ([\w.-]+)")
+
+
+def build(request: ModelRequest) -> Built:
+    """The model that `request` names, in its mode, with inputs for its modality.
+
+    Raises:
+        Misuse: there is no such name, or the request contradicts itself.
+        CannotBuild: there is, and it cannot be had; the exception of the architecture's own code is its cause.
+    """
+    resolved = names.resolve(request.name)
+    if request.weights and resolved.kind == "class":
+        raise Misuse(f"--weights needs a folder or an id on the hub: {resolved.class_name} is an architecture alone")
+    notes: list[str] = []
+    with _quiet():
+        model = _of_class(request, resolved) if resolved.kind == "class" else _of_path(request, resolved, notes)
+        _place(model, request)
+        with _stage("inputs"):
+            inputs = _inputs(model, request)
+    return Built(
+        model=model,
+        inputs=inputs,
+        class_name=type(model).__name__,
+        family=str(getattr(model.config, "model_type", "")) or names.family(type(model).__name__),
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        notes=notes,
+    )
+
+
+def _inputs(model: Any, request: ModelRequest) -> Inputs:
+    from dynalyze.capture.hf.inputs import make_inputs
+
+    return make_inputs(model, request)
+
+
+def _of_class(request: ModelRequest, resolved: names.Resolved) -> Any:
+    import transformers
+
+    with _stage("model"):
+        model_class = getattr(transformers, resolved.class_name or "")
+    with _stage("config"):
+        config = default_config(model_class)
+        if not request.full_size:
+            config = small(config, model_class)
+    return _random(model_class, config, request)
+
+
+def _of_path(request: ModelRequest, resolved: names.Resolved, notes: list[str]) -> Any:
+    import transformers
+
+    trust = request.trust_remote_code
+    with _stage("config"):
+        config = transformers.AutoConfig.from_pretrained(resolved.path, trust_remote_code=trust)
+        model_class = _class_of(config, resolved.path, trust)
+    if request.weights:
+        with _stage("weights"):
+            return model_class.from_pretrained(
+                resolved.path, config=config, use_safetensors=True, trust_remote_code=trust, **_options(request)
+            )
+    if not request.full_size:
+        with _stage("config"):
+            config = small(config, model_class)
+    return _random(model_class, config, request)
+
+
+def _class_of(config: Any, path: str | None, trust: bool) -> Any:
+    """The class that a checkpoint was saved from, else the bare model of its architecture."""
+    import transformers
+
+    for name in config.architectures or ():
+        if (reference := _remote_reference(config, name)) and trust:
+            from transformers.dynamic_module_utils import get_class_from_dynamic_module
+
+            return get_class_from_dynamic_module(reference, path)
+        if hasattr(transformers, name):
+            return getattr(transformers, name)
+    bare = names.base_model(str(config.model_type))
+    if bare is None:
+        raise ValueError(f"its config.json names no architecture of the installed transformers: {config.model_type!r}")
+    return getattr(transformers, bare)
+
+
+def _remote_reference(config: Any, name: str) -> str | None:
+    """Where the checkpoint's own code defines a class, "modeling_x.XModel"."""
+    references = (getattr(config, "auto_map", None) or {}).values()
+    return next((each for each in references if isinstance(each, str) and each.rpartition(".")[2] == name), None)
+
+
+def _random(model_class: Any, config: Any, request: ModelRequest) -> Any:
+    """A model with random weights, equal for equal seeds."""
+    import torch
+
+    torch.manual_seed(request.seed)
+    device = torch.device(request.device) if request.device else contextlib.nullcontext()
+    values = fast_values(request.seed) if request.init == "fast" else contextlib.nullcontext()
+    with _stage("model"), device, values:
+        return model_class._from_config(config, **_options(request))
+
+
+def _options(request: ModelRequest) -> dict[str, Any]:
+    import torch
+
+    options: dict[str, Any] = {}
+    if request.dtype is not None:
+        options["dtype"] = getattr(torch, request.dtype)
+    if request.attn_implementation is not None:
+        options["attn_implementation"] = request.attn_implementation
+    return options
+
+
+def _place(model: Any, request: ModelRequest) -> None:
+    with _stage("model"):
+        if request.device is not None:
+            model.to(request.device)
+        model.train(request.train)
+
+
+@contextlib.contextmanager
+def _stage(stage: Stage) -> Iterator[None]:
+    """Tell what failed in one line; the exception itself becomes the cause."""
+    try:
+        yield
+    except (CannotBuild, Misuse):
+        raise
+    except Exception as error:
+        raise CannotBuild(stage, _line(error)) from error
+
+
+def _line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, ImportError) or "Failed to import" in text:
+        missing = _MISSING.search(text)
+        if missing:
+            return f"needs the package {next(group for group in missing.groups() if group)}, which is not installed"
+    if "trust_remote_code=True" in text:
+        return "its code comes with the checkpoint, and runs only with --trust-remote-code"
+    return f"{type(error).__name__}: {text[:300]}"
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the advice that transformers and torch print while a model is made."""
+    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

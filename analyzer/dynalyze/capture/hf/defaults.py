@@ -1,0 +1,49 @@
+"""The configuration that a model class has by default, made whole where the default leaves something open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynalyze.capture.hf import agreement, special
+from dynalyze.capture.hf.shrink import parts_of
+
+
+def default_config(model_class: Any) -> Any:
+    """The defaults of a class's own configuration, with what its code needs and they leave out."""
+    config = model_class.config_class()
+    config.architectures = [model_class.__name__]
+    agreement.fill(config)
+    for part in parts_of(config):
+        odd = special.for_config(part)
+        if odd is not None and hasattr(odd, "complete"):
+            odd.complete(part)
+        _complete(part)
+    agreement.agree(config, list(parts_of(config)))
+    _complete_for(model_class.__name__, config)
+    return config
+
+
+def _complete_for(class_name: str, config: Any) -> None:
+    """What one head of an architecture needs and others do not."""
+    if class_name.endswith("ForSequenceClassification"):
+        # The last token before the padding is classified: without a padding token that can be one sample alone.
+        text = config.get_text_config()
+        if getattr(text, "pad_token_id", 0) is None:
+            text.pad_token_id = 0
+
+
+def _complete(part: Any) -> None:
+    """Some leave to a checkpoint what follows from the other sizes."""
+    own = vars(part)
+    heads, hidden = own.get("num_attention_heads"), own.get("hidden_size")
+    if not isinstance(heads, int) or heads <= 0:
+        return
+    if own.get("num_key_value_heads", heads) is None:
+        part.num_key_value_heads = heads
+    if not isinstance(hidden, int):
+        return
+    if hidden % heads and not own.get("head_dim"):
+        divisors = (number for number in range(1, 2 * heads) if hidden % number == 0)
+        part.num_attention_heads = min(divisors, key=lambda number: abs(number - heads))
+    if own.get("head_dim", hidden) is None:
+        part.head_dim = hidden // part.num_attention_heads

@@ -1,0 +1,194 @@
+"""Cuts a configuration to a few layers, with a layer of each kind among them where two can show it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+LAYERS = 2
+
+_COUNT = re.compile(
+    r"^(num_|n_)?(\w+_)?layers?$|^depth$|^\w+_depth$|^num_blocks$|^num_self_attends_per_block$|^num_layers_per_stack$"
+)
+# Counts that other lists of the configuration go with, or that are no counts of layers.
+_NO_COUNT = re.compile(
+    r"feature|feat_|extract|adapter|shared|nextn|mtp|dense|residual|conv|postnet|prenet|proj|predict|window_layers"
+    r"|weighted|all_|freeze|first|last|head|moe|insert|conditional|drop|accept|norm|extra|add_|max_depth|min_depth"
+    r"|resampler|per_layer|sparse|qformer|vision_layer|lstm|pooler|wavenet|layer_group|attn_res|interval|separable"
+    r"|iou|query_dec|global|use_|share|source"
+)
+_STAGES = re.compile(r"^(depths|stage_num_blocks|blocks_per_stage|stage_numb_of_layers|block_sizes|num_block_repeats)$")
+# The numbers of the layers that are of one kind.
+_MEMBERS = re.compile(
+    r"^(\w*cross_attention_layers|moe_layers|mlp_only_layers|\w*layer_ids|attn_layer_indices|global_attn_indexes"
+    r"|fullatt_block_indexes|window_block_ind\w+|global_attention_blocks|kv_source_layers|rope_scaling_layers)$"
+)
+_NO_MEMBERS = re.compile(r"^target_")
+# The numbers of the layers whose states somebody reads.
+_TAPS = re.compile(
+    r"^(?!num_)\w*(feature_layers?|out_indices|layers_indices|state_indices|visual_indexes|extract_layers"
+    r"|target_layer_ids)$"
+)
+# Every n-th layer is of another kind: with n = 2, two layers show both.
+_PERIODS = {
+    "attn_layer_period": 2, "expert_layer_period": 2, "decoder_sparse_step": 2, "encoder_sparse_step": 2,
+    "interleave_moe_layer_step": 2, "moe_layer_interval": 2, "global_attn_every_n_layers": 2, "moe_layer_freq": 2,
+    "no_rope_layer_interval": 2, "cross_layer_interval": 2, "cross_attention_frequency": 2, "layer_group_size": 2,
+}  # fmt: skip
+_OFFSETS = {"attn_layer_offset": 1, "expert_layer_offset": 1, "first_k_dense_replace": 1, "num_dense_layers": 1}
+
+
+def cut(part: Any) -> None:
+    """Cut one configuration (none of its sub-configurations) in place."""
+    before = layers_of(part)
+    kept = _kept(part, before) if before else []
+    own = overrides(part)
+    _cut_counts(part, kept)
+    _cut_lists(part, before, kept)
+    if own:
+        part.per_layer_config = {new: own[old] for new, old in enumerate(kept) if old in own}
+    _cut_members(part, before, kept)
+    _cut_stages(part)
+    _cut_taps(part, before, len(kept))
+    _cut_periods(part)
+
+
+def overrides(part: Any) -> dict[int, dict[str, Any]]:
+    """What single layers have otherwise than the configuration says, by their number."""
+    spec = vars(part).get("_heterogeneity_spec")
+    return getattr(spec, "per_layer_overrides", {})
+
+
+def layers_of(part: Any) -> int:
+    """The number of layers of the main stack, 0 where there is none: stages have layers of their own."""
+    if isinstance(vars(part).get("depths"), (list, tuple)):
+        return 0
+    for name in ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers", "layers"):
+        value = vars(part).get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return 0
+
+
+def _kept(part: Any, layers: int) -> list[int]:
+    """The layers to keep: those that show the most kinds, filled up from the front.
+
+    Where the last layers take keys and values from earlier ones, the last of each of these kinds as well.
+    """
+    wanted = max(LAYERS, _tapped(part))
+    if layers <= wanted:
+        return list(range(layers))
+    kinds = [set(enumerate(kind)) for kind in zip(*_kind_lists(part, layers), strict=True)]
+    kept: list[int] = []
+    for _ in range(wanted):
+        seen: set[tuple[int, str]] = set().union(*(kinds[number] for number in kept))
+        others = (number for number in range(layers) if number not in kept)
+        kept.append(max(others, key=lambda number: (len(kinds[number] - seen), -number)))
+    kept.sort()
+    if vars(part).get("num_kv_shared_layers"):
+        part.num_kv_shared_layers = len(kept)
+        kept += sorted(layers - 1 - kinds[::-1].index(kinds[number]) for number in kept)
+    return kept
+
+
+def _kind_lists(part: Any, layers: int) -> list[list[str]]:
+    lists = [
+        [str(each) for each in value]
+        for value in vars(part).values()
+        if isinstance(value, (list, tuple)) and len(value) == layers and all(isinstance(x, (str, bool)) for x in value)
+    ]
+    members = [[str(number in value) for number in range(layers)] for _, value in _members(part)]
+    return [*lists, *members, [str(overrides(part).get(number)) for number in range(layers)]]
+
+
+def _members(part: Any) -> list[tuple[str, list[int]]]:
+    return [
+        (name, list(value))
+        for name, value in vars(part).items()
+        if _MEMBERS.match(name) and not _NO_MEMBERS.match(name) and isinstance(value, (list, tuple))
+    ]
+
+
+def _cut_members(part: Any, before: int, kept: list[int]) -> None:
+    if before > len(kept):
+        for name, value in _members(part):
+            setattr(part, name, type(vars(part)[name])(new for new, old in enumerate(kept) if old in value))
+
+
+def _tapped(part: Any) -> int:
+    """How many layers hand out their states: a decoder wants as many different ones."""
+    lists = [vars(part).get(name) for name in ("backbone_out_indices", "out_indices", "intermediate_layers_indices")]
+    lists.append(vars(part).get("_out_indices"))
+    if not any(vars(part).get(name) for name in ("num_hidden_layers", "depth")) or vars(part).get("depths"):
+        return 0
+    return max((len(each) for each in lists if isinstance(each, (list, tuple))), default=0)
+
+
+def _cut_counts(part: Any, kept: list[int]) -> None:
+    if isinstance(vars(part).get("depths"), (list, tuple)):
+        return  # The number of stages, which stay.
+    main = max(LAYERS, len(kept))
+    for name, value in list(vars(part).items()):
+        if _COUNT.match(name) and not _NO_COUNT.search(name) and isinstance(value, int) and value > main:
+            setattr(part, name, main)
+
+
+def _cut_lists(part: Any, before: int, kept: list[int]) -> None:
+    if before <= len(kept):
+        return
+    for name, value in list(vars(part).items()):
+        if isinstance(value, (list, tuple)) and len(value) == before and not name.startswith("_"):
+            setattr(part, name, type(value)(value[number] for number in kept))
+
+
+def _cut_stages(part: Any) -> None:
+    for name, value in list(vars(part).items()):
+        if _STAGES.match(name) and isinstance(value, (list, tuple)) and all(isinstance(each, int) for each in value):
+            setattr(part, name, type(value)(min(each, LAYERS) for each in value))
+
+
+def _cut_taps(part: Any, before: int, after: int) -> None:
+    if before <= after:
+        return
+    for name, value in list(vars(part).items()):
+        if not _TAPS.search(name) or name.startswith("_"):
+            continue
+        if isinstance(value, int) and not isinstance(value, bool):
+            setattr(part, name, _inside(value, before, after))
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(each, int) for each in value):
+            setattr(part, name, type(value)(_places(value, before, after)))
+    _cut_stage_names(part, after)
+
+
+def _cut_stage_names(part: Any, layers: int) -> None:
+    """A backbone of one stack names each layer a stage."""
+    names = vars(part).get("stage_names")
+    if not names or vars(part).get("depths") or len(names) <= layers + 1:
+        return
+    part.stage_names = names[: layers + 1]
+    count = len(vars(part).get("_out_indices") or [0])
+    part._out_indices = list(range(layers + 1))[-count:]
+    part._out_features = [part.stage_names[index] for index in part._out_indices]
+
+
+def _places(places: Iterable[int], before: int, after: int) -> list[int]:
+    """The same places in a shorter stack: as many as before where it has so many layers."""
+    places = list(dict.fromkeys(places))
+    if len(places) <= after and min(places) >= 0:
+        return [max(index, _inside(place, before, after)) for index, place in enumerate(places)]
+    return list(dict.fromkeys(_inside(place, before, after) for place in places))
+
+
+def _inside(place: int, before: int, after: int) -> int:
+    """The same place in a shorter stack, counted from the same end."""
+    if place < 0:
+        return max(place, -after)
+    return min(place * after // before, after - 1)
+
+
+def _cut_periods(part: Any) -> None:
+    for name, limit in {**_PERIODS, **_OFFSETS}.items():
+        value = vars(part).get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value > limit:
+            setattr(part, name, limit)

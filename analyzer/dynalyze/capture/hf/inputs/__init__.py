@@ -1,0 +1,67 @@
+"""Inputs for a model of any modality, from the signature of its forward and its configuration.
+
+Each contributor looks at the model and adds what it knows, so that a model of several modalities gets the inputs of
+each. They run in this order because text comes after everything that puts placeholders into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynalyze.capture.hf import special
+from dynalyze.capture.hf.inputs import (
+    audio,
+    decoder,
+    detection,
+    embeddings,
+    labels,
+    multimodal,
+    series,
+    text,
+    video,
+    vision,
+)
+from dynalyze.capture.hf.inputs.made import Made
+from dynalyze.capture.hf.request import CannotBuild, ModelRequest
+from dynalyze.capture.inputs import Inputs
+
+CONTRIBUTORS: tuple[Callable[[Made], None], ...] = (
+    detection.add,
+    video.add,
+    vision.add,
+    multimodal.add,
+    audio.add,
+    series.add,
+    text.add,
+    decoder.add,
+    embeddings.add,
+    labels.add,
+)
+
+
+def make_inputs(model: Any, request: ModelRequest) -> Inputs:
+    """The keyword inputs of one call as a user would send them, the same for the same seed.
+
+    Raises:
+        CannotBuild: with stage "inputs", where the architecture's own rules for its inputs could not be met.
+    """
+    try:
+        made = Made(model, request)
+        for add in CONTRIBUTORS:
+            add(made)
+        return Inputs((), _finished(made))
+    except CannotBuild:
+        raise
+    except Exception as error:
+        raise CannotBuild("inputs", f"{type(error).__name__}: {error}") from error
+
+
+def _finished(made: Made) -> dict[str, Any]:
+    """What the model type's own module makes of the generic inputs, where there is one."""
+    module = special.for_config(made.config)
+    change = getattr(module, "inputs", None)
+    if change is None:
+        return made.inputs
+    changed: dict[str, Any] = change(made.model, made.request, made.inputs)
+    return changed

@@ -1,0 +1,181 @@
+"""Sound: raw waveforms, spectrogram features, and their placeholders in a text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynalyze.capture.hf import special
+from dynalyze.capture.hf.inputs import values
+from dynalyze.capture.hf.inputs.features import features_per_sample
+from dynalyze.capture.hf.inputs.made import Placeholder
+
+if TYPE_CHECKING:
+    from dynalyze.capture.hf.inputs.made import Made
+
+# How configurations call the part that reads sound.
+_PARTS = (
+    "audio_config", "speech_config", "encoder_config", "audio_encoder_config",
+    "acoustic_tokenizer_encoder_config", "audio_encoder", "encoder",
+)  # fmt: skip
+_FEATURE_SIZES = (
+    "input_size", "num_mel_bins", "feature_projection_input_dim", "input_feat_per_channel", "input_feat_size",
+    "feature_size", "input_dim", "num_chroma", "audio_embed_dim",
+)  # fmt: skip
+_LENGTHS = "_get_feat_extract_output_lengths"
+_FEATURE_MASKS = ("input_features_mask", "feature_attention_mask")
+_DEFAULT_RATE = 16_000
+_DEFAULT_HOP = 320
+# Frames of a spectrogram where the model has no length of its own: about a second.
+_DEFAULT_FRAMES = 128
+
+
+def add(made: Made) -> None:
+    """`input_values` or `input_features`, their masks, and as many placeholders as the model makes of them."""
+    odd = getattr(special.for_config(made.config), "sounds", None)
+    if odd is not None:
+        odd(made)
+    if made.wants("input_values"):
+        _add_waveform(made)
+    if made.wants("input_features"):
+        _add_features(made)
+    _add_placeholders(made)
+
+
+def audio_part(config: Any) -> Any:
+    """The sub-configuration for sound, the whole one where it is about nothing else."""
+    for name in _PARTS:
+        part = getattr(config, name, None)
+        if hasattr(part, "to_dict"):
+            return part
+    return config
+
+
+def samples(made: Made) -> int:
+    """Samples of a waveform: half a second, or what makes as many frames as the request's sequence."""
+    part = audio_part(made.config)
+    hop = hop_length(part)
+    if made.request.sequence is not None:
+        # A window more than the hops, because convolutions without padding lose it.
+        return int(made.request.sequence * hop) + hop
+    rate = values.first(part, "sampling_rate", "sample_rate", default=_DEFAULT_RATE)
+    return max(int(rate) // 2 // hop, 1) * hop
+
+
+def hop_length(part: Any) -> int:
+    """Samples between two frames that the model makes of a waveform."""
+    hops = (getattr(part, name, None) for name in ("inputs_to_logits_ratio", "hop_length"))
+    return next((hop for hop in hops if isinstance(hop, int)), _DEFAULT_HOP)
+
+
+def _add_waveform(made: Made) -> None:
+    part = audio_part(made.config)
+    if hasattr(part, "num_mel_bins") and hasattr(part, "max_length"):
+        made.inputs["input_values"] = values.floats(made, (made.batch, part.max_length, part.num_mel_bins))
+        return
+    length = samples(made)
+    channels = _channels(made)
+    shape = (made.batch, length) if channels is None else (made.batch, channels, length)
+    made.inputs["input_values"] = values.floats(made, shape, scale=0.1)
+    if made.wants("padding_mask"):
+        made.inputs["padding_mask"] = values.ones(made, (made.batch, length))
+    if made.needs("attention_mask") or _is_masked(made, part):
+        made.inputs["attention_mask"] = values.ones(made, (made.batch, length))
+
+
+def _channels(made: Made) -> int | None:
+    """The channels of a codec's waveform; None for models of speech, whose extractors return one row a sample."""
+    for part in values.sub_configs(made.config):
+        channels = values.first(part, "audio_channels", "channels")
+        if channels is not None:
+            return int(channels)
+        if hasattr(part, "codebook_size"):
+            return 1
+    return None
+
+
+def _is_masked(made: Made, part: Any) -> bool:
+    """Whether the extractor returns a mask: not for models whose convolutions normalise over the whole sound."""
+    return made.wants("attention_mask") and getattr(part, "feat_extract_norm", None) == "layer"
+
+
+def _add_features(made: Made) -> None:
+    part = audio_part(made.config)
+    size = feature_size(part)
+    if size is None:
+        return
+    fixed = _fixed_frames(made, part, size)
+    frames = fixed or _frames(made, part)
+    channels_first = _reads_channels_first(made.model, size)
+    shape = (made.batch, size, frames) if channels_first else (made.batch, frames, size)
+    made.inputs["input_features"] = values.floats(made, shape)
+    masks = [name for name in _FEATURE_MASKS if made.wants(name)]
+    # Beside text, `attention_mask` is the text's; extractors that pad to one fixed length return none.
+    if made.wants("attention_mask") and "input_ids" not in made.takes and not fixed:
+        masks.append("attention_mask")
+    for name in masks:
+        made.inputs[name] = values.ones(made, (made.batch, frames))
+
+
+def feature_size(part: Any) -> int | None:
+    """Mel bins or what stands for them, where the configuration tells."""
+    sizes = (values.first(config, *_FEATURE_SIZES) for config in values.sub_configs(part))
+    return next((size for size in sizes if isinstance(size, int)), None)
+
+
+def _frames(made: Made, part: Any) -> int:
+    if made.request.sequence is None:
+        return _DEFAULT_FRAMES
+    return int(made.request.sequence * values.first(part, "subsampling_factor", default=1))
+
+
+def _fixed_frames(made: Made, part: Any, size: int) -> int | None:
+    """The only length that a Whisper-like encoder accepts: its positions before its strided convolutions."""
+    positions = values.first(part, "max_source_positions")
+    convolution = _first_convolution(made.model, size)
+    if positions is None or convolution is None:
+        return None
+    following = _sibling(made.model, convolution, "conv2")
+    strides = convolution.stride[0] * (following.stride[0] if following is not None else 1)
+    return int(positions * strides)
+
+
+def _reads_channels_first(model: Any, size: int) -> bool:
+    return _first_convolution(model, size) is not None
+
+
+def _first_convolution(model: Any, size: int) -> Any:
+    """The convolution over time that takes the features as its channels, as Whisper's encoder begins."""
+    import torch
+
+    for name, module in model.named_modules():
+        if name.endswith("conv1") and isinstance(module, torch.nn.Conv1d) and module.in_channels == size:
+            return module
+    return None
+
+
+def _sibling(model: Any, module: Any, name: str) -> Any:
+    """The module of that name beside another."""
+    for parent in model.modules():
+        if module in parent.children():
+            return getattr(parent, name, None)
+    return None
+
+
+def _add_placeholders(made: Made) -> None:
+    token = values.first(made.config, "audio_token_id", "audio_token_index", "sound_token_id")
+    if token is None or "input_ids" not in made.takes or any(each.kind == "audio" for each in made.placeholders):
+        return
+    count = features_per_sample(made, "audio") or _told_length(made)
+    if count is not None:
+        made.placeholders.append(Placeholder(int(token), count, "audio"))
+
+
+def _told_length(made: Made) -> int | None:
+    """What the encoder itself says that it makes of the frames, where features cannot be had without the text."""
+    mask = next((made.inputs[name] for name in _FEATURE_MASKS if name in made.inputs), None)
+    tell = next((getattr(each, _LENGTHS) for each in made.model.modules() if hasattr(each, _LENGTHS)), None)
+    if mask is None or tell is None:
+        return None
+    lengths = tell(mask.sum(-1))
+    final = lengths[-1] if isinstance(lengths, tuple) else lengths
+    return int(final[0])

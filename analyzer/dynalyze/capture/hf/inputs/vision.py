@@ -1,0 +1,99 @@
+"""Images, in the form that forward's parameters tell: whole, in tiles, or as patches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynalyze.capture.hf import special
+from dynalyze.capture.hf.inputs import geometry, patches, tiles, video
+from dynalyze.capture.hf.inputs.features import extractor, required_parameters
+from dynalyze.capture.hf.inputs.made import forward_parameters
+from dynalyze.capture.hf.inputs.values import first, ones, zeros
+
+if TYPE_CHECKING:
+    import torch
+
+    from dynalyze.capture.hf.inputs.made import Made
+
+
+def add(made: Made) -> None:
+    """The image inputs of models that see; those of an odd architecture by its own module's `pixels(made)`."""
+    odd = getattr(special.of(made.config.model_type), "pixels", None)
+    if odd is not None:
+        odd(made)
+    if made.wants("pixel_values"):
+        _add_pixels(made)
+    for name in ("image", "images"):
+        if made.needs(name) or (made.wants(name) and "bbox" in made.takes):
+            made.inputs[name] = tiles.images(made)
+    if made.wants("flattened_patches"):
+        patches.add_flattened(made)
+    _add_what_goes_with_pixels(made)
+
+
+def _add_pixels(made: Made) -> None:
+    takes = made.takes
+    grid = next((name for name in ("image_grid_thw", "grid_thw") if name in takes), None)
+    positions = next((name for name in ("image_position_ids", "pixel_position_ids") if name in takes), None)
+    if grid is not None:
+        patches.add_grid(made, "pixel_values", grid)
+    elif "spatial_shapes" in takes:
+        patches.add_packed(made)
+    elif positions is not None:
+        patches.add_positioned(made, "pixel_values", positions, made.batch)
+    elif "target_sizes" in takes:
+        tiles.add_strip(made, "pixel_values", "target_sizes")
+    elif "aspect_ratio_ids" in takes:
+        tiles.add_by_aspect(made)
+    elif "pixel_attention_mask" in takes:
+        tiles.add_several(made)
+    elif _reads_sizes(made):
+        tiles.add_sized(made)
+    elif video.reads_videos(made):
+        made.inputs["pixel_values"] = video.clips(made)
+    else:
+        made.inputs["pixel_values"] = tiles.images(made)
+        if "pixel_values_local" in takes:
+            tiles.add_local_views(made)
+
+
+def _reads_sizes(made: Made) -> bool:
+    """Whether the images' sizes in pixels matter: to a choice of tiles, or to an encoder for images of any size."""
+    if "image_sizes" not in made.takes:
+        return False
+    extract = extractor(made.model, "image")
+    return (
+        bool(getattr(made.config, "image_grid_pinpoints", None))
+        or "image_sizes" in forward_parameters(patches.encoder(made.model))[0]
+        or (extract is not None and "image_sizes" in required_parameters(extract))
+    )
+
+
+def _add_what_goes_with_pixels(made: Made) -> None:
+    """Masks and the like that a processor returns beside the pixels, or that forward cannot do without."""
+    if made.wants("pixel_mask") and "pixel_values" in made.inputs:
+        pixels = made.inputs["pixel_values"]
+        made.inputs["pixel_mask"] = ones(made, (*pixels.shape[:-3], *pixels.shape[-2:]))
+    if made.needs("bool_masked_pos") or (made.wants("bool_masked_pos") and _guesses_patches(made)):
+        made.inputs["bool_masked_pos"] = _masked_patches(made)
+
+
+def _guesses_patches(made: Made) -> bool:
+    return "MaskedImageModeling" in made.name or "ForPreTraining" in made.name
+
+
+def _layers_of_patches(made: Made) -> int:
+    """One for an image; for a video its frames, as many to a patch as the model takes together."""
+    if not video.reads_videos(made):
+        return 1
+    return geometry.frames_or_few(made.config) // int(first(made.config, "tubelet_size", default=1))
+
+
+def _masked_patches(made: Made) -> torch.Tensor:
+    """Half of the patches, the same ones in every sample: models want as many of each."""
+    height, width = geometry.image_size(made.config, made.request.full_size)
+    edge = geometry.patch_size(made.config)
+    count = (height // edge) * (width // edge) * _layers_of_patches(made)
+    masked = zeros(made, (made.batch, count)).bool()
+    masked[:, ::2] = True
+    return masked

@@ -1,0 +1,3 @@
+"""Its connector is that of ModernVBERT."""
+
+from dynalyze.capture.hf.special.modernvbert import complete as complete

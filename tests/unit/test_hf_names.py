@@ -1,0 +1,85 @@
+"""What a name after `hf:` means. Nothing here imports torch's models: the lists come from transformers' own index."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dynalyze.capture.hf import names
+from dynalyze.capture.inputs import Misuse
+
+pytest.importorskip("transformers")
+
+
+@pytest.mark.parametrize("name", ["LlamaModel", "WhisperForConditionalGeneration", "BitBackbone", "AutoformerModel"])
+def test_a_class_is_itself(name: str) -> None:
+    assert names.resolve(name) == names.Resolved("class", name)
+
+
+@pytest.mark.parametrize(("name", "model"), [("llama", "LlamaModel"), ("LlamaConfig", "LlamaModel"), ("t5", "T5Model")])
+def test_a_type_or_config_means_its_bare_model(name: str, model: str) -> None:
+    assert names.resolve(name).class_name == model
+
+
+@pytest.mark.parametrize("name", ["LamaModel", "llamaForCausalLm", "BertModle"])
+def test_a_wrong_name_gets_one_line_with_the_nearest(name: str) -> None:
+    with pytest.raises(Misuse) as raised:
+        names.resolve(name)
+    assert "\n" not in str(raised.value)
+    assert {"LamaModel": "LlamaModel", "llamaForCausalLm": "LlamaForCausalLM", "BertModle": "BertModel"}[name] in str(
+        raised.value
+    )
+
+
+def test_a_class_that_picks_others_is_refused() -> None:
+    with pytest.raises(Misuse, match="picks an architecture"):
+        names.resolve("AutoModelForCausalLM")
+
+
+def test_a_folder_needs_a_config(tmp_path: Path) -> None:
+    with pytest.raises(Misuse, match=r"no config\.json"):
+        names.resolve(str(tmp_path))
+    (tmp_path / "config.json").write_text("{}")
+    assert names.resolve(str(tmp_path)) == names.Resolved("folder", path=str(tmp_path))
+
+
+def test_an_organisation_and_a_name_are_an_id_on_the_hub() -> None:
+    assert names.resolve("meta-llama/Llama-3.2-1B") == names.Resolved("hub", path="meta-llama/Llama-3.2-1B")
+    with pytest.raises(Misuse):
+        names.resolve("../models/mine")
+
+
+def test_all_lists_the_models_that_stand_for_themselves() -> None:
+    every = names.listed("all")
+    assert every == sorted(set(every))
+    assert {"BertModel", "GPT2Model", "LlamaForCausalLM", "T5ForConditionalGeneration"} <= set(every)
+    assert all(name.endswith(("Model", "ForCausalLM", "ForConditionalGeneration")) for name in every)
+    assert not {"AutoModel", "PreTrainedModel", "LlamaPreTrainedModel", "BartPretrainedModel"} & set(every)
+    assert len(every) > 400
+
+
+def test_a_glob_reaches_all_heads() -> None:
+    found = names.listed("Bert*")
+    assert {"BertModel", "BertForMaskedLM", "BertForQuestionAnswering"} <= set(found)
+    assert not {"BertLayer", "BertPreTrainedModel", "BertConfig"} & set(found)
+    assert names.listed("Nothing*") == []
+
+
+def test_the_family_is_the_folder_of_the_architecture() -> None:
+    assert names.family("LlamaForCausalLM") == "llama"
+    assert names.family("Nothing") == ""
+
+
+def test_listing_imports_no_torch() -> None:
+    code = "import sys; from dynalyze.capture.hf import names; names.listed('all'); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+def test_every_listed_model_derives_from_pretrained_model() -> None:
+    import transformers
+
+    for name in names.listed("*")[::150]:
+        assert issubclass(getattr(transformers, name), transformers.PreTrainedModel), name

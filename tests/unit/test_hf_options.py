@@ -1,0 +1,101 @@
+"""The options for `hf:` targets on the command line: what they ask for, and where they are refused."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from dynalyze.capture.hf.asked import ASKED, BUILDING, Asked
+from dynalyze.cli.bench import bench
+from dynalyze.cli.explain import explain
+from dynalyze.cli.options import asked_of
+from dynalyze.errors import UsageError
+from dynalyze.targets.observe import CompileOptions, Observation, request_of
+from dynalyze.targets.spec import TargetSpec, read_target
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text("")
+
+
+def asked(command: click.Command, *words: str, names: tuple[str, ...] = ASKED) -> TargetSpec:
+    """What the command would run, without running it."""
+    context = command.make_context(command.name, list(words))
+    return asked_of(context, read_target(context.params["target"], None, ()), names)
+
+
+def test_without_options_the_defaults_hold() -> None:
+    assert asked(explain, "hf:LlamaModel").asked == Asked()
+
+
+def test_every_option_is_asked_for() -> None:
+    words = (
+        "hf:LlamaModel --full-size --weights --trust-remote-code --init real --attn-implementation sdpa --batch 3 "
+        "--sequence 40 --phase decode --static-cache --new-tokens 5 --cold"
+    )
+    expected = Asked(
+        full_size=True, weights=True, trust_remote_code=True, init="real", attn_implementation="sdpa", batch=3,
+        sequence=40, phase="decode", static_cache=True, new_tokens=5, cold=True,
+    )  # fmt: skip
+    assert asked(explain, *words.split()).asked == expected
+    assert all(value != getattr(Asked(), name) for name, value in asdict(expected).items())
+
+
+def test_a_benchmark_asks_for_what_builds_the_model() -> None:
+    words = "hf:LlamaModel --full-size --init real --batch 1,4 --phase prefill,decode"
+    assert asked(bench, *words.split(), names=BUILDING).asked == Asked(full_size=True, init="real")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--full-size", "--weights", "--trust-remote-code", "--init fast", "--attn-implementation eager", "--batch 2",
+        "--sequence 8", "--phase forward", "--static-cache", "--new-tokens 16", "--cold",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("target", ["model.py", "model.py:Net"])
+def test_other_targets_have_none_of_them(target: str, words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        asked(explain, target, *words.split())
+    assert str(refused.value) == f"{words.split()[0]} is for a model of transformers (hf:NAME) alone"
+    assert refused.value.exit_status == 2
+
+
+def test_other_targets_of_a_benchmark_keep_phases_and_sizes() -> None:
+    words = "model.py:Net --batch 2 --phase decode --static-cache"
+    assert asked(bench, *words.split(), names=BUILDING).asked is None
+    with pytest.raises(UsageError, match=r"--full-size is for a model of transformers"):
+        asked(bench, "model.py:Net", "--full-size", names=BUILDING)
+
+
+@pytest.mark.parametrize(
+    "words", ["--phase train --eval", "--phase prefill --train", "--phase decode --train", "--phase generate --train"]
+)
+def test_phases_and_modes_that_exclude_each_other(words: str) -> None:
+    with pytest.raises(UsageError, match="exclude each other"):
+        asked(explain, "hf:LlamaModel", *words.split())
+
+
+@pytest.mark.parametrize("words", ["--phase train --train", "--phase train", "--train", "--phase decode --eval"])
+def test_phases_and_modes_that_agree(words: str) -> None:
+    assert asked(explain, "hf:LlamaModel", *words.split()).asked is not None
+
+
+@pytest.mark.parametrize("words", ["--batch 0", "--sequence -1", "--new-tokens 0", "--phase sleep", "--init none"])
+def test_values_that_are_none(words: str) -> None:
+    with pytest.raises(click.UsageError):
+        asked(explain, "hf:LlamaModel", *words.split())
+
+
+def test_the_child_is_asked_in_these_words() -> None:
+    observation = Observation(asked(explain, "hf:LlamaModel", "--batch", "3"), CompileOptions(backend="eager"))
+    request: dict[str, Any] = request_of(observation)
+    assert (request["mode"], request["name"], request["spec"]) == ("transformers", "LlamaModel", "hf:LlamaModel")
+    assert Asked(**request["transformers"]) == Asked(batch=3)
+    assert request_of(Observation(read_target("model.py", None, ())))["transformers"] is None

@@ -1,0 +1,121 @@
+"""Tensors for the inputs of models of transformers, checked on models that need none of it installed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from dynalyze.capture.hf.inputs import text, values  # noqa: E402
+from dynalyze.capture.hf.inputs.made import Made, Placeholder  # noqa: E402
+from dynalyze.capture.hf.request import ModelRequest  # noqa: E402
+
+
+class Config:
+    """A configuration as far as inputs look at one."""
+
+    model_type = "planted"
+
+    def __init__(self, **fields: Any) -> None:
+        vars(self).update(fields)
+
+    def to_dict(self) -> dict[str, Any]:
+        return vars(self)
+
+
+class Reader(torch.nn.Module):
+    def __init__(self, config: Any, rows: int = 32) -> None:
+        super().__init__()
+        self.config = config
+        self.table = torch.nn.Embedding(rows, 4)
+
+    def get_input_embeddings(self) -> torch.nn.Module:
+        return self.table
+
+    def forward(
+        self, input_ids: Any, attention_mask: Any = None, mm_token_type_ids: Any = None, **options: Any
+    ) -> None: ...
+
+
+def made(model: Any = None, **request: Any) -> Made:
+    model = model or Reader(Config(vocab_size=32, pad_token_id=0, eos_token_id=[30, 31]))
+    return Made(model, ModelRequest("planted", **request))
+
+
+def test_forward_tells_what_it_takes_and_what_it_needs() -> None:
+    of = made()
+    assert of.takes == {"input_ids", "attention_mask", "mm_token_type_ids"}
+    assert of.requires == {"input_ids"}
+    assert of.needs("input_ids")
+    of.inputs["input_ids"] = None
+    assert not of.needs("input_ids")
+    assert not of.wants("input_ids")
+
+
+def test_tokens_stay_in_the_vocabulary_and_off_special_ids() -> None:
+    drawn = values.tokens(made(), (50, 50))
+    assert set(drawn.unique().tolist()) == set(range(1, 30))
+
+
+def test_special_ids_of_sub_configurations_count_as_well() -> None:
+    config = Config(image_token_id=3, text_config=Config(bos_token_id=1, eos_token_id=[2, 4], vocab_size=9))
+    assert values.special_ids(config) == {1, 2, 3, 4}
+
+
+def test_a_vocabulary_of_special_ids_alone_is_used_as_it_is() -> None:
+    of = made(Reader(Config(vocab_size=2, pad_token_id=0, eos_token_id=1)))
+    assert set(values.tokens(of, (50,)).tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize(("told", "rows", "expected"), [(32, 20, 20), (20, 32, 20), (None, 32, 32)])
+def test_the_smaller_of_what_is_told_and_what_is_there_is_the_vocabulary(told: Any, rows: int, expected: int) -> None:
+    assert values.vocabulary_size(made(Reader(Config(vocab_size=told), rows))) == expected
+
+
+def test_without_any_vocabulary_there_are_characters() -> None:
+    model = torch.nn.Linear(1, 1)
+    model.config = Config()
+    assert values.vocabulary_size(made(model)) == 128
+
+
+def test_floats_have_the_dtype_of_the_model_and_the_seed_decides() -> None:
+    half = Reader(Config(vocab_size=32)).to(torch.float16)
+    one, same, other = (values.floats(made(half, seed=seed), (8,)) for seed in (1, 1, 2))
+    assert one.dtype == torch.float16
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_first_skips_what_is_missing_or_open() -> None:
+    config = SimpleNamespace(width=None, hidden_size=3)
+    assert values.first(config, "d_model", "width", "hidden_size") == 3
+    assert values.first(config, "d_model", default=5) == 5
+
+
+def test_text_has_a_placeholder_for_each_feature_between_its_own_tokens() -> None:
+    of = made(batch=3, sequence=5)
+    of.placeholders.append(Placeholder(7, 4, "audio", begin=8))
+    text.add(of)
+    ids = of.inputs["input_ids"]
+    assert ids.shape == (3, 5 + 1 + 4)
+    assert ids[:, 2].tolist() == [8, 8, 8]
+    assert torch.equal(of.inputs["mm_token_type_ids"], (ids == 7) * 3)
+    assert ids[0, 3:7].tolist() == [7] * 4
+    assert torch.equal(of.inputs["attention_mask"], torch.ones_like(ids))
+
+
+def test_tokens_around_placeholders_that_the_vocabulary_lost_are_left_out() -> None:
+    of = made(batch=1, sequence=3)
+    of.placeholders.append(Placeholder(7, 2, begin=99, end=99))
+    text.add(of)
+    assert of.inputs["input_ids"].shape == (1, 5)
+
+
+def test_the_text_of_an_encoder_ends_as_its_tokenizer_ends_it() -> None:
+    of = made(Reader(Config(vocab_size=32, eos_token_id=1, is_encoder_decoder=True)))
+    text.add(of)
+    assert of.inputs["input_ids"][:, -1].tolist() == [1, 1]
+    assert of.inputs["input_ids"].shape == (2, 16)
