@@ -7,16 +7,22 @@ from typing import Any
 
 import click
 
-from dynalyze.bench.plan import Plan, configurations, names_default, with_options, works
+from dynalyze.bench.plan import Plan, Work, configurations, names_default, with_options, works
+from dynalyze.bench.shaping import shaped
 from dynalyze.bench.stats import DEFAULT_PAIRS
+from dynalyze.capture.hf.asked import BUILDING
 from dynalyze.cli.options import (
+    asked_of,
     check_fail_on,
     compile_options,
     given_compile_options,
+    model_options,
     report_options,
     target_options,
 )
 from dynalyze.errors import UsageError
+from dynalyze.targets.shapes import read_dims, read_shapes
+from dynalyze.targets.spec import TargetSpec
 
 _OF_DEFAULT = ("--backend", "--mode", "--dynamic", "--fullgraph")
 _AS_THEY_ARE = (
@@ -27,6 +33,7 @@ _AS_THEY_ARE = (
 @click.command()
 @target_options
 @compile_options
+@model_options
 @report_options
 @click.option(
     "--configs", metavar="LIST", help="Configurations to compare with eager, separated by commas. [default: default]"
@@ -36,8 +43,26 @@ _AS_THEY_ARE = (
 @click.option(
     "--phase", "phases", metavar="LIST", help="forward, train; of a language model prefill, decode, generate."
 )
-@click.option("--batch", "batches", metavar="LIST", help="Batch sizes of a language model, e.g. 1,4.")
-@click.option("--sequence", "sequences", metavar="LIST", help="Lengths of its prompt, e.g. 128,1024.")
+@click.option("--batch", "batches", metavar="LIST", help="Batch sizes of a language model or of hf:NAME, e.g. 1,4.")
+@click.option("--sequence", "sequences", metavar="LIST", help="Lengths of its prompt or of its inputs, e.g. 128,1024.")
+@click.option(
+    "--shapes",
+    multiple=True,
+    metavar="NAME=SIZES",
+    help="Sizes that production sends, a row for each combination: batch=1..8,sequence=128|512; repeatable.",
+)
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=INPUT:AXIS",
+    help="Which input has a size of --shapes, by position or keyword: batch=0:0; repeatable.",
+)
+@click.option(
+    "--rerun",
+    is_flag=True,
+    help="Run a program again in every process, side effects and all, instead of carrying its calls there.",
+)
 @click.option("--new-tokens", type=click.IntRange(1), default=16, show_default=True, help="Tokens that it generates.")
 @click.option("--static-cache", is_flag=True, help="Give it a key-value cache of a fixed size.")
 @click.option(
@@ -65,11 +90,13 @@ def bench(context: click.Context, /, **options: Any) -> int:
     """Measure what compiling TARGET gains: eager against each configuration, in fresh processes that take turns.
 
     A difference is claimed only where it is larger than that between eager and itself. TARGET is what
-    `dynalyze explain` takes; a program is run once, and the calls it made are measured.
+    `dynalyze explain` takes; a program is run once, and the calls it made are measured. One that compiles by itself is
+    also measured as written, with its own arguments of torch.compile.
 
     \b
     A configuration is one of these, or several joined by + (reduce-overhead+dynamic=on):
       eager                          always measured; alone, nothing else is
+      as written                     as a program that compiles by itself does it; stands alone
       default                        torch.compile, with --backend, --mode, --dynamic, --fullgraph
       reduce-overhead, max-autotune, max-autotune-no-cudagraphs
       dynamic=on|off|mark            dynamic is dynamic=on, static is dynamic=off
@@ -86,12 +113,13 @@ def bench(context: click.Context, /, **options: Any) -> int:
 
     check_fail_on(options["fail_on"])
     target = read_target(options["target"], options["module"], options["arguments"], options["inputs"])
-    plan = _plan(context, options)
+    target = asked_of(context, target, BUILDING)
+    plan = _plan(context, options, target)
     outputs = Outputs.from_options(options, f"{target.stem}.bench", target.path)
     return outputs.publish(measure(target, plan, tuple(sys.argv[1:])))
 
 
-def _plan(context: click.Context, options: dict[str, Any]) -> Plan:
+def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -> Plan:
     """What the options ask for; what is run is not in it yet."""
     default = with_options(**{key: options[key] for key in ("backend", "mode", "dynamic", "fullgraph")})
     if options["configs"] is not None and options["matrix"]:
@@ -102,7 +130,10 @@ def _plan(context: click.Context, options: dict[str, Any]) -> Plan:
         source={},
         configurations=chosen,
         default=default,
-        works=works(options["phases"], options["batches"], options["sequences"], train=options["train"]),
+        works=_works(options, target),
+        dims=read_dims(options["dims"]),
+        adds_written=options["configs"] is None,
+        rerun=options["rerun"],
         pairs=options["pairs"],
         quiet=options["quiet_target"],
         accuracy=not options["no_accuracy"],
@@ -110,6 +141,11 @@ def _plan(context: click.Context, options: dict[str, Any]) -> Plan:
         autocast=options["autocast"] or "",
         **{key: options[key] for key in _AS_THEY_ARE},
     )
+
+
+def _works(options: dict[str, Any], target: TargetSpec) -> tuple[Work, ...]:
+    plain = works(options["phases"], options["batches"], options["sequences"], train=options["train"])
+    return shaped(plain, read_shapes(options["shapes"]), read_dims(options["dims"]), target)
 
 
 def _check_given(given: tuple[str, ...], configs: str | None) -> None:

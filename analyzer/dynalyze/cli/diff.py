@@ -1,10 +1,12 @@
-"""`dynalyze diff`: what a change fixed, broke and left alone, between two saved reports."""
+"""`dynalyze diff`: what a change fixed, broke and left alone, between two saved reports, or two sweeps."""
 
 from __future__ import annotations
 
+import importlib
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +14,24 @@ from dynalyze.cli.files import check_writable, same_file, write_whole
 from dynalyze.errors import UsageError
 
 if TYPE_CHECKING:
+    from dynalyze.comparison.sweeps import SweepComparison
     from dynalyze.comparison.types import Comparison
+
+_HINT = "; dynalyze explain and dynalyze report write one with --json, dynalyze sweep writes a sweep"
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A comparison, and the family of the renderers that tell it."""
+
+    comparison: Comparison | SweepComparison
+    family: str
+
+    def render(self, kind: str, **options: Any) -> str:
+        """The comparison as text, JSON or a page; only that renderer is loaded."""
+        text = importlib.import_module(f"dynalyze.render.{self.family}_{kind}").render(self.comparison, **options)
+        assert isinstance(text, str)
+        return text
 
 
 @click.command()
@@ -38,10 +57,11 @@ def diff(
     fail_on: str,
     **shown: bool,
 ) -> int:
-    """Compare two report JSONs that `dynalyze explain --json` wrote. Needs no torch.
+    """Compare two report JSONs that `dynalyze explain --json` wrote, or two sweeps. Needs no torch.
 
     Graph breaks, recompiles and compilations are matched by cause and by the code itself, so lines may have
-    moved, and the two may come from two checkouts.
+    moved, and the two may come from two checkouts. A sweep is its --json file or its folder; its items are
+    matched by target and configuration.
 
     \b
     Worse, for --fail-on regression, is
@@ -49,17 +69,47 @@ def diff(
       a new recompile (function, cause, source), or the recompile limit
       a function that now falls back to eager, or fails to compile
       a run that now fails, runs out of time or compiles nothing
+      of a sweep, an item with a worse status, or with a new graph break
     """
+    from dynalyze.cli.saved import is_sweep, read_report
+
+    _check_outputs(json_file, html_file, (before, after))
+    first, second = Path(before), Path(after)
+    sweeps = [is_sweep(path) for path in (first, second)]
+    if all(sweeps):
+        compared = _sweeps(first, second, **shown)
+    elif any(sweeps):
+        sweep, other = (first, second) if sweeps[0] else (second, first)
+        read_report(other, hint=_HINT)  # What cannot be read at all is told as such.
+        raise UsageError(f"{sweep} is a sweep and {other} is not: compare two reports, or two sweeps")
+    else:
+        compared = _reports(first, second, **shown)
+    _write(compared, json_file, html_file)
+    return 1 if fail_on == "regression" and compared.comparison.regressions else 0
+
+
+def _reports(before: Path, after: Path, **shown: bool) -> _Compared:
     from dynalyze.cli.outputs import showable
     from dynalyze.cli.saved import read_report
     from dynalyze.comparison import compare
 
-    _check_outputs(json_file, html_file, (before, after))
-    hint = "; dynalyze explain and dynalyze report write one with --json"
-    first, second = (read_report(Path(file), hint=hint) for file in (before, after))
-    comparison = compare(first, second, lambda report: showable(report, **shown))
-    _write(comparison, json_file, html_file)
-    return 1 if fail_on == "regression" and comparison.regressions else 0
+    first, second = (read_report(path, hint=_HINT) for path in (before, after))
+    return _Compared(compare(first, second, lambda report: showable(report, **shown)), "comparison")
+
+
+def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bool) -> _Compared:
+    """Long values were hidden, or not, when the sweeps ran."""
+    from dynalyze import privacy
+    from dynalyze.cli.saved import read_sweep
+    from dynalyze.comparison.shown import without_source
+    from dynalyze.comparison.sweeps import compare
+    from dynalyze.fleet.privacy import mask_secrets
+
+    first, second = (mask_secrets(read_sweep(path)) for path in (before, after))
+    comparison = compare(first, second)
+    if no_source:
+        comparison = without_source(comparison)
+    return _Compared(privacy.redact(comparison) if redact else comparison, "sweep_diff")
 
 
 def _check_outputs(json_file: str | None, html_file: str | None, sources: tuple[str, str]) -> None:
@@ -71,19 +121,15 @@ def _check_outputs(json_file: str | None, html_file: str | None, sources: tuple[
         raise UsageError(f"--json and --html both name {json_file}")
 
 
-def _write(comparison: Comparison, json_file: str | None, html_file: str | None) -> None:
-    from dynalyze.render import comparison_json, comparison_text
-
-    document = comparison_json.render(comparison) if json_file else ""
+def _write(compared: _Compared, json_file: str | None, html_file: str | None) -> None:
+    document = compared.render("json") if json_file else ""
     if json_file is not None and json_file != "-":
         write_whole(Path(json_file), document)
     if html_file is not None:
-        from dynalyze.render import comparison_html
-
-        write_whole(Path(html_file), comparison_html.render(comparison))
+        write_whole(Path(html_file), compared.render("html"))
     if json_file == "-":
         sys.stdout.write(document)
         sys.stdout.flush()
     else:
         files = [(name, file) for name, file in (("Page", html_file), ("JSON", json_file)) if file is not None]
-        click.echo(comparison_text.render(comparison, files=files), nl=False)
+        click.echo(compared.render("text", files=files), nl=False)

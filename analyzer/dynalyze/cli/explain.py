@@ -9,20 +9,24 @@ import click
 
 from dynalyze.cli.options import (
     artifacts_option,
+    asked_of,
     check_fail_on,
     compile_options,
     given_compile_options,
     output_options,
     target_options,
+    transformers_options,
 )
 
 if TYPE_CHECKING:
-    from dynalyze.bench.plan import Plan
+    from dynalyze.bench.plan import Plan, Work
+    from dynalyze.targets.spec import TargetSpec
 
 
 @click.command()
 @target_options
 @compile_options
+@transformers_options
 @output_options
 @artifacts_option
 @click.option(
@@ -55,6 +59,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
       model.py:NAME      a module, a class or a function, with --input
       package.mod:NAME   the same from an importable module
       -m package.mod     a module, run as python -m would
+      hf:NAME            a class of transformers, a local folder or a hub id: built small, with random weights
 
     A program that compiles something is observed. One that compiles nothing has its outermost module calls
     recorded and replayed compiled. One that only defines `model` and `example_inputs` has those compiled.
@@ -68,6 +73,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
 
     check_fail_on(options["fail_on"])
     target = read_target(options["target"], options["module"], options["arguments"], options["inputs"])
+    target = asked_of(context, target)
     outputs = Outputs.from_options(options, target.stem, target.path)
     compile_keys = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
     observation = Observation(
@@ -83,23 +89,33 @@ def explain(context: click.Context, /, **options: Any) -> int:
     )
     with observed(observation, outputs.keep()) as seen:
         if not options["no_bench"]:
-            add_bench(seen, target, _short_bench(options))
+            add_bench(seen, target, _short_bench(options, target))
     return outputs.publish(seen.report)
 
 
-def _short_bench(options: dict[str, Any]) -> Plan:
+def _short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
     """Eager against the compile that was explained."""
-    from dynalyze.bench.plan import Plan, with_options, works
+    from dynalyze.bench.plan import Plan, with_options
     from dynalyze.bench.stats import MIN_PAIRS
 
-    same = ("device", "dtype", "train", "timeout", "python")
+    same = ("device", "dtype", "train", "timeout", "python", "static_cache", "new_tokens")
     return Plan(
         source={},
         configurations=(with_options(**{key: options[key] for key in ("backend", "mode", "dynamic", "fullgraph")}),),
-        works=works(None, None, None, train=options["train"]),
+        works=_explained(options, target),
         seconds=options["bench_seconds"],
         pairs=MIN_PAIRS,
         quiet=options["quiet_target"],
         memory=False,
         **{key: options[key] for key in same},
     )
+
+
+def _explained(options: dict[str, Any], target: TargetSpec) -> tuple[Work, ...]:
+    """The one workload that was explained."""
+    from dynalyze.bench.plan import Work, works
+
+    asked = target.asked
+    if asked is None or (asked.phase == "forward" and options["train"]):
+        return works(None, options["batch"], options["sequence"], train=options["train"])
+    return (Work(asked.phase, asked.batch, asked.sequence),)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynalyze.capture.hf.asked import ASKED, PHASES, Asked
 from dynalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from dynalyze.targets.spec import TargetSpec
 
 _Command = Callable[..., Any]
 
@@ -69,6 +74,61 @@ def compile_options(command: _Command) -> _Command:
     )
 
 
+def model_options(command: _Command) -> _Command:
+    """How the model of an `hf:` target is built."""
+    return _all(
+        command,
+        click.option("--full-size", is_flag=True, help="hf: keep the configuration's size; it is made small else."),
+        click.option("--weights", is_flag=True, help="hf: load the checkpoint's own weights."),
+        click.option(
+            "--init",
+            type=click.Choice(("fast", "real")),
+            default="fast",
+            show_default=True,
+            help="hf: random weights by a cheap fill, or by the model's own initialisation.",
+        ),
+        click.option("--attn-implementation", metavar="NAME", help="hf: how attention is computed, as eager or sdpa."),
+        click.option("--trust-remote-code", is_flag=True, help="hf: allow code that comes with a checkpoint to run."),
+    )
+
+
+def transformers_options(command: _Command) -> _Command:
+    """How the model of an `hf:` target is built, and what is done with it."""
+    return _all(
+        model_options(command),
+        click.option("--batch", type=click.IntRange(1), metavar="N", help="hf: size of the batch. [default: 2]"),
+        click.option("--sequence", type=click.IntRange(1), metavar="N", help="hf: length of the inputs, in tokens."),
+        click.option(
+            "--phase",
+            type=click.Choice(PHASES),
+            default="forward",
+            show_default=True,
+            help="hf: one forward pass, one with backward, or a phase of a language model.",
+        ),
+        click.option("--static-cache", is_flag=True, help="hf: a key-value cache of a fixed size."),
+        click.option(
+            "--new-tokens", type=click.IntRange(1), default=16, show_default=True, help="hf: tokens that are generated."
+        ),
+        click.option("--cold", is_flag=True, help="hf: compile the very first call, without one in eager before it."),
+    )
+
+
+def asked_of(context: click.Context, target: TargetSpec, names: Sequence[str] = ASKED) -> TargetSpec:
+    """The target with what the options for `hf:` targets ask for; `names` are those that the command has.
+
+    Raises:
+        UsageError: one stands on the command line, and the target is of another kind; or two exclude each other.
+    """
+    if target.asked is None:
+        for name in names:
+            if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+                raise UsageError(f"--{name.replace('_', '-')} is for a model of transformers (hf:NAME) alone")
+        return target
+    asked = replace(target.asked, **{name: context.params[name] for name in names})
+    _check_phase(asked, context.params["train"])
+    return replace(target, asked=asked)
+
+
 def output_options(command: _Command) -> _Command:
     """Where the report of what was compiled goes, and what it may show."""
     return _all(
@@ -125,6 +185,13 @@ def check_fail_on(level: str) -> None:
     known = ["error", "warning", "info", "none", *(rule_id for rule in rules() for rule_id in rule.ids)]
     if level not in known:
         raise UsageError(f"--fail-on {level}: choose one of {', '.join(known)}")
+
+
+def _check_phase(asked: Asked, train: bool | None) -> None:
+    if asked.phase == "train" and train is False:
+        raise UsageError("--phase train and --eval exclude each other")
+    if asked.phase not in ("forward", "train") and train:
+        raise UsageError(f"--train and --phase {asked.phase} exclude each other: nothing is trained in it")
 
 
 def _all(command: _Command, *decorators: Callable[[_Command], _Command]) -> _Command:

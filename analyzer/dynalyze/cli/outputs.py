@@ -14,13 +14,13 @@ from typing import Any
 
 import click
 
-from dynalyze import privacy
 from dynalyze.artifacts import check_folder, write_artifacts
 from dynalyze.cli.files import check_writable, same_file, write_whole
 from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
 from dynalyze.report import Report, Status, to_json
-from dynalyze.rules.rule import judge, reaches
+from dynalyze.rules.rule import reaches
+from dynalyze.shown import showable as showable
 
 _DEFAULT_FOLDER = "dynalyze-reports"
 # Outputs that are one file each: the option's parameter, which is the renderer's module too, and what it is called.
@@ -123,17 +123,6 @@ class Outputs:
         files = {"--json": json_file, "--html": self.html_file}
         files |= {f"--{name.replace('_', '-')}": getattr(self, name) for name in _FORMATS}
         return [(option, file) for option, file in files.items() if file is not None]
-
-
-def showable(report: Report, *, no_source: bool, redact: bool, show_values: bool) -> Report:
-    """A report cleaned and judged, its facts in their order. Rules see only what may be shown: they quote it."""
-    report = privacy.mask_secrets(report)
-    if not show_values:
-        report = privacy.hide_values(report)
-    if no_source:
-        report = privacy.without_source(report)
-    report.findings = judge(report)
-    return privacy.redact(report) if redact else report
 
 
 def _summarise(report: Report, written: list[tuple[str, Path | str | None]]) -> None:

@@ -1,4 +1,4 @@
-"""Reads a report that an earlier command wrote."""
+"""Reads a report, or a sweep, that an earlier command wrote."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 import msgspec
 
 from dynalyze.errors import UsageError
+from dynalyze.fleet.reading import is_sweep as is_sweep
+from dynalyze.fleet.reading import read_sweep as _read_sweep
+from dynalyze.fleet.records import Sweep
 from dynalyze.report import Report, from_json
 
 
@@ -22,3 +25,17 @@ def read_report(path: Path, kind: str = "a report of dynalyze", hint: str = "") 
         raise UsageError(f"{path}: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise UsageError(f"{path} is not {kind}: {error}{hint}") from error
+
+
+def read_sweep(path: Path) -> Sweep:
+    """The sweep in a file or folder.
+
+    Raises:
+        UsageError: it cannot be read, or is no sweep; one line.
+    """
+    try:
+        return _read_sweep(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise UsageError(f"{path} is not a sweep of dynalyze: {error}") from error

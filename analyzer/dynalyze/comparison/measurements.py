@@ -7,7 +7,7 @@ from dynalyze.measurements import Interval
 from dynalyze.measurements import Measurement as Measured
 from dynalyze.report import Report
 
-_Key = tuple[str, str, int | None, int | None]
+_Key = tuple[str, str, int | None, int | None, tuple[tuple[str, int], ...]]
 
 _CONDITIONS = {
     "device": "on different devices",
@@ -20,7 +20,7 @@ _CONDITIONS = {
 
 
 def compare_measurements(before: Report, after: Report) -> list[Measurement]:
-    """Each configuration, phase, batch and sequence length that either report measured."""
+    """Each configuration, phase, batch, sequence length and shape that either report measured."""
     old, new = _by_key(before), _by_key(after)
     elsewhere = before.environment.get("device") != after.environment.get("device")
     return [_compared(key, old.get(key), new.get(key), elsewhere) for key in {**old, **new}]
@@ -29,13 +29,16 @@ def compare_measurements(before: Report, after: Report) -> list[Measurement]:
 def _by_key(report: Report) -> dict[_Key, Measured]:
     found: dict[_Key, Measured] = {}
     for item in report.measurements:
-        found.setdefault((item.configuration, item.phase, item.batch, item.sequence), item)
+        shape = tuple(sorted(item.shape.items()))
+        found.setdefault((item.configuration, item.phase, item.batch, item.sequence, shape), item)
     return found
 
 
 def _compared(key: _Key, old: Measured | None, new: Measured | None, elsewhere: bool) -> Measurement:
-    configuration, phase, batch, sequence = key
-    result = Measurement(configuration, phase, _median(old), _median(new), batch=batch, sequence=sequence)
+    configuration, phase, batch, sequence, shape = key
+    result = Measurement(
+        configuration, phase, _median(old), _median(new), batch=batch, sequence=sequence, shape=dict(shape)
+    )
     result.speedup_before, result.speedup_after = _speedup(old), _speedup(new)
     result.note = _obstacle(old, new, elsewhere)
     if not result.note and result.before and result.after:

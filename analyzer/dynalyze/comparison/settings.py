@@ -19,7 +19,7 @@ _SWITCHES = ("--no-source", "--redact", "--show-values", "--quiet-target", "--no
 
 def differences(before: Report, after: Report) -> list[Difference]:
     """The environment's differences, then those of the runs, in the order of the first report."""
-    old, new = (dict(_flat(report.environment)) for report in (before, after))
+    old, new = (dict(flat(report.environment)) for report in (before, after))
     found = [
         Difference(name, old.get(name), new.get(name))
         for name in {**old, **new}
@@ -28,10 +28,11 @@ def differences(before: Report, after: Report) -> list[Difference]:
     return found + [Difference(name, tell(before), tell(after)) for name, tell in _TELLS if tell(before) != tell(after)]
 
 
-def _flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The values of an environment by their full names: "packages.numpy"."""
     for name, each in value.items():
         if isinstance(each, dict):
-            yield from _flat(each, f"{prefix}{name}.")
+            yield from flat(each, f"{prefix}{name}.")
         elif each is not None:
             yield f"{prefix}{name}", each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
 

@@ -156,6 +156,7 @@ class Measurement(msgspec.Struct):
     sequence: int | None = None
     speedup_before: Interval | None = None
     speedup_after: Interval | None = None
+    shape: dict[str, int] = {}
 
 
 class Regression(msgspec.Struct):

@@ -171,7 +171,7 @@ def _counts(side: FunctionSide) -> list[tuple[int, str]]:
 
 def measurement_name(item: Measurement) -> str:
     """What was measured: "default, decode, batch 4"."""
-    return bench.workload_name(item.configuration, item.phase, item.batch, item.sequence)
+    return bench.workload_name(item)
 
 
 def measurement_words(item: Measurement) -> str:

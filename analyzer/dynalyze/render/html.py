@@ -30,9 +30,14 @@ def render(report: Report) -> str:
     return render_page("page.html.jinja", build_page(report))
 
 
-def render_page(template: str, page: object) -> str:
-    """A page of ours from its template: with its style, its scripts, and a policy that allows these alone."""
+def render_page(template: str, page: object, more: str = "") -> str:
+    """A page of ours from its template: with its style, its scripts, and a policy that allows these alone.
+
+    `more` names a style and a script that this kind of page has beside those of all.
+    """
     style, scripts = _asset(_STYLE), {name: _asset(name) for name in _SCRIPTS}
+    if more:
+        style, scripts["page.js"] = style + _asset(f"{more}.css"), scripts["page.js"] + _asset(f"{more}.js")
     return (
         _environment()
         .get_template(template)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from dynalyze.render import bench_text, words
+from dynalyze.render.callers import own_caller
 from dynalyze.render.console import Summary, one_line
 from dynalyze.report import Finding, GraphBreak, Report, Severity
 
@@ -57,6 +58,9 @@ def _finding(summary: Summary, number: int, finding: Finding, found: GraphBreak 
     if finding.location is not None:
         summary.place(finding.location)
     if found is not None:
+        if (caller := own_caller(found)) is not None:
+            summary.indented(Text("called from", style="dim"))
+            summary.place(caller)
         times = f"{words.count_of(found.occurrences, 'time')} seen" if found.occurrences > 1 else ""
         effect = words.effect_words(found.effect)
         summary.indented(Text(f"{effect}{', ' + times if times else ''}", style="dim"))

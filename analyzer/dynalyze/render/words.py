@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from dynalyze.render import words_bench
 from dynalyze.render.amounts import count_of as count_of
 from dynalyze.render.amounts import duration as duration
-from dynalyze.report import Cause, Compilation, CompilationStatus, Effect, Recompile, Report, Severity, Status
+from dynalyze.report import (
+    Cause,
+    Compilation,
+    CompilationStatus,
+    Effect,
+    Recompile,
+    Report,
+    Severity,
+    Status,
+    TargetModel,
+)
 
 # Worst first: the order in which effects are told.
 EFFECTS: tuple[Effect, ...] = ("error", "eager", "partly_eager", "split")
@@ -189,6 +199,8 @@ def verdict_sentences(report: Report) -> list[str]:
     """The sentences of the verdict, the most important one first."""
     counted = totals(report)
     ending = _ending(report)
+    if report.outcome.failed_stage is not None:
+        return ending
     if only_measured(report):
         return [*ending, *words_bench.verdict_sentences(report.measurements, report.accuracy)]
     if report.outcome.status == "nothing_compiled":
@@ -220,6 +232,10 @@ def trust_notes(report: Report) -> list[str]:
 
 def _ending(report: Report) -> list[str]:
     outcome = report.outcome
+    if outcome.failed_stage is not None:
+        compiled = "" if report.compilations else "Nothing was compiled: "
+        no_result = f"{compiled}this is no result of torch.compile."
+        return [outcome.message, no_result[0].upper() + no_result[1:]]
     after = f" after {duration(outcome.seconds)}" if outcome.seconds else ""
     exit_status = "" if outcome.exit_status is None else f" (exit status {outcome.exit_status})"
     until_then = "This is what was recorded until then."
@@ -294,4 +310,15 @@ def _mode_note(report: Report) -> str:
         )
     if capture.mode == "examples":
         return "The program runs nothing by itself: its model ran with its example_inputs."
-    return ""
+    model = report.target.model
+    return _model_note(model, compiled=capture.mode == "transformers") if model is not None else ""
+
+
+def _model_note(model: TargetModel, *, compiled: bool) -> str:
+    """What a model of transformers is, what it was called with, and whether it had run before."""
+    of = f" ({model.family})" if model.family else ""
+    inputs = ", ".join(f"{name} {text}" for name, text in model.inputs.items())
+    took = f" ({duration(model.eager_seconds)})" if model.eager_seconds else ""
+    cold = " It was compiled at its very first call." if compiled else ""
+    ran = f" It ran once in eager before it was compiled{took}." if model.warm else cold
+    return f"{model.class_name}{of} with {count_of(model.parameters, 'parameter')}, called with {inputs}.{ran}"

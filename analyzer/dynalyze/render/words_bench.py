@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from dynalyze.measurements import (
     Accuracy,
@@ -25,6 +26,9 @@ from dynalyze.render.amounts import count_of, duration, milliseconds, percent, s
 
 EAGER = "eager"
 """The name of the configuration that all others are measured against."""
+
+_NAMES = {"default": "compiled", "as written": "compiled as written"}
+"""What configurations are called in a sentence, where not by their own names."""
 
 _MOST_WORKLOADS = 4
 """Workloads in a verdict."""
@@ -64,6 +68,16 @@ _ANSWERS_SHORT: dict[AccuracyVerdict, str] = {
 }
 
 
+class Measured(Protocol):
+    """What tells how it was run: a measurement, a test of accuracy, or a comparison of two measurements."""
+
+    configuration: str
+    phase: str
+    batch: int | None
+    sequence: int | None
+    shape: dict[str, int]
+
+
 @dataclass(frozen=True)
 class Workload:
     """What was run: the measurements of one workload can be set beside each other."""
@@ -71,23 +85,24 @@ class Workload:
     phase: str
     batch: int | None
     sequence: int | None
+    shape: tuple[tuple[str, int], ...] = ()
 
 
-def workload_of(item: Measurement | Accuracy) -> Workload:
-    """The workload of a measurement, or of a test of accuracy."""
-    return Workload(item.phase, item.batch, item.sequence)
+def workload_of(item: Measured) -> Workload:
+    """The workload of a measurement, of a test of accuracy, or of a comparison of two."""
+    return Workload(item.phase, item.batch, item.sequence, tuple(item.shape.items()))
 
 
 def workload_words(workload: Workload) -> str:
-    """The workload for people: "decode, batch 4, sequence 128"."""
-    sizes = (("batch", workload.batch), ("sequence", workload.sequence))
+    """The workload for people: "decode, batch 4, sequence 128". Sizes that were asked for by name are told alone."""
+    sizes = workload.shape or (("batch", workload.batch), ("sequence", workload.sequence))
     known = [f"{name} {size:,}" for name, size in sizes if size is not None]
     return ", ".join([_PHASES.get(workload.phase, workload.phase), *known])
 
 
-def workload_name(configuration: str, phase: str, batch: int | None, sequence: int | None) -> str:
+def workload_name(item: Measured) -> str:
     """A configuration with its workload: "default, decode, batch 4"."""
-    return f"{configuration}, {workload_words(Workload(phase, batch, sequence))}"
+    return f"{item.configuration}, {workload_words(workload_of(item))}"
 
 
 def by_workload(measurements: Iterable[Measurement]) -> dict[Workload, list[Measurement]]:
@@ -105,7 +120,8 @@ def by_workload(measurements: Iterable[Measurement]) -> dict[Workload, list[Meas
 
 def _may_be(one: Workload, other: Workload) -> bool:
     sizes = ((one.batch, other.batch), (one.sequence, other.sequence))
-    return one.phase == other.phase and all(own is None or own == known for own, known in sizes)
+    same = (one.phase, one.shape) == (other.phase, other.shape)
+    return same and all(own is None or own == known for own, known in sizes)
 
 
 def conditions(items: Iterable[Measurement]) -> str:
@@ -182,12 +198,12 @@ def sentence(item: Measurement, accuracy: Accuracy | None = None) -> str:
 def statement(item: Measurement, accuracy: Accuracy | None = None) -> str:
     """The same as a whole sentence. Names of configurations stay as they are."""
     said = sentence(item, accuracy)
-    return f"{capital(said) if item.configuration in ('default', EAGER) else said}."
+    return f"{capital(said) if item.configuration in (EAGER, *_NAMES) else said}."
 
 
 def claim(item: Measurement) -> str:
     """How fast one configuration is, or why that is not known: "compiled is 1.83x faster (1.79 to 1.88)"."""
-    name = "compiled" if item.configuration == "default" else item.configuration
+    name = _NAMES.get(item.configuration, item.configuration)
     if item.status != "valid":
         return f"{name} {failure(item)}"
     if item.speedup is None:

@@ -85,7 +85,7 @@ def _row(item: Accuracy) -> AccuracyRow:
     tone, mark = _TONES[item.verdict]
     tensors, amount = shown(sorted(item.tensors, key=_badness), MAX_TENSORS)
     return AccuracyRow(
-        name=words.workload_name(item.configuration, item.phase, item.batch, item.sequence),
+        name=words.workload_name(item),
         tone=tone,
         mark=mark,
         verdict=words.answers_title(item.verdict),

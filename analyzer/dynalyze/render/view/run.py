@@ -72,7 +72,7 @@ def verdict_view(report: Report) -> VerdictView:
         rest=" ".join(rest),
         tone=_tone(report),
         status=status_words(report.outcome.status),
-        message=clipped(report.outcome.message, MAX_MESSAGE),
+        message="" if report.outcome.message == headline else clipped(report.outcome.message, MAX_MESSAGE),
         notes=trust_notes(report),
         errors=[clipped(error, MAX_MESSAGE) for error in errors[:MAX_ERRORS]],
         errors_omitted=max(0, len(errors) - MAX_ERRORS),
@@ -91,7 +91,7 @@ def _tone(report: Report) -> Tone:
 
 def metrics_view(report: Report) -> list[Metric]:
     """The numbers that are known. A number that was not recorded is left out, not shown as 0."""
-    if only_measured(report):
+    if only_measured(report) or (report.outcome.failed_stage is not None and not report.compilations):
         return []
     counted = totals(report)
     metrics = [
@@ -135,8 +135,8 @@ def run_view(report: Report) -> RunView:
         target=report.target.spec,
         created=report.created,
         version=report.dynalyze,
-        command=_command(report.command),
-        environment=[(name, _value(value)) for name, value in report.environment.items()],
+        command=command_line(report.command),
+        environment=[(name, value_words(value)) for name, value in report.environment.items()],
         json=document if fits else Markup(),
         json_omitted="" if fits else f"{len(document) / 1e6:.0f} MB",
     )
@@ -152,16 +152,16 @@ def _json_escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-def _command(words: list[str]) -> str:
+def command_line(words: list[str]) -> str:
     """The command line to paste, whether or not the program's own name was recorded with it."""
     return shlex.join(words if words[:1] == ["dynalyze"] else ["dynalyze", *words])
 
 
-def _value(value: Any) -> str:
+def value_words(value: Any) -> str:
     """A value of the environment for people; whatever is nested deeper stays JSON."""
     if value is None or value == {} or value == []:
         return "none"
     if isinstance(value, dict):
-        return clipped(", ".join(f"{name} {_value(item)}" for name, item in value.items()), MAX_VALUE)
+        return clipped(", ".join(f"{name} {value_words(item)}" for name, item in value.items()), MAX_VALUE)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return clipped(text, MAX_VALUE)

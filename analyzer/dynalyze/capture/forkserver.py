@@ -1,0 +1,288 @@
+"""A process that has imported torch and transformers once and forks a child for each item of a sweep.
+
+It listens on a Unix socket. A client sends one line of JSON and holds the connection until the answer:
+
+    {"folder": RUN_FOLDER, "timeout": SECONDS, "memory": BYTES or null}
+    {"reason": "ended|timed_out|memory", "status": EXIT_STATUS, "seconds": 1.2, "maxrss": BYTES}
+
+A client that hangs up has its item killed. No tensor operation runs here: the thread pools of torch do not survive a
+fork, and a child that waited for their threads would hang.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dynalyze.capture import adapter, process_tree
+from dynalyze.capture.hf.preload import preload
+from dynalyze.capture.wire import OUTPUT_FILE
+
+_NEEDED = ("torch", "torch._dynamo", "transformers")
+# What a first compile, and models of other modalities than text, import besides: a second of work for each child.
+_HELPFUL = (
+    "torch._dynamo.convert_frame", "functorch.compile", "transformers.audio_utils", "transformers.video_utils",
+    "transformers.processing_utils", "dynalyze.capture.child", "dynalyze.capture.transformers_target",
+    "dynalyze.capture.hf.inputs",
+)  # fmt: skip
+_INDUCTOR = ("torch._inductor.compile_fx",)
+_LOOK_SECONDS = 0.5
+_PR_SET_PDEATHSIG = 1
+_KIBIBYTE = 1 if sys.platform == "darwin" else 1024  # what ru_maxrss counts in
+
+
+def serve(address: str, backends: list[str]) -> int:
+    """Import what is needed, then fork for whoever connects, until this process is killed."""
+    prepare(backends)
+    gc.collect()
+    gc.freeze()  # Children share these objects' pages, and never look through them.
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(address + ".new")
+    listener.listen(256)
+    Path(address + ".new").rename(address)  # Whoever sees it can connect.
+    Server(listener).run()
+    return 0
+
+
+def prepare(backends: list[str]) -> None:
+    """Import what every model needs; of what most of them need, as much as this version has.
+
+    Raises:
+        ImportError: there is no torch, or no transformers.
+    """
+    for module in _NEEDED:
+        importlib.import_module(module)
+    for module in [*_HELPFUL, *(_INDUCTOR if "inductor" in backends else ())]:
+        with contextlib.suppress(Exception):  # Each child that needs it will say what is wrong with it.
+            importlib.import_module(module)
+    preload()
+    adapter.backend_names()  # Imports every backend that torch brings along.
+
+
+@dataclass
+class Job:
+    """One item: its process (0 before the fork), the connection that waits for it, and its limits."""
+
+    connection: socket.socket
+    unread: bytes = b""
+    pid: int = 0
+    began: float = 0.0
+    deadline: float = 0.0
+    memory: int | None = None
+    reason: str = "ended"
+    known: set[int] = field(default_factory=set)
+
+
+class Server:
+    """One thread that waits for requests, hang-ups, ends of children and the clock."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._prctl = _load_prctl()
+        self._jobs: list[Job] = []
+        self._next_look = 0.0
+        self._signals, self._wake = os.pipe()
+        for descriptor in (self._signals, self._wake):
+            os.set_blocking(descriptor, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._signals, selectors.EVENT_READ, self._drain)
+
+    def run(self) -> None:
+        while True:
+            for key, _ in self._selector.select(self._patience()):
+                key.data()
+            self._reap()
+            self._look()
+
+    def _patience(self) -> float | None:
+        running = [job.deadline for job in self._jobs if job.pid]
+        if not running:
+            return None
+        return max(0.0, min(*running, self._next_look) - time.monotonic())
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        job = Job(connection)
+        self._jobs.append(job)
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._read(job))
+
+    def _drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._signals, 4096):
+                pass
+
+    def _read(self, job: Job) -> None:
+        try:
+            data = job.connection.recv(65536)
+        except OSError:
+            data = b""
+        job.unread += data
+        if not data and job.pid:
+            self._selector.unregister(job.connection)  # Its end is still to be waited for.
+            self._kill(job, "hung up")
+        elif not data:
+            self._forget(job)
+        elif not job.pid and b"\n" in job.unread:
+            self._start(job, json.loads(job.unread.partition(b"\n")[0]))
+
+    def _start(self, job: Job, request: dict[str, Any]) -> None:
+        job.began = time.monotonic()
+        job.deadline = job.began + request["timeout"]
+        job.memory = request["memory"]
+        sys.stdout.flush()
+        sys.stderr.flush()
+        job.pid = os.fork()
+        if job.pid == 0:
+            self._leave_to_child()
+            if self._prctl is not None:
+                self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            become(Path(request["folder"]))
+        job.known = {job.pid}
+
+    def _leave_to_child(self) -> None:
+        """Nothing of the server's may stay open in a child: a connection would look alive after the server's death."""
+        signal.set_wakeup_fd(-1)
+        self._selector.close()
+        for job in self._jobs:
+            job.connection.close()
+        self._listener.close()
+        os.close(self._signals)
+        os.close(self._wake)
+
+    def _reap(self) -> None:
+        for job in [job for job in self._jobs if job.pid]:
+            ended = _ended(job.pid, partial(self._kill, job, job.reason))
+            if ended is not None:
+                _answer(job, *ended)
+                self._forget(job)
+
+    def _look(self) -> None:
+        """About twice a second: who is over a limit, and which processes belong to whom."""
+        now = time.monotonic()
+        for job in self._jobs:
+            if job.pid and now >= job.deadline:
+                job.deadline = now + _LOOK_SECONDS
+                self._kill(job, "timed_out")
+        if now < self._next_look or not any(job.pid for job in self._jobs):
+            return
+        self._next_look = now + _LOOK_SECONDS
+        seen = process_tree.processes()
+        for job in self._jobs:
+            if job.pid:
+                self._weigh(job, seen)
+
+    def _weigh(self, job: Job, seen: dict[int, process_tree.Seen]) -> None:
+        pids = process_tree.below(job.pid, seen) if job.pid in seen else []
+        job.known = {pid for pid in job.known if pid in seen} | set(pids)
+        if job.memory is not None and process_tree.memory_of(pids, seen, job.memory) > job.memory:
+            self._kill(job, "memory")
+
+    def _kill(self, job: Job, reason: str) -> None:
+        """End its group, and what left the group but was seen below it."""
+        if job.reason == "ended":
+            job.reason = reason
+        with contextlib.suppress(OSError):
+            os.killpg(job.pid, signal.SIGKILL)
+        seen = process_tree.processes() if len(job.known) > 1 else {}
+        for pid in job.known - {job.pid}:
+            # One that outlived its parent was adopted; a process id that was given away since has another parent.
+            if pid in seen and (seen[pid].parent in job.known or seen[pid].parent == os.getppid()):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.kill(job.pid, signal.SIGKILL)  # It may not lead its group yet.
+
+    def _forget(self, job: Job) -> None:
+        self._jobs.remove(job)
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(job.connection)
+        job.connection.close()
+
+
+def become(folder: Path) -> NoReturn:
+    """The life of a forked child: what the child of `dynalyze explain` does, its output in a file of the run."""
+    status = 1
+    try:
+        for number in (signal.SIGCHLD, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.setsid()
+        with contextlib.suppress(OSError):  # Where memory runs out, this one has to go before the server.
+            Path("/proc/self/oom_score_adj").write_text("1000")
+        _redirect(folder / OUTPUT_FILE)
+        from dynalyze.capture.child import main
+
+        status = main(folder)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status & 0xFF)
+
+
+def _load_prctl() -> Callable[[int, int], Any] | None:
+    """Linux's prctl, found before the fork: children end with the server even where nobody is left to kill them."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        import ctypes
+
+        return ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        return None
+
+
+def _redirect(output: Path) -> None:
+    empty = os.open(os.devnull, os.O_RDONLY)
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for source, stream in ((empty, 0), (file, 1), (file, 2)):
+        os.dup2(source, stream)
+    os.close(empty)
+    os.close(file)
+
+
+def _ended(pid: int, clear: Callable[[], None]) -> tuple[int, int] | None:
+    """Wait status and peak memory of a child that has ended, once `clear` has ended what is left of it.
+
+    Until it is waited for, its id and its group are still its own.
+    """
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        found, status, usage = os.wait4(pid, os.WNOHANG)
+        return (status, usage.ru_maxrss * _KIBIBYTE) if found else None
+    if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        return None
+    clear()
+    _, status, usage = os.wait4(pid, 0)
+    return status, usage.ru_maxrss * _KIBIBYTE
+
+
+def _answer(job: Job, status: int, maxrss: int) -> None:
+    answer = {
+        "reason": job.reason,
+        "status": os.waitstatus_to_exitcode(status),
+        "seconds": time.monotonic() - job.began,
+        "maxrss": maxrss,
+    }
+    with contextlib.suppress(OSError):  # It hung up.
+        job.connection.sendall(json.dumps(answer).encode() + b"\n")

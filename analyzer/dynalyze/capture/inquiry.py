@@ -1,0 +1,85 @@
+"""What a sweep asks the target's interpreter before it starts: versions, names of models, options that torch knows.
+
+`start_fleet.py inquire FILE` reads a request from FILE and writes the answer into it:
+
+    {"compile": [OPTIONS], "patterns": ["*", "Llama*"], "names": ["LlamaModel"]}
+    {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0" or null, "listed": {PATTERN: [NAME]},
+     "mistakes": ["one line"]}
+
+torch is imported only to check what not every torch knows.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import platform
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dynalyze.capture.inputs import Misuse
+
+
+def main(file: str) -> int:
+    """Answer the request in a file."""
+    path = Path(file)
+    path.write_text(json.dumps(answer(json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8")
+    return 0
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """The answer as JSON values. What the user got wrong comes under `mistakes`, one line each."""
+    mistakes: list[str] = []
+    if importlib.util.find_spec("torch") is None:
+        mistakes.append("torch is not installed there")
+        return {**_versions(), "listed": {}, "mistakes": mistakes}
+    needs_names = bool(request["patterns"] or request["names"])
+    if needs_names and importlib.util.find_spec("transformers") is None:
+        mistakes.append("transformers is not installed there, and hf: targets need it: pip install transformers")
+        needs_names = False
+    for options in request["compile"]:
+        if _is_known(options):
+            continue
+        _try(partial(_check, options), mistakes)
+    listed = _listed(request, mistakes) if needs_names else {}
+    return {**_versions(), "listed": listed, "mistakes": list(dict.fromkeys(mistakes))}
+
+
+def _listed(request: dict[str, Any], mistakes: list[str]) -> dict[str, list[str]]:
+    from dynalyze.capture.hf import names
+
+    for name in request["names"]:
+        _try(partial(names.resolve, name), mistakes)
+    return {pattern: names.listed(pattern) for pattern in request["patterns"]}
+
+
+def _is_known(options: dict[str, Any]) -> bool:
+    """Whether any torch can do this."""
+    others = (options["mode"], options["device"], options["dtype"])
+    return options["backend"] in ("eager", "inductor") and not any(others)
+
+
+def _check(options: dict[str, Any]) -> None:
+    from dynalyze.capture.compiling import Options, check
+
+    check(Options(**options))
+
+
+def _try(action: Callable[[], Any], mistakes: list[str]) -> None:
+    try:
+        action()
+    except Misuse as misuse:
+        mistakes.append(str(misuse))
+
+
+def _versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in ("torch", "transformers"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = None
+    return found

@@ -1,0 +1,67 @@
+"""Which processes there are below another, and the memory they hold. Reads /proc; empty where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Seen(NamedTuple):
+    """One process at one moment; `rss` in bytes, pages shared with others included."""
+
+    parent: int
+    rss: int
+
+
+def processes() -> dict[int, Seen]:
+    """Every process that can be seen, by its id."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):  # noqa: PTH208  a list of names, quickly
+            if name.isdigit() and (seen := _read(name)) is not None:
+                found[int(name)] = seen
+    return found
+
+
+def below(root: int, seen: dict[int, Seen]) -> list[int]:
+    """`root` and its descendants, parents before their children."""
+    children: dict[int, list[int]] = {}
+    for pid, each in seen.items():
+        children.setdefault(each.parent, []).append(pid)
+    found = [root] if root in seen else list(children.get(root, []))
+    for pid in found:
+        found.extend(child for child in children.get(pid, []) if child not in found)
+    return found
+
+
+def memory_of(pids: list[int], seen: dict[int, Seen], limit: int) -> int:
+    """The memory of these processes together. Pages that a fork shares are counted once they could matter.
+
+    What they hold alone is read only above `limit`: the kernel has to walk all their pages for it.
+    """
+    rss = sum(seen[pid].rss for pid in pids if pid in seen)
+    return sum(_private(pid, seen) for pid in pids if pid in seen) if rss > limit else rss
+
+
+def _read(name: str) -> Seen | None:
+    try:
+        with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+            stat = file.read()
+    except OSError:
+        return None
+    # "4711 (any name, with ) too) S 4700 ...": the name ends at the last parenthesis.
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return Seen(int(fields[1]), int(fields[21]) * _PAGE)
+
+
+def _private(pid: int, seen: dict[int, Seen]) -> int:
+    """What would be free if the process ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines()
+    except OSError:
+        return seen[pid].rss
+    return sum(int(line.split()[1]) for line in lines if line.startswith((b"Private_Clean:", b"Private_Dirty:"))) * 1024

@@ -1,0 +1,23 @@
+"""The first lines of a sweep's own processes in the target's interpreter.
+
+`PYTHON start_fleet.py serve ADDRESS BACKENDS...` or `PYTHON start_fleet.py inquire FILE`. Like start.py it loads the
+package by its path.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__":
+    from start import load_package  # type: ignore[import-not-found]  # The folder of this script is on sys.path.
+
+    load_package()
+    del sys.path[0]
+    what, *arguments = sys.argv[1:]
+    if what == "serve":
+        from dynalyze.capture.forkserver import serve
+
+        sys.exit(serve(arguments[0], arguments[1:]))
+    from dynalyze.capture.inquiry import main
+
+    sys.exit(main(arguments[0]))

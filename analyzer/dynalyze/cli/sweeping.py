@@ -1,0 +1,219 @@
+"""What `dynalyze sweep` does with its options: expand, run, write, and decide on the exit status."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dynalyze.capture.hf.asked import ASKED
+from dynalyze.cli.files import check_writable, same_file, write_whole
+from dynalyze.cli.options import asked_of
+from dynalyze.errors import UsageError
+from dynalyze.fleet import failing, matrix
+from dynalyze.fleet.drive import Job, about, drive
+from dynalyze.fleet.expand import Configurations, Expanded, Request, expand
+from dynalyze.fleet.folder import INDEX, SweepFolder
+from dynalyze.fleet.memory import LEAST_BYTES, available_bytes
+from dynalyze.fleet.pool import LocalPool, Pool
+from dynalyze.fleet.progress import Progress
+from dynalyze.fleet.reading import ROWS
+from dynalyze.fleet.records import Sweep
+from dynalyze.fleet.work import RunSettings
+from dynalyze.launch.interrupts import Interrupts
+from dynalyze.report import printable
+from dynalyze.targets.observe import CompileOptions
+from dynalyze.targets.spec import TargetSpec
+
+_INTERRUPTED = 130
+_SHOWN = ("no_source", "redact", "show_values", "bench")
+_COMPILING = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
+    """One sweep; returns the exit status of the contract.
+
+    Raises:
+        UsageError: something that was asked for cannot be.
+    """
+    _check(options)
+    settings = _settings(options)
+    with SweepFolder(Path(options["out"]), resume=options["resume"]) as folder:
+        expanded = expand(_request(context, options))
+        _check_models_options(context, expanded)
+        workers, settings = _shares(options, settings, expanded)
+        one_at_a_time = options["bench"] and options["cluster"] is None
+        notes = [*expanded.notes, *([_ONE_AT_A_TIME] if one_at_a_time else [])]
+        with ExitStack() as stack:
+            pool = stack.enter_context(_pool(options, workers, settings, folder, expanded))
+            interrupts = stack.enter_context(Interrupts())
+            environment = {**expanded.interpreter.versions, "device": options["device"] or "cpu"}
+            describing = about(expanded.items, _command(), environment, pool.workers, notes, _now())
+            done_before = sum(item.key in folder.rows for item in expanded.items)
+            progress = Progress(
+                len(expanded.items), done_before, show_output=options["show_output"], quiet=options["quiet_target"]
+            )
+            job = Job(expanded.items, pool, folder, settings, describing)
+            result = drive(job, progress, lambda: interrupts.count == 0)
+            interrupted = interrupts.count > 0
+        _publish(result, folder.path, options)
+        if interrupted:
+            return _INTERRUPTED
+        return 1 if failing.met(result, folder.path, options["fail_on"]) else 0
+
+
+_ONE_AT_A_TIME = "Items ran one at a time, because their speed was measured (--bench)."
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Everything that can be refused before anything runs."""
+    failing.check(options["fail_on"])
+    if options["configs"] is not None and options["matrix"]:
+        raise UsageError("--configs and --matrix exclude each other")
+    for name in ("gpus_per_item", "shared_disk"):
+        if options[name] and options["cluster"] is None:
+            raise UsageError(f"--{name.replace('_', '-')} is for --cluster alone")
+    if options["bench"] and options["workers"] not in (None, 1) and options["cluster"] is None:
+        raise UsageError("--bench runs one item at a time, so that nothing disturbs what is timed: leave --workers out")
+    if options["show_output"] and options["quiet_target"]:
+        raise UsageError("--show-output and --quiet-target exclude each other")
+    files = [(f"--{name}", options[f"{name}_file"]) for name in ("json", "csv", "html") if options[f"{name}_file"]]
+    named = [(option, file) for option, file in files if (option, file) != ("--json", "-")]
+    for option, file in named:
+        check_writable(option, file)
+    for number, (option, file) in enumerate(named):
+        for other, second in named[number + 1 :]:
+            if same_file(file, second):
+                raise UsageError(f"{option} and {other} both name {file}")
+
+
+def _request(context: click.Context, options: dict[str, Any]) -> Request:
+    def asked(target: TargetSpec) -> TargetSpec:
+        return target if target.asked is None else asked_of(context, target)
+
+    return Request(
+        targets=tuple(options["targets"]),
+        options=CompileOptions(**{name: options[name] for name in _COMPILING}),
+        asked=asked,
+        configurations=_configurations(options),
+        arguments=context.meta["arguments"],
+        inputs=options["inputs"],
+        python=options["python"],
+        shown={name: options[name] for name in _SHOWN},
+    )
+
+
+def _configurations(options: dict[str, Any]) -> Configurations | None:
+    if options["matrix"]:
+        return matrix.matrix()
+    return None if options["configs"] is None else matrix.configurations(options["configs"])
+
+
+def _check_models_options(context: click.Context, expanded: Expanded) -> None:
+    """An option for models that no item could heed is a mistake."""
+    if not any(item.spec.asked is not None for item in expanded.items):
+        asked_of(context, TargetSpec("script", ""), ASKED)
+
+
+def _settings(options: dict[str, Any]) -> RunSettings:
+    return RunSettings(
+        python=options["python"],
+        timeout=options["timeout"],
+        memory=_bytes(options["memory"]),
+        command=tuple(_command()),
+        spawn=options["spawn"],
+        bench_seconds=options["bench_seconds"],
+        **{name: options[name] for name in _SHOWN},
+    )
+
+
+def _shares(options: dict[str, Any], settings: RunSettings, expanded: Expanded) -> tuple[int, RunSettings]:
+    """How many workers, and what each may have of the cores and the memory."""
+    inductor = any(item.options.backend != "eager" for item in expanded.items)
+    if options["cluster"] is not None:
+        return options["workers"] or 0, replace(settings, inductor=inductor)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    free = available_bytes()
+    fitting = cores if free is None else max(1, free // (settings.memory or LEAST_BYTES))
+    workers = 1 if options["bench"] else options["workers"] or min(cores, fitting)
+    memory = settings.memory or (None if free is None else free // workers)
+    threads = None if options["bench"] else max(1, cores // workers)
+    return workers, replace(settings, memory=memory, threads=threads, inductor=inductor)
+
+
+def _pool(
+    options: dict[str, Any], workers: int, settings: RunSettings, folder: SweepFolder, expanded: Expanded
+) -> Pool:
+    if options["cluster"] is None:
+        return LocalPool(workers, settings, folder.path.resolve())
+    from dynalyze.fleet.cluster import ClusterPool
+
+    own = any(item.spec.mode != "transformers" for item in expanded.items)
+    return ClusterPool(
+        options["cluster"], settings, workers=workers or None, gpus_per_item=options["gpus_per_item"],
+        folder=Path(expanded.items[0].root) if own else None, shared_disk=options["shared_disk"],
+    )  # fmt: skip
+
+
+def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
+    """The index, what else was asked for, and the summary."""
+    from dynalyze.render import sweep_csv, sweep_html, sweep_text
+
+    index = folder / INDEX
+    write_whole(index, sweep_html.render(sweep))
+    if (file := options["html_file"]) is not None:
+        write_whole(Path(file), sweep_html.render(_seen_from(sweep, folder, Path(file))))
+    if (file := options["csv_file"]) is not None:
+        write_whole(Path(file), sweep_csv.render(sweep))
+    if (file := options["json_file"]) not in (None, "-"):
+        write_whole(Path(file), _json(sweep))
+    if file == "-":
+        sys.stdout.write(_json(sweep))
+        sys.stdout.flush()
+        return
+    written = [("Index", options["html_file"] or index), ("Rows", folder / ROWS), ("JSON", file)]
+    files = [(name, str(path)) for name, path in [*written, ("CSV", options["csv_file"])] if path is not None]
+    click.echo(sweep_text.render(sweep, files=files), nl=False)
+
+
+def _seen_from(sweep: Sweep, folder: Path, file: Path) -> Sweep:
+    """The sweep with pages named as a file elsewhere has to link them."""
+    import msgspec
+
+    way = os.path.relpath(folder.resolve(), file.resolve().parent)
+    rows = [msgspec.structs.replace(row, page=row.page and f"{way}/{row.page}") for row in sweep.items]
+    return msgspec.structs.replace(sweep, items=rows)
+
+
+def _json(sweep: Sweep) -> str:
+    import msgspec
+
+    document = msgspec.to_builtins(sweep)
+    ordered = {"schema_version": document.pop("schema_version"), **document}
+    return msgspec.json.format(msgspec.json.encode(ordered), indent=1).decode() + "\n"
+
+
+def _command() -> list[str]:
+    return [printable(argument) for argument in sys.argv[1:]]
+
+
+def _bytes(text: str | None) -> int | None:
+    if text is None:
+        return None
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or not float(found[1]):
+        raise UsageError(f"--memory {text}: a size such as 800M or 4G")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,253 @@
+"""Compares two sweeps: what a new torch or transformers fixed and broke, item by item and line by line.
+
+Items are the same where target and configuration agree. Breaks of an item are the same where cause, file, function and
+code agree, since lines move from version to version. They are compared only where both runs traced the item to its end:
+an item that could not be built any more has fixed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Literal
+
+import msgspec
+
+from dynalyze.comparison.pairing import Entry, Key, pair_up
+from dynalyze.comparison.settings import flat
+from dynalyze.comparison.types import Difference, Direction
+from dynalyze.fleet.clusters import summarise
+from dynalyze.fleet.consequences import following, place_of
+from dynalyze.fleet.records import Row, RowBreak, Status, Sweep
+from dynalyze.fleet.summary import REACHED
+
+SCHEMA_VERSION = 1
+
+_TRACED: tuple[Status, ...] = ("full_graph", "graph_break")
+# What explains most stands first.
+_FIRST = ("torch", "transformers", "python")
+
+
+class SweepRun(msgspec.Struct):
+    """One of the two sweeps. `planned` is more than `items` where it was interrupted."""
+
+    dynalyze: str
+    created: str
+    command: list[str]
+    items: int
+    planned: int
+    clean: int
+    reached: int
+
+
+class ItemChange(msgspec.Struct):
+    """An item that did not end as before. A status is None, and no direction told, where it is in one sweep alone.
+
+    `new` and `gone` are its breaks that the other sweep lacks; `error` is the error that it ends with now.
+    """
+
+    target: str
+    configuration: str
+    before: Status | None
+    after: Status | None
+    direction: Direction = "same"
+    new: list[RowBreak] = []
+    gone: list[RowBreak] = []
+    error: str = ""
+
+
+class LineChange(msgspec.Struct):
+    """A break that is new, or gone, in these items. `line` is that of the sweep which has it.
+
+    `follows`: there it breaks only beside another break.
+    """
+
+    gb_type: str
+    gb_id: str | None
+    path: str
+    line: int
+    function: str
+    code: str | None
+    targets: list[str]
+    follows: bool = False
+
+
+class SweepRegression(msgspec.Struct):
+    """Something that is worse than before: what --fail-on regression looks for."""
+
+    kind: Literal["status", "break"]
+    target: str
+    configuration: str
+    what: str
+    place: str = ""
+
+
+class SweepComparison(msgspec.Struct):
+    """`changes` begins with what is worse; items that ended as before are only counted."""
+
+    before: SweepRun
+    after: SweepRun
+    differences: list[Difference]
+    changes: list[ItemChange]
+    unchanged: int
+    only_before: list[ItemChange]
+    only_after: list[ItemChange]
+    new_breaks: list[LineChange]
+    gone_breaks: list[LineChange]
+    unchanged_breaks: int
+    regressions: list[SweepRegression]
+
+
+def compare(before: Sweep, after: Sweep) -> SweepComparison:
+    """Match items by target and configuration, and their breaks by cause and code."""
+    old, new = ({_name(row): row for row in sweep.items} for sweep in (before, after))
+    pairs = [(old[name], row) for name, row in new.items() if name in old]
+    changes = [_change(*pair) for pair in pairs]
+    changed = sorted((each for each in changes if _is_change(each)), key=lambda each: _ORDER.index(each.direction))
+    return SweepComparison(
+        before=_run(before),
+        after=_run(after),
+        differences=_differences(before, after),
+        changes=changed,
+        unchanged=len(changes) - len(changed),
+        only_before=[_alone(row, "before") for name, row in old.items() if name not in new],
+        only_after=[_alone(row, "after") for name, row in new.items() if name not in old],
+        new_breaks=_by_line(after, [(each.target, found) for each in changes for found in each.new]),
+        gone_breaks=_by_line(before, [(each.target, found) for each in changes for found in each.gone]),
+        unchanged_breaks=sum(
+            len(row.breaks) - len(change.new)
+            for (was, row), change in zip(pairs, changes, strict=True)
+            if _both_traced(was, row)
+        ),
+        regressions=list(_regressions(changed)),
+    )
+
+
+_ORDER: tuple[Direction, ...] = ("worse", "better", "same")
+
+
+def _name(row: Row) -> tuple[str, str]:
+    return row.target, row.configuration
+
+
+def _run(sweep: Sweep) -> SweepRun:
+    total = summarise(sweep).total
+    items = len(sweep.items)
+    clean = total.counts.get("full_graph", 0)
+    return SweepRun(
+        sweep.dynalyze, sweep.created, sweep.command, items, max(sweep.planned, items), clean, total.reached
+    )
+
+
+def _change(before: Row, after: Row) -> ItemChange:
+    pairs = pair_up(_entries(before), _entries(after), _KEYS) if _both_traced(before, after) else []
+    new = [found for was, found in pairs if was is None and found is not None]
+    gone = [was for was, found in pairs if found is None and was is not None]
+    direction = _direction(_rank(before.status), _rank(after.status))
+    if before.status == after.status:
+        direction = _direction(bool(gone), bool(new))
+    return ItemChange(
+        after.target, after.configuration, before.status, after.status, direction, new, gone, after.error or ""
+    )
+
+
+def _direction(before: int, after: int) -> Direction:
+    return "same" if after == before else "worse" if after > before else "better"
+
+
+def _rank(status: Status) -> int:
+    """From good to bad; ways not to reach the compiler are neither better nor worse than each other."""
+    return REACHED.index(status) if status in REACHED else len(REACHED)
+
+
+def _is_change(change: ItemChange) -> bool:
+    return change.before != change.after or bool(change.new or change.gone)
+
+
+def _both_traced(before: Row, after: Row) -> bool:
+    return before.status in _TRACED and after.status in _TRACED
+
+
+def _alone(row: Row, side: str) -> ItemChange:
+    old, new = (row.status, None) if side == "before" else (None, row.status)
+    return ItemChange(row.target, row.configuration, old, new, error=row.error or "")
+
+
+def _entries(row: Row) -> list[Entry[RowBreak]]:
+    return [
+        Entry(
+            fact=found,
+            file=found.path or found.file,
+            function=found.function,
+            line=found.line,
+            column=0,
+            offset=None,
+            code=None if found.code is None else found.code.strip(),
+        )
+        for found in row.breaks
+    ]
+
+
+def _by_code(item: Entry[RowBreak]) -> Hashable:
+    return None if item.code is None else (_cause(item.fact), item.file, item.function, item.code)
+
+
+def _by_type_and_code(item: Entry[RowBreak]) -> Hashable:
+    """For a version of PyTorch that gives no id."""
+    return None if item.code is None else (item.fact.gb_type, item.file, item.function, item.code)
+
+
+def _by_place(item: Entry[RowBreak]) -> Hashable:
+    return _cause(item.fact), item.file, item.function
+
+
+def _by_place_without_code(item: Entry[RowBreak]) -> Hashable:
+    return None if item.code is not None else _by_place(item)
+
+
+# From strict to lenient; where one side has no code, the function stands for it.
+_KEYS: tuple[tuple[Key[RowBreak], Key[RowBreak]], ...] = (
+    (_by_code, _by_code),
+    (_by_type_and_code, _by_type_and_code),
+    (_by_place_without_code, _by_place),
+    (_by_place, _by_place_without_code),
+)
+
+
+def _cause(found: RowBreak) -> str:
+    """PyTorch's id keeps while its wording changes from version to version."""
+    return found.gb_id or found.gb_type
+
+
+def _by_line(sweep: Sweep, found: list[tuple[str, RowBreak]]) -> list[LineChange]:
+    """The breaks clustered by line of code, that with most targets first."""
+    follows = following(sweep.items)
+    groups: dict[Hashable, LineChange] = {}
+    for target, each in found:
+        path = each.path or each.file
+        line = LineChange(
+            each.gb_type, each.gb_id, path, each.line, each.function, each.code, [], place_of(each) in follows
+        )
+        group = groups.setdefault((_cause(each), path, each.line, each.function, each.code), line)
+        if target not in group.targets:
+            group.targets.append(target)
+    return sorted(groups.values(), key=lambda line: (line.follows, -len(line.targets), line.path, line.line))
+
+
+def _regressions(changes: list[ItemChange]) -> Iterator[SweepRegression]:
+    """A worse status is one regression, however many breaks it brings."""
+    for change in changes:
+        if change.direction == "worse" and change.before != change.after:
+            yield SweepRegression("status", change.target, change.configuration, change.after or "")
+        elif change.before == change.after:
+            for found in change.new:
+                place = f"{found.path or found.file}:{found.line}"
+                yield SweepRegression("break", change.target, change.configuration, found.gb_type, place)
+
+
+def _differences(before: Sweep, after: Sweep) -> list[Difference]:
+    """What was not the same around the two sweeps, the versions first."""
+    old, new = (dict(flat(sweep.environment)) for sweep in (before, after))
+    old["dynalyze"], new["dynalyze"] = before.dynalyze, after.dynalyze
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    names.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+    return [Difference(name, old.get(name), new.get(name)) for name in names]

@@ -1,0 +1,97 @@
+"""How much memory the items of a sweep may hold, and a watch over one that runs in a process tree of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from dynalyze.capture import process_tree
+
+_LOOK_SECONDS = 0.5
+# What an item needs at least, torch and transformers included: more workers than this allows would swap.
+LEAST_BYTES = 3 << 29
+
+
+def available_bytes() -> int | None:
+    """Memory that can be had without swapping, a container's limit observed; None where it cannot be told."""
+    free = _meminfo()
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        most, held = _number(limit), _number(used)
+        if most is not None and held is not None:
+            left = max(0, most - held)
+            free = left if free is None else min(free, left)
+    return free
+
+
+class MemoryWatch:
+    """Kills what was started below this process inside its `with` block once it holds more than `limit` bytes.
+
+    `exceeded` tells that it did, `peak` is the most that was seen.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self.exceeded = False
+        self.peak = 0
+        self._limit = limit
+        self._others: frozenset[int] = frozenset()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dynalyze-memory", daemon=True)
+
+    def __enter__(self) -> MemoryWatch:
+        self._others = frozenset(_children(process_tree.processes()))
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.wait(_LOOK_SECONDS):
+            seen = process_tree.processes()
+            pids = self._below(seen)
+            limit = self._limit if self._limit is not None else 1 << 62
+            held = process_tree.memory_of(pids, seen, limit)
+            self.peak = max(self.peak, held)
+            if held > limit and pids:
+                self.exceeded = True
+                _kill_targets(pids, seen)
+
+    def _below(self, seen: dict[int, process_tree.Seen]) -> list[int]:
+        own = [pid for pid in _children(seen) if pid not in self._others]
+        return [pid for root in own for pid in process_tree.below(root, seen)]
+
+
+def _children(seen: dict[int, process_tree.Seen]) -> list[int]:
+    return [pid for pid, each in seen.items() if each.parent == os.getpid()]
+
+
+def _kill_targets(pids: list[int], seen: dict[int, process_tree.Seen]) -> None:
+    """All but the supervisors right below this process: they clean up, and tell how the target ended."""
+    for pid in pids:
+        if seen[pid].parent != os.getpid():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _meminfo() -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def _number(file: str) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        return int(Path(file).read_text(encoding="ascii"))
+    return None

@@ -1,0 +1,214 @@
+"""One item from its start to its row: run it, read what it wrote, judge it, make its report and page.
+
+Knows nothing of the sweep's folder, of other items, or of who asks: a local worker, a node of a cluster, a test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from dynalyze.bench.measure import add_bench
+from dynalyze.bench.plan import Plan, with_options, works
+from dynalyze.bench.stats import MIN_PAIRS
+from dynalyze.capture.wire import OUTPUT_FILE, REQUEST_FILE
+from dynalyze.errors import DynalyzeError
+from dynalyze.events.reading import read_run
+from dynalyze.facts.build import Ended, misuse
+from dynalyze.fleet import eager, server
+from dynalyze.fleet.items import Item
+from dynalyze.fleet.memory import MemoryWatch
+from dynalyze.fleet.records import Row, Status
+from dynalyze.fleet.rows import bare_row, row_of
+from dynalyze.fleet.statuses import RunEnd, Verdict, after_eager, judge_run
+from dynalyze.report import Report
+from dynalyze.shown import showable
+from dynalyze.targets.observe import Observation, Observed, observed, report_of, request_of
+
+_OUTPUT_BYTES = 16 * 1024
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What holds for every item of a sweep. `memory` in bytes, None without a limit; `threads` of torch on the CPU.
+
+    With `spawn` no item is forked: each imports torch for itself.
+    """
+
+    python: str | None = None
+    timeout: float = 600.0
+    memory: int | None = None
+    threads: int | None = None
+    command: tuple[str, ...] = ()
+    no_source: bool = False
+    redact: bool = False
+    show_values: bool = False
+    bench: bool = False
+    bench_seconds: float = 5.0
+    spawn: bool = False
+    inductor: bool = False
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What is set for everything that is started, unless the user has set it."""
+        wanted = {} if self.threads is None else {name: str(self.threads) for name in _THREAD_VARIABLES}
+        return {name: value for name, value in wanted.items() if name not in os.environ}
+
+    def forks(self, item: Item) -> bool:
+        return item.forked and not self.spawn
+
+
+@dataclass
+class Finished:
+    """A row, and the contents of its files; `output` is the end of what the item printed."""
+
+    row: Row
+    report: bytes | None = None
+    page: bytes | None = None
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class _Ran:
+    seen: Observed
+    end: RunEnd
+    output: str
+
+
+class Misused(DynalyzeError):
+    """What was asked for cannot be run; found only in the child."""
+
+
+def run_item(item: Item, settings: RunSettings, address: str | None = None) -> Finished:
+    """Run one item and make all of its results. `address` is that of a fork server, for items that are forked.
+
+    Raises:
+        ServerLost: the fork server died meanwhile, of this item or of another one.
+    """
+    started = _forked(item, settings, address) if address and settings.forks(item) else _fresh(item, settings)
+    try:
+        with started as ran:
+            return _finish(item, settings, ran)
+    except DynalyzeError as error:
+        return Finished(bare_row(item, "create_error", str(error)))
+
+
+def lost_item(item: Item, error: str, attempts: int = 1, status: Status = "crash") -> Finished:
+    """What is left of an item whose worker was lost."""
+    return Finished(bare_row(item, status, error, attempts=attempts))
+
+
+def _finish(item: Item, settings: RunSettings, ran: _Ran) -> Finished:
+    report = ran.seen.report
+    verdict = judge_run(item, report, ran.seen.log, ran.end)
+    if verdict.unsure:
+        verdict = after_eager(verdict, works=eager.works(_observation(item, settings), ran.end.seconds))
+    if settings.bench and verdict.status in ("full_graph", "graph_break"):
+        add_bench(ran.seen, item.spec, _plan(item, settings))
+    shown = showable(report, no_source=settings.no_source, redact=settings.redact, show_values=settings.show_values)
+    row = row_of(item, shown, _told(verdict, shown, settings), ran.end.seconds, ran.end.peak_memory)
+    return Finished(row, msgspec.json.encode(shown), page_of(shown), ran.output)
+
+
+def _told(verdict: Verdict, shown: Report, settings: RunSettings) -> Verdict:
+    """Without source an error says no more than the report: an exception's text may quote the program."""
+    if verdict.error is None or not settings.no_source:
+        return verdict
+    message = shown.outcome.message
+    return replace(verdict, error=message or verdict.status.replace("_", " "))
+
+
+def page_of(report: Report) -> bytes:
+    """The page of a report, as its file holds it."""
+    from dynalyze.render import html
+
+    return html.render(report).encode(errors="backslashreplace")
+
+
+@contextmanager
+def _forked(item: Item, settings: RunSettings, address: str) -> Iterator[_Ran]:
+    folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))
+    try:
+        observation = _observation(item, settings)
+        (folder / REQUEST_FILE).write_text(json.dumps(request_of(observation)), encoding="utf-8")
+        answer = server.ask(address, folder, settings.timeout, settings.memory)
+        log = read_run(folder)
+        mistake = misuse(log)
+        if mistake is not None:
+            raise Misused(mistake)
+        reason = "timed_out" if answer.reason == "timed_out" else "ended"
+        status = None if reason == "timed_out" else answer.status
+        report = report_of(log, Ended(reason, status, answer.seconds), observation)
+        end = RunEnd(answer.reason, status, answer.seconds, answer.maxrss, settings.memory)
+        yield _Ran(Observed(report, log, folder), end, _tail(folder / OUTPUT_FILE))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _fresh(item: Item, settings: RunSettings) -> Iterator[_Ran]:
+    """In a process of its own, as `dynalyze explain` runs it; its output goes to a file."""
+    with tempfile.TemporaryDirectory(prefix="dynalyze-output-") as folder:
+        output = Path(folder) / OUTPUT_FILE
+        watch = MemoryWatch(settings.memory)
+        with output.open("w", encoding="utf-8") as file, redirect_stderr(file), watch:
+            running = observed(_observation(item, settings))
+            seen = running.__enter__()
+        try:
+            outcome = seen.report.outcome
+            reason = "memory" if watch.exceeded else outcome.status
+            status = None if outcome.status == "timed_out" else outcome.exit_status
+            end = RunEnd(reason, status, outcome.seconds, watch.peak or None, settings.memory)
+            yield _Ran(seen, end, _tail(output))
+        finally:
+            running.__exit__(*sys.exc_info())
+
+
+def _observation(item: Item, settings: RunSettings) -> Observation:
+    return Observation(
+        target=item.spec,
+        options=item.options,
+        timeout=settings.timeout,
+        python=settings.python,
+        command=settings.command,
+        bundle=settings.bench,
+    )
+
+
+def _plan(item: Item, settings: RunSettings) -> Plan:
+    """Eager against the item's own way of compiling."""
+    options = item.options
+    return Plan(
+        source={},
+        configurations=(with_options(options.backend, options.mode, options.dynamic, options.fullgraph),),
+        works=works(None, None, None, train=options.train),
+        device=options.device,
+        dtype=options.dtype,
+        train=options.train,
+        pairs=MIN_PAIRS,
+        seconds=settings.bench_seconds,
+        timeout=settings.timeout,
+        python=settings.python,
+        quiet=True,
+        memory=False,
+    )
+
+
+def _tail(file: Path) -> str:
+    try:
+        with file.open("rb") as output:
+            output.seek(0, 2)
+            output.seek(max(0, output.tell() - _OUTPUT_BYTES))
+            return output.read().decode(errors="replace")
+    except OSError:
+        return ""

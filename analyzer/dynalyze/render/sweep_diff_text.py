@@ -1,0 +1,104 @@
+"""A comparison of two sweeps on the terminal: the sentence, what else differs, lines new and fixed, then the items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison
+from dynalyze.render import sweep_diff_words as words
+from dynalyze.render.comparison_words import ARROW, value
+from dynalyze.render.console import Summary, one_line
+from dynalyze.render.sweep_words import place_words
+
+_MOST = 10
+_MOST_NAMES = 4
+_MARKS = {"better": ("✓", "bold green"), "worse": ("✗", "bold red"), "same": ("·", "bold blue")}
+
+
+def render(
+    comparison: SweepComparison,
+    *,
+    files: Sequence[tuple[str, str]] = (),
+    color: bool | None = None,
+    width: int | None = None,
+) -> str:
+    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
+    summary = Summary(color, width)
+    sentence = words.verdict(comparison)
+    summary.line(one_line(sentence[:1].upper() + sentence[1:]), style="bold")
+    for note in words.notes(comparison):
+        summary.line(one_line(note), style="dim")
+    summary.line()
+    _differences(summary, comparison)
+    _lines(summary, "New breaks", comparison.new_breaks, "worse")
+    _lines(summary, "Fixed breaks", comparison.gone_breaks, "better")
+    _items(summary, comparison.changes)
+    summary.files(files)
+    return summary.text()
+
+
+def _differences(summary: Summary, comparison: SweepComparison) -> None:
+    if not comparison.differences:
+        return
+    summary.line("Not the same in both sweeps", style="bold")
+    for item in comparison.differences[:_MOST]:
+        values = f"{value(item.before)} {ARROW} {value(item.after)}"
+        summary.indented(Text.assemble((f"{one_line(item.name)}  ", "dim"), one_line(values)))
+    _more(summary, len(comparison.differences) - _MOST)
+    summary.line()
+
+
+def _lines(summary: Summary, title: str, lines: Sequence[LineChange], mark: str) -> None:
+    if not lines:
+        return
+    summary.line(title, style="bold")
+    for line in lines[:_MOST]:
+        _line(summary, line, mark)
+    _more(summary, len(lines) - _MOST)
+    summary.line()
+
+
+def _line(summary: Summary, line: LineChange, mark: str) -> None:
+    sign, style = _MARKS["same" if line.follows else mark]
+    place = Text(one_line(place_words(line.path, line.line)), style="cyan")
+    if line.function:
+        place.append(f" in {one_line(line.function)}", style="dim")
+    summary.line(Text.assemble((f"{sign} ", style), place, " ", (words.reach_words(line), "bold")))
+    if line.code:
+        summary.indented(Text(one_line(line.code), no_wrap=True, overflow="ellipsis"), by=5)
+    cause = Text(one_line(line.gb_type))
+    if line.gb_id:
+        cause.append(f"  {one_line(line.gb_id)}", style="dim")
+    if line.follows:
+        cause.append("  follows from others", style="dim")
+    summary.indented(cause)
+    left = len(line.targets) - _MOST_NAMES
+    names = ", ".join(line.targets[:_MOST_NAMES]) + (f" and {left:,} more" if left > 0 else "")
+    summary.indented(Text(one_line(names), style="dim"))
+
+
+def _items(summary: Summary, changes: Sequence[ItemChange]) -> None:
+    for direction, title in (("worse", "Worse"), ("better", "Better"), ("same", "Changed otherwise")):
+        some = [change for change in changes if change.direction == direction]
+        if not some:
+            continue
+        summary.line(title, style="bold")
+        for change in some[:_MOST]:
+            _item(summary, change)
+        _more(summary, len(some) - _MOST)
+        summary.line()
+
+
+def _item(summary: Summary, change: ItemChange) -> None:
+    sign, style = _MARKS[change.direction]
+    told = (f"  {words.change_words(change)}", "dim")
+    summary.line(Text.assemble((f"{sign} ", style), one_line(words.item_words(change)), told))
+    if change.error:
+        summary.indented(Text(one_line(change.error), no_wrap=True, overflow="ellipsis"))
+
+
+def _more(summary: Summary, left: int) -> None:
+    if left > 0:
+        summary.line(f"{left:,} more: see --html or --json.", style="dim")

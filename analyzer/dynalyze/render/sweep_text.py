@@ -1,0 +1,145 @@
+"""A sweep on the terminal: the sentence, counts by status, the lines that break most, what failed, the files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from dynalyze.fleet.clusters import summarise
+from dynalyze.fleet.records import Status, Sweep
+from dynalyze.fleet.summary import BrokenLine, ErrorGroup, Share, SweepSummary
+from dynalyze.render import sweep_words as words
+from dynalyze.render.amounts import count_of, duration, percent
+from dynalyze.render.console import Summary, one_line
+
+_MOST_LINES = 8
+_MOST_ERRORS = 6
+_MOST_NAMES = 4
+_MARKS: dict[Status, tuple[str, str]] = {
+    "full_graph": ("✓", "bold green"),
+    "graph_break": ("!", "bold yellow"),
+    "compile_error": ("✗", "bold red"),
+    "eager_error": ("·", "bold blue"),
+    "create_error": ("·", "bold blue"),
+    "timeout": ("·", "bold blue"),
+    "crash": ("·", "bold blue"),
+}
+
+
+def render(
+    sweep: Sweep, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None, width: int | None = None
+) -> str:
+    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
+    summary, found = Summary(color, width), summarise(sweep)
+    _verdict(summary, sweep, found)
+    if sweep.items:
+        _counts(summary, sweep, found)
+    _lines(summary, found, "model" if words.noun(sweep) == "model" else "target")
+    _errors(summary, found)
+    _speeds(summary, found)
+    summary.files(files)
+    return summary.text()
+
+
+def _verdict(summary: Summary, sweep: Sweep, found: SweepSummary) -> None:
+    first, *rest = words.verdict_sentences(sweep, found)
+    summary.line(one_line(first), style="bold")
+    if rest:
+        summary.line(one_line(" ".join(rest)))
+    for note in words.notes(sweep):
+        summary.line(one_line(note.replace("`", "")), style="dim")
+    summary.line()
+
+
+def _counts(summary: Summary, sweep: Sweep, found: SweepSummary) -> None:
+    widest = len(f"{len(sweep.items):,}")
+    for status, number in found.total.counts.items():
+        mark, style = _MARKS[status]
+        summary.line(Text.assemble((mark, style), f" {number:>{widest},} ", words.status_words(status)))
+    known = [f"{words.clean_share(found)} of what reached the compiler is clean"] if found.total.reached else []
+    known += [f"{duration(sweep.seconds)} with {count_of(sweep.workers, 'worker')}"] if sweep.seconds else []
+    known += [f"{count_of(found.recompiling, words.noun(sweep))} compiled again"] if found.recompiling else []
+    if known:
+        summary.line("; ".join(known), style="dim")
+    summary.line()
+    if len(found.configurations) > 1:
+        _configurations(summary, found.configurations)
+
+
+def _configurations(summary: Summary, shares: Sequence[Share]) -> None:
+    summary.line("By configuration", style="bold")
+    for share in shares:
+        clean = "" if share.clean is None else f"{percent(share.clean)} clean: "
+        counts = ", ".join(f"{number:,} {words.status_words(status)}" for status, number in share.counts.items())
+        summary.indented(Text.assemble(one_line(share.name), (f"  {clean}{counts}", "dim")))
+    summary.line()
+
+
+def _lines(summary: Summary, found: SweepSummary, what: str) -> None:
+    if not found.lines:
+        return
+    summary.line("Lines that break most", style="bold")
+    # Beside lines that many share, one that breaks a single model can wait for the page.
+    shared = [line for line in found.lines if len(line.targets) > 1] or found.lines
+    for line in shared[:_MOST_LINES]:
+        _line(summary, line, what)
+    _more(summary, len(found.lines) - len(shared[:_MOST_LINES]), "more line")
+    if found.following:
+        number = len(found.following)
+        verb = "follows" if number == 1 else "follow"
+        summary.line(f"{count_of(number, 'line')} more {verb} from these: fix these first.", style="dim")
+    summary.line()
+
+
+def _line(summary: Summary, line: BrokenLine, what: str) -> None:
+    place = Text(f"{one_line(words.place_words(line.path, line.line))}", style="cyan")
+    if line.function:
+        place.append(f" in {one_line(line.function)}", style="dim")
+    summary.line(Text.assemble(("! ", "bold yellow"), place, " ", (words.breaks_words(line, what), "bold")))
+    if line.code:
+        summary.indented(Text(one_line(line.code), no_wrap=True, overflow="ellipsis"), by=5)
+    cause = Text(one_line(line.gb_type))
+    if line.gb_id:
+        cause.append(f"  {one_line(line.gb_id)}", style="dim")
+    summary.indented(cause)
+    summary.indented(Text(_names(line.targets), style="dim"))
+
+
+def _errors(summary: Summary, found: SweepSummary) -> None:
+    if not found.errors:
+        return
+    summary.line("What failed", style="bold")
+    for group in found.errors[:_MOST_ERRORS]:
+        _error(summary, group)
+    _more(summary, len(found.errors) - _MOST_ERRORS, "more kind")
+    summary.line()
+
+
+def _error(summary: Summary, group: ErrorGroup) -> None:
+    mark, style = _MARKS[group.status]
+    head = Text.assemble((f"{mark} ", style), f"{len(group.rows):,} ", words.status_words(group.status))
+    if group.place:
+        head.append(f" at {one_line(group.place)}", style="dim")
+    summary.line(head)
+    if group.message:
+        summary.indented(Text(one_line(group.message), no_wrap=True, overflow="ellipsis"))
+    summary.indented(Text(_names(group.targets), style="dim"))
+
+
+def _speeds(summary: Summary, found: SweepSummary) -> None:
+    for total in found.speeds:
+        summary.line(Text.assemble((one_line(total.configuration), "bold"), f"  {words.speed_total_words(total)}"))
+    if found.speeds:
+        summary.line()
+
+
+def _names(targets: Sequence[str]) -> str:
+    left = len(targets) - _MOST_NAMES
+    more = f" and {left:,} more" if left > 0 else ""
+    return one_line(", ".join(targets[:_MOST_NAMES]) + more)
+
+
+def _more(summary: Summary, left: int, what: str) -> None:
+    if left > 0:
+        summary.line(f"{count_of(left, what)}: see the page or --json.", style="dim")

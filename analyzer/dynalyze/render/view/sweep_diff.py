@@ -1,0 +1,214 @@
+"""The page of a comparison of two sweeps as data, ready for a template that only loops over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison, SweepRun
+from dynalyze.comparison.types import Direction
+from dynalyze.fleet.records import RowBreak, Status
+from dynalyze.render import sweep_diff_words as words
+from dynalyze.render.amounts import count_of
+from dynalyze.render.comparison_words import value
+from dynalyze.render.sweep_words import place_words, status_words
+from dynalyze.render.view.links import Shown, shown
+from dynalyze.render.view.run import Metric, Tone, command_line
+from dynalyze.render.view.sweep_items import mark_of
+from dynalyze.render.visible import clipped
+
+MAX_LINES = 300
+MAX_ITEMS = 1000
+MAX_NAMES = 40
+MAX_BREAKS = 20
+MAX_TEXT = 600
+
+
+@dataclass(frozen=True)
+class LineView:
+    place: str
+    path: str
+    function: str
+    code: str
+    title: str
+    gb_id: str
+    follows: bool
+    reach: str
+    targets: list[str]
+    omitted: int
+
+
+@dataclass(frozen=True)
+class LineTable:
+    """Lines with one fate, new or fixed."""
+
+    anchor: str
+    name: str
+    lead: str
+    lines: list[LineView]
+    amount: Shown
+
+
+@dataclass(frozen=True)
+class StatusView:
+    mark: str
+    text: str
+
+
+@dataclass(frozen=True)
+class ItemView:
+    name: str
+    before: StatusView
+    after: StatusView
+    new: list[str]
+    gone: list[str]
+    error: str
+
+
+@dataclass(frozen=True)
+class ItemTable:
+    """Items that went one way."""
+
+    anchor: str
+    name: str
+    items: list[ItemView]
+    amount: Shown
+
+
+@dataclass(frozen=True)
+class SweepDiffPage:
+    title: str
+    before: str
+    after: str
+    tone: Tone
+    status: str
+    headline: str
+    notes: list[str]
+    metrics: list[Metric]
+    differences: list[tuple[str, str, str]]
+    lines: list[LineTable]
+    items: list[ItemTable]
+    alone: list[ItemTable]
+    runs: list[tuple[str, str, str]]
+
+
+def build_sweep_diff(comparison: SweepComparison) -> SweepDiffPage:
+    """Everything that the page shows, in its order."""
+    sentence = words.verdict(comparison)
+    worse = len(comparison.regressions)
+    before, after = comparison.before, comparison.after
+    return SweepDiffPage(
+        title="Two sweeps · dynalyze diff",
+        before=before.created,
+        after=after.created,
+        tone="warning" if worse else "good",
+        status=count_of(worse, "regression") if worse else "No regression",
+        headline=sentence[:1].upper() + sentence[1:],
+        notes=words.notes(comparison),
+        metrics=_metrics(comparison),
+        differences=[
+            (item.name, clipped(value(item.before), MAX_TEXT), clipped(value(item.after), MAX_TEXT))
+            for item in comparison.differences
+        ],
+        lines=_line_tables(comparison),
+        items=_item_tables(comparison.changes),
+        alone=[
+            table
+            for table in (
+                _item_table("only-before", "In the first sweep alone", comparison.only_before),
+                _item_table("only-after", "In the second sweep alone", comparison.only_after),
+            )
+            if table.items
+        ],
+        runs=_runs(before, after),
+    )
+
+
+def _metrics(comparison: SweepComparison) -> list[Metric]:
+    directions = [change.direction for change in comparison.changes]
+    return [
+        Metric("items worse", f"{directions.count('worse'):,}", "#items"),
+        Metric("items better", f"{directions.count('better'):,}", "#items"),
+        Metric("as before", f"{comparison.unchanged:,}"),
+        Metric("new breaking lines", f"{len(comparison.new_breaks):,}", "#lines"),
+        Metric("fixed lines", f"{len(comparison.gone_breaks):,}", "#lines"),
+    ]
+
+
+def _line_tables(comparison: SweepComparison) -> list[LineTable]:
+    tables = [
+        _line_table("new-lines", "New", "They did not break before in these items.", comparison.new_breaks),
+        _line_table(
+            "fixed-lines", "Fixed", "They broke before in these items, and do not now.", comparison.gone_breaks
+        ),
+    ]
+    return [table for table in tables if table.lines]
+
+
+def _line_table(anchor: str, name: str, lead: str, lines: Sequence[LineChange]) -> LineTable:
+    some, amount = shown(lines, MAX_LINES)
+    return LineTable(anchor, name, lead, [_line(line) for line in some], amount)
+
+
+def _line(line: LineChange) -> LineView:
+    targets, amount = shown(line.targets, MAX_NAMES)
+    return LineView(
+        place=place_words(line.path, line.line),
+        path=f"{line.path}:{line.line}",
+        function=line.function,
+        code=clipped(line.code or "", 200),
+        title=clipped(line.gb_type, 300) or "Graph break",
+        gb_id=line.gb_id or "",
+        follows=line.follows,
+        reach=words.reach_words(line),
+        targets=list(targets),
+        omitted=amount.omitted,
+    )
+
+
+def _item_tables(changes: Sequence[ItemChange]) -> list[ItemTable]:
+    names: tuple[tuple[Direction, str], ...] = (("worse", "Worse"), ("better", "Better"), ("same", "Changed otherwise"))
+    tables = [
+        _item_table(f"items-{direction}", name, [each for each in changes if each.direction == direction])
+        for direction, name in names
+    ]
+    return [table for table in tables if table.items]
+
+
+def _item_table(anchor: str, name: str, changes: Sequence[ItemChange]) -> ItemTable:
+    some, amount = shown(changes, MAX_ITEMS)
+    return ItemTable(anchor, name, [_item(change) for change in some], amount)
+
+
+def _item(change: ItemChange) -> ItemView:
+    return ItemView(
+        name=words.item_words(change),
+        before=_status(change.before),
+        after=_status(change.after),
+        new=_breaks(change.new),
+        gone=_breaks(change.gone),
+        error=clipped(change.error, MAX_TEXT),
+    )
+
+
+def _status(status: Status | None) -> StatusView:
+    return StatusView(mark_of(status), status_words(status)) if status else StatusView("", "")
+
+
+def _breaks(breaks: Sequence[RowBreak]) -> list[str]:
+    some, amount = shown(breaks, MAX_BREAKS)
+    told = [f"{place_words(each.path or each.file, each.line)} {clipped(each.gb_type, 200)}" for each in some]
+    return [*told, f"{amount.omitted:,} more"] if amount.omitted else told
+
+
+def _runs(before: SweepRun, after: SweepRun) -> list[tuple[str, str, str]]:
+    def both(name: str, one: str, other: str) -> tuple[str, str, str]:
+        return name, clipped(one, MAX_TEXT), clipped(other, MAX_TEXT)
+
+    return [
+        both("Command", command_line(before.command), command_line(after.command)),
+        both("Items", f"{before.items:,} of {before.planned:,}", f"{after.items:,} of {after.planned:,}"),
+        both("Clean", f"{before.clean:,} of {before.reached:,}", f"{after.clean:,} of {after.reached:,}"),
+        both("Recorded", before.created, after.created),
+        both("By dynalyze", before.dynalyze, after.dynalyze),
+    ]

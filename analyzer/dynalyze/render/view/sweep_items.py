@@ -1,0 +1,170 @@
+"""The items of a sweep as rows of a table, and links to them from everywhere else on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+from dynalyze.fleet.consequences import Place as BreakPlace
+from dynalyze.fleet.consequences import place_of
+from dynalyze.fleet.records import Row, RowBreak, Status, Sweep
+from dynalyze.fleet.summary import SweepSummary
+from dynalyze.render import sweep_words as words
+from dynalyze.render.amounts import duration
+from dynalyze.render.visible import clipped
+
+BAR_WIDTH = 100
+"""The width of a full bar, in the units of its drawing."""
+
+MAX_BREAKS = 25
+"""Breaks of one item; its own page has all."""
+
+MAX_NAMES = 10
+"""Links to items that are shown before the rest is folded away."""
+
+_MAX_ERROR = 300
+_MAX_TITLE = 160
+
+# What needs a look first; the clean ones last.
+_ORDER: tuple[Status, ...] = (
+    "graph_break", "compile_error", "crash", "timeout", "eager_error", "create_error", "full_graph",
+)  # fmt: skip
+_MARKS: dict[Status, str] = {"full_graph": "compiled", "graph_break": "broken", "compile_error": "failed"}
+
+
+@dataclass(frozen=True)
+class ItemLink:
+    """A link to the row of an item."""
+
+    text: str
+    anchor: str
+
+
+@dataclass(frozen=True)
+class ItemLinks:
+    """Links to items: the first few, and those that are folded away."""
+
+    first: list[ItemLink]
+    more: list[ItemLink]
+
+    @classmethod
+    def of(cls, rows: Sequence[int], links: Sequence[ItemLink]) -> ItemLinks:
+        """The links of these rows; a rest of one or two is not worth folding."""
+        some = [links[at] for at in rows]
+        most = MAX_NAMES if len(some) > MAX_NAMES + 2 else len(some)
+        return cls(some[:most], some[most:])
+
+
+@dataclass(frozen=True)
+class BreakLine:
+    """A break in the row of its item; `anchor` leads to its line's entry, "" where that is not shown."""
+
+    place: str
+    path: str
+    title: str
+    anchor: str
+
+
+@dataclass(frozen=True)
+class ItemView:
+    """One row. `page` is "" where the item has no report of its own; `rank` sorts by status."""
+
+    anchor: str
+    name: str
+    page: str
+    configuration: str
+    status: Status
+    mark: str
+    status_words: str
+    rank: int
+    family: str
+    breaks: int
+    recompiles: int
+    time: str
+    seconds: float
+    speeds: list[str]
+    speedup: str
+    error: str
+    error_at: str
+    first: BreakLine | None
+    more: list[BreakLine]
+    omitted: int
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A button that shows the items of one status alone."""
+
+    status: Status
+    mark: str
+    text: str
+    count: str
+
+
+def mark_of(status: Status) -> str:
+    """The look of a status: "other" for those that say nothing of torch.compile."""
+    return _MARKS.get(status, "other")
+
+
+def chips(found: SweepSummary) -> list[Chip]:
+    """A button for each status there is."""
+    return [
+        Chip(status, mark_of(status), words.status_words(status), f"{number:,}")
+        for status, number in found.total.counts.items()
+    ]
+
+
+def item_views(sweep: Sweep, links: Sequence[ItemLink], places: Mapping[BreakPlace, str]) -> list[ItemView]:
+    """All items: what breaks first, most breaks first; the clean ones last, by name."""
+    ranked = sorted(
+        zip(sweep.items, links, strict=True),
+        key=lambda each: (_ORDER.index(each[0].status), -each[0].graph_breaks, each[0].target.lower()),
+    )
+    return [_item(row, link, places) for row, link in ranked]
+
+
+def _item(row: Row, link: ItemLink, places: Mapping[BreakPlace, str]) -> ItemView:
+    breaks = [_break(found, places) for found in row.breaks[:MAX_BREAKS]]
+    claims = [speed.speedup for speed in row.speeds if speed.speedup is not None]
+    return ItemView(
+        anchor=link.anchor,
+        name=row.target,
+        page=page_link(row.page),
+        configuration=row.configuration,
+        status=row.status,
+        mark=mark_of(row.status),
+        status_words=words.status_words(row.status),
+        rank=_ORDER.index(row.status),
+        family=row.family,
+        breaks=row.graph_breaks,
+        recompiles=row.recompiles,
+        time=duration(row.seconds),
+        seconds=row.seconds,
+        speeds=[words.speed_words(speed) for speed in row.speeds],
+        speedup=f"{max(claims):.3f}" if claims else "",
+        error=clipped(row.error or "", _MAX_ERROR),
+        error_at=row.error_at,
+        first=breaks[0] if breaks else None,
+        more=breaks[1:],
+        omitted=len(row.breaks) - len(breaks),
+    )
+
+
+def _break(found: RowBreak, places: Mapping[BreakPlace, str]) -> BreakLine:
+    path = found.path or found.file
+    return BreakLine(
+        place=words.place_words(path, found.line),
+        path=f"{path}:{found.line}",
+        title=clipped(found.gb_type, _MAX_TITLE),
+        anchor=places.get(place_of(found), ""),
+    )
+
+
+def page_link(page: str | None) -> str:
+    """The relative address of a page, whatever the row says; "" for anything else."""
+    if not page or "\\" in page:
+        return ""
+    path = PurePosixPath(page)
+    return "" if path.is_absolute() or path.suffix != ".html" else quote(str(path), errors="replace")

@@ -1,0 +1,253 @@
+"""The index of a sweep in a real browser: it sorts and filters, leads everywhere, and is whole without JavaScript."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+from test_page import CONTRAST, WATCH
+
+import sample_sweeps
+from dynalyze.comparison.sweeps import compare
+from dynalyze.render import sweep_diff_html, sweep_html
+
+pytestmark = pytest.mark.browser
+
+SWEEPS = {
+    "small": sample_sweeps.small_sweep,
+    "matrix": sample_sweeps.matrix_sweep,
+    "hostile": sample_sweeps.hostile_sweep,
+    "empty": sample_sweeps.empty_sweep,
+    "large": lambda: sample_sweeps.large_sweep(200, 120),
+}
+NAMES = (*SWEEPS, "compared")
+
+Opener = Callable[..., Page]
+
+
+def html(name: str) -> str:
+    if name == "compared":
+        return sweep_diff_html.render(compare(sample_sweeps.small_sweep(), sample_sweeps.large_sweep(20, 10)))
+    return sweep_html.render(SWEEPS[name]())
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages of all sweeps, with the report that one of their rows leads to."""
+    folder = tmp_path_factory.mktemp("sweeps")
+    for name in NAMES:
+        (folder / f"{name}.html").write_text(html(name), encoding="utf-8")
+    (folder / "reports").mkdir()
+    (folder / "reports" / "LlamaModel-default.html").write_text("<title>The report of LlamaModel</title>")
+    return folder
+
+
+@pytest.fixture
+def open_page(browser: Browser, pages: Path) -> Iterator[Opener]:
+    """Opens a page. Afterwards: nothing asked of a network, no console message, nothing blocked."""
+    contexts, troubles = [], []
+
+    def note(url: str) -> None:
+        if not url.startswith((pages.as_uri(), "data:", "blob:")):
+            troubles.append(f"request: {url}")
+
+    def open_it(name: str, fragment: str = "", **options: Any) -> Page:
+        context = browser.new_context(reduced_motion="reduce", **options)
+        contexts.append(context)
+        context.add_init_script(WATCH)
+        page = context.new_page()
+        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("request", lambda request: note(request.url))
+        page.goto((pages / f"{name}.html").as_uri() + fragment)
+        return page
+
+    yield open_it
+    for context in contexts:
+        for page in context.pages:
+            if page.evaluate("typeof window.violations === 'object'"):
+                troubles += page.evaluate("window.violations")
+        context.close()
+    assert troubles == []
+
+
+def targets(page: Page) -> list[str]:
+    """The names in the table of items that can be seen, from top to bottom."""
+    names = page.locator("#items-table tbody tr:visible th").all_inner_texts()
+    return [name.removeprefix("hf:") for name in names]
+
+
+def sort_by(page: Page, name: str) -> str | None:
+    page.locator("#items-table").get_by_role("button", name=name).click()
+    return page.locator("#items-table").get_by_role("columnheader", name=name).get_attribute("aria-sort")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("width", [375, 1280])
+def test_a_page_opens_quietly_and_fits_its_width(open_page: Opener, name: str, width: int) -> None:
+    page = open_page(name, viewport={"width": width, "height": 800})
+    page.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll("main *")]
+            .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
+            .filter((element) => element.checkVisibility() && !element.closest(".code, .scroll, pre, .sr"))
+            .map((element) => element.outerHTML.slice(0, 80))"""
+    )
+    assert cut == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["small", "matrix", "compared"])
+def test_all_text_has_enough_contrast(open_page: Opener, name: str, scheme: str) -> None:
+    ratio, text, colours = open_page(name, color_scheme=scheme).evaluate(CONTRAST)
+    assert ratio >= 4.5, f"{text!r}: {colours}"
+
+
+def test_dark_and_light_follow_the_system(open_page: Opener) -> None:
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert open_page("small", color_scheme="light").evaluate(background) == "rgb(250, 249, 246)"
+    assert open_page("small", color_scheme="dark").evaluate(background) == "rgb(21, 23, 26)"
+
+
+def test_hostile_text_does_nothing(open_page: Opener) -> None:
+    page = open_page("hostile")
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("main img").count() == 0
+    assert page.evaluate("document.querySelectorAll('script').length") == 2
+    page.locator("#items-table").get_by_role("button", name="Status").click()
+    page.locator("#items-filter").fill("<script>")
+    assert page.locator("#items-table tbody tr:visible").count() == 2
+    assert page.evaluate("window.pwned") is None
+
+
+def test_everything_can_be_read_without_javascript(open_page: Opener) -> None:
+    page = open_page("small", java_script_enabled=False)
+    assert "2 of 8 models compile as one graph" in page.locator("h1").inner_text()
+    assert targets(page)[0] == "LlamaModel"
+    assert len(targets(page)) == 8
+    for control in ("#items-controls", "#items-filter", "#theme"):
+        assert not page.locator(control).is_visible()
+    assert page.locator("#items-table thead button").count() == 0
+    more = page.locator("#item-LlamaModel summary")
+    more.click()
+    assert page.get_by_text("graph break in loop").last.is_visible()
+
+
+def test_columns_sort_by_number_and_by_text(open_page: Opener) -> None:
+    page = open_page("small")
+    assert sort_by(page, "Breaks") == "descending"
+    assert targets(page)[0] in ("LlamaModel", "ReformerModel")
+    assert sort_by(page, "Recompiles") == "descending"
+    assert targets(page)[0] == "GPT2Model"
+    assert sort_by(page, "Recompiles") == "ascending"
+    assert targets(page)[-1] == "GPT2Model"
+    assert sort_by(page, "Target") == "ascending"
+    assert targets(page) == sorted(targets(page), key=str.lower)
+    assert page.locator("#items-table [aria-sort]").count() == 1
+    assert sort_by(page, "Target") == "descending"
+    assert targets(page) == sorted(targets(page), key=str.lower, reverse=True)
+
+
+def test_times_sort_by_length_not_by_their_words(open_page: Opener) -> None:
+    page = open_page("large")
+    assert sort_by(page, "Time") == "descending"
+    seconds = page.locator("#items-table tbody td:last-child").evaluate_all(
+        "cells => cells.map((cell) => Number(cell.dataset.value))"
+    )
+    assert len(seconds) == 200
+    assert seconds == sorted(seconds, reverse=True)
+
+
+def test_what_has_no_speedup_sorts_last_either_way(open_page: Opener) -> None:
+    page = open_page("matrix")
+    cells = page.locator("#items-table tbody td[data-value]:has-text('default:'), #items-table td[data-value='']")
+    for _ in range(2):
+        sort_by(page, "Speed-up")
+        assert cells.last.get_attribute("data-value") == ""
+
+
+def test_the_filter_counts_what_it_shows(open_page: Opener) -> None:
+    page = open_page("small")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "items-filter"
+    page.keyboard.type("llama")
+    assert targets(page) == ["LlamaModel", "LlamaForCausalLM"]
+    assert page.get_by_role("status").inner_text() == "2 of 8 shown"
+    page.locator("#items-filter").fill("generic.py:123 reformer")
+    assert targets(page) == ["ReformerModel"]
+    page.locator("#items-filter").fill("no such thing")
+    assert targets(page) == []
+    assert page.locator("#items-none").is_visible()
+    page.keyboard.press("Escape")
+    assert len(targets(page)) == 8
+    assert page.evaluate("document.activeElement.id") != "items-filter"
+
+
+def test_statuses_are_buttons_that_add_up(open_page: Opener) -> None:
+    page = open_page("small")
+    statuses = page.get_by_role("group", name="Show only")
+    compile_error = statuses.get_by_role("button", name="compile error")
+    compile_error.click()
+    assert compile_error.get_attribute("aria-pressed") == "true"
+    assert targets(page) == ["UdopModel"]
+    statuses.get_by_role("button", name="one graph").click()
+    assert targets(page) == ["UdopModel", "BertModel", "GPT2Model"]
+    assert page.get_by_role("status").inner_text() == "3 of 8 shown"
+    page.locator("#items-filter").fill("bert")
+    assert targets(page) == ["BertModel"]
+    compile_error.click()
+    assert compile_error.get_attribute("aria-pressed") == "false"
+    assert targets(page) == ["BertModel"]
+
+
+def test_sorting_keeps_what_is_filtered(open_page: Opener) -> None:
+    page = open_page("small")
+    page.locator("#items-filter").fill("llama")
+    sort_by(page, "Target")
+    assert targets(page) == ["LlamaForCausalLM", "LlamaModel"]
+
+
+def test_a_line_leads_to_its_model_even_where_that_is_filtered(open_page: Opener) -> None:
+    page = open_page("small")
+    page.locator("#items-filter").fill("bert")
+    page.locator("#lines").get_by_role("link", name="ReformerModel").first.click()
+    page.wait_for_function("!document.getElementById('item-ReformerModel').hidden")
+    assert page.locator("tr:target th").inner_text() == "hf:ReformerModel"
+    assert page.locator("#item-ReformerModel").evaluate("row => row.getBoundingClientRect().top") < 800
+
+
+def test_a_row_leads_to_its_line_and_opens_what_that_stands_in(open_page: Opener) -> None:
+    page = open_page("small")
+    page.locator("#item-ReformerModel summary").click()
+    page.locator("#item-ReformerModel li").get_by_role("link").click()
+    assert page.locator("tr:target").is_visible()
+    assert "modeling_reformer.py:270" in page.locator("tr:target").inner_text()
+
+
+def test_a_row_opens_its_own_report(open_page: Opener) -> None:
+    page = open_page("small")
+    page.locator("#item-LlamaModel th a").click()
+    page.wait_for_url("**/reports/LlamaModel-default.html")
+    assert page.title() == "The report of LlamaModel"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_permalinks_lead_somewhere(open_page: Opener, name: str) -> None:
+    lost = open_page(name).evaluate(
+        """() => [...document.querySelectorAll('a[href^="#"]')].map((link) => link.getAttribute("href").slice(1))
+            .filter((anchor) => !document.getElementById(anchor))"""
+    )
+    assert lost == []
+
+
+def test_print_is_light_and_without_controls(open_page: Opener) -> None:
+    page = open_page("small", color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(32, 36, 42)"
+    for control in ("#items-controls", "#theme", ".contents"):
+        assert not page.locator(control).is_visible()
+    assert len(page.pdf()) > 10_000

@@ -1,0 +1,43 @@
+"""Whether a sweep tells the truth: its statuses against those that torch and transformers alone give."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from plain_statuses import CASES
+
+HERE = Path(__file__).parent
+LEAST = 30
+
+
+@pytest.fixture(scope="module")
+def truth() -> dict[str, str]:
+    """One word a class; the process that finds it imports nothing of ours."""
+    plain = subprocess.run(
+        [sys.executable, "-P", str(HERE / "plain_statuses.py")] if sys.version_info >= (3, 11)
+        else [sys.executable, str(HERE / "plain_statuses.py")],
+        capture_output=True, text=True, timeout=600, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True,
+    )  # fmt: skip
+    told: dict[str, str] = json.loads(plain.stdout)
+    assert len(told) >= LEAST
+    assert set(told.values()) == {"full_graph", "graph_break"}, told  # Its own configurations are sound.
+    return told
+
+
+def test_a_sweep_agrees_with_torch(truth: dict[str, str], tmp_path: Path) -> None:
+    targets = [f"hf:{name}" for name in CASES]
+    command = [sys.executable, "-m", "dynalyze", "sweep", *targets, "--out", str(tmp_path / "sweep"), "--json", "-"]
+    run = subprocess.run([*command, "--workers", "2"], capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stderr[-2000:]
+    rows = {row["target"].removeprefix("hf:"): row for row in json.loads(run.stdout)["items"]}
+    assert {name: row["status"] for name, row in rows.items()} == truth
+    for name, row in rows.items():
+        assert (row["graph_breaks"] > 0) == (truth[name] == "graph_break")
+        assert len(row["breaks"]) == row["graph_breaks"]
+        assert all(each["reason"] and each["line"] > 0 and each["file"] for each in row["breaks"]), name
+        assert (tmp_path / "sweep" / row["report"]).is_file()

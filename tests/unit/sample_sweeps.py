@@ -1,0 +1,180 @@
+"""Sweeps written by hand, for the tests of what shows them; `large_sweep` is made by a fixed rule."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from dynalyze.fleet.records import Row, RowBreak, Speed, Status, Sweep
+from sample_reports import HOSTILE
+
+LIBRARY = "/opt/venv/lib/python3.11/site-packages/"
+GENERIC = "transformers/utils/generic.py"
+CAPTURING = "transformers/utils/output_capturing.py"
+
+
+def modeling(name: str) -> str:
+    return f"transformers/models/{name}/modeling_{name}.py"
+
+
+def broken(path: str = GENERIC, line: int = 123, gb_type: str = "Data-dependent branching", **changes: Any) -> RowBreak:
+    fields: dict[str, Any] = {
+        "reason": f"Detected {gb_type.lower()} in user code",
+        "function": "forward",
+        "code": "if mask.all():",
+        "gb_id": "GB0170",
+        "effect": "split",
+        **changes,
+    }
+    return RowBreak(gb_type=gb_type, file=LIBRARY + path, line=line, path=path, **fields)
+
+
+def loop(path: str = GENERIC, line: int = 120, **changes: Any) -> RowBreak:
+    """What PyTorch tells of the loop around a break."""
+    fields: dict[str, Any] = {"gb_id": "GB7000", "effect": "eager", "code": "for layer in self.layers:", **changes}
+    return broken(path, line, "graph break in loop", **fields)
+
+
+def row(target: str, status: Status = "full_graph", *breaks: RowBreak, **changes: Any) -> Row:
+    name = target.removeprefix("hf:")
+    configuration = changes.get("configuration", "default")
+    fields: dict[str, Any] = {
+        "recompiles": 0, "seconds": 2.5, "report": f"reports/{name}-{configuration}.json", "error": None,
+        "key": f"{target}|{configuration}", "page": f"reports/{name}-{configuration}.html", "family": "llama",
+        "class_name": name, "parameters": 120_000, "graphs": 1 + len(breaks), "ops": 80, **changes,
+    }  # fmt: skip
+    return Row(target=target, status=status, graph_breaks=len(breaks), breaks=list(breaks), **fields)
+
+
+def failed(target: str, status: Status, error: str, **changes: Any) -> Row:
+    return row(target, status, **{"report": None, "page": None, "graphs": 0, "ops": 0, **changes, "error": error})
+
+
+def sweep(*items: Row, **changes: Any) -> Sweep:
+    fields: dict[str, Any] = {
+        "dynalyze": "0.1.0", "created": "2026-11-21T09:00:00Z", "command": ["sweep", "hf:all"],
+        "environment": {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0", "device": "cpu"},
+        "seconds": 754.0, "planned": len(items), "workers": 2, **changes,
+    }  # fmt: skip
+    return Sweep(items=list(items), **fields)
+
+
+def small_sweep() -> Sweep:
+    """Eight models: three share a line, one of them has a loop around it; one of each thing that can go wrong."""
+    shared = broken(caller=f"{modeling('llama')}:412")
+    return sweep(
+        row("hf:LlamaModel", "graph_break", shared, loop()),
+        row("hf:LlamaForCausalLM", "graph_break", shared),
+        row("hf:ReformerModel", "graph_break", broken(caller=f"{modeling('reformer')}:90"),
+            broken(modeling("reformer"), 270, "Unsupported Tensor.item() call", gb_id="GB0124"), family="reformer"),
+        row("hf:BertModel", family="bert"),
+        row("hf:GPT2Model", family="gpt2", recompiles=2),
+        failed("hf:UdopModel", "compile_error", "InternalTorchDynamoError: IndexError: list index out of range",
+               error_at="torch/_dynamo/guards.py:88", family="udop"),
+        failed("hf:KimiModel", "eager_error", "ValueError: grid_thw is required", error_at=f"{modeling('kimi')}:33",
+               family="kimi"),
+        failed("hf:HunYuanVLModel", "create_error", "TypeError: unsupported operand type(s) for //", family="hunyuan"),
+    )  # fmt: skip
+
+
+def matrix_sweep() -> Sweep:
+    """Two models in two configurations each; one breaks only when training."""
+    training = {"configuration": "train", "settings": {"train": True}}
+    return sweep(
+        row("hf:BertModel", family="bert", speeds=[Speed("default", "faster", 1.83, 1.79, 1.88)], peak_memory=9_000),
+        row("hf:BertModel", "graph_break", broken(), family="bert", **training),
+        row("hf:GPT2Model", family="gpt2", speeds=[Speed("default", "no difference shown", None)]),
+        row("hf:GPT2Model", family="gpt2", speeds=[Speed("default", "slower", 0.8, 0.7, 0.9)], **training),
+    )  # fmt: skip
+
+
+def hostile_sweep() -> Sweep:
+    """Every free text is an attack on the page, the terminal or the spreadsheet."""
+    evil = HOSTILE + "\u2028line"
+    found = RowBreak(evil, evil, evil, 3, evil, evil, evil, evil, evil, f"{evil}:4")
+    return Sweep(
+        dynalyze=evil, created=evil, command=["sweep", evil], environment={evil: evil, "nested": {"a": [evil]}},
+        seconds=1.0, planned=9, notes=[evil],
+        items=[
+            Row(evil, "graph_break", 1, 0, 1.0, evil, None, evil, evil, {evil: evil},
+                "javascript:window.pwned=1//x.html", evil, evil, breaks=[found],
+                speeds=[Speed(evil, evil, 1.0)], node=evil, notes=[evil]),
+            Row("=cmd|' /C calc'!A0", "eager_error", 0, 0, 1.0, None, evil, error_at=evil, page="//evil.test/a.html"),
+            Row("@SUM(1)", "full_graph", 0, 0, 1.0, None, None, page="../../etc/passwd"),
+        ],
+    )  # fmt: skip
+
+
+def empty_sweep() -> Sweep:
+    return sweep()
+
+
+_SYLLABLES = (
+    "alba",
+    "bert",
+    "cor",
+    "deb",
+    "el",
+    "falc",
+    "gem",
+    "herm",
+    "io",
+    "jam",
+    "kos",
+    "lum",
+    "mist",
+    "nem",
+    "olm",
+)
+_TYPES = (
+    ("Dynamic shape operator", "GB0035"),
+    ("Data-dependent branching", "GB0170"),
+    ("Unsupported Tensor.item() call with capture_scalar_outputs=False", "GB0124"),
+    ("Attempted to call function marked as skipped", "GB0007"),
+    ("Observed exception", "GB0088"),
+)
+_ERRORS: tuple[tuple[Status, str, str], ...] = (
+    ("create_error", "TypeError: unsupported operand type(s) for //: 'int' and 'NoneType'", "modeling_utils.py:2011"),
+    ("create_error", "ImportError: this model needs torchvision, which is not installed", "import_utils.py:2180"),
+    ("eager_error", "ValueError: You must specify exactly one of input_ids or inputs_embeds", "modeling_x.py:345"),
+    ("eager_error", "RuntimeError: The size of tensor a (64) must match the size of tensor b (48)", "rope.py:88"),
+    ("compile_error", "InternalTorchDynamoError: IndexError: list index out of range", "guards.py:1402"),
+    ("timeout", "no answer within 120 s", ""),
+    ("crash", "killed by signal 9 (out of memory?)", ""),
+)
+
+
+def large_sweep(models: int = 650, breaks: int = 300, seed: int = 1) -> Sweep:
+    """As many models as transformers has, about `breaks` breaks among them, some on lines that many share."""
+    chance = random.Random(seed)
+    shared = [
+        broken(GENERIC, 40 + 31 * at, kind, gb_id=gb_id, function="wrapper")
+        for at, (kind, gb_id) in enumerate(_TYPES)
+    ]  # fmt: skip
+    items = [_made(at, chance, shared, breaks / models) for at in range(models)]
+    return sweep(*items, seconds=1412.0)
+
+
+def _made(at: int, chance: random.Random, shared: list[RowBreak], rate: float) -> Row:
+    family = f"{chance.choice(_SYLLABLES)}{chance.choice(_SYLLABLES)}"
+    target = f"hf:{family.title()}{at}{chance.choice(('Model', 'ForCausalLM', 'ForConditionalGeneration'))}"
+    common: dict[str, Any] = {"family": family, "seconds": round(chance.uniform(0.8, 12), 2), "ops": 40 + at}
+    if chance.random() < 0.04:
+        status, error, place = chance.choice(_ERRORS)
+        return failed(target, status, error, error_at=place, **common)
+    if rate < 1 and chance.random() > rate / 3:
+        return row(target, recompiles=int(chance.random() < 0.05), **common)
+    found = [_break_of(family, chance, shared) for _ in range(max(1, round(chance.uniform(0.3, 1.7) * max(rate, 3))))]
+    return row(target, "graph_break", *found, **common)
+
+
+def _break_of(family: str, chance: random.Random, shared: list[RowBreak]) -> RowBreak:
+    if chance.random() < 0.3:
+        one = chance.choices(shared, weights=[9, 5, 3, 2, 1])[0]
+        caller = f"{modeling(family)}:{chance.randrange(100, 900)}"
+        return broken(one.path, one.line, one.gb_type, gb_id=one.gb_id, function=one.function, caller=caller)
+    kind, gb_id = chance.choice(_TYPES)
+    line = chance.randrange(100, 900)
+    if chance.random() < 0.15:
+        return loop(modeling(family), line)
+    return broken(modeling(family), line, kind, gb_id=gb_id, effect=chance.choice(("split", "eager", "partly_eager")))

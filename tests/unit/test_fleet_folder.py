@@ -1,0 +1,154 @@
+"""The folder of a sweep: rows that survive anything, one sweep at a time, and a resumed table equal to a whole one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+import pytest
+
+from dynalyze.errors import UsageError
+from dynalyze.fleet.drive import Job, about, drive
+from dynalyze.fleet.folder import SweepFolder
+from dynalyze.fleet.items import Item
+from dynalyze.fleet.pool import Done
+from dynalyze.fleet.progress import Progress
+from dynalyze.fleet.records import Row, Sweep
+from dynalyze.fleet.rows import bare_row
+from dynalyze.fleet.work import Finished, RunSettings
+from dynalyze.report import Report
+from dynalyze.targets.observe import CompileOptions
+from dynalyze.targets.spec import TargetSpec
+
+
+def item(name: str) -> Item:
+    return Item(f"hf:{name}", TargetSpec("transformers", f"hf:{name}", name=name), CompileOptions(), key=f"key-{name}")
+
+
+ITEMS = [item(name) for name in ("A", "B", "C", "D")]
+
+
+class FakePool:
+    """Ends items in reverse order, in pairs, as workers would out of order; `stop_after` as Ctrl-C would."""
+
+    workers = 2
+
+    def __init__(self, stop_after: int = 99) -> None:
+        self.notes: list[str] = []
+        self.ran: list[str] = []
+        self._left = stop_after
+
+    def run(self, items: Iterable[Item], done: Done, keep_on: Callable[[], bool]) -> None:
+        for each in reversed(list(items)):
+            if not self._left or not keep_on():
+                return
+            self._left -= 1
+            self.ran.append(each.target)
+            row = bare_row(each, "eager_error", f"ValueError: {each.target}", 1.5)
+            done(each, Finished(row, b'{"report": 1}', b"<html>", "printed\n"))
+
+    def __enter__(self) -> FakePool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def sweep(path: Path, pool: FakePool, *, resume: bool = False, settings: RunSettings | None = None) -> Sweep:
+    with SweepFolder(path, resume=resume) as folder:
+        describing = about(ITEMS, ["sweep"], {"torch": "2.13.0"}, pool.workers, [], "2026-11-21T00:00:00Z")
+        job = Job(ITEMS, pool, folder, settings or RunSettings(), describing)
+        return drive(job, Progress(len(ITEMS), len(folder.rows), quiet=True), lambda: True)
+
+
+def table(found: Sweep) -> list[tuple[str, str]]:
+    return [(row.target, row.status) for row in found.items]
+
+
+def test_rows_come_as_they_end_and_the_table_is_in_the_order_asked_for(tmp_path: Path) -> None:
+    found = sweep(tmp_path / "out", FakePool())
+    assert [row.target for row in found.items] == ["hf:A", "hf:B", "hf:C", "hf:D"]
+    lines = (tmp_path / "out" / "rows.jsonl").read_bytes().splitlines()
+    assert [msgspec.json.decode(line, type=Row).target for line in lines] == ["hf:D", "hf:C", "hf:B", "hf:A"]
+    assert (found.planned, found.workers, found.environment) == (4, 2, {"torch": "2.13.0"})
+
+
+def test_a_row_names_its_files(tmp_path: Path) -> None:
+    row = sweep(tmp_path, FakePool()).items[0]
+    assert (row.report, row.page) == ("reports/A-key-A.json", "reports/A-key-A.html")
+    assert (tmp_path / "reports/A-key-A.json").read_bytes() == b'{"report": 1}'
+
+
+@pytest.mark.parametrize("done_first", [1, 2, 3])
+def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path, done_first: int) -> None:
+    sweep(tmp_path, FakePool(stop_after=done_first))
+    rest = FakePool()
+    found = sweep(tmp_path, rest, resume=True)
+    assert len(rest.ran) == 4 - done_first
+    assert table(found) == table(sweep(tmp_path / "whole", FakePool()))
+
+
+def test_a_finished_sweep_is_not_done_again(tmp_path: Path) -> None:
+    sweep(tmp_path, FakePool())
+    rest = FakePool()
+    assert len(sweep(tmp_path, rest, resume=True).items) == 4
+    assert rest.ran == []
+
+
+@pytest.mark.parametrize("cut", [1, 40, 200])
+def test_a_torn_last_line_is_cut_off_and_done_again(tmp_path: Path, cut: int) -> None:
+    sweep(tmp_path, FakePool())
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes(rows.read_bytes()[:-cut])
+    rest = FakePool()
+    found = sweep(tmp_path, rest, resume=True)
+    assert rest.ran == ["hf:A"]
+    assert len(found.items) == 4
+    assert len(rows.read_bytes().splitlines()) == 4
+
+
+def test_rows_of_other_items_stay_apart(tmp_path: Path) -> None:
+    other = bare_row(item("Z"), "crash", "gone")
+    (tmp_path / "rows.jsonl").write_bytes(msgspec.json.encode(other) + b"\n")
+    found = sweep(tmp_path, FakePool(), resume=True)
+    assert "hf:Z" not in [row.target for row in found.items]
+    assert b"hf:Z" in (tmp_path / "rows.jsonl").read_bytes()
+
+
+def test_a_folder_with_rows_is_refused_without_resume(tmp_path: Path) -> None:
+    sweep(tmp_path, FakePool())
+    with pytest.raises(UsageError, match="holds 4 rows of an earlier sweep: --resume goes on with it"):
+        sweep(tmp_path, FakePool())
+
+
+def test_one_sweep_at_a_time(tmp_path: Path) -> None:
+    with SweepFolder(tmp_path, resume=False), pytest.raises(UsageError, match="another sweep is at work"):
+        SweepFolder(tmp_path, resume=True).__enter__()
+    with SweepFolder(tmp_path, resume=True):
+        pass
+
+
+def test_redacted_rows_are_redacted_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    pool = FakePool()
+    monkeypatch.setattr(ITEMS[0].__class__, "settings", property(lambda self: {"device": "/home/ada/x"}))
+    sweep(tmp_path, pool, settings=RunSettings(redact=True))
+    assert b"/home/ada" not in (tmp_path / "rows.jsonl").read_bytes()
+
+
+def test_items_and_settings_travel_as_json() -> None:
+    """To local workers as JSON, to the nodes of a cluster as MessagePack."""
+    for value in (ITEMS[0], RunSettings(memory=5, threads=2), Finished(bare_row(ITEMS[0], "crash", "no"), b"{}")):
+        assert msgspec.json.decode(msgspec.json.encode(value), type=type(value)) == value
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=type(value)) == value
+
+
+def test_the_report_of_an_item_opens(tmp_path: Path) -> None:
+    """`dynalyze report` and `dynalyze diff` read what a sweep writes compactly."""
+    from dynalyze.report import Outcome, Target, from_json
+
+    written = msgspec.json.encode(Report("0", "", [], {}, Target("script", "x.py"), Outcome("complete")))
+    assert from_json(written).target.spec == "x.py"

@@ -1,0 +1,237 @@
+"""Statuses and rows from hand-built records: what torch said and how the process ended decide, and nothing else."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynalyze.capture.hf.asked import Asked
+from dynalyze.events.log import ProcessLog, RunLog
+from dynalyze.events.types import (
+    AnyEvent,
+    CompileStarted,
+    Definitions,
+    ObjectStarted,
+    ProcessStarted,
+    ProgramEnded,
+    ReplayCall,
+    TargetEnded,
+)
+from dynalyze.fleet.items import Item
+from dynalyze.fleet.places import caller, portable
+from dynalyze.fleet.rows import row_of
+from dynalyze.fleet.statuses import RunEnd, Verdict, after_eager, judge_run
+from dynalyze.report import (
+    Compilation,
+    FailedStage,
+    Graph,
+    GraphBreak,
+    Location,
+    Outcome,
+    Report,
+    Target,
+    TargetModel,
+)
+from dynalyze.targets.observe import CompileOptions
+from dynalyze.targets.spec import Mode, TargetSpec
+
+SITE = "/opt/venv/lib/python3.11/site-packages"
+LLAMA = f"{SITE}/transformers/models/llama/modeling_llama.py"
+SHARED = f"{SITE}/transformers/utils/output_capturing.py"
+OPTIONS = CompileOptions(backend="eager")
+
+
+def item(mode: Mode = "transformers", path: str | None = None) -> Item:
+    asked = Asked() if mode == "transformers" else None
+    spec = TargetSpec(mode, "hf:LlamaModel", name="LlamaModel", asked=asked, path=path)
+    return Item(spec.spec, spec, OPTIONS, root="/home/ada", key="k" * 20)
+
+
+def report(status: Any = "complete", message: str = "", **facts: Any) -> Report:
+    stage = facts.pop("stage", None)
+    outcome = Outcome(status, message, failed_stage=stage)
+    return Report("0", "", [], {}, Target("transformers", "hf:LlamaModel"), outcome, **facts)
+
+
+def graph() -> Graph:
+    return Graph("g1", "0/0", ops=7)
+
+
+def broken(file: str = LLAMA, line: int = 12, stack: tuple[Location, ...] = ()) -> GraphBreak:
+    place = Location(file, line, function="forward", code="x.item()")
+    return GraphBreak("b1", "GB0124", "Unsupported Tensor.item() call", "split", place, [*stack, place], "Why.")
+
+
+def log(*events: AnyEvent) -> RunLog:
+    return RunLog([ProcessLog(0, ProcessStarted(pid=1, main=True), list(events))])
+
+
+ENDED = TargetEnded(exit_status=0)
+WELL = RunEnd("ended", 0, 1.0)
+
+
+def raised(exception: str, file: str = "/home/ada/model.py") -> TargetEnded:
+    return TargetEnded(exit_status=1, exception=exception, message=f"{exception}: no", file=file, line=9)
+
+
+def status(found: Report, run: RunLog, end: RunEnd = WELL, of: Item | None = None) -> str:
+    return judge_run(of or item(), found, run, end).status
+
+
+def test_a_clean_run_is_one_graph() -> None:
+    assert status(report(graphs=[graph()]), log(ENDED)) == "full_graph"
+
+
+def test_one_break_is_enough() -> None:
+    assert status(report(graphs=[graph()], graph_breaks=[broken()]), log(ENDED)) == "graph_break"
+
+
+def test_nothing_compiled_is_no_full_graph() -> None:
+    for found in (report("nothing_compiled", "Why not."), report()):
+        verdict = judge_run(item(), found, log(ENDED), WELL)
+        assert verdict.status == "compile_error"
+        assert "nothing was compiled" in (verdict.error or "")
+
+
+def test_a_file_that_only_defines_things_made_nothing() -> None:
+    found = report("nothing_compiled", "It only defines classes.")
+    assert status(found, log(Definitions(), ENDED), of=item("script")) == "create_error"
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [("config", "create_error"), ("model", "create_error"), ("weights", "create_error"), ("inputs", "create_error"),
+     ("eager", "eager_error")],
+)  # fmt: skip
+def test_what_fails_before_compiling_is_no_result_of_the_compiler(stage: Any, expected: str) -> None:
+    failed = FailedStage(stage, "ValueError", "ValueError: no such head", LLAMA, 7)
+    found = report("failed", "It failed.", stage=failed)
+    verdict = judge_run(item(), found, log(raised("ValueError")), RunEnd("ended", 1, 1.0))
+    assert (verdict.status, verdict.error) == (expected, f"{stage}: ValueError: no such head")
+    row = row_of(item(), found, verdict, 1.0, None)
+    assert row.error_at == "transformers/models/llama/modeling_llama.py:7"
+
+
+def test_a_model_that_ran_in_eager_and_fails_compiled() -> None:
+    found = report("failed", "It raised.", graph_breaks=[broken()])
+    assert status(found, log(CompileStarted(), raised("RuntimeError")), RunEnd("ended", 1, 1.0)) == "compile_error"
+
+
+def test_the_limits_come_before_everything() -> None:
+    found = report(graphs=[graph()], graph_breaks=[broken()])
+    late = judge_run(item(), report("timed_out", "Ended after 5 s."), log(), RunEnd("timed_out", None, 5.0))
+    assert (late.status, late.error) == ("timeout", "Ended after 5 s.")
+    big = judge_run(item(), found, log(), RunEnd("memory", -9, 5.0, memory_limit=3 << 30))
+    assert big.status == "crash"
+    assert "more than 3 GiB" in (big.error or "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL])
+def test_a_signal_is_a_crash(number: signal.Signals) -> None:
+    found = report("failed", f"The program was killed by {number.name}.")
+    verdict = judge_run(item(), found, log(CompileStarted()), RunEnd("ended", -number, 1.0))
+    assert verdict.status == "crash"
+    assert number.name in (verdict.error or "")
+    assert ("memory runs out" in (verdict.error or "")) == (number == signal.SIGKILL)
+
+
+def test_leaving_without_a_word_is_a_crash() -> None:
+    assert status(report("failed"), log(CompileStarted()), RunEnd("ended", 3, 1.0)) == "crash"
+
+
+class TestPrograms:
+    def judged(self, *events: AnyEvent, mode: Mode = "script") -> Verdict:
+        return judge_run(item(mode), report("failed", "no"), log(*events), RunEnd("ended", 1, 1.0))
+
+    def test_one_that_fails_before_it_compiles(self) -> None:
+        assert self.judged(raised("KeyError")).status == "eager_error"
+
+    def test_an_exit_status_of_its_own(self) -> None:
+        verdict = self.judged(TargetEnded(exit_status=3))
+        assert (verdict.status, verdict.error) == ("eager_error", "it ended with exit status 3")
+
+    def test_one_that_raises_by_itself_after_compiling(self) -> None:
+        assert self.judged(CompileStarted(), raised("KeyError")).status == "eager_error"
+
+    @pytest.mark.parametrize(
+        "ended",
+        [raised("BackendCompilerFailed"), raised("AssertionError", f"{SITE}/torch/_inductor/graph.py"),
+         raised("RuntimeError", f"{SITE}/torch/_dynamo/utils.py")],
+    )  # fmt: skip
+    def test_one_that_the_compiler_stops(self, ended: TargetEnded) -> None:
+        assert self.judged(CompileStarted(), ended).status == "compile_error"
+
+    def test_a_replayed_call_that_fails(self) -> None:
+        run = log(ProgramEnded(exit_status=0), CompileStarted(), ReplayCall(error="IndexError: no"), ENDED)
+        verdict = judge_run(item("script"), report(graphs=[graph()]), run, WELL)
+        assert (verdict.status, verdict.error) == ("compile_error", "IndexError: no")
+
+    def test_an_object_that_cannot_be_imported_or_made(self) -> None:
+        assert self.judged(raised("ImportError"), mode="object").status == "create_error"
+
+    def test_an_object_whose_call_fails_is_asked_again_without_compiling(self) -> None:
+        verdict = self.judged(ObjectStarted(calls=1), CompileStarted(), raised("RuntimeError"), mode="object")
+        assert verdict.unsure
+        assert after_eager(verdict, works=True).status == "compile_error"
+        assert after_eager(verdict, works=False).status == "eager_error"
+
+
+def test_a_compile_that_failed_and_was_survived() -> None:
+    failed = Compilation("0/0", 0, 0, Location(LLAMA, 3, function="forward"), "failed", reason="InductorError")
+    verdict = judge_run(item(), report(graphs=[graph()], compilations=[failed]), log(ENDED), WELL)
+    assert (verdict.status, verdict.error) == ("compile_error", "forward: InductorError")
+
+
+class TestRows:
+    def test_the_contract_and_the_rest(self) -> None:
+        stack = (Location("/home/ada/run.py", 3), Location(LLAMA, 80, function="forward"))
+        found = report(graphs=[graph(), graph()], graph_breaks=[broken(SHARED, 228, stack)])
+        found.target.model = TargetModel("LlamaModel", "llama", 1000)
+        row = row_of(item(), found, judge_run(item(), found, log(ENDED), WELL), 1.23456, 5 << 20)
+        assert (row.target, row.status, row.graph_breaks, row.recompiles) == ("hf:LlamaModel", "graph_break", 1, 0)
+        assert (row.seconds, row.report, row.error) == (1.235, None, None)
+        assert (row.family, row.class_name, row.parameters, row.graphs, row.ops) == ("llama", "LlamaModel", 1000, 2, 14)
+        [seen] = row.breaks
+        assert (seen.path, seen.line) == ("transformers/utils/output_capturing.py", 228)
+        assert seen.caller == "transformers/models/llama/modeling_llama.py:80"
+        assert (seen.reason, seen.gb_id, seen.effect, seen.code) == ("Why.", "GB0124", "split", "x.item()")
+
+    def test_a_break_on_the_models_own_line_has_no_caller(self) -> None:
+        assert caller(broken(LLAMA, 12, (Location(LLAMA, 80),)), "", None) == ""
+
+    def test_the_own_line_of_a_file_of_the_users(self) -> None:
+        found = broken("/home/ada/tools/maths.py", 5, (Location("/home/ada/net.py", 7), Location("/home/ada/x.py", 1)))
+        assert caller(found, "/home/ada", "/home/ada/net.py") == "net.py:7"
+
+    def test_errors_are_one_line_of_bounded_length(self) -> None:
+        found = report("failed")
+        row = row_of(item(), found, Verdict("eager_error", "one\n  two " + "x" * 900), 1.0, None)
+        assert row.error is not None
+        assert row.error.startswith("one two xx")
+        assert len(row.error) == 500
+
+
+class TestPlaces:
+    @pytest.mark.parametrize(
+        ("file", "expected"),
+        [
+            (LLAMA, "transformers/models/llama/modeling_llama.py"),
+            ("/usr/lib/python3/dist-packages/numpy/core/x.py", "numpy/core/x.py"),
+            ("/usr/lib/python3.12/contextlib.py", "python3.12/contextlib.py"),
+            ("/home/ada/ranker/model.py", "ranker/model.py"),
+            ("/srv/elsewhere/model.py", "model.py"),
+            ("<string>", "<string>"),
+        ],
+    )
+    def test_equal_on_every_machine(self, file: str, expected: str) -> None:
+        assert portable(file, "/home/ada") == expected
+
+    def test_a_package_of_the_users_is_named_from_its_top(self, tmp_path: Path) -> None:
+        inner = tmp_path / "ranker" / "layers"
+        inner.mkdir(parents=True)
+        for folder in (tmp_path / "ranker", inner):
+            (folder / "__init__.py").touch()
+        assert portable(str(inner / "mlp.py"), "/home/ada") == "ranker/layers/mlp.py"

@@ -1,0 +1,196 @@
+"""Sweep -> summary: clusters by line and cause, consequences, shares, errors grouped alike, speed-ups."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynalyze.fleet.clusters import exception_in, normalised, summarise
+from dynalyze.fleet.records import Speed
+from sample_sweeps import (
+    CAPTURING,
+    GENERIC,
+    broken,
+    empty_sweep,
+    failed,
+    loop,
+    matrix_sweep,
+    modeling,
+    row,
+    small_sweep,
+)
+from sample_sweeps import sweep as make_sweep
+
+
+def test_one_line_that_breaks_many_models_is_one_entry() -> None:
+    (worst, other) = summarise(small_sweep()).lines
+    assert (worst.path, worst.line, worst.gb_type) == (GENERIC, 123, "Data-dependent branching")
+    assert worst.targets == ("hf:LlamaModel", "hf:LlamaForCausalLM", "hf:ReformerModel")
+    assert worst.rows == (0, 1, 2)
+    assert [(each.place, each.targets) for each in worst.callers] == [
+        (f"{modeling('llama')}:412", 2),
+        (f"{modeling('reformer')}:90", 1),
+    ]
+    assert (other.path, other.targets) == (modeling("reformer"), ("hf:ReformerModel",))
+
+
+def test_a_model_in_two_configurations_breaks_once() -> None:
+    found = summarise(
+        make_sweep(row("hf:A", "graph_break", broken()), row("hf:A", "graph_break", broken(), configuration="train"))
+    )
+    assert (found.lines[0].targets, found.lines[0].rows) == (("hf:A",), (0, 1))
+    assert found.targets == 1
+
+
+def test_two_types_on_one_line_are_two_entries() -> None:
+    found = summarise(make_sweep(row("hf:A", "graph_break", broken(), broken(gb_type="Observed exception"))))
+    assert len(found.lines) == 2
+
+
+def test_machines_with_other_folders_share_a_line() -> None:
+    here, there = broken(), broken(code=None)
+    elsewhere = type(there)(**{**{f: getattr(there, f) for f in there.__struct_fields__}, "file": "/other/generic.py"})
+    found = summarise(make_sweep(row("hf:A", "graph_break", here), row("hf:B", "graph_break", elsewhere)))
+    (line,) = found.lines
+    assert len(line.targets) == 2
+    assert line.code == "if mask.all():"  # From the one that kept it.
+
+
+def test_a_loop_beside_a_break_follows_from_it() -> None:
+    found = summarise(small_sweep())
+    assert [line.gb_type for line in found.following] == ["graph break in loop"]
+    assert "graph break in loop" not in [line.gb_type for line in found.lines]
+    assert [(cause.gb_type, cause.follows) for cause in found.causes][-1] == ("graph break in loop", True)
+
+
+def test_a_loop_that_stands_alone_in_any_model_leads() -> None:
+    together = row("hf:A", "graph_break", broken(), loop())
+    alone = row("hf:B", "graph_break", loop())
+    found = summarise(make_sweep(together, alone))
+    assert found.following == ()
+    assert {line.gb_type for line in found.lines} == {"Data-dependent branching", "graph break in loop"}
+
+
+def test_a_loop_of_another_part_of_the_model_is_no_consequence() -> None:
+    own = broken(modeling("a"), 10)
+    elsewhere = loop("other/tools.py", 5, caller=f"{modeling('b')}:70")
+    assert summarise(make_sweep(row("hf:A", "graph_break", own, elsewhere))).following == ()
+    related = loop("other/tools.py", 5, caller=f"{modeling('a')}:70")
+    assert len(summarise(make_sweep(row("hf:A", "graph_break", own, related))).following) == 1
+
+
+def test_a_wrapper_that_starts_anew_follows_but_a_models_own_iterator_does_not() -> None:
+    capturing = {"gb_id": "GB4347", "function": "<dictcomp>", "caller": f"{modeling('a')}:722"}
+    wrapper = broken(CAPTURING, 332, "Missing tp_iternext", **capturing)
+    own = broken(modeling("a"), 50, "Missing tp_iternext", gb_id="GB4347")
+    found = summarise(make_sweep(row("hf:A", "graph_break", broken(modeling("a"), 9), wrapper, own)))
+    assert [line.path for line in found.following] == [CAPTURING]
+    assert modeling("a") in [line.path for line in found.lines]
+    assert summarise(make_sweep(row("hf:A", "graph_break", wrapper))).following == ()
+
+
+def test_causes_join_reasons_that_differ_in_names_and_numbers_only() -> None:
+    first = broken(line=1, reason="call to <f at 0x7f00> with u12 of 3 items in /home/a/x.py")
+    second = broken(line=2, reason="call to <f at 0x8e11> with u7 of 48 items in /opt/b/x.py")
+    third = broken(line=3, reason="another thing")
+    (cause,) = summarise(
+        make_sweep(row("hf:A", "graph_break", first, second), row("hf:B", "graph_break", third))
+    ).causes
+    assert [(reason.lines, reason.targets) for reason in cause.reasons] == [(2, 1), (1, 1)]
+    assert (cause.lines, cause.breaks, len(cause.targets)) == (3, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("at 0x7fAB1", "at 0x…"),
+        ("u12 and s3", "s… and s…"),
+        ("of 3 items, 0.5 each", "of N items, N each"),
+        ("in /home/ada/model.py now", "in model.py now"),
+        ("conv2d of relu6", "conv2d of relu6"),
+        ("two\n  lines", "two lines"),
+    ],
+)
+def test_what_differs_from_item_to_item_is_left_out(reason: str, expected: str) -> None:
+    assert normalised(reason) == expected
+
+
+def test_shares_count_only_what_reached_the_compiler() -> None:
+    found = summarise(small_sweep())
+    assert found.total.reached == 6
+    assert found.total.clean == pytest.approx(2 / 6)
+    families = {share.name: share for share in found.families}
+    assert families["llama"].clean == 0
+    assert families["bert"].clean == 1
+    assert families["kimi"].clean is None
+    assert found.families[0].name == "llama"
+
+
+def test_errors_alike_are_one_group() -> None:
+    found = summarise(
+        make_sweep(
+            failed("hf:A", "create_error", "TypeError: got 3 items", error_at="m.py:1"),
+            failed("hf:B", "create_error", "TypeError: got 4 items", error_at="m.py:1"),
+            failed("hf:C", "create_error", "TypeError: other", error_at="m.py:9"),
+            failed("hf:D", "eager_error", "TypeError: got 3 items", error_at="m.py:1"),
+            failed("hf:E", "compile_error", "RuntimeError: no"),
+            failed("hf:F", "timeout", "no answer within 9 s"),
+            failed("hf:G", "timeout", "no answer within 12 s"),
+        )
+    )
+    assert [(group.status, group.exception, len(group.rows)) for group in found.errors] == [
+        ("compile_error", "RuntimeError", 1),
+        ("eager_error", "TypeError", 1),
+        ("create_error", "TypeError", 2),
+        ("create_error", "TypeError", 1),
+        ("timeout", "", 2),
+    ]
+    assert found.errors[2].messages == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("ValueError: no", "ValueError"),
+        ("torch._dynamo.exc.Unsupported: no", "torch._dynamo.exc.Unsupported"),
+        ("StopIteration", ""),
+        ("KeyError", "KeyError"),
+        ("no answer within 9 s", ""),
+        ("killed by signal 9: out of memory", ""),
+        (None, ""),
+    ],
+)
+def test_the_name_of_an_exception(error: str | None, name: str) -> None:
+    assert exception_in(error) == name
+
+
+def test_targets_by_configuration_the_differing_ones_first() -> None:
+    found = summarise(matrix_sweep())
+    assert [share.name for share in found.configurations] == ["default", "train"]
+    assert [share.clean for share in found.configurations] == [1, 0.5]
+    assert [(each.target, each.cells, each.differs) for each in found.matrix] == [
+        ("hf:BertModel", (0, 1), True),
+        ("hf:GPT2Model", (2, 3), False),
+    ]
+    assert summarise(small_sweep()).matrix == ()
+
+
+def test_a_target_without_a_configuration_has_an_empty_cell() -> None:
+    found = summarise(make_sweep(row("hf:A"), row("hf:B"), row("hf:A", configuration="train")))
+    assert {each.target: each.cells for each in found.matrix} == {"hf:A": (0, 2), "hf:B": (1, None)}
+
+
+def test_only_claimed_speedups_have_a_median() -> None:
+    speeds = [
+        Speed("default", "faster", 2.0, 1.9, 2.1),
+        Speed("default", "slower", 0.5, 0.4, 0.6),
+        Speed("default", "faster", 1.5, 1.4, 1.6),
+        Speed("default", "no difference shown"),
+        Speed("default", "failed"),
+    ]
+    (total,) = summarise(make_sweep(row("hf:A", speeds=speeds))).speeds
+    assert (total.faster, total.slower, total.same, total.failed, total.median) == (2, 1, 1, 1, 1.5)
+
+
+def test_nothing_run_is_nothing() -> None:
+    found = summarise(empty_sweep())
+    assert (found.lines, found.causes, found.families, found.total.clean) == ((), (), (), None)

@@ -1,0 +1,241 @@
+"""Two sweeps compared: what a new torch fixed and broke, by item and by line; as text, page and JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from dynalyze import privacy
+from dynalyze.comparison.shown import without_source
+from dynalyze.comparison.sweeps import ItemChange, SweepComparison, compare
+from dynalyze.fleet.records import Row, RowBreak, Status, Sweep
+from dynalyze.render import sweep_diff_html, sweep_diff_json, sweep_diff_text
+from dynalyze.render.sweep_diff_words import notes, verdict
+from sample_sweeps import broken, failed, hostile_sweep, loop, row, small_sweep
+from sample_sweeps import sweep as make_sweep
+from test_html import Tree
+
+NEWER = {"python": "3.11.7", "torch": "2.14.0", "transformers": "5.23.0", "device": "cpu"}
+
+
+def of(before: Row, after: Row) -> SweepComparison:
+    return compare(make_sweep(before), make_sweep(after))
+
+
+def only(comparison: SweepComparison) -> ItemChange:
+    (change,) = comparison.changes
+    return change
+
+
+def upgraded() -> SweepComparison:
+    """After an upgrade the shared line is gone from two of three models; another line is new in two."""
+    before = small_sweep()
+    new = broken("transformers/masking_utils.py", 455, "Observed exception", code="raise StopIteration", gb_id="GB0088")
+    items = [
+        row("hf:LlamaModel"),
+        row("hf:LlamaForCausalLM", "graph_break", new),
+        before.items[2],
+        row("hf:BertModel", "graph_break", new, family="bert"),
+        failed("hf:GPT2Model", "compile_error", "RuntimeError: backend", family="gpt2"),
+        before.items[5],
+        row("hf:KimiModel", family="kimi"),
+        row("hf:NewModel"),
+    ]
+    return compare(before, make_sweep(*items, environment=NEWER))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "direction"),
+    [
+        ("full_graph", "graph_break", "worse"),
+        ("graph_break", "full_graph", "better"),
+        ("graph_break", "compile_error", "worse"),
+        ("compile_error", "create_error", "worse"),
+        ("full_graph", "timeout", "worse"),
+        ("eager_error", "graph_break", "better"),
+        ("create_error", "eager_error", "same"),
+        ("timeout", "crash", "same"),
+    ],
+)
+def test_a_status_is_better_worse_or_neither(before: Status, after: Status, direction: str) -> None:
+    change = only(of(row("hf:A", before), row("hf:A", after)))
+    assert (change.before, change.after, change.direction) == (before, after, direction)
+    regressions = of(row("hf:A", before), row("hf:A", after)).regressions
+    assert [each.kind for each in regressions] == (["status"] if direction == "worse" else [])
+
+
+def test_an_item_that_ends_as_before_is_only_counted() -> None:
+    found = of(row("hf:A", "graph_break", broken()), row("hf:A", "graph_break", broken()))
+    assert (found.changes, found.unchanged, found.unchanged_breaks) == ([], 1, 1)
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        broken(line=500),
+        broken(gb_type="Data-dependent branching, reworded"),
+        replace(broken(), gb_id=None),
+        replace(broken(), code=None, line=7),
+        broken(reason="worded in another way"),
+    ],
+)
+def test_a_break_that_moved_or_was_reworded_is_the_same(moved: RowBreak) -> None:
+    for one, other in ((broken(), moved), (moved, broken())):
+        assert of(row("hf:A", "graph_break", one), row("hf:A", "graph_break", other)).changes == []
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        broken(code="if mask.any():"),
+        broken(function="other"),
+        broken("transformers/other.py"),
+        broken(gb_id="GB0088", gb_type="Observed exception"),
+    ],
+)
+def test_a_break_of_other_code_place_or_cause_is_gone_and_another_is_new(different: RowBreak) -> None:
+    change = only(of(row("hf:A", "graph_break", broken()), row("hf:A", "graph_break", different)))
+    assert (change.new, change.gone, change.direction) == ([different], [broken()], "same")
+
+
+def test_each_break_is_matched_once() -> None:
+    two = [broken(line=1), broken(line=9)]
+    change = only(of(row("hf:A", "graph_break", *two), row("hf:A", "graph_break", broken(line=10))))
+    assert (change.new, change.gone, change.direction) == ([], [two[0]], "better")
+
+
+def test_one_more_break_in_an_item_that_broke_before_is_a_regression() -> None:
+    found = of(row("hf:A", "graph_break", broken()), row("hf:A", "graph_break", broken(), broken(code="x.item()")))
+    assert only(found).direction == "worse"
+    (regression,) = found.regressions
+    assert (regression.kind, regression.what) == ("break", "Data-dependent branching")
+    assert regression.place == "transformers/utils/generic.py:123"
+
+
+def test_what_did_not_reach_the_compiler_has_fixed_nothing() -> None:
+    found = of(row("hf:A", "graph_break", broken()), failed("hf:A", "create_error", "TypeError: no"))
+    assert (only(found).gone, found.gone_breaks) == ([], [])
+    back = of(failed("hf:A", "create_error", "TypeError: no"), row("hf:A", "graph_break", broken()))
+    assert (only(back).new, back.new_breaks, back.regressions) == ([], [], [])
+
+
+def test_items_are_matched_by_configuration_too() -> None:
+    before = make_sweep(row("hf:A"), row("hf:A", configuration="train"))
+    found = compare(before, make_sweep(row("hf:A", configuration="train"), row("hf:B")))
+    assert found.unchanged == 1
+    assert [(each.target, each.configuration) for each in found.only_before] == [("hf:A", "default")]
+    assert [(each.target, each.after) for each in found.only_after] == [("hf:B", "full_graph")]
+    assert found.regressions == []
+
+
+def test_lines_are_clustered_over_the_items() -> None:
+    found = upgraded()
+    (new,) = found.new_breaks
+    assert (new.line, new.targets) == (455, ["hf:LlamaForCausalLM", "hf:BertModel"])
+    assert [(line.gb_type, line.targets, line.follows) for line in found.gone_breaks] == [
+        ("Data-dependent branching", ["hf:LlamaModel", "hf:LlamaForCausalLM"], False),
+        ("graph break in loop", ["hf:LlamaModel"], True),
+    ]
+
+
+def test_versions_stand_first_among_the_differences() -> None:
+    environment = {"device": "cuda", "transformers": "5.24.0", "torch": "2.14.0", "python": "3.11.7"}
+    found = compare(make_sweep(row("hf:A")), make_sweep(row("hf:A"), environment=environment, dynalyze="0.2.0"))
+    assert [item.name for item in found.differences] == ["torch", "transformers", "device", "dynalyze"]
+
+
+def test_the_sentence_and_its_notes() -> None:
+    found = upgraded()
+    assert verdict(found) == (
+        "2 items better, 2 worse, 1 changed otherwise, 2 as before; "
+        "1 breaking line fixed, 1 new; clean 2 of 6 -> 3 of 8."
+    )
+    assert notes(found) == [
+        "1 item is in the first sweep alone, and not compared.",
+        "1 item is in the second sweep alone, and not compared.",
+    ]
+    same = compare(small_sweep(), small_sweep())
+    assert verdict(same).startswith("no item is better or worse, 8 as before; no line breaks that did not")
+    (note,) = notes(compare(make_sweep(row("hf:A"), planned=5), make_sweep(row("hf:A"))))
+    assert note == "The first sweep was interrupted: 1 of 5 items are in it."
+
+
+def flat(comparison: SweepComparison) -> str:
+    return " ".join(sweep_diff_text.render(comparison, color=False, width=80).split())
+
+
+def test_the_terminal_tells_versions_then_lines_then_items() -> None:
+    shown = flat(upgraded())
+    order = ["2 items better", "torch 2.13.0 -> 2.14.0", "New breaks", "transformers/masking_utils.py:455",
+             "Fixed breaks", "Worse", "hf:GPT2Model one graph -> compile error", "RuntimeError: backend", "Better",
+             "hf:LlamaModel with breaks -> one graph; 2 breaks gone"]  # fmt: skip
+    at = [shown.index(part) for part in order]
+    assert at == sorted(at)
+
+
+def test_the_page_says_what_the_terminal_says() -> None:
+    shown = Tree(sweep_diff_html.render(upgraded())).text()
+    for part in ("2 items better", "2.14.0", "masking_utils.py:455", "hf:GPT2Model", "compile error", "not run"):
+        assert part in shown
+
+
+def test_the_json_has_the_sentence_and_all_facts() -> None:
+    found = json.loads(sweep_diff_json.render(upgraded()))
+    assert list(found)[:4] == ["schema_version", "before", "after", "verdict"]
+    assert msgspec.convert({key: each for key, each in found.items() if key not in ("schema_version", "verdict")},
+                           SweepComparison) == upgraded()  # fmt: skip
+
+
+def hostile() -> SweepComparison:
+    def other(made: Sweep) -> Sweep:
+        made.items[0] = replace(made.items[0], status="compile_error", error=made.items[0].target)
+        made.items[1] = replace(made.items[1], target="another")
+        return made
+
+    return compare(hostile_sweep(), other(hostile_sweep()))
+
+
+def test_hostile_texts_do_nothing() -> None:
+    page = sweep_diff_html.render(hostile())
+    tree = Tree(page)
+    assert [tag for tag, _ in tree.elements].count("script") == 2
+    assert "img" not in {tag for tag, _ in tree.elements}
+    assert all(href.startswith(("#", "data:,")) for href in tree.values("href"))
+    for text in (page, sweep_diff_text.render(hostile(), color=False, width=80)):
+        assert all(character.isprintable() or character == "\n" for character in text)
+
+
+def test_every_anchor_of_the_page_is_there_once() -> None:
+    for made in (upgraded(), hostile(), compare(small_sweep(), small_sweep())):
+        tree = Tree(sweep_diff_html.render(made))
+        ids = tree.values("id")
+        assert len(ids) == len(set(ids))
+        named = [href[1:] for href in tree.values("href") if href.startswith("#")]
+        assert set(named) | set(tree.values("aria-labelledby")) <= set(ids)
+
+
+def test_what_is_hidden_still_counts_in_the_matching() -> None:
+    def secret(code: str) -> RowBreak:
+        return broken(gb_type="canary type", code=code, reason="canary reason")
+
+    before = make_sweep(row("hf:A", "graph_break", secret("canary_1()"), loop(code="for canary in x:")))
+    after = make_sweep(
+        row("hf:A", "graph_break", secret("canary_2()"), loop(code="for canary in x:")),
+        failed("hf:B", "crash", "ValueError: canary"),
+    )
+    found = without_source(compare(before, after))
+    assert "canary" not in sweep_diff_json.render(found)
+    assert (len(only(found).new), len(only(found).gone), found.unchanged_breaks) == (1, 1, 1)
+    assert found.only_after[0].error == "ValueError"
+
+
+def test_redacted_it_names_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pathlib import Path
+
+    monkeypatch.setattr(Path, "home", lambda: Path("/home/ada"))
+    before: Any = make_sweep(row("/home/ada/a.py"), command=["sweep", "/home/ada/a.py"])
+    assert "/home/ada" not in sweep_diff_json.render(privacy.redact(compare(before, make_sweep())))

@@ -1,0 +1,168 @@
+"""The index page from sweeps written by hand: what it says, where it leads, what it must never carry."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from itertools import pairwise
+
+import pytest
+
+from dynalyze.fleet.records import Sweep
+from dynalyze.render.sweep_html import render
+from dynalyze.render.view.sweep import MAX_FAMILIES
+from dynalyze.render.view.sweep_items import page_link
+from dynalyze.render.view.sweep_lines import MAX_LINES
+from sample_sweeps import (
+    broken,
+    empty_sweep,
+    failed,
+    hostile_sweep,
+    large_sweep,
+    matrix_sweep,
+    row,
+    small_sweep,
+    sweep,
+)
+from test_html import Tree
+
+SAMPLES = {"small": small_sweep, "matrix": matrix_sweep, "hostile": hostile_sweep, "empty": empty_sweep}
+
+
+def text_of(made: Sweep) -> str:
+    return Tree(render(made)).text()
+
+
+def links(made: Sweep) -> list[str]:
+    return Tree(render(made)).values("href")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_page_is_well_formed(name: str) -> None:
+    page = render(SAMPLES[name]())
+    tree = Tree(page)
+    ids = tree.values("id")
+    assert len(ids) == len(set(ids))
+    inside = [href[1:] for href in tree.values("href") if href.startswith("#")]
+    assert set(inside) <= set(ids)
+    for attribute in ("aria-labelledby", "aria-controls", "for"):
+        assert set(tree.values(attribute)) <= set(ids)
+    levels = [int(tag[1]) for tag, _ in tree.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert render(SAMPLES[name]()) == page
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_policy_allows_our_script_and_style_alone(name: str) -> None:
+    page = render(SAMPLES[name]())
+    tree = Tree(page)
+    (policy,) = (content for content in tree.values("content") if "default-src" in content)
+    inline = re.findall(r"<script>(.*?)</script>", page, re.DOTALL) + re.findall(
+        r"<style>(.*?)</style>", page, re.DOTALL
+    )
+    assert len(inline) == 3
+    for part in inline:
+        assert base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() in policy
+    assert "unsafe" not in policy
+    for _, attributes in tree.elements:
+        assert "style" not in attributes
+        assert not any(attribute.startswith("on") for attribute in attributes)
+
+
+def test_hostile_text_adds_no_element_and_no_link() -> None:
+    page = render(hostile_sweep())
+    tree = Tree(page)
+    assert [tag for tag, _ in tree.elements].count("script") == 2
+    assert "img" not in {tag for tag, _ in tree.elements}
+    away = [href for href in tree.values("href") if not href.startswith(("#", "data:,"))]
+    assert away == ["javascript%3Awindow.pwned%3D1/x.html"]
+    assert all(character.isprintable() or character == "\n" for character in page)
+    assert "<script>window.pwned=1</script>" in tree.text()
+
+
+@pytest.mark.parametrize(
+    ("page", "link"),
+    [
+        ("reports/a.html", "reports/a.html"),
+        ("../sweep/reports/a.html", "../sweep/reports/a.html"),
+        ("reports/a b#c?.html", "reports/a%20b%23c%3F.html"),
+        ("javascript:alert(1).html", "javascript%3Aalert%281%29.html"),
+        ("https://evil.test/a.html", "https%3A/evil.test/a.html"),
+        ("//evil.test/a.html", ""),
+        ("/etc/a.html", ""),
+        ("\\\\evil\\a.html", ""),
+        ("../../etc/passwd", ""),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_a_row_leads_to_a_page_below_or_beside_the_index_only(page: str | None, link: str) -> None:
+    assert page_link(page) == link
+
+
+def test_the_verdict_stands_first_and_the_leading_line_next() -> None:
+    shown = text_of(small_sweep())
+    order = [
+        "33 % clean", "2 of 8 models compile as one graph", "never reached the compiler", "Lines that break most",
+        "transformers/utils/generic.py:123 breaks 3 models", "What only follows from other breaks", "Causes",
+        "Errors", "Families", "All models", "Run it again", "dynalyze sweep hf:all", "2.13.0",
+    ]  # fmt: skip
+    at = [shown.index(part) for part in order]
+    assert at == sorted(at)
+
+
+def test_every_item_has_a_row_that_leads_to_its_report() -> None:
+    made = small_sweep()
+    tree = Tree(render(made))
+    pages = {each.page for each in made.items if each.page}
+    assert pages <= set(tree.values("href"))
+    rows = [attributes for tag, attributes in tree.elements if tag == "tr" and "data-status" in attributes]
+    assert [attributes["data-status"] for attributes in rows] == [
+        "graph_break", "graph_break", "graph_break", "compile_error", "eager_error", "create_error",
+        "full_graph", "full_graph",
+    ]  # fmt: skip
+
+
+def test_a_line_leads_to_its_models_and_a_model_to_its_line() -> None:
+    found = links(small_sweep())
+    assert "#item-LlamaForCausalLM" in found
+    assert found.count("#line-generic-py-123") >= 4  # Its permalink, and the rows of three models.
+
+
+def test_items_with_one_name_keep_their_own_rows() -> None:
+    tree = Tree(render(matrix_sweep()))
+    assert {"item-BertModel", "item-BertModel-train"} <= set(tree.values("id"))
+    shown = tree.text()
+    assert "Targets that differ between configurations 1" in shown
+    assert "default: faster 1.83x (1.79 to 1.88)" in shown
+
+
+def test_a_missing_part_has_no_section() -> None:
+    ids = Tree(render(sweep(row("hf:A", family="")))).values("id")
+    assert not {"errors", "causes", "families", "configurations", "speeds"} & set(ids)
+    assert {"verdict", "lines", "items", "environment"} <= set(ids)
+
+
+def test_rows_without_code_reason_and_effect() -> None:
+    bare = broken(code=None, reason="", function="", gb_id=None, effect="")
+    made = sweep(row("hf:A", "graph_break", bare), row("hf:B", "graph_break", bare), failed("hf:C", "crash", ""))
+    assert "breaks 2 models" in text_of(made)
+    assert "None" not in text_of(made)
+
+
+def test_the_page_has_limits_and_says_so() -> None:
+    many = [broken(line=n) for n in range(MAX_LINES + 40)]
+    made = sweep(row("hf:A", "graph_break", *many), *(row(f"hf:M{n}", family=f"f{n}") for n in range(MAX_FAMILIES + 5)))
+    shown = text_of(made)
+    assert "28 lines omitted here" in shown  # 12 are cards.
+    assert "families omitted here" in shown
+    assert f"{MAX_LINES + 40 - 25} more in its own report" in shown
+
+
+def test_a_thousand_models_are_a_few_megabytes() -> None:
+    page = render(large_sweep(1000, 3000))
+    assert len(page.encode()) < 3_000_000
+    assert page.count('<tr id="item-') == 1000
