@@ -117,7 +117,8 @@ class Measurement(msgspec.Struct):
     """One configuration of one workload. A pass makes every recorded call once, in order.
 
     `calls` is the number of calls in a pass, `items` the samples (batch) and `tokens` the tokens that a pass handles.
-    `throughput` is per second, by name. `options` are the arguments of the configuration.
+    `throughput` is per second, by name. `options` are the arguments of the configuration. `shape` are the sizes that
+    were asked for by name.
     """
 
     configuration: str
@@ -143,6 +144,7 @@ class Measurement(msgspec.Struct):
     throughput: dict[str, float] = {}
     counts: Counts | None = None
     notes: list[str] = []
+    shape: dict[str, int] = {}
 
 
 class TensorAccuracy(msgspec.Struct):
@@ -180,3 +182,4 @@ class Accuracy(msgspec.Struct):
     sequence: int | None = None
     tensors: list[TensorAccuracy] = []
     tensors_omitted: int = 0
+    shape: dict[str, int] = {}

@@ -7,9 +7,9 @@ import getpass
 import hashlib
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
@@ -18,6 +18,8 @@ from dynalyze.facts.skipped import explain
 from dynalyze.measurements import Accuracy, Measurement, Pair
 from dynalyze.registry import registry
 from dynalyze.report import Graph, Location, Report
+
+Document = TypeVar("Document", bound=msgspec.Struct)
 
 MASK = "***"
 # The last word of an option's name: --hf-token is a secret, --max-tokens and --tokenizer are not.
@@ -29,13 +31,23 @@ _SECRET_VALUE = re.compile(
     r"(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|AIza|ya29\.|eyJ)[\w./+=-]{12,}"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
 )
-# A string literal, also one that was cut short; an apostrophe inside a word opens none.
-_STRING = re.compile(r"(?<!\w)(?:[bBrRuUfF]{1,2})?(?:'(?:[^'\\]|\\.)*(?:'|$)|\"(?:[^\"\\]|\\.)*(?:\"|$))", re.DOTALL)
+# A string literal, also one that was cut short; an apostrophe inside a word, or after `code`, opens none.
+_STRING = re.compile(
+    r"(?<!\w)(?!(?<=[\w)\]]`)'s\b)(?:[bBrRuUfF]{1,2})?"
+    r"(?:'(?:[^'\\]|\\.)*(?:'|$)|\"(?:[^\"\\]|\\.)*(?:\"|$))",
+    re.DOTALL,
+)
 # How torch begins to tell why there is no CUDA graph; a stack of the program may follow.
 _SKIP = re.compile(
     r"skipping cudagraphs due to (?:mutated inputs|cpu device|multiple devices|graph with symbolic shapes inputs"
     r"|disabling cudagraphs due to incompatible op|deterministic index put|\w+ mode\b)?"
 )
+# Arguments of torch.compile, and their values that are torch's own words.
+_OF_COMPILE = ("backend", "mode", "dynamic", "fullgraph")
+_OF_TORCH = (
+    "inductor", "eager", "aot_eager", "cudagraphs", "default", "reduce-overhead", "max-autotune",
+    "max-autotune-no-cudagraphs",
+)  # fmt: skip
 _NUMBER = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?")
 _DTYPE = re.compile(r"(?:bool|b?float|u?int|complex)\w*|Sym\(\w+\)")
 # What our own facts say of a compilation.
@@ -48,11 +60,16 @@ _SHORTEST_QUOTED = 6
 def mask_secrets(report: Report) -> Report:
     """Arguments that look like secrets, and every text that quotes them or holds a known kind of key."""
     lines = [report.target.arguments, report.command, *(process.command for process in report.processes)]
-    secrets = sorted({value for line in lines for value in _secrets(line)}, key=len, reverse=True)
+    secrets = secrets_of(lines)
     report.target.arguments = masked_arguments(report.target.arguments)
     report.command = masked_arguments(report.command)
     for process in report.processes:
         process.command = masked_arguments(process.command)
+    return without(report, secrets)
+
+
+def without(document: Document, secrets: list[str]) -> Document:
+    """A document in which no text quotes one of these secrets, or holds a known kind of key."""
 
     def clean(value: Any) -> Any:
         if not isinstance(value, str):
@@ -61,7 +78,7 @@ def mask_secrets(report: Report) -> Report:
             value = value.replace(secret, MASK)
         return _SECRET_VALUE.sub(MASK, value)
 
-    return _mapped(report, clean)
+    return mapped(document, clean)
 
 
 def masked_arguments(arguments: list[str]) -> list[str]:
@@ -72,8 +89,10 @@ def masked_arguments(arguments: list[str]) -> list[str]:
     return shown
 
 
-def _secrets(arguments: list[str]) -> list[str]:
-    return [part for _, part, secret in _parts(arguments) if secret and len(part) >= _SHORTEST_QUOTED]
+def secrets_of(lines: Iterable[list[str]]) -> list[str]:
+    """The values in command lines that are secret by their option's name, the longest first."""
+    found = {part for line in lines for _, part, secret in _parts(line) if secret and len(part) >= _SHORTEST_QUOTED}
+    return sorted(found, key=len, reverse=True)
 
 
 def _parts(arguments: list[str]) -> Iterator[tuple[str, str, bool]]:
@@ -151,9 +170,11 @@ def without_source(report: Report) -> Report:
         _hide_accuracy(accuracy)
     if report.outcome.status == "failed":
         report.outcome.message = "The program failed; its message is left out (--no-source)."
+        if report.outcome.failed_stage is not None:
+            report.outcome.failed_stage.message = ""
     report.capture.notes = [_before_quote(note) for note in report.capture.notes]
     report.capture.listener_errors = [_before_quote(error) for error in report.capture.listener_errors]
-    return _mapped(report, lambda value: _bare(value) if isinstance(value, Location) else value)
+    return mapped(report, lambda value: _bare(value) if isinstance(value, Location) else value)
 
 
 def _hide_graph(graph: Graph) -> None:
@@ -168,8 +189,11 @@ def _hide_graph(graph: Graph) -> None:
 
 
 def _hide_measurement(item: Measurement) -> None:
-    """What an exception said."""
+    """What an exception said, and what the program wrote into its own torch.compile."""
     item.reason, item.notes = _before_quote(item.reason), [_before_quote(note) for note in item.notes]
+    if item.configuration == "as written":
+        known = {name: value for name, value in item.options.items() if name in _OF_COMPILE}
+        item.options = {name: value for name, value in known.items() if type(value) is bool or value in _OF_TORCH}
 
 
 def _hide_accuracy(item: Accuracy) -> None:
@@ -188,8 +212,8 @@ def _before_quote(note: str) -> str:
     return note.partition(" raised ")[0].partition(":")[0]
 
 
-def redact(report: Report) -> Report:
-    """No home folder, user name or host name in any text."""
+def redact(report: Document) -> Document:
+    """No home folder, user name or host name in any text of a report, or of another document."""
     home, user, host = str(Path.home()), _user(), socket.gethostname()
     names = [(re.compile(rf"(?<!\w){re.escape(n)}(?!\w)"), m) for n, m in ((user, "<user>"), (host, "<host>")) if n]
     if len(home) > 1:
@@ -201,11 +225,11 @@ def redact(report: Report) -> Report:
                 value = pattern.sub(mark, value)
         return value
 
-    return _mapped(report, clean)
+    return mapped(report, clean)
 
 
-def _mapped(report: Report, change: Any) -> Report:
-    """A copy of the report with `change` applied to every value in it, outermost first.
+def mapped(report: Document, change: Any) -> Document:
+    """A copy of the document with `change` applied to every value in it, outermost first.
 
     Words of the report's own vocabulary (statuses, causes) and keys stay as they are.
     """
@@ -225,7 +249,7 @@ def _mapped(report: Report, change: Any) -> Report:
         return value
 
     changed = walk(report)
-    assert isinstance(changed, Report)
+    assert isinstance(changed, type(report))
     return changed
 
 

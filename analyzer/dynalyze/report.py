@@ -51,19 +51,48 @@ class Snippet(msgspec.Struct, frozen=True):
     lines: list[str]
 
 
+class TargetModel(msgspec.Struct):
+    """The model that was built for `hf:NAME`. `family` is transformers' model_type; `inputs` are texts: dtype and
+    shape. `warm`: it ran once in eager before it was compiled, which took `eager_seconds`.
+    """
+
+    class_name: str
+    family: str = ""
+    parameters: int = 0
+    inputs: dict[str, str] = {}
+    warm: bool = False
+    eager_seconds: float | None = None
+
+
 class Target(msgspec.Struct):
     kind: TargetKind
     spec: str
     arguments: list[str] = []
+    model: TargetModel | None = None
+
+
+class FailedStage(msgspec.Struct):
+    """Why a model of transformers never came to be compiled; `file` and `line` are where it was raised."""
+
+    stage: Literal["config", "model", "weights", "inputs", "eager"]
+    exception: str = ""
+    message: str = ""
+    file: str = ""
+    line: int = 0
+    out_of_memory: bool = False
 
 
 class Outcome(msgspec.Struct):
-    """How the run ended. `exit_status` is the target's own; None where it never ended by itself."""
+    """How the run ended. `exit_status` is the target's own; None where it never ended by itself.
+
+    With `failed_stage` it is no result of torch.compile: nothing had been compiled yet.
+    """
 
     status: Status
     message: str = ""
     exit_status: int | None = None
     seconds: float = 0.0
+    failed_stage: FailedStage | None = None
 
 
 class Process(msgspec.Struct):
@@ -349,7 +378,7 @@ class Capture(msgspec.Struct):
     events: int = 0
     unreadable_lines: int = 0
     listener_errors: list[str] = []
-    mode: Literal["observed", "replayed", "examples", "object", "none"] = "observed"
+    mode: Literal["observed", "replayed", "examples", "object", "transformers", "none"] = "observed"
     recorded_calls: int = 0
     replayed_calls: int = 0
     notes: list[str] = []

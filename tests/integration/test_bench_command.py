@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from program import TRACEBACK, Outcome, dynalyze, explain, interrupted
+
+from dynalyze.bench import stats
+from dynalyze.cli.group import run
 
 NET = """
 import os, time
@@ -55,24 +59,52 @@ def lazy(graph, inputs):
     return graph.forward
 """
 
-PROGRAM = """
+WRITTEN = """
+import torch
+from net import Net
+
+model = torch.compile(Net().eval(), backend="eager", dynamic=False)
+with torch.no_grad():
+    for _ in range(3):
+        model(torch.randn(4, 16))
+print("ran")
+"""
+
+LOCKED = """
+import threading
 import torch
 from net import Net
 
 model = Net().eval()
+model.lock = threading.Lock()
 with torch.no_grad():
-    for _ in range(3):
-        model(torch.randn(4, 16))
+    model(torch.randn(4, 16))
+print("ran")
+"""
+
+FACTORY = """
+import torch
+from net import Net
+
+def make(batch=1, width=16):
+    return Net(), (torch.randn(batch, width),)
 """
 
 QUICK = ("--seconds", "0.2", "--pairs", "1", "--threads", "1", "--no-accuracy", "--no-memory")
 
 
+PROGRAMS = {"net": NET, "faulty": BACKENDS, "written": WRITTEN, "locked": LOCKED, "sizes": FACTORY}
+
+
+def with_programs(folder: Path) -> Path:
+    for name, text in PROGRAMS.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
 @pytest.fixture
 def cwd(tmp_path: Path) -> Path:
-    for name, text in {"net": NET, "faulty": BACKENDS, "program": PROGRAM}.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    return tmp_path
+    return with_programs(tmp_path)
 
 
 def bench(cwd: Path, *arguments: str, quick: tuple[str, ...] = QUICK) -> tuple[Outcome, dict[str, Any]]:
@@ -80,6 +112,8 @@ def bench(cwd: Path, *arguments: str, quick: tuple[str, ...] = QUICK) -> tuple[O
     ended = dynalyze("bench", *quick, *arguments, "--json", "bench.json", cwd=cwd)
     assert TRACEBACK not in ended.stdout
     assert workers_of(cwd) == []
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(cwd) not in listed
     if not (cwd / "bench.json").exists():
         pytest.fail(f"exit status {ended.status} and no report\n{ended.stderr[-2000:]}")
     report: dict[str, Any] = json.loads((cwd / "bench.json").read_text())
@@ -124,27 +158,75 @@ def test_an_object_is_measured_with_all_that_belongs_to_it(cwd: Path) -> None:
     assert startup["warm_calls_ms"] and startup["eager_calls_ms"]
     assert compiled["memory"]["steady_peak"] > 0
     assert [(each["configuration"], each["verdict"]) for each in report["accuracy"]] == [("backend=eager", "equal")]
-    assert report["target"] == {"kind": "object", "spec": "net.py:Net", "arguments": []}
+    assert report["target"] == {"kind": "object", "spec": "net.py:Net", "arguments": [], "model": None}
     assert report["outcome"]["status"] == "complete"
     assert report["environment"]["torch"]
     assert report["environment"]["threads"] == 1
 
 
-def test_the_second_process_finds_what_the_first_one_compiled(cwd: Path) -> None:
-    _, report = bench(cwd, "net.py:Net")
-    startup = rows(report)["default"]["startup"]
+@dataclass(frozen=True)
+class Measured:
+    """A benchmark that several tests look at."""
+
+    ended: Outcome
+    report: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def of_program(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    """A program that compiles by itself, measured with the default set."""
+    return Measured(*bench(with_programs(tmp_path_factory.mktemp("of_program")), "written.py"))
+
+
+def test_a_program_is_run_once_and_its_calls_are_measured(of_program: Measured) -> None:
+    assert of_program.ended.status == 0
+    assert of_program.ended.stderr.count("ran") == 1
+    assert rows(of_program.report)["eager"]["calls"] == 3
+
+
+def test_what_the_program_wrote_itself_is_measured_before_the_default(of_program: Measured) -> None:
+    found = of_program.report["measurements"]
+    assert [(row["configuration"], row["status"]) for row in found] == [
+        ("eager", "valid"), ("as written", "valid"), ("default", "valid"),
+    ]  # fmt: skip
+    assert found[1]["options"] == {"backend": "eager", "dynamic": False}
+    assert found[1]["counts"]["compiled_frames"] == 1
+    assert found[1]["startup"]["cache"] == {}  # Inductor had no part in it.
+
+
+def test_the_second_process_finds_what_the_first_one_compiled(of_program: Measured) -> None:
+    startup = rows(of_program.report)["default"]["startup"]
     assert startup["cache"] != startup["warm_cache"]
     assert sum(count for name, count in startup["cache"].items() if "hit" in name) == 0
     assert sum(count for name, count in startup["warm_cache"].items() if "hit" in name) > 0
 
 
-def test_a_program_is_run_once_and_its_calls_are_measured(cwd: Path) -> None:
-    (cwd / "program.py").write_text(PROGRAM + "print('ran')\n")
-    ended, report = bench(cwd, "program.py", "--configs", "backend=eager")
+def test_what_cannot_travel_says_that_the_program_could_be_run_again(cwd: Path) -> None:
+    ended, report = bench(cwd, "locked.py", "--configs", "backend=eager")
+    assert (ended.status, ended.stderr.count("ran")) == (0, 1)
+    (reason,) = {row["reason"] for row in report["measurements"]}
+    assert "_thread.lock" in reason
+    assert "`dynalyze bench --rerun` would measure by running the script again in every process" in reason
+    assert {(row["status"], row["latency_ms"]) for row in report["measurements"]} == {("invalid", None)}
+
+
+def test_rerun_runs_the_program_again_in_every_process(cwd: Path) -> None:
+    ended, report = bench(cwd, "locked.py", "--configs", "backend=eager", "--rerun")
     assert ended.status == 0
-    assert ended.stderr.count("ran") == 1
+    # To be recorded, the first calls of each row, and two processes of each of two pairs.
+    assert ended.stderr.count("ran") == 1 + 2 + 4
     assert {name: row["status"] for name, row in rows(report).items()} == {"eager": "valid", "backend=eager": "valid"}
-    assert rows(report)["eager"]["calls"] == 3
+    assert rows(report)["eager"]["batch"] == 4
+    assert "The program was run again in each process (--rerun)." in report["capture"]["notes"]
+
+
+def test_each_shape_is_a_row(cwd: Path) -> None:
+    ended, report = bench(cwd, "sizes.py:make", "--configs", "eager", "--shapes", "batch=2|3")
+    assert ended.status == 0
+    found = [(row["shape"], row["batch"], row["items"], row["status"]) for row in report["measurements"]]
+    assert found == [({"batch": 2}, 2, 2.0, "valid"), ({"batch": 3}, 3, 3.0, "valid")]
+    assert "Forward, batch 2: " in ended.stdout
+    assert "Forward, batch 3: " in ended.stdout
 
 
 def test_a_program_that_fails_is_not_measured(cwd: Path) -> None:
@@ -168,13 +250,15 @@ def test_a_model_that_fails_in_eager_is_exit_status_3(cwd: Path) -> None:
     assert {row["status"] for row in report["measurements"]} == {"failed"}
 
 
-@pytest.mark.parametrize(("backend", "says"), [("out_of_memory", "3 GiB"), ("killed", "SIGKILL")])
-def test_what_fails_in_one_configuration_leaves_the_others(cwd: Path, backend: str, says: str) -> None:
-    ended, report = bench(cwd, "net.py:Net", "--configs", f"backend=faulty:{backend},backend=faulty:lazy")
+def test_what_fails_in_one_configuration_leaves_the_others(cwd: Path) -> None:
+    reasons = {"out_of_memory": "3 GiB", "killed": "SIGKILL"}
+    names = ",".join(f"backend=faulty:{name}" for name in (*reasons, "lazy"))
+    ended, report = bench(cwd, "net.py:Net", "--configs", names)
     assert ended.status == 0
-    failed, fine = rows(report)[f"backend=faulty:{backend}"], rows(report)["backend=faulty:lazy"]
-    assert (failed["status"], failed["latency_ms"], says in failed["reason"]) == ("failed", None, True)
-    assert fine["status"] == "valid"
+    for name, says in reasons.items():
+        failed = rows(report)[f"backend=faulty:{name}"]
+        assert (failed["status"], failed["latency_ms"], says in failed["reason"]) == ("failed", None, True)
+    assert rows(report)["backend=faulty:lazy"]["status"] == "valid"
 
 
 def test_what_falls_back_to_eager_has_no_number(cwd: Path) -> None:
@@ -211,6 +295,11 @@ def test_ctrl_c_writes_what_is_there(cwd: Path) -> None:
         (("net.py:Net", "--configs", "default,backend=indctor"), "unknown backend 'indctor'"),
         (("net.py:Nett",), "no 'Nett'"),
         (("net.py:Net", "--dtype", "floaty"), "unknown --dtype"),
+        (("net.py:Net", "--configs", "as written"), "net.py:Net is compiled by dynalyze"),
+        (("locked.py", "--configs", "as written", "--rerun"), "locked.py does not"),
+        (("net.py:Net", "--rerun"), "--rerun is for programs"),
+        (("net.py:Net", "--shapes", "batch=1"), "--dim batch=INPUT:AXIS"),
+        (("net.py:Net", "--shapes", "batch=1", "--dim", "batch=3:0"), "without such an input"),
         (("gone.py:Net",), "no such file"),
     ],
 )
@@ -222,12 +311,23 @@ def test_a_mistake_is_one_line(cwd: Path, arguments: tuple[str, ...], says: str)
     assert not (cwd / "bench.json").exists()
 
 
-def test_explain_measures_what_it_explained(cwd: Path) -> None:
-    asked = ("--backend", "eager", "--bench-seconds", "0.3")
-    ended, report = explain("net.py:Net", *asked, cwd=cwd, bench=True)
-    assert ended.status == 0
-    assert {name: row["status"] for name, row in rows(report).items()} == {"eager": "valid", "default": "valid"}
-    assert rows(report)["default"]["speedup"]["pairs"] == 5
+@pytest.mark.parametrize(
+    ("asked", "measured"),
+    [(("net.py:Net", "--backend", "eager"), "default"), (("written.py",), "as written")],
+)
+def test_explain_measures_what_it_explained(
+    cwd: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...], measured: str
+) -> None:
+    """With one pair of processes instead of five: how many it plans is a matter of unit tests."""
+    with monkeypatch.context() as here:
+        here.chdir(cwd)
+        here.setattr(stats, "MIN_PAIRS", 1)
+        status = run(["explain", *asked, "--bench-seconds", "0.2", "--json", "r.json"])
+    report = json.loads((cwd / "r.json").read_text())
+    assert status == 0
+    assert {name: row["status"] for name, row in rows(report).items()} == {"eager": "valid", measured: "valid"}
+    assert len(rows(report)[measured]["samples"]) == 1
+    assert rows(report)[measured]["options"]["backend"] == "eager"
     assert report["compilations"]
     assert workers_of(cwd) == []
 
@@ -248,9 +348,3 @@ def test_explain_does_not_begin_what_it_has_no_time_for(cwd: Path) -> None:
     _, report = explain("net.py:Net", "--backend", "eager", "--timeout", "29", cwd=cwd, bench=True)
     assert report["measurements"] == []
     assert any("of the time limit" in note for note in report["capture"]["notes"])
-
-
-def test_no_worker_is_left_in_the_process_table(cwd: Path) -> None:
-    bench(cwd, "net.py:Net", "--configs", "backend=eager")
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert str(cwd) not in listed

@@ -98,3 +98,34 @@ def test_any_other_model_is_refused_with_its_name() -> None:
         language_workload(torch.nn.Linear(2, 2), "decode")
     with pytest.raises(Misuse, match="unknown phase"):
         language_workload(torch.nn.Linear(2, 2), "forward")
+
+
+def test_what_goes_with_the_prompt_goes_with_all_of_it_and_with_nothing_after(model: Any) -> None:
+    call = Inputs((), {"input_ids": torch.arange(12).reshape(2, 6), "attention_mask": torch.ones(2, 6), "marks": 1})
+    workload = language_workload(model, "decode", batch=1, sequence=4, calls=[call])
+    assert workload.prompt.beside == {}  # type: ignore[attr-defined] # A prompt of another size is another one.
+    prompt = language_workload(model, "generate", calls=[call]).prompt  # type: ignore[attr-defined]
+    assert prompt.beside == {"marks": 1}
+    assert prompt.arguments(prompt.tokens, None, 0)["marks"] == 1
+    assert "marks" not in prompt.arguments(prompt.following, None, 6)
+    assert set(prompt.generated()) == {"input_ids", "marks"}
+
+
+def test_an_encoder_has_generate_alone() -> None:
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        vocab_size=128, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0
+    )
+    model = transformers.T5ForConditionalGeneration(config).eval()
+    tokens = torch.arange(2, 14).reshape(2, 6)
+    inputs = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "decoder_input_ids": tokens[:, :1]}
+    for phase in ("prefill", "decode"):
+        with pytest.raises(Misuse, match="T5ForConditionalGeneration has an encoder"):
+            language_workload(model, phase, calls=[Inputs((), inputs)])
+    workload = language_workload(model, "generate", calls=[Inputs((), inputs)], new_tokens=3)
+    assert (workload.batch, workload.sequence, workload.tokens) == (2, None, 6)
+    (eager,), (compiled,) = (
+        one_pass(workload.steps(each)) for each in (model, torch.compile(model.forward, backend="eager"))
+    )
+    assert eager.shape == (2, 4)  # The decoder begins with a token of its own.
+    assert torch.equal(eager, compiled)

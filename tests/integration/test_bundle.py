@@ -220,6 +220,60 @@ seen(torch.nn.Sequential(Net())(torch.randn(3, 4)))
     assert recorded.status == 0
 
 
+def test_arguments_that_cannot_travel_are_lost_and_the_calls_are_not(tmp_path: Path) -> None:
+    recorded = record("""
+import threading
+def backend(graph, inputs, lock=threading.Lock()):
+    return graph.forward
+seen(torch.compile(torch.nn.Linear(4, 4), backend=backend, dynamic=True)(torch.randn(3, 4)))
+""", tmp_path)  # fmt: skip
+    bundle = recorded.bundle
+    assert bundle["written"] and bundle["options"] == [{"backend": "backend", "dynamic": True}]
+    assert "cannot travel" in bundle["cannot_write"] and bundle["cannot_write"] in bundle["notes"]
+    found = read(recorded, EACH_CALL + """
+from dynalyze.capture.bench.failures import Failed
+try:
+    workload.as_written()
+except Failed as failure:
+    found["refused"] = failure.kind, failure.message
+""")  # fmt: skip
+    assert_same(found, recorded.seen)
+    kind, message = found["refused"]
+    assert kind == "not_replayable" and "cannot travel" in message and "--rerun" in message
+
+
+IN_TWO_WAYS = """
+net = torch.nn.Linear(4, 4)
+one = torch.compile(net, backend="eager")
+other = torch.compile(net, backend="eager", dynamic=False, options={})
+for n in (2, 3, 5):
+    seen(one(torch.randn(n, 4)))
+    seen(other(torch.randn(n, 4)))
+"""
+
+
+def test_a_callable_that_is_compiled_in_two_ways_is_so_again(tmp_path: Path) -> None:
+    recorded = record(IN_TWO_WAYS, tmp_path)
+    assert recorded.bundle["options"] == [{"backend": "eager"}, {"backend": "eager", "dynamic": False, "options": {}}]
+    found = read(recorded, EACH_CALL + """
+given = []
+original = torch.compile
+def compile(model, **arguments):
+    given.append((model, arguments))
+    return original(model, **arguments)
+torch.compile = compile
+for step in workload.steps(workload.as_written()):
+    step.prepare()
+    step.run()
+found["same"] = given[0][0] is given[1][0]
+found["dynamic"] = [arguments.get("dynamic") for _, arguments in given]
+target = workload.model.each(lambda part: part)
+found["once"] = len({id(part) for part in target.callables})
+""")  # fmt: skip
+    assert_same(found, recorded.seen)
+    assert (found["same"], found["dynamic"], found["once"]) == (True, [None, False], 1)
+
+
 def test_nothing_to_make_again(tmp_path: Path) -> None:
     assert "no call of a module" in record("print(torch.ones(1))\n", tmp_path).bundle["error"]
 

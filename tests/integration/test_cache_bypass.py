@@ -86,9 +86,16 @@ calls(torch.ones(4))
 CACHES = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "1", "TORCHINDUCTOR_AUTOGRAD_CACHE": "1"}
 
 
-def run(folder: Path, source: str, name: str = "serve.py", **variables: str) -> Json:
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache of kernels that several tests may share: what goes past the caches does so whatever they hold."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def run(folder: Path, source: str, cache: Path, **variables: str) -> Json:
+    name = "serve.py"
     (folder / name).write_text((HEAD + dedent(source)).lstrip(), encoding="utf-8")
-    env = {**CACHES, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), **variables}
+    env = {**CACHES, "TORCHINDUCTOR_CACHE_DIR": str(cache), **variables}
     ended, report = explain(name, "--no-bench", cwd=folder, env=env)
     assert ended.status == 0, ended.stderr[-2000:]
     return report
@@ -106,7 +113,8 @@ def found(report: Json) -> list[Json]:
 
 
 def test_a_custom_pass_and_the_advice_against_it(tmp_path: Path) -> None:
-    report = run(tmp_path, CUSTOM_PASS)
+    cache = tmp_path / "cache"
+    report = run(tmp_path, CUSTOM_PASS, cache)
     both = {("autograd", "custom_pass"), ("fx_graph", "custom_pass")}
     assert bypassed(report) == {"first": both, "second": both}
     (finding,) = found(report)
@@ -117,14 +125,14 @@ def test_a_custom_pass_and_the_advice_against_it(tmp_path: Path) -> None:
     example = finding["detail"]["example"]
     assert example["before"] in CUSTOM_PASS
     mended = CUSTOM_PASS.replace(example["before"], example["after"])
-    run(tmp_path, mended)
-    again = run(tmp_path, mended)
+    run(tmp_path, mended, cache)
+    again = run(tmp_path, mended, cache)
     assert found(again) == []
     assert all(each["cache"].get("inductor_fx_local_cache_hit") == 1 for each in again["compilations"])
 
 
-def test_functions_in_the_graph(tmp_path: Path) -> None:
-    report = run(tmp_path, FUNCTIONS)
+def test_functions_in_the_graph(tmp_path: Path, cache: Path) -> None:
+    report = run(tmp_path, FUNCTIONS, cache)
     assert bypassed(report) == {
         "doubles": {("autograd", "autograd_function")},
         "calls": {("autograd", "function")},
@@ -135,21 +143,21 @@ def test_functions_in_the_graph(tmp_path: Path) -> None:
         "doubles": "info", "calls": "info", "chooses": "warning",
     }  # fmt: skip
     setting = told["doubles"]["advice"].partition("`")[2].partition("`")[0]
-    allowed = run(tmp_path, f"{setting}\n{FUNCTIONS}")
+    allowed = run(tmp_path, f"{setting}\n{FUNCTIONS}", cache)
     assert bypassed(allowed)["doubles"] == set()
-    assert bypassed(run(tmp_path, CUSTOM_OP)) == {"calls": set()}
+    assert bypassed(run(tmp_path, CUSTOM_OP, tmp_path / "empty")) == {"calls": set()}
 
 
-def test_a_cache_that_is_switched_off(tmp_path: Path) -> None:
-    report = run(tmp_path, CUSTOM_OP, TORCHINDUCTOR_FX_GRAPH_CACHE="0")
+def test_a_cache_that_is_switched_off(tmp_path: Path, cache: Path) -> None:
+    report = run(tmp_path, CUSTOM_OP, cache, TORCHINDUCTOR_FX_GRAPH_CACHE="0")
     assert bypassed(report) == {"calls": {("autograd", "switched_off")}}
     (finding,) = found(report)
     assert finding["severity"] == "info"
 
 
-def test_a_log_of_torch_tells_the_same(tmp_path: Path) -> None:
+def test_a_log_of_torch_tells_the_same(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "serve.py").write_text((HEAD + FUNCTIONS).lstrip(), encoding="utf-8")
-    variables = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TORCH_TRACE": str(tmp_path / "logs"), **CACHES}
+    variables = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCH_TRACE": str(tmp_path / "logs"), **CACHES}
     subprocess.run(
         [sys.executable, "serve.py"], check=True, cwd=tmp_path, env={**os.environ, **variables}, capture_output=True,
         timeout=110,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,16 @@ def ops_at(graph: dict[str, Any]) -> dict[str, int]:
     return {f"{stage['stage']} {stage['direction']}".strip(): stage["ops"] for stage in graph["stages"]}
 
 
-def test_every_stage_has_the_number_that_fx_holds(tmp_path: Path) -> None:
-    _, report = explain(program(tmp_path, COUNTING), cwd=tmp_path)
-    counts = json.loads((tmp_path / "counts.json").read_text())
+@pytest.fixture(scope="module")
+def counting(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[Any]]:
+    """The report of COUNTING, and what it counted."""
+    folder = tmp_path_factory.mktemp("counting")
+    _, report = explain(program(folder, COUNTING), cwd=folder)
+    return report, json.loads((folder / "counts.json").read_text())
+
+
+def test_every_stage_has_the_number_that_fx_holds(counting: tuple[dict[str, Any], list[Any]]) -> None:
+    report, counts = counting
     told = [
         ["dynamo" if stage["stage"] == "dynamo" else stage["direction"], stage["ops"]]
         for graph in report["graphs"]
@@ -111,8 +119,8 @@ def test_every_stage_has_the_number_that_fx_holds(tmp_path: Path) -> None:
     assert report["kernels"] == []
 
 
-def test_inputs_are_those_of_the_module(tmp_path: Path) -> None:
-    _, report = explain(program(tmp_path, COUNTING), cwd=tmp_path)
+def test_inputs_are_those_of_the_module(counting: tuple[dict[str, Any], list[Any]]) -> None:
+    report, _ = counting
     inputs = {item["source"]: item for item in report["graphs"][0]["inputs"]}
     assert {name: (item["kind"], item["shape"]) for name, item in inputs.items()} == {
         "x": ("input", [5, 8]),
@@ -125,13 +133,29 @@ def test_inputs_are_those_of_the_module(tmp_path: Path) -> None:
     assert buffers == ["self.scale"]
 
 
+@dataclass
+class Twice:
+    """The reports and pages of a run with an empty cache and of one more."""
+
+    folder: Path
+    reports: list[dict[str, Any]]
+    pages: list[str]
+
+
 @pytest.fixture(scope="module")
-def inductor(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """The reports of a run with an empty cache and of one more."""
-    folder = tmp_path_factory.mktemp("inductor")
-    file = program(folder, INDUCTOR)
-    caches = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
-    return [explain(file, cwd=folder, env=caches)[1] for _ in range(2)]
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Twice:
+    made = Twice(tmp_path_factory.mktemp("inductor"), [], [])
+    file, page = program(made.folder, INDUCTOR), made.folder / "page.html"
+    for _ in range(2):
+        caches = {"TORCHINDUCTOR_CACHE_DIR": str(made.folder / "cache")}
+        made.reports.append(explain(file, "--html", page, cwd=made.folder, env=caches)[1])
+        made.pages.append(page.read_text())
+    return made
+
+
+@pytest.fixture(scope="module")
+def inductor(twice: Twice) -> list[dict[str, Any]]:
+    return twice.reports
 
 
 @pytest.mark.parametrize("run", [0, 1], ids=["cold", "cached"])
@@ -186,10 +210,9 @@ def test_without_source_no_code_is_left(tmp_path: Path) -> None:
     assert len(report["kernels"]) == 5
 
 
-def test_the_page_shows_the_way_down(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    explain(program(tmp_path, INDUCTOR), "--html", page, cwd=tmp_path)
-    text = page.read_text()
+@pytest.mark.parametrize("run", [0, 1], ids=["cold", "cached"])
+def test_the_page_shows_the_way_down(twice: Twice, run: int) -> None:
+    text = twice.pages[run]
     assert 'id="graphs"' in text
     assert "4 ATen operations" in text
     assert "1 kernel call" in text

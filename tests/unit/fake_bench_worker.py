@@ -3,7 +3,7 @@
 `source["acts"]` maps a configuration's name, or "*", to what it does on an order: {"order": ACT}. ACT is a dict (fields
 of the answer), "die" (SIGKILL), "leave" (exit status 7), "hang", "child" (start a process that outlives it), or
 "error KIND MESSAGE". An order may be written as "order@N": from the N-th process of that configuration on. Every order
-is noted in `source["log"]`, when it begins and when it is answered.
+is noted in `source["log"]`, when it begins and when it is answered; of a program also which calls it is to make.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ def main(folder: Path) -> None:
     source, name = request["source"], request["configuration"]["name"]
     number = _process_number(Path(source["log"]), name)
     acts = _acts(source.get("acts", {}), name, number)
+    if source.get("kind") == "program":
+        _note(source["log"], "made", name, number, json.dumps(source["made"]))
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(folder / "bench.socket"))
     for line in connection.makefile("r"):

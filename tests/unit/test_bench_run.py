@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from dynalyze.bench.plan import Plan, Work, configurations
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.run import Bench, Benchmarks
 from dynalyze.bench.workers import Limits, Workshop
+from dynalyze.capture.shapes import Dim
 from dynalyze.errors import UsageError
 from dynalyze.launch.streams import Streams
 from dynalyze.measurements import Measurement
@@ -29,6 +31,7 @@ FAKE = Path(__file__).with_name("fake_bench_worker.py")
 def bench(tmp_path: Path, names: str = "default", acts: dict[str, Any] | None = None, **settings: Any) -> Benchmarks:
     """A benchmark of fake workers that behave as `acts` says; `ms` is the time of a pass by configuration."""
     source = {"log": str(tmp_path / "log"), "acts": acts or {}, "ms": settings.pop("ms", {"default": 1.0})}
+    source |= settings.pop("source", {})
     settings.setdefault("pairs", 2)
     plan = Plan(source=source, configurations=configurations(names), seconds=0.5, **settings)
     progress = Progress(lambda text: None, 1.0, 0.1)
@@ -112,6 +115,42 @@ def test_one_process_works_at_a_time_but_for_loading(tmp_path: Path) -> None:
             continue
         assert order == "load" or not working
         working.add((name, number))
+
+
+def test_runs_of_one_program_never_load_at_the_same_time(tmp_path: Path) -> None:
+    bench(tmp_path, source={"kind": "program", "made": []}, accuracy=False, memory=False)
+    words = [line.split()[0] for line in (tmp_path / "log").read_text().splitlines() if line.endswith(" load")]
+    assert words == ["begin", "end"] * (len(words) // 2)
+
+
+@pytest.mark.parametrize("first", [None, [["Net", "(Tensor[2])", 3]]])
+def test_every_run_of_a_program_is_held_against_the_first(tmp_path: Path, first: Any) -> None:
+    """That is the one that was recorded, or the first process of eager where the recording was lost."""
+    acts = {"eager": {"load": {"device": "cpu", "made": [["Net", "(Tensor[7])", 1]]}}}
+    bench(tmp_path, acts=acts, source={"kind": "program", "made": first}, accuracy=False, memory=False)
+    lines = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("made")]
+    held = [json.loads(line.split(" ", 3)[3]) for line in lines]
+    assert held[0] == first
+    assert held[1:] == [first or [["Net", "(Tensor[7])", 1]]] * (len(held) - 1)
+
+
+def test_a_run_with_other_calls_makes_its_row_invalid(tmp_path: Path) -> None:
+    acts = {"default": {"load@2": "error not_replayable run again, the program made other calls: 4 instead of 3"}}
+    found = bench(tmp_path, acts=acts, source={"kind": "program", "made": []})
+    failed = row(found, "default")
+    assert (failed.status, failed.latency_ms, found.status) == ("invalid", None, "complete")
+    assert "made other calls: 4 instead of 3" in failed.reason
+
+
+def test_each_shape_is_measured_and_told(tmp_path: Path) -> None:
+    works = tuple(Work(shape=(("batch", size),)) for size in (1, 8))
+    found = bench(tmp_path, works=works, dims=(Dim("batch", "0", 0),))
+    told = [(each.configuration, each.shape, each.status) for each in found.measurements]
+    assert told == [(name, {"batch": size}, "valid") for size in (1, 8) for name in ("eager", "default")]
+    assert [(each.configuration, each.shape) for each in found.accuracy] == [
+        ("default", {"batch": 1}),
+        ("default", {"batch": 8}),
+    ]
 
 
 def test_both_arms_have_as_many_blocks_and_the_control_is_among_the_pairs(tmp_path: Path) -> None:

@@ -36,6 +36,9 @@ KEYS = [
 HARMLESS = {
     "report.dynalyze", "report.created", "report.command[]", "report.traced_hash",
     "report.target.kind", "report.target.spec", "report.target.arguments[]",
+    "report.target.model.class_name", "report.target.model.family", "report.target.model.inputs{key}",
+    "report.target.model.inputs{}", "report.outcome.failed_stage.stage", "report.outcome.failed_stage.exception",
+    "report.outcome.failed_stage.file",
     "report.outcome.status", "report.processes[].command[]",
     "report.compilations[].compile_id", "report.compilations[].status", "report.compilations[].function",
     "report.graph_breaks[].id", "report.graph_breaks[].gb_id", "report.graph_breaks[].effect",
@@ -60,7 +63,8 @@ HARMLESS = {
     "report.measurements[].device", "report.measurements[].speedup.verdict", "report.measurements[].memory.kind",
     "report.measurements[].break_even.reason", "report.measurements[].throughput{key}",
     "report.measurements[].startup.phases{key}", "report.measurements[].startup.cache{key}",
-    "report.measurements[].startup.warm_cache{key}",
+    "report.measurements[].startup.warm_cache{key}", "report.measurements[].shape{key}",
+    "report.accuracy[].shape{key}",
     "report.accuracy[].configuration", "report.accuracy[].phase", "report.accuracy[].verdict",
     "report.accuracy[].tensors[].kind", "report.accuracy[].tensors[].verdict", "report.accuracy[].tensors[].dtype",
     "report.accuracy[].tensors[].compiled_dtype",
@@ -123,7 +127,7 @@ def with_plain_names(report: Report) -> Report:
     def named(value: Any) -> Any:
         return Location("/home/ada/model.py", 1, 0, "forward", value.code, 4) if isinstance(value, Location) else value
 
-    return privacy._mapped(report, named)
+    return privacy.mapped(report, named)
 
 
 def test_the_list_of_harmless_fields_names_real_ones() -> None:
@@ -325,6 +329,22 @@ def test_names_of_tensors_are_the_programs_own() -> None:
     report.accuracy[0].tensors = [msgspec.structs.replace(each) for each in report.accuracy[0].tensors]
     tensors = privacy.without_source(report).accuracy[0].tensors
     assert [tensor.name for tensor in tensors] == ["output 1", "output 2"]
+
+
+def test_what_the_program_wrote_into_torch_compile_is_its_own() -> None:
+    report = filled_report(CANARY)
+    (measured,) = report.measurements
+    measured.configuration = "as written"
+    measured.options = {"backend": CANARY, "mode": "default", "dynamic": True, CANARY: True, "fullgraph": CANARY}
+    assert privacy.without_source(report).measurements[0].options == {"mode": "default", "dynamic": True}
+
+
+def test_the_apostrophe_of_torchs_own_wording_opens_no_string() -> None:
+    said = "Operator `aten.nonzero.default`'s output shape depends on input Tensor data."
+    assert hidden(guard=said).guard == said
+    shown = hidden(guard=f"`f(x)`'s prompt is {LONG!r}; `{LONG!r}` too").guard
+    assert shown.startswith("`f(x)`'s prompt is <str of ")
+    assert LONG not in shown
 
 
 def test_short_strings_and_numbers_stay() -> None:

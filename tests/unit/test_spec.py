@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dynalyze.capture.hf.asked import Asked
 from dynalyze.errors import UsageError
+from dynalyze.report import Target
 from dynalyze.targets.spec import TargetSpec, read_target
 
 
@@ -96,7 +98,11 @@ def test_what_stands_where_target_would_is_the_modules_first_argument() -> None:
         ("model.py:a b", "after the colon"),
         ("model.py:Net()", "after the colon"),
         ("model.py:Net.", "after the colon"),
-        ("hf:LlamaForCausalLM", "hf:"),
+        ("hf:", "hf: needs a name"),
+        ("hf:  ", "hf: needs a name"),
+        ("hf:all", "names many models"),
+        ("hf:Llama*", "names many models"),
+        ("hf:[AB]Model", "names many models"),
     ],
 )
 def test_what_cannot_be_run(text: str, says: str) -> None:
@@ -130,9 +136,38 @@ def test_inputs_belong_to_objects(text: str | None, module: str | None) -> None:
     assert "--input" in refused(text, module, (), ("torch.ones(3)",))
 
 
+@pytest.mark.parametrize("name", ["LlamaModel", "llama", "org/name", "./checkpoint", "data"])
+def test_a_model_of_transformers(name: str) -> None:
+    found = read_target(f"hf:{name}", None, ())
+    assert found == TargetSpec("transformers", f"hf:{name}", name=name, asked=Asked())
+    assert found.rebuilt
+
+
+def test_a_folder_may_have_the_name_of_a_pattern(here: Path) -> None:
+    (here / "run[1]").mkdir()
+    assert read_target("hf:run[1]", None, ()).name == "run[1]"
+
+
+def test_a_model_of_transformers_brings_its_own_inputs_and_takes_no_arguments() -> None:
+    assert "--input is not for hf:LlamaModel" in refused("hf:LlamaModel", None, (), ("torch.ones(2)",))
+    assert "hf:LlamaModel takes no arguments" in refused("hf:LlamaModel", None, ("--epochs",))
+    assert "-m pkg and hf:LlamaModel exclude each other" in refused("hf:LlamaModel", "pkg", ())
+
+
+def test_only_what_is_made_anew_needs_no_recording() -> None:
+    assert read_target("model.py:Net", None, ()).rebuilt
+    assert not read_target("model.py", None, ()).rebuilt
+    assert not read_target(None, "package", ()).rebuilt
+
+
 @pytest.mark.parametrize(
     ("text", "module", "stem"),
     [
+        ("hf:LlamaModel", None, "LlamaModel"),
+        ("hf:org/name-1.5b", None, "org_name-1.5b"),
+        ("hf:./data", None, "data"),
+        ("hf:../x/y", None, "_x_y"),
+        ("hf:...", None, "model"),
         ("model.py", None, "model"),
         ("my models/net é.py", None, "net_é"),
         ("model.py:Net", None, "model.Net"),
@@ -154,3 +189,7 @@ def test_the_stem_is_a_name_for_files(text: str | None, module: str | None, stem
 def test_how_the_report_names_it(text: str | None, module: str | None, kind: str) -> None:
     found = read_target(text, module, ("-x", "caf\udce9")).described()
     assert (found.kind, found.spec, found.arguments) == (kind, text or module, ["-x", "caf?"])
+
+
+def test_a_model_of_transformers_is_a_kind_of_its_own() -> None:
+    assert read_target("hf:LlamaModel", None, ()).described() == Target("transformers", "hf:LlamaModel")

@@ -11,11 +11,17 @@ from typing import Any
 import dynalyze
 from dynalyze.bench.plan import Plan, given
 from dynalyze.bench.run import Benchmarks, run_bench
-from dynalyze.events.types import BundleWritten
+from dynalyze.bench.written import asks_for_written, instead_of_default, with_written, written_by
+from dynalyze.capture.bench.wire import AS_WRITTEN, RERUN_HINT, Configuration
+from dynalyze.errors import UsageError
+from dynalyze.events.types import BundleWritten, CompileCall
 from dynalyze.measurements import Measurement
 from dynalyze.report import Capture, Outcome, Report, printable
 from dynalyze.targets.observe import CompileOptions, Observation, Observed, observed
 from dynalyze.targets.spec import TargetSpec
+
+_PROGRAM_SHARE = 0.75
+"""Of the life of a process: how long the program may run that is run again in it."""
 
 _LEAST_SECONDS = 30.0
 """With less time than this no benchmark is begun: its processes would hardly have started."""
@@ -23,11 +29,16 @@ _LEAST_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Source:
-    """What the workers load (`WorkerRequest.source`), None with the reason where there is nothing."""
+    """What the workers load (`WorkerRequest.source`), None with the reason where there is nothing.
+
+    `written` is how the program itself compiles; `cannot_write` says why that cannot be done in another process.
+    """
 
     fields: dict[str, Any] | None
     reason: str = ""
     notes: tuple[str, ...] = ()
+    written: Configuration | None = None
+    cannot_write: str = ""
 
 
 def measure(target: TargetSpec, plan: Plan, command: tuple[str, ...]) -> Report:
@@ -38,9 +49,10 @@ def measure(target: TargetSpec, plan: Plan, command: tuple[str, ...]) -> Report:
     """
     began = time.monotonic()
     plan = replace(plan, label=Path(target.path or target.stem).name)
-    if target.mode == "object":
+    if target.rebuilt:
+        _check_rebuilt(target, plan)
         report = _new_report(target)
-        _add(report, run_bench(replace(plan, source=_object_source(target))))
+        _add(report, run_bench(replace(plan, source=_rebuilt_source(target))))
     else:
         report = _of_program(target, plan)
     report.command = [printable(argument) for argument in command]
@@ -62,9 +74,9 @@ def add_bench(seen: Observed, target: TargetSpec, plan: Plan) -> None:
         report.capture.notes.append(f"No speed was measured: {source.reason}.")
         return
     plan = replace(plan, source=source.fields, label=Path(target.path or target.stem).name, total=left)
-    found = run_bench(plan)
+    found = run_bench(plan if source.cannot_write else instead_of_default(plan, source.written))
     report.measurements, report.accuracy = found.measurements, found.accuracy
-    report.capture.notes += [*source.notes, *found.notes]
+    report.capture.notes += [*source.notes, *_news(found.notes, report)]
     if found.status == "interrupted":
         report.outcome.status, report.outcome.message = "interrupted", "Interrupted while its speed was measured."
 
@@ -72,15 +84,18 @@ def add_bench(seen: Observed, target: TargetSpec, plan: Plan) -> None:
 def _of_program(target: TargetSpec, plan: Plan) -> Report:
     options = CompileOptions(train=plan.train)
     recording = Observation(
-        target, options, timeout=plan.timeout, python=plan.python, quiet=plan.quiet, bundle=True, replay=False
-    )
+        target, options, timeout=plan.timeout, python=plan.python, quiet=plan.quiet, bundle=True, replay=False,
+        written=not plan.rerun,
+    )  # fmt: skip
     with observed(recording) as seen:
         report = _new_report(target, seen.report.environment)
         if seen.report.outcome.status in ("failed", "timed_out", "interrupted"):
             report.outcome = seen.report.outcome
             report.capture.notes.append("No speed was measured: the program did not run to its end.")
             return report
-        source = _source(target, seen)
+        source = _program_source(target, seen, plan.timeout) if plan.rerun else _source(target, seen)
+        if source.fields is not None or source.written is not None:
+            plan = with_written(plan, source.written, target.spec)
         if source.fields is None:
             report.measurements = _not_replayable(plan, source.reason)
             return report
@@ -97,13 +112,14 @@ def _add(report: Report, found: Benchmarks) -> None:
 
 
 def _source(target: TargetSpec, seen: Observed) -> Source:
-    if target.mode == "object":
-        return Source(_object_source(target))
-    written = next((event for _, event in seen.log.all() if isinstance(event, BundleWritten)), None)
+    if target.rebuilt:
+        return Source(_rebuilt_source(target))
+    written = _told(seen)
     if written is None:
-        return Source(None, "the program left before its calls could be written")
+        return Source(None, f"the program left before its calls could be written; {RERUN_HINT}")
     if written.error:
-        return Source(None, written.error)
+        hint = f"; {RERUN_HINT}" if written.calls else ""
+        return Source(None, written.error + hint, written=written_by(written))
     fields = {
         "kind": "bundle",
         "file": str(seen.folder / Path(written.file).name),
@@ -112,11 +128,49 @@ def _source(target: TargetSpec, seen: Observed) -> Source:
         "arguments": written.arguments,
         "folder": written.folder,
     }
-    return Source(fields, notes=tuple(dict.fromkeys([*written.cut, *written.notes])))
+    notes = tuple(dict.fromkeys([*written.cut, *written.notes]))
+    return Source(fields, notes=notes, written=written_by(written), cannot_write=written.cannot_write)
 
 
-def _object_source(target: TargetSpec) -> dict[str, Any]:
-    """What a worker has to know to load FILE:NAME or MODULE:NAME by itself."""
+def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Source:
+    """What a worker has to know to run the program again, and the calls that it made the first time."""
+    told = _told(seen)
+    if told is not None and not told.calls:
+        return Source(None, told.error)
+    fields = {
+        "kind": "program",
+        "mode": target.mode,
+        "path": target.path,
+        "module": target.module,
+        "arguments": list(target.arguments),
+        "seconds": timeout * _PROGRAM_SHARE,
+        "made": None if told is None else told.made,
+    }
+    if told is None:  # It left by os._exit: what it gave to torch.compile is known, the arguments are not.
+        compiles = any(isinstance(event, CompileCall) for _, event in seen.log.all())
+        told = BundleWritten(written=compiles)
+    notes = tuple(dict.fromkeys(["The program was run again in each process (--rerun).", *told.cut, *told.notes]))
+    return Source(fields, notes=notes, written=written_by(told))
+
+
+def _told(seen: Observed) -> BundleWritten | None:
+    return next((event for _, event in seen.log.all() if isinstance(event, BundleWritten)), None)
+
+
+def _check_rebuilt(target: TargetSpec, plan: Plan) -> None:
+    """Refuse what only programs have."""
+    if plan.rerun:
+        raise UsageError(f"--rerun is for programs; {target.spec} is made anew in every process as it is")
+    if asks_for_written(plan):
+        raise UsageError(
+            f'--configs "{AS_WRITTEN}" is for a program that compiles by itself; {target.spec} is compiled by dynalyze'
+        )
+
+
+def _rebuilt_source(target: TargetSpec) -> dict[str, Any]:
+    """What a worker has to know to make FILE:NAME, MODULE:NAME or hf:NAME by itself."""
+    if target.asked is not None:
+        return {"kind": "transformers", "name": target.name, **target.asked.building()}
     return {
         "kind": "object",
         "path": target.path,
@@ -125,6 +179,12 @@ def _object_source(target: TargetSpec) -> dict[str, Any]:
         "inputs": list(target.inputs),
         "arguments": list(target.arguments),
     }
+
+
+def _news(notes: list[str], report: Report) -> list[str]:
+    """The notes of a benchmark without the one on a model that the report tells of already."""
+    model = report.target.model
+    return [note for note in notes if model is None or not note.startswith(f"{model.class_name} (")]
 
 
 def _reason_against(report: Report) -> str:
@@ -139,7 +199,16 @@ def _reason_against(report: Report) -> str:
 
 def _not_replayable(plan: Plan, reason: str) -> list[Measurement]:
     return [
-        Measurement(each.name, work.phase, "invalid", f"its calls cannot be made again: {reason}", given(each))
+        Measurement(
+            each.name,
+            work.phase,
+            "invalid",
+            f"its calls cannot be made again: {reason}",
+            given(each),
+            batch=work.batch,
+            sequence=work.sequence,
+            shape=dict(work.shape),
+        )
         for work in plan.works
         for each in (plan.eager, *plan.configurations_on(plan.device or "cpu"))
     ]

@@ -9,8 +9,10 @@ from itertools import product
 from typing import Any
 
 from dynalyze.bench.stats import DEFAULT_PAIRS
-from dynalyze.capture.bench.wire import Configuration, Phase
+from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, Phase
+from dynalyze.capture.shapes import Dim
 from dynalyze.errors import UsageError
+from dynalyze.targets.shapes import Shape
 
 EAGER = Configuration("eager", compile=False)
 DEFAULT = Configuration("default")
@@ -24,6 +26,7 @@ ALIASES = {
     "blocks": "regional",
     "dynamic": "dynamic=on",
     "static": "dynamic=off",
+    "as-written": AS_WRITTEN,
 }
 _SWITCHES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -41,11 +44,21 @@ _PHASES: tuple[Phase, ...] = ("forward", "train", "prefill", "decode", "generate
 
 @dataclass(frozen=True)
 class Work:
-    """One workload: what is done with the model, and how large its inputs are. None leaves it to the target."""
+    """One workload: what is done with the model, and how large its inputs are. None leaves it to the target.
+
+    `shape` are sizes by name (`--shapes`), other than the batch and sequence of a model that makes its own inputs.
+    """
 
     phase: Phase = "forward"
     batch: int | None = None
     sequence: int | None = None
+    shape: Shape = ()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Every size that was asked for, by name."""
+        own = {"batch": self.batch, "sequence": self.sequence}
+        return {**{name: size for name, size in own.items() if size is not None}, **dict(self.shape)}
 
 
 @dataclass(frozen=True)
@@ -54,12 +67,18 @@ class Plan:
 
     Without `configurations` the sensible set for the device is run. `seconds` are timed seconds of a configuration,
     `timeout` is the life of each process, `total` bounds the whole benchmark: what is not done by then is left out.
-    `label` names the target before each line of its output. `autocast` holds for eager too.
+    `label` names the target before each line of its output. `autocast` holds for eager too. `written` is what the
+    program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`
+    has each process run the program again. `dims` say which inputs have the sizes of a work's shape.
     """
 
     source: dict[str, Any]
     configurations: tuple[Configuration, ...] | None = (DEFAULT,)
     default: Configuration = DEFAULT
+    written: Configuration | None = None
+    adds_written: bool = False
+    rerun: bool = False
+    dims: tuple[Dim, ...] = ()
     works: tuple[Work, ...] = (Work(),)
     device: str | None = None
     dtype: str | None = None
@@ -82,7 +101,10 @@ class Plan:
     def configurations_on(self, device: str) -> tuple[Configuration, ...]:
         """The configurations to compare with eager on this device."""
         chosen = matrix(device, self.default) if self.configurations is None else self.configurations
-        return tuple(replace(each, autocast=self.autocast) for each in chosen)
+        if self.written is not None:
+            chosen = tuple(self.written if each.name == AS_WRITTEN else each for each in chosen)
+            chosen = (self.written, *chosen) if self.adds_written else chosen
+        return tuple(replace(each, autocast=self.autocast) for each in dict.fromkeys(chosen))
 
     @property
     def eager(self) -> Configuration:
@@ -125,6 +147,10 @@ def configuration(name: str, default: Configuration = DEFAULT) -> Configuration:
         UsageError: a part that is not known, or that says again what another one said.
     """
     parts = _parts(name)
+    if AS_WRITTEN in parts:
+        if len(parts) > 1:
+            raise UsageError(f'--configs {name}: "{AS_WRITTEN}" stands alone, the program has chosen its arguments')
+        return replace(DEFAULT, name=AS_WRITTEN)
     settings: dict[str, Any] = {}
     for part in parts:
         for key, value in _settings(part, name, default).items():
@@ -150,6 +176,8 @@ def works(phases: str | None, batches: str | None, sequences: str | None, *, tra
 
 def given(chosen: Configuration) -> dict[str, Any]:
     """The arguments that a configuration sets, for the report: torch.compile's own names where it has them."""
+    if chosen.name == AS_WRITTEN:
+        return {**chosen.written, **({"autocast": chosen.autocast} if chosen.autocast else {})}
     if not chosen.compile:
         return {"autocast": chosen.autocast} if chosen.autocast else {}
     shown: dict[str, Any] = {"backend": chosen.backend}
@@ -180,7 +208,7 @@ def _settings(part: str, name: str, default: Configuration) -> dict[str, Any]:
 
 
 def _unknown(part: str) -> str:
-    known = ["eager", *_SWITCHES, *ALIASES, _BACKEND + "NAME"]
+    known = ["eager", AS_WRITTEN, *_SWITCHES, *ALIASES, _BACKEND + "NAME"]
     near = difflib.get_close_matches(part, known, n=1, cutoff=0.0)
     return f"no configuration is called {part!r}; did you mean {near[0]}? dynalyze bench --help lists them"
 

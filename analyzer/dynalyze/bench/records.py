@@ -100,6 +100,7 @@ def measurement(row: Row, eager: Row) -> Measurement:
         options=given(row.configuration),
         batch=load.get("batch") or row.work.batch,
         sequence=load.get("sequence") or row.work.sequence,
+        shape=dict(row.work.shape),
         dtype=load.get("dtype") or "",
         device=row.device,
         calls=load.get("calls") or 1,
@@ -125,6 +126,7 @@ def accuracy(row: Row) -> Accuracy | None:
     sizes = {
         "batch": row.load.get("batch") or row.work.batch,
         "sequence": row.load.get("sequence") or row.work.sequence,
+        "shape": dict(row.work.shape),
     }
     return msgspec.convert({**sizes, **row.accuracy, **known}, Accuracy)
 

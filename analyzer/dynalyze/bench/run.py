@@ -221,7 +221,7 @@ class WorkBench:
     def _arm(self, row: Row) -> Arm:
         plan, work = self._plan, self._work
         request = WorkerRequest(
-            source=plan.source,
+            source=self._source(),
             configuration=row.configuration,
             phase=work.phase,
             seed=plan.seed,
@@ -233,6 +233,8 @@ class WorkBench:
             sequence=work.sequence,
             new_tokens=plan.new_tokens,
             static_cache=plan.static_cache,
+            shape=dict(work.shape),
+            dims=[(dim.name, dim.input, dim.axis) for dim in plan.dims],
             cloudpickle=folder_of("cloudpickle"),
             extra={"check": [asdict(other.configuration) for other in self.rows]} if self.eager.first is None else {},
         )
@@ -240,6 +242,13 @@ class WorkBench:
             self._caches[row.name] = self._shop.empty_caches()
         return Arm(request, self._caches[row.name])
 
+    def _source(self) -> dict[str, Any]:
+        """Where the first run of a program could not tell which calls it made, its first process here does."""
+        source = self._plan.source
+        if source.get("kind") == "program" and source.get("made") is None:
+            return {**source, "made": self.eager.load.get("made")}
+        return source
+
     def _named(self, row: Row, what: str) -> str:
-        sizes = [f"{name} {size}" for name in ("batch", "sequence") if (size := getattr(self._work, name)) is not None]
+        sizes = [f"{name} {size}" for name, size in self._work.sizes.items()]
         return " ".join([row.name, *([self._work.phase] if len(self._plan.works) > 1 else []), *sizes]) + f": {what}"

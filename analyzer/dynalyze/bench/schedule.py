@@ -100,7 +100,7 @@ def take_turns(shop: Workshop, eager: Arm, other: Arm, seconds: float, generator
         eager_first = generator.random() < 0.5
         arms = (eager, other) if eager_first else (other, eager)
         workers = [stack.enter_context(shop.worker(arm.request, arm.caches)) for arm in arms]
-        loads = _load_together(workers)
+        loads = _loaded(workers, together=eager.request.source.get("kind") != "program")
         if not eager_first:
             workers.reverse()
             loads.reverse()
@@ -136,7 +136,10 @@ def block_count(seconds: float, pass_ms: float) -> int:
     return max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, int(seconds / max(BLOCK_SECONDS, pass_ms / 1000))))
 
 
-def _load_together(workers: Sequence[Worker]) -> list[dict[str, Any]]:
+def _loaded(workers: Sequence[Worker], *, together: bool) -> list[dict[str, Any]]:
+    """Two runs of one program at the same time could get into each other's way: they load one after the other."""
+    if not together:
+        return [worker.ask("load") for worker in workers]
     for worker in workers:
         worker.tell("load")
     return [worker.answer() for worker in workers]

@@ -39,15 +39,25 @@ def recompile_limit_hit() -> bool:
     return any(mark in text for text in texts for mark in _LIMIT)
 
 
-def stay_eager() -> None:
-    """Let nothing compile in this process, whatever the target or a library asks for."""
+def stay_eager() -> Callable[[], None]:
+    """Let nothing compile in this process, whatever the target or a library asks for, until what is returned is called."""
+    ended: list[bool] = []
 
     def set_stance(_: ModuleType) -> None:
         import torch
 
-        torch.compiler.set_stance("force_eager")
+        if not ended:
+            torch.compiler.set_stance("force_eager")
+
+    def compile_again() -> None:
+        ended.append(True)
+        if "torch._dynamo" in sys.modules:
+            import torch
+
+            torch.compiler.set_stance("default")
 
     after_import("torch._dynamo", set_stance)
+    return compile_again
 
 
 def phases() -> dict[str, float]:

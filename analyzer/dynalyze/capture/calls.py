@@ -55,6 +55,8 @@ class Call:
     wanted: bool = False
     kept: Kept | None = None
     raised: str = ""
+    # Of a program that compiles by itself: by which of its calls of torch.compile the callable was made.
+    compiled_by: int | None = None
     # Set from within autograd, so that the graph holds this list and not the copied inputs.
     backward_ran: list[bool] = field(default_factory=list)
 

@@ -31,6 +31,8 @@ from dynalyze.capture.writer import EventWriter
 
 SOFT_STOP_SIGNAL = getattr(signal, "SIGURG", None)
 _STATUS_MISUSE = 2
+# Modes in which dynalyze makes the callable and its calls: each process that measures makes them anew.
+_REBUILT = ("object", "transformers")
 
 
 def main(run: Path) -> int:
@@ -55,8 +57,7 @@ class Session:
         self._folder = run
         self._request = request
         self._options = Options(**request["compile"])
-        # An object is built anew by each process that measures: it needs no bundle.
-        self._bundles = bool(request.get("bundle")) and request["mode"] != "object"
+        self._bundles = bool(request.get("bundle")) and request["mode"] not in _REBUILT
         self._listener = Listener(EventWriter(run, main=True), self._first_compile)
         self._compile_calls: CompileCalls | None = None
         self._recorder: Any = None
@@ -70,9 +71,9 @@ class Session:
             sys.stdout.reconfigure(line_buffering=True)  # It is a pipe to us: a kill must not swallow its lines.
         self.tell("child_start")
         lead_descendants(self._folder)
+        self._skips = watch_skips(self._listener)  # First: a forked child has torch already.
         after_import("torch", self._torch_loaded, without=own_trace(self._folder))
         after_import("torch._dynamo.utils", lambda _: watch_untraced(self._listener))
-        self._skips = watch_skips(self._listener)
         if (self._folder / BYTECODE_FILE).exists():
             watch_bytecode(self._listener)
         if SOFT_STOP_SIGNAL is not None:
@@ -84,6 +85,8 @@ class Session:
             check(self._options)
         if self._request["mode"] == "object":
             return self._run_object()
+        if self._request["mode"] == "transformers":
+            return self._run_transformers()
         if self._request["mode"] == "module":
             ending, names = program.run_module(self._request["module"], self._request["arguments"])
         else:
@@ -95,7 +98,7 @@ class Session:
 
     def _after_program(self, ending: Ending, names: dict[str, Any]) -> Ending:
         if not self._listener.compiled_frames:
-            _join_threads()
+            program.join_threads()
         if self._recorder is not None:
             self._recorder.stop()
         examples = ending.exit_status == 0 and self._has_examples(names)
@@ -177,6 +180,15 @@ class Session:
         target, calls = prepared
         return self._run_calls(target, lambda _: calls)
 
+    def _run_transformers(self) -> Ending:
+        from dynalyze.capture import transformers_target
+
+        self._compiling_ourselves = True
+        ending = transformers_target.run(self._request, self._options, self.tell)
+        if not self._listener.compiled_frames and environment.compile_disabled():
+            self._tell_silence([])
+        return ending
+
     def _run_calls(self, target: Callable[..., Any], make: Callable[[Any], list[Inputs]]) -> Ending:
         """Compile `target` and make each call once; a refusal under our own --fullgraph is a fact, not a failure."""
         self._compiling_ourselves = True
@@ -222,7 +234,7 @@ class Session:
             self._compiled_recording = CompiledRecording()
         self._compile_calls = CompileCalls(self._listener, torch, self._skips, self._compiled_recording)
         self._compile_calls.install()
-        if self._request["mode"] != "object":
+        if self._request["mode"] not in _REBUILT:
             self._recorder = Recorder()
             self._recorder.install()
 
@@ -234,7 +246,7 @@ class Session:
             self._recorder.stop()
             self._recorder.drop()
         given = self._options.given
-        if given and self._request["mode"] != "object":
+        if given and self._request["mode"] not in _REBUILT:
             call = self._compile_calls.wrapped[0] if self._compile_calls and self._compile_calls.wrapped else None
             where = f" ({Path(call['file']).name}:{call['line']})" if call else ""
             verb = "has" if len(given) == 1 else "have"
@@ -274,15 +286,3 @@ def _passing(action: Callable[..., Any], *args: Any) -> Any:
         return action(*args)
     except Misuse as misuse:
         return misuse
-
-
-def _join_threads() -> None:
-    """Python waits for a program's threads before it ends; what they call and compile still counts.
-
-    Idle workers of a pool are left alone: they end only when the interpreter tells them to.
-    """
-    pools = sys.modules.get("concurrent.futures.thread")
-    workers = set(getattr(pools, "_threads_queues", ()))
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon and thread not in workers:
-            thread.join()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,13 +19,32 @@ from dynalyze.capture.calls import Recorder
 _THROUGH_THE_MODULE = ("_call_impl", "_wrapped_call_impl", "__call__")
 
 
+@dataclass(frozen=True)
+class Written:
+    """How a program compiled a callable: its arguments of torch.compile, and the method of the module that it gave
+    where it gave one, as `module.compile()` does.
+    """
+
+    arguments: dict[str, Any]
+    method: str = ""
+
+    def compile(self, target: Any) -> Any:
+        """The same for `target`, which is the callable or the module behind it."""
+        owner = getattr(target, "__self__", target)
+        if self.method and isinstance(owner, torch.nn.Module):
+            target = types.MethodType(getattr(type(owner), self.method), owner)
+        # torch takes entries out of the dict of options.
+        given = {key: dict(value) if type(value) is dict else value for key, value in self.arguments.items()}
+        return torch.compile(target, **given)
+
+
 class CompiledRecording:
-    """A recorder for compiled callables, and the arguments with which the program compiled each of them."""
+    """A recorder for compiled callables, and how the program compiled them, one entry for each of its compiles."""
 
     def __init__(self) -> None:
         self.recorder = Recorder()
         self.recorder.recording = True
-        self.arguments: dict[int, dict[str, Any]] = {}
+        self.written: list[Written] = []
         self.unsupported: list[str] = []
 
     def watch(self, model: Any, compiled: Any, arguments: dict[str, Any]) -> Any:
@@ -33,8 +53,10 @@ class CompiledRecording:
         if isinstance(model, type):
             self.unsupported.append(f"{model.__qualname__} was compiled as a class")
             return compiled
-        self.arguments[id(target)] = {key: value for key, value in arguments.items() if key != "model"}
-        return adapter_compiled.surround(compiled, lambda inner: _recording(self.recorder, target, inner))
+        number = len(self.written)
+        given = {key: value for key, value in arguments.items() if key != "model"}
+        self.written.append(Written(given, _method_given(model, target)))
+        return adapter_compiled.surround(compiled, lambda inner: _recording(self.recorder, target, inner, number))
 
 
 def target_of(model: Any) -> Any:
@@ -49,7 +71,13 @@ def target_of(model: Any) -> Any:
     return owner if plain and not (owner._forward_pre_hooks or owner._forward_hooks) else original
 
 
-def _recording(recorder: Recorder, target: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
+def _method_given(model: Any, target: Any) -> str:
+    """The method of the module `target` that was given to torch.compile in its place; "" where it was the module."""
+    original = adapter_compiled.original_of(model)
+    return "" if original is target else str(getattr(original, "__name__", ""))
+
+
+def _recording(recorder: Recorder, target: Any, compiled: Callable[..., Any], number: int) -> Callable[..., Any]:
     here = recorder._here
     compile_callback = adapter_replay.compile_callback
 
@@ -61,6 +89,8 @@ def _recording(recorder: Recorder, target: Any, compiled: Callable[..., Any]) ->
         call = None
         try:
             call = recorder.begin(target, args, kwargs)
+            if call is not None:
+                call.compiled_by = number
             result = compiled(*args, **kwargs)
         except BaseException as error:
             recorder.failed(call, error)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,13 +55,18 @@ def find_object(module: ModuleType, name: str) -> Any:
     return value
 
 
-def prepare(value: Any, name: str, module: ModuleType, expressions: list[str]) -> tuple[Any, list[Inputs]]:
-    """Turn an object into a callable and the calls to make.
+def prepare(
+    value: Any, name: str, module: ModuleType, expressions: list[str], sizes: Mapping[str, int] | None = None
+) -> tuple[Any, list[Inputs]]:
+    """Turn an object into a callable and the calls to make; `sizes` are for a factory, as its keywords.
 
     Raises:
-        Misuse: it cannot be called, or inputs are needed and none are given.
+        Misuse: it cannot be called, inputs are needed and none are given, or it takes no such sizes.
     """
     import torch
+
+    if sizes:
+        value = _sized(value, name, sizes)
 
     if isinstance(value, type) and issubclass(value, torch.nn.Module):
         value = _instance(value, name)
@@ -83,6 +90,24 @@ def prepare(value: Any, name: str, module: ModuleType, expressions: list[str]) -
     if needs_inputs(value):
         raise Misuse(f'{name} takes {signature_text(value)}: give its inputs, e.g. --input "torch.randn(2, 3)"')
     return value, [Inputs((), {})]
+
+
+def _sized(value: Any, name: str, sizes: Mapping[str, int]) -> Any:
+    """A factory that makes its model and inputs for these sizes."""
+    import torch
+
+    try:
+        if not callable(value) or isinstance(value, (type, torch.nn.Module)):
+            raise TypeError
+        inspect.signature(value).bind(**sizes)
+    except (TypeError, ValueError):
+        it, this = ("it", "this parameter") if len(sizes) == 1 else ("them", "these parameters")
+        raise Misuse(
+            f"--shapes {', '.join(sizes)}: {name} is no factory that takes {it} as a keyword; say which input has "
+            f"this size, --dim {next(iter(sizes))}=INPUT:AXIS, or name a function with {this} that returns "
+            "(model, inputs)"
+        ) from None
+    return functools.partial(value, **sizes)
 
 
 def definitions(names: dict[str, Any]) -> list[dict[str, Any]]:

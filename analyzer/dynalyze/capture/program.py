@@ -8,6 +8,7 @@ import importlib.util
 import os
 import runpy
 import sys
+import threading
 import traceback
 import types
 from dataclasses import dataclass
@@ -103,6 +104,18 @@ def end_of(action: Any) -> tuple[Ending, Any]:
         return _failed(error), None
 
 
+def join_threads() -> None:
+    """Python waits for a program's threads before it ends; what they call and compile still counts.
+
+    Idle workers of a pool are left alone: they end only when the interpreter tells them to.
+    """
+    pools = sys.modules.get("concurrent.futures.thread")
+    workers = set(getattr(pools, "_threads_queues", ()))
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon and thread not in workers:
+            thread.join()
+
+
 def _execute(module: types.ModuleType, code: types.CodeType) -> Ending:
     ending, _ = end_of(lambda: exec(code, module.__dict__))
     return ending
@@ -151,12 +164,13 @@ def _show(error: BaseException, trace: types.TracebackType | None) -> None:
 
 
 def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
-    while trace is not None and _is_plumbing(trace.tb_frame.f_code.co_filename):
+    while trace is not None and is_plumbing(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     return trace
 
 
-def _is_plumbing(file: str) -> bool:
+def is_plumbing(file: str) -> bool:
+    """Whether a file is one of those that run the program, not of the program itself."""
     return file.startswith(_OURS) or file in ("<frozen runpy>", runpy.__file__)
 
 

@@ -13,6 +13,8 @@ TRACE_VARIABLE = "TORCH_TRACE"
 # Inductor's own switch (torch 2.9 and later), read when it is imported: 1 tracks nodes and stacks.
 TRACKING_VARIABLE = "INDUCTOR_PROVENANCE"
 RUN_VARIABLE = "DYNALYZE_RUN"
+# What a forked child prints: it has no pipe to the parent.
+OUTPUT_FILE = "output.txt"
 
 # Longest text kept inside an event line; longer ones go to a side file or are cut.
 INLINE_TEXT = 20_000

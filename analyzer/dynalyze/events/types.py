@@ -234,6 +234,7 @@ class ReplayEnded(Event, tag="replay_end"):
 
 class ObjectStarted(Event, tag="object_start"):
     calls: int = 0
+    notes: list[str] = []
 
 
 class ObjectCall(Event, tag="object_call"):
@@ -256,12 +257,49 @@ class BundleWritten(Event, tag="bundle"):
     backwards: int = 0
     # Whether the program gave arguments to torch.compile itself: there is a configuration "as written" then.
     written: bool = False
+    # The arguments that it gave, those that are not torch's defaults, one dict for each of `names`.
+    options: list[dict[str, Any]] = []
+    # Why they cannot be used in another process; empty where they can.
+    cannot_write: str = ""
+    # All calls that it made: what was called, with what (as a text), how often.
+    made: list[tuple[str, str, int]] = []
     names: list[str] = []
     cut: list[str] = []
     notes: list[str] = []
     sys_path: list[str] = []
     arguments: list[str] = []
     folder: str = ""
+
+
+class ModelBuilt(Event, tag="model_built"):
+    """A model of transformers was built from its configuration. `inputs` are texts: shape and dtype."""
+
+    class_name: str = ""
+    family: str = ""
+    parameters: int = 0
+    seconds: float = 0.0
+    inputs: dict[str, str] = {}
+    notes: list[str] = []
+
+
+class StageFailed(Event, tag="stage_failed"):
+    """What went wrong before anything was compiled: the model could not be built, or its eager run failed.
+
+    `stage` is "config", "model", "weights", "inputs" or "eager"; `file` and `line` are where it was raised.
+    """
+
+    stage: str = ""
+    exception: str = ""
+    message: str = ""
+    file: str = ""
+    line: int = 0
+    out_of_memory: bool = False
+
+
+class EagerCall(Event, tag="eager_call"):
+    """The model ran once in eager before it was compiled."""
+
+    seconds: float = 0.0
 
 
 class Lost(Event, tag="lost"):
@@ -274,5 +312,5 @@ AnyEvent: TypeAlias = (
     ProcessStarted | TorchLoaded | CompileCall | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
     | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
     | ReplayStarted | ReplayCall | ReplayEnded | ObjectStarted | ObjectCall | Lost | SkippedSeen
-    | SpecializedSeen | CacheBypassed | BundleWritten
+    | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt | StageFailed | EagerCall
 )  # fmt: skip

@@ -17,6 +17,7 @@ from dynalyze.events.types import (
     Event,
     Lost,
     Misused,
+    ModelBuilt,
     ObjectCall,
     ObjectStarted,
     ProgramEnded,
@@ -32,8 +33,9 @@ from dynalyze.facts.cache_bypasses import add_bypasses
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.forced_sizes import connect, forced_sizes
 from dynalyze.facts.graphs import graphs
+from dynalyze.facts.models import doing, failed_stage, notes, target_model, why_never_compiled
 from dynalyze.facts.recompiles import recompiles
-from dynalyze.facts.silence import reason_for_silence
+from dynalyze.facts.silence import reason_for_model, reason_for_silence
 from dynalyze.facts.skipped import skipped_frames
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
@@ -65,6 +67,7 @@ def build_report(run: RunLog, ended: Ended, target: Target, command: list[str]) 
     folder = torch.folder if torch else ""
     report = assemble(run, target, command, Places(folder), Sources(), registry(folder))
     attempted = bool(report.compilations or report.graph_breaks)
+    report.target.model = target_model(run)
     report.outcome = _outcome(run, ended, report, attempted=attempted)
     return report
 
@@ -108,23 +111,25 @@ def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> O
     own = target.exit_status if target is not None else ended.exit_status
     seconds = round(ended.seconds, 3)
     if ended.reason == "timed_out":
-        return Outcome("timed_out", _time_up(run, ended), None, seconds)
+        return Outcome("timed_out", _time_up(run, ended, report.target), None, seconds)
     if ended.reason == "interrupted":
         return Outcome("interrupted", "Interrupted from the keyboard.", None, seconds)
+    if (stage := failed_stage(run)) is not None:
+        return Outcome("failed", why_never_compiled(_name(report.target), stage), own, seconds, stage)
     early = ended.reason == "stopped_early" or (target is not None and target.stopped)
     if not early and (own != 0 or _crashed(ended, target)):
         status = ended.exit_status if target is None or _crashed(ended, target) else own
-        return Outcome("failed", _failure(run, ended, target), status, seconds)
+        return Outcome("failed", _failure(run, ended, target, report.target), status, seconds)
     if not attempted:
         return Outcome("nothing_compiled", _why_nothing(run, report), own, seconds)
     message = "Stopped early: nothing new had compiled for a while." if early else _how(report.capture.mode)
     return Outcome("complete", message, own, seconds)
 
 
-def _time_up(run: RunLog, ended: Ended) -> str:
+def _time_up(run: RunLog, ended: Ended, asked: Target) -> str:
     program = _last(run, ProgramEnded)
     if program is None or not program.stopped:
-        return f"Ended after {ended.seconds:.0f} s, the limit of --timeout."
+        return f"Ended after {ended.seconds:.0f} s, the limit of --timeout{_before_compiling(run, asked, ',')}."
     then = "replayed" if _last(run, ReplayStarted) else "there was none"
     return f"Stopped when three quarters of --timeout were over, to replay what it had called: {then}."
 
@@ -134,17 +139,20 @@ def _crashed(ended: Ended, target: Event | None) -> bool:
     return ended.exit_status is not None and (ended.exit_status < 0 or (target is None and ended.exit_status != 0))
 
 
-def _failure(run: RunLog, ended: Ended, target: TargetEnded | ProgramEnded | None) -> str:
+def _failure(run: RunLog, ended: Ended, target: TargetEnded | ProgramEnded | None, asked: Target) -> str:
     if _crashed(ended, target):
-        return _crash(run, ended)
+        return _crash(run, ended, asked)
     assert target is not None
     if target.exception:
         place = f" at {target.file}:{target.line}" if target.file else ""
+        if asked.model is not None:
+            ran = " runs in eager, but" if asked.model.warm else ", compiled without a call in eager before,"
+            return f"{asked.model.class_name}{ran} raised {target.message or target.exception}{place} when compiled"
         return f"The program raised {target.message or target.exception}{place}"
     return f"The program ended with exit status {target.exit_status}."
 
 
-def _crash(run: RunLog, ended: Ended) -> str:
+def _crash(run: RunLog, ended: Ended, asked: Target) -> str:
     status = ended.exit_status or 0
     if status < 0:
         try:
@@ -155,7 +163,18 @@ def _crash(run: RunLog, ended: Ended) -> str:
     else:
         how = f"The program left by os._exit with status {status}"
     pending = _pending(run)
-    return how + (f" while {pending} was compiling." if pending else ".")
+    return how + (f" while {pending} was compiling." if pending else f"{_before_compiling(run, asked)}.")
+
+
+def _before_compiling(run: RunLog, asked: Target, comma: str = "") -> str:
+    """What a model of transformers was at, where it was not compiled yet."""
+    clause = doing(run, _name(asked)) if asked.kind == "transformers" else ""
+    return f"{comma} {clause}" if clause else ""
+
+
+def _name(target: Target) -> str:
+    """The class of a model of transformers, or what the user called it."""
+    return target.model.class_name if target.model is not None else target.spec.removeprefix("hf:")
 
 
 def _pending(run: RunLog) -> str:
@@ -172,6 +191,8 @@ def _pending(run: RunLog) -> str:
 def _why_nothing(run: RunLog, report: Report) -> str:
     ended = _last(run, TargetEnded) is not None
     skipped = report.skipped_frames
+    if report.target.model is not None:
+        return reason_for_model(report.target.model.class_name, _last(run, Silence), skipped)
     return reason_for_silence(
         _last(run, Silence), _last(run, Definitions), _last(run, TorchLoaded), skipped, ended=ended
     )
@@ -204,12 +225,15 @@ def _capture(run: RunLog) -> Capture:
         capture.notes += [f"A replayed call raised {error}" for error in errors]
     elif started is not None:
         capture.mode = "examples" if _last(run, ProgramEnded) else "object"
+        if _last(run, ModelBuilt) is not None:
+            capture.mode = "transformers"
         capture.replayed_calls = started.calls
         capture.notes += [
             f"Refused under --fullgraph: {e.refused}" for _, e in run.all() if isinstance(e, ObjectCall) and e.refused
         ]
     elif not any(isinstance(e, CompileStarted | ErrorSeen) for _, e in run.all()):
         capture.mode = "none"
+    capture.notes += notes(run)
     return capture
 
 

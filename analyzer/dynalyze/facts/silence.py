@@ -30,6 +30,12 @@ def reason_for_silence(
     return "No call of torch.compile and no nn.Module call was seen."
 
 
+def reason_for_model(name: str, silence: Silence | None, skipped: Sequence[SkippedFrame] = ()) -> str:
+    """Why a model that dynalyze compiled and called itself did not reach the compiler."""
+    told = _switched_off(silence) if silence is not None else ""
+    return told or _skipped(skipped) or f"{name} was compiled and called, but torch compiled none of its functions."
+
+
 def _switched_off(silence: Silence) -> str:
     if silence.variable:
         return f"The environment variable {silence.variable} turns torch.compile off: unset it."

@@ -48,8 +48,8 @@ class CompileOptions:
 class Observation:
     """What to run and under which limits; times in seconds.
 
-    `bundle`: the calls of a program are written for processes that make them again. Without `replay` they are not
-    made in the run itself.
+    `bundle`: the calls of a program are written for processes that make them again; without `written` it is only told
+    which they are. Without `replay` they are not made in the run itself.
     """
 
     target: TargetSpec
@@ -61,6 +61,7 @@ class Observation:
     command: tuple[str, ...] = ()
     provenance: bool = False
     bundle: bool = False
+    written: bool = True
     replay: bool = True
 
 
@@ -100,10 +101,12 @@ def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], li
     target = observation.target
     if keep is not None:
         (folder / BYTECODE_FILE).touch()
-    (folder / REQUEST_FILE).write_text(json.dumps(_request(observation)), encoding="utf-8")
+    (folder / REQUEST_FILE).write_text(json.dumps(request_of(observation)), encoding="utf-8")
     streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
     progress, every = progress_line(streams)
-    watch = Watch(folder, observation.timeout, observation.stop_after, progress, every)
+    watch = Watch(
+        folder, observation.timeout, observation.stop_after, progress, every, records=target.mode != "transformers"
+    )
     command = Command([observation.python or sys.executable, str(_START), str(folder)], _environment(observation))
     ending = run(command, timeout=observation.timeout, streams=streams, stop_file=folder / "stop", watch=watch.poll)
     log = read_run(folder)
@@ -113,12 +116,7 @@ def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], li
     if not log.processes and ending.reason == "ended":
         raise UsageError(_never_started(observation, streams))
     reason = "timed_out" if watch.out_of_time and ending.reason != "interrupted" else ending.reason
-    report = build_report(
-        log,
-        Ended(reason, ending.exit_status, ending.seconds),
-        target.described(),
-        [printable(argument) for argument in observation.command],
-    )
+    report = report_of(log, Ended(reason, ending.exit_status, ending.seconds), observation)
     if observation.provenance:
         report.capture.notes += lacking(report.graphs, report.kernels)
     if keep is not None:
@@ -132,7 +130,15 @@ def _environment(observation: Observation) -> dict[str, str]:
     return {**wanted, **os.environ}
 
 
-def _request(observation: Observation) -> dict[str, Any]:
+def report_of(log: RunLog, ended: Ended, observation: Observation) -> Report:
+    """The facts of a run that has been read back, without findings."""
+    return build_report(
+        log, ended, observation.target.described(), [printable(argument) for argument in observation.command]
+    )
+
+
+def request_of(observation: Observation) -> dict[str, Any]:
+    """What the child is asked for, as it is written to its request file."""
     target = observation.target
     return {
         "mode": target.mode,
@@ -142,10 +148,11 @@ def _request(observation: Observation) -> dict[str, Any]:
         "name": target.name,
         "arguments": list(target.arguments),
         "inputs": list(target.inputs),
+        "transformers": asdict(target.asked) if target.asked is not None else None,
         "compile": asdict(observation.options),
         "bundle": observation.bundle,
         "replay": observation.replay,
-        "cloudpickle": folder_of("cloudpickle") if observation.bundle else "",
+        "cloudpickle": (folder_of("cloudpickle") if observation.written else None) if observation.bundle else "",
     }
 
 

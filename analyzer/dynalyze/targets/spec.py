@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dynalyze.capture.hf.asked import Asked
 from dynalyze.errors import UsageError
 from dynalyze.report import Target, TargetKind, printable
 
 _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
-Mode = Literal["script", "module", "object"]
+Mode = Literal["script", "module", "object", "transformers"]
+_HF = "hf:"
+_KINDS: dict[Mode, TargetKind] = {
+    "script": "script", "module": "script", "object": "object", "transformers": "transformers",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """What the child is asked to run. `spec` is as the user wrote it."""
+    """What the child is asked to run. `spec` is as the user wrote it; `asked` is set for `hf:NAME` alone."""
 
     mode: Mode
     spec: str
@@ -26,16 +31,23 @@ class TargetSpec:
     name: str | None = None
     arguments: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    asked: Asked | None = None
+
+    @property
+    def rebuilt(self) -> bool:
+        """Whether each process that measures makes the model and its inputs anew: no call has to be recorded."""
+        return self.mode in ("object", "transformers")
 
     @property
     def stem(self) -> str:
         """A file name for outputs, without suffix: `model` for `dir/model.py`, `model.Net` for `model.py:Net`."""
+        if self.mode == "transformers":
+            return _model_stem(self.name or "")
         base = Path(self.path).stem if self.path else (self.module or "target")
         return re.sub(r"[^\w.-]", "_", f"{base}.{self.name}" if self.name else base)
 
     def described(self) -> Target:
-        kind: TargetKind = "object" if self.mode == "object" else "script"
-        return Target(kind, printable(self.spec), [printable(argument) for argument in self.arguments])
+        return Target(_KINDS[self.mode], printable(self.spec), [printable(argument) for argument in self.arguments])
 
 
 def read_target(
@@ -47,6 +59,8 @@ def read_target(
         UsageError: nothing to run, or it does not exist; the message says what to do.
     """
     if module is not None:
+        if text is not None and text.startswith(_HF):
+            raise UsageError(f"-m {module} and {text} exclude each other: each names what to run")
         if text is not None:
             arguments = (text, *arguments)
         _check_module(module)
@@ -60,8 +74,8 @@ def read_target(
 
 
 def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
-    if text.startswith("hf:"):
-        raise UsageError("hf: targets are not in this version; write a file.py:NAME factory that builds the model")
+    if text.startswith(_HF):
+        return _transformers(text, arguments, inputs)
     if not text:
         raise UsageError('no such file: ""')
     path = Path(text)
@@ -85,6 +99,25 @@ def _object(text: str, place: str, name: str, arguments: tuple[str, ...], inputs
     if _MODULE_NAME.fullmatch(place) and not place.endswith(".py"):
         return TargetSpec("object", text, module=place, name=name, arguments=arguments, inputs=inputs)
     raise UsageError(f"no such file: {place}")
+
+
+def _transformers(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
+    name = text.removeprefix(_HF).strip()
+    if not name:
+        raise UsageError("hf: needs a name: a class of transformers (hf:LlamaModel), a local folder or a hub id")
+    if name == "all" or (any(mark in name for mark in "*?[") and not Path(name).exists()):
+        raise UsageError(f"{text} names many models; this command takes one, e.g. hf:LlamaModel")
+    if inputs:
+        raise UsageError(f"--input is not for {text}: its inputs are made for it; --batch and --sequence size them")
+    if arguments:
+        raise UsageError(f"{text} takes no arguments of its own: {arguments[0]}")
+    return TargetSpec("transformers", text, name=name, asked=Asked())
+
+
+def _model_stem(name: str) -> str:
+    """`LlamaModel`; `org_name` of a hub id; the last folder of a path that exists."""
+    base = Path(name).resolve().name if Path(name).is_dir() else name
+    return re.sub(r"[^\w.-]", "_", base).lstrip(".") or "model"
 
 
 def _check_module(module: str) -> None:

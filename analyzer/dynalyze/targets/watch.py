@@ -36,11 +36,14 @@ class Watch:
         stop_after: float | None,
         progress: Callable[[str], None],
         every: float = 10.0,
+        *,
+        records: bool = True,
     ) -> None:
         self._events = folder / EVENTS_FOLDER
         self._timeout = timeout
         self._stop_after = stop_after
         self._progress = progress
+        self._records = records  # without that there is nothing to replay, and no reason to stop early for it
         self._every = every  # seconds between two lines of progress
         self._offsets: dict[Path, int] = {}
         self._began = self._last_compile = self._last_progress = time.monotonic()
@@ -73,6 +76,8 @@ class Watch:
         quiet = now - self._last_compile
         if self.compiled or self._asked_for_compile:
             return self._stop_after is not None and bool(self.compiled) and quiet > self._stop_after
+        if not self._records:
+            return False
         if self._stop_after is not None and self._torch_loaded and quiet > self._stop_after:
             return True
         self.out_of_time = now - self._began > self._timeout * _EAGER_SHARE

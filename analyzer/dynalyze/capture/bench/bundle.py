@@ -23,17 +23,20 @@ from dynalyze.capture.ambient import Modes, RandomState
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.parts import Parts
-from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.capture.bench.wire import LANGUAGE_PHASES, RERUN_HINT, WorkerRequest
 from dynalyze.capture.bench.workload import Step, Workload
-from dynalyze.capture.calls import gradient_outputs
-from dynalyze.capture.clone import Frozen
+from dynalyze.capture.calls import gradient_outputs, name_of
+from dynalyze.capture.clone import Frozen, freeze
+from dynalyze.capture.compiled_recording import Written
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.module_state import ModuleState
 from dynalyze.capture.reached import modules_reached
+from dynalyze.capture.shapes import Dim, resized
 from dynalyze.capture.structure import leaves
 
 BUNDLE_FILE = "bundle.pt"
 _CHUNK = 1 << 22
+_NO_BUDGET = 1 << 62
 
 
 @dataclass(slots=True)
@@ -50,12 +53,14 @@ class BundledCall:
 
 @dataclass(slots=True)
 class Bundle:
-    """What travels. `written` holds the program's own arguments of torch.compile, pickled, one for each callable."""
+    """What travels. `written` says how the program compiled each callable, pickled by itself: None where it did not,
+    empty where that cannot travel.
+    """
 
     targets: list[Any]
     calls: list[BundledCall]
     names: list[str]
-    written: list[bytes]
+    written: list[bytes | Written | None]
 
 
 def digest_of(path: Path) -> str:
@@ -75,9 +80,7 @@ def read_bundle(request: WorkerRequest) -> Workload:
         Failed: not_replayable, with the reason.
         Misuse: what was asked for does not go with recorded calls.
     """
-    language = request.phase in ("prefill", "decode", "generate")
-    if not language and (request.batch is not None or request.sequence is not None):
-        raise Misuse("--batch and --sequence need a model that makes its inputs: these are the calls of a program")
+    check_sizes(request)
     path = Path(request.source["file"])
     _check(path, request.source.get("digest", ""))
     _as_the_program(request.source)
@@ -85,21 +88,39 @@ def read_bundle(request: WorkerRequest) -> Workload:
         pickling.load_cloudpickle(request.cloudpickle)
         bundle: Bundle = pickling.load(path)
     except Exception as error:
-        raise Failed("not_replayable", f"the recorded calls cannot be read here: {_short(error)}") from error
-    return _language(bundle, request) if language else RecordedWorkload(bundle, request)
+        reason = f"the recorded calls cannot be read here: {_short(error)}; {RERUN_HINT}"
+        raise Failed("not_replayable", reason) from error
+    return workload_of(bundle, request)
+
+
+def workload_of(bundle: Bundle, request: WorkerRequest) -> Workload:
+    """The calls of a bundle, or the phase of a language model that is asked for."""
+    return _language(bundle, request) if request.phase in LANGUAGE_PHASES else RecordedWorkload(bundle, request)
+
+
+def check_sizes(request: WorkerRequest) -> None:
+    """Refuse sizes for calls that have theirs.
+
+    Raises:
+        Misuse: --batch or --sequence outside the phases of a language model.
+    """
+    sized = request.batch is not None or request.sequence is not None
+    if sized and request.phase not in LANGUAGE_PHASES:
+        raise Misuse("--batch and --sequence need a model that makes its inputs: these are the calls of a program")
 
 
 def _language(bundle: Bundle, request: WorkerRequest) -> Workload:
     """A phase of the language model that the program called, with the sizes of its first call where none are given."""
     from dynalyze.capture.bench.language import language_workload
 
-    recorded = RecordedWorkload(bundle, replace(request, phase="forward"))
+    recorded = RecordedWorkload(bundle, replace(request, phase="forward", shape={}))
     call = recorded.calls[0]
     call.state.restore()
+    alike = all(target is bundle.targets[0] for target in bundle.targets)
+    model = bundle.targets[0] if alike else recorded.model
     return language_workload(
-        recorded.model, request.phase, calls=[Inputs(*call.inputs.thaw())], batch=request.batch,
-        sequence=request.sequence, new_tokens=request.new_tokens, static_cache=request.static_cache,
-        seed=request.seed,
+        model, request.phase, calls=[Inputs(*call.inputs.thaw())], batch=request.batch, sequence=request.sequence,
+        new_tokens=request.new_tokens, static_cache=request.static_cache, seed=request.seed,
     )  # fmt: skip
 
 
@@ -112,17 +133,19 @@ class RecordedWorkload(Workload):
     def __init__(self, bundle: Bundle, request: WorkerRequest) -> None:
         trains = request.phase == "train"
         calls = [call for call in bundle.calls if call.backward] if trains else []
-        self.calls = calls or bundle.calls
+        self.calls = list(calls or bundle.calls)
         self._written = bundle.written
         train = True if trains and not calls and request.train is None else request.train
         self._overrides = _Overrides(request.device, request.dtype, train, grad=trains)
         backward = any(call.backward for call in self.calls)
         model = bundle.targets[0] if len(bundle.targets) == 1 else Parts(bundle.targets)
         super().__init__(model, phase="train" if trains or backward else "forward")
+        self._resize(request, bundle.targets)
         self._overrides.place(bundle.targets)
         self._own_backward = not trains
         if len(bundle.targets) > 1:
-            self.notes.append(f"A pass calls several parts of the program: {', '.join(bundle.names)}.")
+            names = ", ".join(dict.fromkeys(bundle.names))
+            self.notes.append(f"A pass calls several parts of the program: {names}.")
         elif _module_behind(model) is not None:
             self._count()
         for name in {"numpy.random" for call in self.calls if call.random.numpy is not None}:
@@ -161,6 +184,18 @@ class RecordedWorkload(Workload):
             [(stand_ins.get(id(owner), owner), frozen) for owner, frozen in state.buffers],
         )
         return replace(call, state=moved, backward=call.backward and self._own_backward)
+
+    def _resize(self, request: WorkerRequest, targets: list[Any]) -> None:
+        """Give the calls the sizes that are asked for; those that have no such input stay as they are."""
+        dims = [Dim(*each) for each in request.dims if each[0] in request.shape]
+        if not dims:
+            return
+        for target in {call.target for call in self.calls}:
+            own = [number for number, call in enumerate(self.calls) if call.target == target]
+            inputs = [Inputs(*self.calls[number].inputs.thaw()) for number in own]
+            made = resized(inputs, dims, request.shape, targets[target])
+            for number, each in zip(own, made, strict=True):
+                self.calls[number] = replace(self.calls[number], inputs=freeze(tuple(each), _NO_BUDGET))
 
     def _count(self) -> None:
         """Samples and tokens of a pass, where the first tensor of every call tells them."""
@@ -279,11 +314,13 @@ def _module_behind(target: Any) -> torch.nn.Module | None:
     return None
 
 
-def _compiled_as(target: Any, written: bytes) -> Any:
-    arguments = pickle.loads(written) if written else None
-    if arguments is None:
-        raise Failed("not_replayable", "the program's own arguments of torch.compile could not be carried over")
-    return torch.compile(target, **arguments)
+def _compiled_as(target: Any, written: bytes | Written | None) -> Any:
+    if written is None:
+        raise Failed("misuse", f"the program does not compile {name_of(target)} by itself")
+    if not written:
+        raise Failed("not_replayable", f"the program's own arguments of torch.compile cannot travel; {RERUN_HINT}")
+    how: Written = pickle.loads(written) if isinstance(written, bytes) else written
+    return how.compile(target)
 
 
 def _check(path: Path, digest: str) -> None:

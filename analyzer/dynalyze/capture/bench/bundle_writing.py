@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import shutil
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import torch
 
 from dynalyze.capture.ambient import Modes, RandomState
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.bundle import BUNDLE_FILE, Bundle, BundledCall, digest_of
 from dynalyze.capture.calls import Call, Recorder, name_of
 from dynalyze.capture.clone import CannotClone, freeze
-from dynalyze.capture.compiled_recording import CompiledRecording
+from dynalyze.capture.compiled_recording import CompiledRecording, Written
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.module_state import ModuleStates
 from dynalyze.capture.replay import as_called, choose
 
 BYTE_CAP = 16 << 30
+Made: TypeAlias = list[Any]
+"""What was called, the signature of the call as a text, and how often that was."""
 _PARAMETERS_NOTE = "Parameters are those that the program ended with, in every call."
 
 
@@ -32,8 +37,9 @@ class Collected:
     targets: list[Any] = field(default_factory=list)
     calls: list[BundledCall] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    arguments: list[dict[str, Any] | None] = field(default_factory=list)
+    written: list[Written | None] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
+    made: list[Made] = field(default_factory=list)
 
 
 def from_recordings(compiled: CompiledRecording | None, eager: Recorder | None) -> Collected | None:
@@ -41,49 +47,73 @@ def from_recordings(compiled: CompiledRecording | None, eager: Recorder | None) 
     if compiled is not None:
         compiled.recorder.stop()
         if choose(compiled.recorder):
-            return _from_recorder(compiled.recorder, compiled.arguments)
+            return _from_recorder(compiled.recorder, compiled.written)
     if eager is not None and choose(eager):
-        return _from_recorder(eager, {})
+        return _from_recorder(eager, [])
     return None
 
 
-def _from_recorder(recorder: Recorder, arguments: dict[int, dict[str, Any]]) -> Collected:
-    made = Collected(cut=recorder.cut)
-    known: dict[int, int] = {}
+def _from_recorder(recorder: Recorder, written: list[Written]) -> Collected:
+    """A callable that the program compiled in two ways is listed twice, so that it can be compiled so again."""
+    made = Collected(cut=recorder.cut, made=calls_made(recorder))
+    known: dict[tuple[int, int | None], int] = {}
     for call in choose(recorder):
-        number = known.setdefault(id(call.module), len(made.targets))
+        number = known.setdefault((id(call.module), call.compiled_by), len(made.targets))
         if number == len(made.targets):
-            made.targets.append(as_called(call.module))
+            made.targets.append(call.module if written else as_called(call.module))
             made.names.append(name_of(call.module))
-            made.arguments.append(arguments.get(id(call.module)))
+            made.written.append(None if call.compiled_by is None else written[call.compiled_by])
         made.calls.append(_bundled(call, number))
     return made
 
 
-def write_examples(model: Any, calls: list[Inputs], run: Path, cloudpickle: str, *, backward: bool) -> dict[str, Any]:
-    """Write example inputs of a model, as if the program had called it with them; returns as `write` does."""
-    made = Collected([as_called(model)], names=[name_of(model)], arguments=[None])
+def calls_made(recorder: Recorder) -> list[Made]:
+    """All calls that the program made, kept or not: by what they were given, how often it was."""
+    return [[name_of(seen.module), seen.text, seen.calls] for seen in recorder.signatures]
+
+
+def from_examples(model: Any, calls: list[Inputs], *, backward: bool) -> Collected:
+    """Example inputs of a model, as if the program had called it with them.
+
+    Raises:
+        CannotClone: an input cannot be copied.
+    """
+    made = Collected([as_called(model)], names=[name_of(model)], written=[None])
+    state, _ = ModuleStates().take(model, BYTE_CAP)
+    for call in calls:
+        frozen = freeze(tuple(call), BYTE_CAP)
+        made.calls.append(BundledCall(0, frozen, Modes.now(), state, RandomState.now(), backward))
+    return made
+
+
+def write_examples(
+    model: Any, calls: list[Inputs], run: Path, cloudpickle: str | None, *, backward: bool
+) -> dict[str, Any]:
+    """Write example inputs of a model; takes and returns what `write` does."""
     try:
-        state, _ = ModuleStates().take(model, BYTE_CAP)
-        for call in calls:
-            frozen = freeze(tuple(call), BYTE_CAP)
-            made.calls.append(BundledCall(0, frozen, Modes.now(), state, RandomState.now(), backward))
+        made = from_examples(model, calls, backward=backward)
     except CannotClone as error:
         return {"file": "", "error": f"an input cannot be copied: {error}", "calls": 0}
     return write(made, run, cloudpickle)
 
 
-def write(collected: Collected, run: Path, cloudpickle: str) -> dict[str, Any]:
-    """Write the bundle and return the fields of the event that tells of it; `error` says why there is none."""
+def write(collected: Collected, run: Path, cloudpickle: str | None) -> dict[str, Any]:
+    """Write the bundle and return the fields of the event that tells of it; `error` says why there is none.
+
+    Without the folder of `cloudpickle` (None) nothing is written: the event tells which calls there were.
+    """
     began = time.perf_counter()
-    path = run / BUNDLE_FILE
     told: dict[str, Any] = {
         "file": "", "digest": "", "nbytes": 0, "error": "", "calls": len(collected.calls), "names": collected.names,
         "backwards": sum(call.backward for call in collected.calls),
-        "written": any(arguments is not None for arguments in collected.arguments),
-        "cut": collected.cut, "notes": [],
+        "written": any(each is not None for each in collected.written),
+        "options": [options_given(each) for each in collected.written if each is not None],
+        "made": collected.made, "cut": collected.cut, "notes": [],
         "sys_path": list(sys.path), "arguments": list(sys.argv), "folder": _current_folder(),
     }  # fmt: skip
+    if cloudpickle is None:
+        return told
+    path = run / BUNDLE_FILE
     try:
         told.update(_written(collected, path, cloudpickle))
     except Exception as error:
@@ -105,24 +135,49 @@ def nothing(compiled: CompiledRecording | None, eager: Recorder | None) -> dict[
 
 def _written(collected: Collected, path: Path, cloudpickle: str) -> dict[str, Any]:
     package = pickling.load_cloudpickle(cloudpickle)
-    written, notes = _as_written(collected.arguments, package)
+    written, lost = _as_written(collected.written, package)
+    notes = []
     if any(call.backward for call in collected.calls):
         notes.append(_PARAMETERS_NOTE)
     bundle = Bundle(collected.targets, collected.calls, collected.names, written)
     pickling.save(bundle, path, package, min(BYTE_CAP, shutil.disk_usage(path.parent).free // 2))
-    return {"file": BUNDLE_FILE, "digest": digest_of(path), "nbytes": path.stat().st_size, "notes": notes}
+    return {
+        "file": BUNDLE_FILE, "digest": digest_of(path), "nbytes": path.stat().st_size, "cannot_write": lost,
+        "notes": [*notes, lost] if lost else notes,
+    }  # fmt: skip
 
 
-def _as_written(arguments: list[dict[str, Any] | None], package: Any) -> tuple[list[bytes], list[str]]:
-    """The program's own arguments of torch.compile, each by itself: a backend may be a function that cannot travel."""
-    made, notes = [], []
-    for each in arguments:
+def options_given(written: Written) -> dict[str, Any]:
+    """The arguments of torch.compile that differ from its defaults, as JSON for people: functions by their names."""
+    defaults = {name: each.default for name, each in inspect.signature(torch.compile).parameters.items()}
+    return {
+        name: _plain(value)
+        for name, value in written.arguments.items()
+        if not (name in defaults and type(value) is type(defaults[name]) and value == defaults[name])
+    }
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def _as_written(written: list[Written | None], package: Any) -> tuple[list[bytes | Written | None], str]:
+    """How the program compiled, each entry by itself: a backend may be a function that cannot travel. Then the second
+    value says why.
+    """
+    made: list[bytes | Written | None] = []
+    lost = ""
+    for each in written:
         try:
-            made.append(b"" if each is None else pickling.dumps(each, package))
+            made.append(None if each is None else pickling.dumps(each, package))
         except Exception as error:
             made.append(b"")
-            notes.append(f"The program's own arguments of torch.compile cannot travel: {type(error).__name__}: {error}")
-    return made, notes
+            lost = f"The program's own arguments of torch.compile cannot travel: {type(error).__name__}: {error}"
+    return made, lost
 
 
 def _bundled(call: Call, number: int) -> BundledCall:

@@ -13,7 +13,7 @@ from dynalyze.capture.adapter import wrapped_by_compile
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.parts import Parts
 from dynalyze.capture.bench.regions import compile_regions
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration
 from dynalyze.capture.compiling import backend_of
 from dynalyze.capture.inputs import Misuse
 
@@ -65,7 +65,7 @@ def check(configuration: Configuration) -> None:
     Raises:
         Misuse: an unknown backend, mode or dtype of autocast.
     """
-    if configuration.compile:
+    if configuration.compile and configuration.name != AS_WRITTEN:
         compile_arguments(configuration)
     if configuration.autocast:
         _autocast_dtype(configuration.autocast)
@@ -101,7 +101,7 @@ def _by_accelerate(model: torch.nn.Module, arguments: dict[str, Any]) -> Target:
     """As a program that prepares its model with Accelerate; a backend that its plugin lacks goes in directly."""
     if importlib.util.find_spec("accelerate") is None:
         raise Failed("misuse", "Accelerate is not installed in the Python that runs the target")
-    from accelerate import Accelerator  # type: ignore[import-not-found]
+    from accelerate import Accelerator
     from accelerate import utils as accelerate_utils
 
     if not hasattr(accelerate_utils, "compile_regions"):

@@ -18,6 +18,9 @@ from dynalyze.capture.inputs import Inputs, Misuse
 
 PHASES = ("prefill", "decode", "generate")
 _SEQUENCE = 128
+# Inputs that each phase makes by itself, and those that only a forward pass takes.
+_OWN = ("input_ids", "attention_mask", "position_ids", "cache_position", "past_key_values", "use_cache", "labels")
+_FORWARD_ONLY = ("labels", "use_cache", "past_key_values", "cache_position", "position_ids")
 
 
 def language_workload(
@@ -31,10 +34,11 @@ def language_workload(
     static_cache: bool = False,
     seed: int = 0,
 ) -> Workload:
-    """One phase of a causal language model of transformers.
+    """One phase of a language model of transformers; one that encodes before it decodes has `generate` alone.
 
     `batch` and `sequence` (tokens of the prompt) are those of the model's own example inputs where not given, else 1
-    and 128. A decode pass is `new_tokens` steps of one token, from a cache that holds the prompt.
+    and 128. A decode pass is `new_tokens` steps of one token, from a cache that holds the prompt. What else the model
+    takes in its example call (an image, a sound) goes with a prompt of that size.
 
     Raises:
         Misuse: the model cannot generate, or the phase is unknown.
@@ -45,11 +49,19 @@ def language_workload(
         raise Misuse(
             f"--phase {phase} needs a language model of transformers: {type(model).__name__} has no generate()"
         )
+    if _encodes(model) and phase != "generate":
+        name = type(model).__name__
+        raise Misuse(
+            f"--phase {phase} is for models that only decode: {name} has an encoder; --phase generate is for it"
+        )
     own = _own_tokens(calls)
     shape = tuple(own.shape) if own is not None else (1, _SEQUENCE)
     prompt = _Prompt(model, batch or shape[0], sequence or shape[1], new_tokens, static_cache, seed)
     if own is not None and shape == (prompt.batch, prompt.sequence):
         prompt.tokens = own.to(prompt.tokens.device)
+        prompt.beside = _beside(calls)
+    if _encodes(model) and calls and calls[0].kwargs:
+        prompt.encode(dict(calls[0].kwargs))
     kinds: dict[str, type[_Language]] = {"prefill": _Prefill, "decode": _Decode, "generate": _Generate}
     return kinds[phase](model, prompt, phase)
 
@@ -71,6 +83,25 @@ class _Prompt:
         drawn = torch.randint(0, vocabulary, (batch, sequence + new_tokens), generator=random)
         self.tokens = drawn[:, :sequence].to(device)
         self.following = drawn[:, sequence:].to(device)
+        # What goes with the whole prompt beside its tokens, and everything that an encoder takes.
+        self.beside: dict[str, Any] = {}
+        self.encoded: dict[str, Any] = {}
+
+    def encode(self, inputs: dict[str, Any]) -> None:
+        """Let these inputs of an encoder be the prompt, which has their batch."""
+        self.encoded = inputs
+        sizes = [len(value) for value in inputs.values() if getattr(value, "ndim", 0)]
+        self.batch = sizes[0] if sizes else self.batch
+
+    def generated(self) -> dict[str, Any]:
+        """Keyword arguments of `generate` that give it the prompt."""
+        if self.encoded:
+            return {
+                name: value
+                for name, value in self.encoded.items()
+                if name not in _FORWARD_ONLY and not name.startswith("decoder_")
+            }
+        return {"input_ids": self.tokens, **self.beside} if self.beside else {"inputs": self.tokens}
 
     def fill(self) -> None:
         """Make the cache that holds the prompt, while nothing of the model is compiled yet.
@@ -103,7 +134,7 @@ class _Prompt:
         """Keyword arguments of one forward call."""
         import torch
 
-        arguments = {"input_ids": tokens, "past_key_values": cache, "use_cache": True}
+        arguments = {"input_ids": tokens, "past_key_values": cache, "use_cache": True, **({} if past else self.beside)}
         if "cache_position" in inspect.signature(self.model.forward).parameters:  # Transformers 4.
             arguments["cache_position"] = torch.arange(past, past + tokens.shape[1], device=tokens.device)
         return arguments
@@ -115,13 +146,15 @@ class _Language(Workload):
     def __init__(self, model: Any, prompt: _Prompt, phase: str) -> None:
         made = prompt.batch * (prompt.sequence if phase == "prefill" else prompt.new_tokens)
         super().__init__(
-            model, phase=phase, batch=prompt.batch, sequence=prompt.sequence, items=prompt.batch, tokens=made
-        )
+            model, phase=phase, batch=prompt.batch, sequence=None if prompt.encoded else prompt.sequence,
+            items=prompt.batch, tokens=made,
+        )  # fmt: skip
         self.prompt = prompt
         if phase == "decode" or (phase == "prefill" and prompt.static_cache):
             prompt.fill()
         kind = "static" if prompt.static_cache else "dynamic"
-        self.notes.append(f"{phase}: batch {prompt.batch}, prompt {prompt.sequence} tokens, {kind} cache.")
+        size = "as encoded" if prompt.encoded else f"{prompt.sequence} tokens"
+        self.notes.append(f"{phase}: batch {prompt.batch}, prompt {size}, {kind} cache.")
 
 
 class _Prefill(_Language):
@@ -224,11 +257,11 @@ class _GenerateStep(Step):
         with torch.no_grad():
             if _generates(self._target) and not hasattr(self._target, "_orig_mod"):
                 generate: Callable[..., Any] = getattr(self._target, "generate")  # noqa: B009 - a callable of any kind
-                return generate(self._prompt.tokens, **self._options)
-            return _through(self._model, self._target, self._prompt.tokens, self._options)
+                return generate(**self._prompt.generated(), **self._options)
+            return _through(self._model, self._target, {**self._prompt.generated(), **self._options})
 
 
-def _through(model: Any, target: Callable[..., Any], tokens: Any, options: dict[str, Any]) -> Any:
+def _through(model: Any, target: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """`model.generate` with every forward call made by `target`, which may end in the model's forward itself."""
     original = model.forward
     inside = False
@@ -246,7 +279,7 @@ def _through(model: Any, target: Callable[..., Any], tokens: Any, options: dict[
 
     model.forward = forward
     try:
-        return model.generate(tokens, **options)
+        return model.generate(**arguments)
     finally:
         del model.forward
 
@@ -276,6 +309,16 @@ def _own_tokens(calls: list[Inputs] | None) -> Any:
             if isinstance(value, torch.Tensor) and value.dim() == 2 and value.dtype in (torch.int64, torch.int32):
                 return value
     return None
+
+
+def _beside(calls: list[Inputs] | None) -> dict[str, Any]:
+    """What the first example call has beside the tokens and what follows from them."""
+    kwargs = calls[0].kwargs if calls else {}
+    return {name: value for name, value in kwargs.items() if name not in _OWN}
+
+
+def _encodes(model: Any) -> bool:
+    return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
 
 
 def _generates(model: Any) -> bool:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import random
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.capture.bench.failures import Failed, kind_of
+from dynalyze.capture.bench.seeding import seed
+from dynalyze.capture.bench.wire import LANGUAGE_PHASES, WorkerRequest
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.environment import torch_facts
 from dynalyze.capture.inputs import Inputs, Misuse
+from dynalyze.capture.shapes import Dim, resized
 
-_LANGUAGE = ("prefill", "decode", "generate")
 _ANY_INPUT = "None"  # Says that the target is the model itself, whatever it is called with later.
 
 
 @dataclass
 class Loaded:
-    """A workload with what it took to get it."""
+    """A workload with what it took to get it; of a program that was run again, all calls that it made."""
 
     workload: Workload
-    import_seconds: float
+    import_seconds: float | None
     load_seconds: float
+    made: list[Any] | None = None
 
     def facts(self) -> dict[str, Any]:
         """What the parent is told of it."""
@@ -42,6 +45,7 @@ class Loaded:
             "threads": torch.get_num_threads(),
             "name": _name(workload.model),
             "notes": workload.notes,
+            "made": self.made,
             "environment": torch_facts(torch),
             **_placement(workload),
         }
@@ -54,27 +58,32 @@ def load(request: WorkerRequest) -> Loaded:
         Misuse: the target, its inputs or the phase cannot be had as asked.
         Failed: the inputs or the recorded calls cannot be replayed.
     """
+    if request.source["kind"] == "program":
+        return _program(request)
     import_seconds = _import_torch(request.threads)
     started = time.perf_counter()
     seed(request.seed)
-    _check_placement(request)
-    workload = _bundle(request) if request.source["kind"] == "bundle" else _object(request)
-    if request.phase == "train":
-        from dynalyze.capture.bench.training import TrainWorkload
-
-        workload = TrainWorkload(workload)
-    return Loaded(workload, import_seconds, time.perf_counter() - started)
+    check_placement(request)
+    workload = _BY_KIND[request.source["kind"]](request)
+    return Loaded(_trained(workload, request), import_seconds, time.perf_counter() - started)
 
 
-def seed(number: int) -> None:
-    """Set every random generator in use: processes that build apart get the same weights."""
-    import torch
+def _program(request: WorkerRequest) -> Loaded:
+    """Whatever the program imports it imports by itself, when it wants to: torch too."""
+    from dynalyze.capture.bench.rerun import rerun
 
-    random.seed(number)
-    torch.manual_seed(number)
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed(number)
+    started = time.perf_counter()
+    found = rerun(request)
+    return Loaded(_trained(found.workload, request), None, time.perf_counter() - started, found.made)
+
+
+def _trained(workload: Workload, request: WorkerRequest) -> Workload:
+    """The workload, or training steps around it where these are asked for."""
+    if request.phase != "train":
+        return workload
+    from dynalyze.capture.bench.training import TrainWorkload
+
+    return TrainWorkload(workload)
 
 
 def _import_torch(threads: int | None) -> float:
@@ -107,16 +116,43 @@ def _object(request: WorkerRequest) -> Workload:
     return workload
 
 
+def _transformers(request: WorkerRequest) -> Workload:
+    from dynalyze.capture import transformers_target
+    from dynalyze.capture.hf.request import CannotBuild
+
+    building = {name: value for name, value in request.source.items() if name not in ("kind", "name")}
+    try:
+        built = transformers_target.built_model(
+            request.source["name"], building, dtype=request.dtype, device=request.device, batch=request.batch,
+            sequence=request.sequence, train=request.phase == "train", seed=request.seed,
+        )  # fmt: skip
+    except CannotBuild as error:
+        message = transformers_target.failure_of(error, "model")["message"]
+        raise Failed(kind_of(error, "load"), f"the model could not be built: {message}") from error
+    (built.inputs,) = resized([built.inputs], _dims(request), request.shape, built.model)
+    seed(request.seed)
+    workload = transformers_target.workload_of(
+        built, request.phase, batch=request.batch, new_tokens=request.new_tokens, static_cache=request.static_cache,
+        seed=request.seed,
+    )  # fmt: skip
+    how = transformers_target.how_built(building["full_size"], building["weights"])
+    workload.notes[:0] = [f"{transformers_target.description(built)} {how}", *built.notes]
+    return workload
+
+
 def _prepared(found: Any, module: Any, request: WorkerRequest) -> tuple[Any, list[Inputs] | None]:
     """The callable and its calls; a phase of a language model makes its own calls and needs none."""
     from dynalyze.capture import objects
 
     source = request.source
     inputs = list(source.get("inputs", []))
+    dims = _dims(request)
+    sizes = {name: size for name, size in request.shape.items() if all(name != dim.name for dim in dims)}
     try:
-        return objects.prepare(found, source["name"], module, inputs)
+        model, calls = objects.prepare(found, source["name"], module, inputs, sizes)
+        return model, resized(calls, dims, request.shape, model)
     except Misuse:
-        if request.phase not in _LANGUAGE or inputs:
+        if request.phase not in LANGUAGE_PHASES or inputs:
             raise
     seed(request.seed)
     return objects.prepare(found, source["name"], module, [_ANY_INPUT])[0], None
@@ -126,7 +162,7 @@ def _workload(model: Any, calls: list[Inputs] | None, request: WorkerRequest) ->
     from dynalyze.capture.compiling import moved
 
     calls = None if calls is None else [Inputs(*moved(tuple(call), _options(request))) for call in calls]
-    if request.phase in _LANGUAGE:
+    if request.phase in LANGUAGE_PHASES:
         from dynalyze.capture.bench.language import language_workload
 
         return language_workload(
@@ -138,11 +174,20 @@ def _workload(model: Any, calls: list[Inputs] | None, request: WorkerRequest) ->
     return CallsWorkload(model, calls or [], phase=request.phase, grad=request.phase == "train")
 
 
+def _dims(request: WorkerRequest) -> list[Dim]:
+    return [Dim(*each) for each in request.dims]
+
+
 def _bundle(request: WorkerRequest) -> Workload:
     from dynalyze.capture.bench.bundle import read_bundle
 
     sys.argv = [request.source["file"], *request.source.get("arguments", [])]
     return read_bundle(request)
+
+
+_BY_KIND: dict[str, Callable[[WorkerRequest], Workload]] = {
+    "bundle": _bundle, "object": _object, "transformers": _transformers,
+}  # fmt: skip
 
 
 def _options(request: WorkerRequest) -> Any:
@@ -152,7 +197,7 @@ def _options(request: WorkerRequest) -> Any:
     return Options(device=request.device, dtype=request.dtype, train=train)
 
 
-def _check_placement(request: WorkerRequest) -> None:
+def check_placement(request: WorkerRequest) -> None:
     import torch
 
     if request.dtype is not None and not isinstance(getattr(torch, request.dtype, None), torch.dtype):

@@ -19,8 +19,12 @@ class Parts(torch.nn.Module):  # type: ignore[misc]
         self.children_of_parts = torch.nn.ModuleList([c for c in callables if isinstance(c, torch.nn.Module)])
 
     def each(self, make: Callable[[Target], Target]) -> Parts:
-        """The same with every part replaced by what `make` returns for it."""
-        return Parts([make(part) for part in self.callables])
+        """The same with every part replaced by what `make` returns for it; one that stands twice is made once."""
+        made: dict[int, Target] = {}
+        for part in self.callables:
+            if id(part) not in made:
+                made[id(part)] = make(part)
+        return Parts([made[id(part)] for part in self.callables])
 
     def forward(self, index: int, *args: Any, **kwargs: Any) -> Any:
         return self.callables[index](*args, **kwargs)

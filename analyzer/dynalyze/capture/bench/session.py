@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 from dynalyze.capture import adapter_bench
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
@@ -51,14 +52,22 @@ class Session:
             return answer
 
     def _load(self, _: Order) -> Answer:
-        self._compiles.listen()
-        if not self._configuration.compile:
-            adapter_bench.stay_eager()
+        is_program = self._request.source["kind"] == "program"
+        if not is_program:
+            self._attend()
         self._loaded = load(self._request)
+        if is_program:  # Torch is imported by the program, as it would be without us; nothing compiles until here.
+            self._attend()
         facts = self._loaded.facts()
         self._device = facts["device"]
         self._check_others()
         return facts
+
+    def _attend(self) -> None:
+        """Hear of every compile from here on; in the eager arm there is to be none."""
+        self._compiles.listen()
+        if not self._configuration.compile:
+            adapter_bench.stay_eager()
 
     def _warm(self, order: Order) -> Answer:
         self._configure()
@@ -144,9 +153,9 @@ class Session:
         from dynalyze.capture.bench.configure import configured
 
         workload = self._workload()
-        if self._configuration.name == AS_WRITTEN:
-            return cast("Callable[..., Any]", workload.as_written())
-        return configured(workload.model, self._configuration, self._device)
+        if self._configuration.name != AS_WRITTEN:
+            return configured(workload.model, self._configuration, self._device)
+        return configured(workload.as_written(), replace(self._configuration, compile=False), self._device)
 
     def _workload(self) -> Any:
         if self._loaded is None:

@@ -33,6 +33,9 @@ class TrainWorkload(Workload):
     def tensors(self) -> Iterator[Any]:
         return self._inner.tensors()
 
+    def as_written(self) -> Callable[..., Any]:
+        return self._inner.as_written()
+
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         owner = target if isinstance(target, torch.nn.Module) else self.model
         trained = [p for p in owner.parameters() if p.requires_grad] if isinstance(owner, torch.nn.Module) else []

@@ -29,6 +29,10 @@ REQUEST_FILE = "bench.json"
 SOCKET_FILE = "bench.socket"
 # The name of the configuration with the arguments that the program itself gave to torch.compile; of bundles alone.
 AS_WRITTEN = "as written"
+RERUN_HINT = (
+    "`dynalyze bench --rerun` would measure by running the script again in every process, "
+    "which repeats its side effects"
+)
 
 Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "internal"]
 FAILURES: tuple[Failure, ...] = (
@@ -36,6 +40,7 @@ FAILURES: tuple[Failure, ...] = (
 )  # fmt: skip
 
 Phase = Literal["forward", "train", "prefill", "decode", "generate"]
+LANGUAGE_PHASES: tuple[Phase, ...] = ("prefill", "decode", "generate")
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,8 @@ class Configuration:
     """One way of running the target. `compile` False is eager.
 
     `region` compiles repeated blocks only: "blocks" with torch.compile on each, "accelerate" through Accelerate.
-    `autocast` is a dtype's name. Everything else is torch.compile's argument of that name.
+    `autocast` is a dtype's name. Everything else is torch.compile's argument of that name. Of AS_WRITTEN these tell
+    what the program gave, as far as its calls agree, and `written` tells it for people.
     """
 
     name: str
@@ -54,18 +60,26 @@ class Configuration:
     fullgraph: bool = False
     region: Literal["", "blocks", "accelerate"] = ""
     autocast: str = ""
+    written: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
 class WorkerRequest:
     """Everything a worker needs to know before it starts.
 
-    `source` is {"kind": "object", "path", "module", "name", "inputs", "arguments"} for FILE:NAME and MODULE:NAME, or
-    {"kind": "bundle", "file", "sys_path", "arguments"} for calls that were recorded. `seed` makes the processes of a
-    pair build one and the same model. `threads` is fixed before anything compiles; None leaves torch's own number.
+    `source` is one of these. `seed` makes the processes of a pair build one and the same model. `threads` is fixed
+    before anything compiles; None leaves torch's own number.
+
+        {"kind": "object", "path", "module", "name", "inputs", "arguments"}   FILE:NAME and MODULE:NAME
+        {"kind": "transformers", "name", and the names of hf.asked.BUILDING}  hf:NAME
+        {"kind": "bundle", "file", "digest", "sys_path", "arguments", "folder"}   calls that were recorded
+        {"kind": "program", "mode", "path", "module", "arguments", "seconds", "made"}   a program that is run again
+
     `cache` says whether the caches of the environment are believed to be empty ("cold"), filled ("warm").
     `cloudpickle` is the folder that holds that package, for interpreters that lack it. `extra["check"]` is a list of
     the other configurations, as dicts: `load` refuses a backend or mode of theirs that torch does not know (misuse).
+    `shape` are sizes by name, and `dims` the inputs that have them: [name, input, axis], an input by its position or
+    keyword. Names without any go to the factory that makes the model.
     """
 
     source: dict[str, Any]
@@ -80,5 +94,7 @@ class WorkerRequest:
     sequence: int | None = None
     new_tokens: int = 16
     static_cache: bool = False
+    shape: dict[str, int] = field(default_factory=dict)
+    dims: list[tuple[str, str, int]] = field(default_factory=list)
     cloudpickle: str = ""
     extra: dict[str, Any] = field(default_factory=dict)

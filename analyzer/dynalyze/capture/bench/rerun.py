@@ -1,0 +1,206 @@
+"""Runs a program once more in a measuring process; the calls that it makes become the workload, where they are made.
+
+Nothing compiles while the program runs, its own compiled callables run in eager: what is measured afterwards starts
+from nothing, in every process alike. The program is left as if it had never been compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType, ModuleType
+from typing import Any
+
+from dynalyze.capture import adapter_bench, program
+from dynalyze.capture.attach import after_import
+from dynalyze.capture.bench.failures import Failed
+from dynalyze.capture.bench.seeding import seed
+from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.program import Ending, SoftStop
+
+_STOP_SIGNAL = getattr(signal, "SIGURG", None)
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """The workload, and all calls that the program made (`bundle_writing.calls_made`)."""
+
+    workload: Workload
+    made: list[Any]
+
+
+def rerun(request: WorkerRequest) -> Rerun:
+    """Run the program of a request whose source is {"kind": "program", "mode", "path", "module", "arguments",
+    "seconds", "made"}: `seconds` is the limit after which it is stopped, `made` the calls of the first run or None.
+
+    Raises:
+        Failed: not_replayable; it failed, or made other calls than the first time.
+        Misuse: what was asked for does not go with the calls of a program.
+    """
+    run = _Run(request)
+    names = run.program()
+    collected = run.collected(names)
+    if collected is None:
+        raise Failed("not_replayable", "run again, the program made no call of a module or of a compiled function")
+    different = difference(request.source.get("made"), collected.made)
+    if different:
+        early = f", before it was stopped after {request.source['seconds']:.0f} s" if run.ending.stopped else ""
+        raise Failed("not_replayable", f"run again, the program made other calls{early}: {different}")
+    return Rerun(_workload(collected, request), collected.made)
+
+
+def difference(first: list[Any] | None, now: list[Any]) -> str:
+    """In what the calls of two runs differ, for people; "" where in nothing, or where the first is not known."""
+    if first is None:
+        return ""
+    before, after = ([(name, text, calls) for name, text, calls in made] for made in (first, now))
+    if before == after:
+        return ""
+    totals = [sum(calls for *_, calls in made) for made in (before, after)]
+    if totals[0] != totals[1]:
+        return f"{totals[1]:,} instead of {totals[0]:,}"
+    other = next((each for each in after if each not in before), after[0] if after else None)
+    return f"for example {other[0]}{other[1]}, {other[2]:,} times" if other else "none"
+
+
+class _Run:
+    """The run of a program, with its calls recorded."""
+
+    def __init__(self, request: WorkerRequest) -> None:
+        self._request = request
+        self._source = request.source
+        self._recorder: Any = None
+        self._compiled: Any = None
+        self._original_compile: Any = None
+        self.ending = Ending()
+
+    def program(self) -> dict[str, Any]:
+        """Run it to its end, or to the limit; returns its global names."""
+        compile_again = adapter_bench.stay_eager()
+        seed(self._request.seed)
+        after_import("torch", self._torch_loaded)
+        with _limited(self._source["seconds"]), _exits_caught():
+            arguments = list(self._source["arguments"])
+            if self._source["mode"] == "module":
+                self.ending, names = program.run_module(self._source["module"], arguments)
+            else:
+                self.ending, names = program.run_script(self._source["path"], arguments)
+            if self._recorder is not None and not self._compiled.recorder.calls:
+                program.end_of(program.join_threads)
+        compile_again()
+        self._check_ending()
+        self._put_back()
+        return names
+
+    def collected(self, names: dict[str, Any]) -> Any:
+        """The calls of the program, or those that its `example_inputs` stand for; None where there are none."""
+        from dynalyze.capture.bench import bundle_writing
+        from dynalyze.capture.clone import CannotClone
+        from dynalyze.capture.inputs import calls_from
+
+        found = bundle_writing.from_recordings(self._compiled, self._recorder)
+        model, examples = names.get("model"), names.get("example_inputs")
+        if found is not None or not callable(model) or examples is None:
+            return found
+        model = model() if isinstance(model, type) else model
+        try:
+            return bundle_writing.from_examples(model, calls_from(examples), backward=bool(self._request.train))
+        except CannotClone as error:
+            raise Failed("not_replayable", f"an input cannot be copied: {error}") from error
+
+    def _torch_loaded(self, torch: ModuleType) -> None:
+        from dynalyze.capture.calls import Recorder
+        from dynalyze.capture.compiled_recording import CompiledRecording
+
+        if self._request.threads is not None:
+            torch.set_num_threads(self._request.threads)
+        seed(self._request.seed)
+        self._compiled, self._recorder = CompiledRecording(), Recorder()
+        self._recorder.install()
+        self._original_compile = torch.compile
+        torch.compile = _recorded(torch.compile, self._compiled)  # type: ignore[attr-defined]
+
+    def _check_ending(self) -> None:
+        if self._recorder is None:
+            raise Failed("not_replayable", "run again, the program did not import torch")
+        if self.ending.exit_status:
+            what = self.ending.message or f"exit status {self.ending.exit_status}"
+            raise Failed("not_replayable", f"run again, the program failed: {what}")
+
+    def _put_back(self) -> None:
+        """What the program changed for the whole process, and the recording."""
+        import torch
+
+        self._recorder.stop()
+        self._compiled.recorder.stop()
+        torch.compile = self._original_compile
+        torch.set_grad_enabled(True)
+        if self._request.threads is not None:
+            torch.set_num_threads(self._request.threads)
+
+
+def _recorded(original: Any, recording: Any) -> Any:
+    @functools.wraps(original)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        # torch takes entries out of the dict of options.
+        given = {key: dict(value) if type(value) is dict else value for key, value in kwargs.items()}
+        result = original(*args, **kwargs)
+        model = args[0] if args else kwargs.get("model")
+        return result if model is None else recording.watch(model, result, given)
+
+    return compile
+
+
+def _workload(collected: Any, request: WorkerRequest) -> Workload:
+    from dynalyze.capture.bench.bundle import Bundle, check_sizes, workload_of
+    from dynalyze.capture.bench.uncompile import uncompile
+
+    check_sizes(request)
+    for target in collected.targets:
+        uncompile(target)
+    return workload_of(Bundle(collected.targets, collected.calls, collected.names, collected.written), request)
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Stop the program softly after so many seconds, as a run that explains does."""
+    if _STOP_SIGNAL is None:
+        yield
+        return
+    main = threading.main_thread().ident or 0
+    timer = threading.Timer(seconds, lambda: signal.pthread_kill(main, _STOP_SIGNAL))
+    timer.daemon = True
+    before = signal.signal(_STOP_SIGNAL, _raise_soft_stop)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        signal.signal(_STOP_SIGNAL, before)
+
+
+@contextmanager
+def _exits_caught() -> Iterator[None]:
+    """Let os._exit end the program and not this process: its calls are wanted. Processes that it forks do end."""
+    original, own = os._exit, os.getpid()
+
+    def leave(status: int) -> None:
+        if os.getpid() == own and threading.current_thread() is threading.main_thread():
+            raise SoftStop
+        original(status)
+
+    os._exit = leave  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        os._exit = original
+
+
+def _raise_soft_stop(signum: int, frame: FrameType | None) -> None:
+    raise SoftStop

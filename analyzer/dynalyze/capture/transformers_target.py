@@ -1,0 +1,272 @@
+"""`hf:NAME` in the child: builds the model, runs it once in eager, then compiled.
+
+What goes wrong before the compile is told as such: a model that cannot be built, or that fails in eager already, says
+nothing about torch.compile. The eager call leaves nothing behind but what the model keeps of it by itself.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from dynalyze.capture import adapter, program
+from dynalyze.capture.compiling import Options, compiled
+from dynalyze.capture.hf.asked import Asked, Phase
+from dynalyze.capture.inputs import Inputs, Misuse
+from dynalyze.capture.program import Ending
+
+if TYPE_CHECKING:
+    from dynalyze.capture.bench.workload import Step, Workload
+    from dynalyze.capture.hf.request import Built
+
+_LANGUAGE = ("prefill", "decode", "generate")
+_LONGEST = 500
+_LONGEST_VALUE = 60
+
+Tell = Callable[..., None]
+
+
+def run(request: dict[str, Any], options: Options, tell: Tell) -> Ending:
+    """Run the target that `request` names to its end.
+
+    Raises:
+        Misuse: no such architecture, or the phase is not for it.
+    """
+    return _Target(request["name"], Asked(**request["transformers"]), options, tell).run()
+
+
+def built_model(name: str, building: dict[str, Any], **sizes: Any) -> Built:
+    """The model called `name`; `building` and `sizes` are fields of ModelRequest.
+
+    Raises:
+        Misuse: there is no transformers here, or no such architecture.
+        CannotBuild: the architecture cannot be had.
+    """
+    if importlib.util.find_spec("transformers") is None:
+        raise Misuse(f"hf:{name} needs transformers, which {sys.executable} does not have: pip install transformers")
+    from dynalyze.capture.hf.build import build
+    from dynalyze.capture.hf.request import ModelRequest
+
+    return build(ModelRequest(name, **building, **sizes))
+
+
+def workload_of(built: Built, phase: Phase, *, batch: int | None = None, **language: Any) -> Workload:
+    """What is done with a model in one phase, with the inputs that were built, whose sizes are those asked for.
+
+    `language` are further arguments of `language_workload`.
+
+    Raises:
+        Misuse: the model does not have this phase.
+    """
+    if phase in _LANGUAGE:
+        from dynalyze.capture.bench.language import language_workload
+
+        return language_workload(built.model, phase, calls=[built.inputs], **language)
+    from dynalyze.capture.bench.calls import CallsWorkload
+
+    workload = CallsWorkload(built.model, [built.inputs], phase=phase, grad=phase == "train")
+    if batch is not None and workload.batch != batch:  # The first input is not one with a dimension for it.
+        workload.batch, workload.items = batch, float(batch)
+    return workload
+
+
+def description(built: Built) -> str:
+    """The model and what it is called with, in one sentence."""
+    inputs = ", ".join(f"{name} {text}" for name, text in texts_of(built.inputs).items())
+    return f"{built.class_name} ({built.family}) with {built.parameters:,} parameters; its inputs: {inputs}."
+
+
+def how_built(full_size: bool, weights: bool) -> str:
+    """What a reader has to know about every number that is measured on the model."""
+    if weights:
+        return "It has the weights of its checkpoint."
+    if full_size:
+        return "It has the size of its configuration and random weights."
+    return "It was made small, with random weights: --full-size keeps the size of its configuration."
+
+
+def texts_of(inputs: Inputs) -> dict[str, str]:
+    """The inputs as texts: dtype and shape of tensors, and what else there is."""
+    positional = {str(number): value for number, value in enumerate(inputs.args)}
+    return {name: _text(value) for name, value in {**positional, **inputs.kwargs}.items()}
+
+
+class _Target:
+    """One model with one phase, in the order of what happens to it."""
+
+    def __init__(self, name: str, asked: Asked, options: Options, tell: Tell) -> None:
+        self._name = name
+        self._asked = asked
+        self._options = options
+        self._tell = tell
+        self._phase: Phase = "train" if options.train and asked.phase == "forward" else asked.phase
+
+    def run(self) -> Ending:
+        ending, workload = program.end_of(self._prepared)
+        if isinstance(workload, Misuse):
+            raise workload
+        return ending if workload is None else self._compiled(workload)
+
+    def _prepared(self) -> Workload | Misuse:
+        try:
+            built = self._build()
+            with self._stage("eager"):
+                workload = self._workload(built)
+                if not self._asked.cold:
+                    self._eager(workload)
+        except Misuse as misuse:
+            return misuse
+        return workload
+
+    def _build(self) -> Built:
+        began = time.perf_counter()
+        options, asked = self._options, self._asked
+        with self._stage("model"):
+            built = built_model(
+                self._name, asked.building(), dtype=options.dtype, device=options.device, batch=asked.batch,
+                sequence=asked.sequence, train=self._phase == "train",
+            )  # fmt: skip
+        self._tell(
+            "model_built", class_name=built.class_name, family=built.family, parameters=built.parameters,
+            seconds=time.perf_counter() - began, inputs=texts_of(built.inputs),
+            notes=[how_built(asked.full_size, asked.weights), *built.notes],
+        )  # fmt: skip
+        return built
+
+    def _workload(self, built: Built) -> Workload:
+        asked = self._asked
+        return workload_of(
+            built, self._phase, batch=asked.batch, new_tokens=asked.new_tokens, static_cache=asked.static_cache
+        )
+
+    def _eager(self, workload: Workload) -> None:
+        """The call as it is without torch.compile, also inside of libraries that compile parts of themselves."""
+        import torch
+
+        began = time.perf_counter()
+        with torch.compiler.set_stance("force_eager"):
+            for step in workload.steps(workload.model):
+                self._make(step)
+        self._leave_no_trace(workload.model)
+        self._tell("eager_call", seconds=time.perf_counter() - began)
+
+    def _compiled(self, workload: Workload) -> Ending:
+        placed = replace(self._options, device=None, dtype=None, train=None)  # The model was built so.
+        # `generate` is a loop of the library's around the model: users compile the forward that it calls.
+        called = workload.model.forward if self._phase == "generate" else workload.model  # type: ignore[attr-defined]
+        target = compiled(called, placed)
+        steps = workload.steps(target)
+        self._tell("object_start", calls=len(steps), notes=workload.notes)
+        for index, step in enumerate(steps):
+            ending = self._one_call(index, step, workload)
+            if ending.exit_status != 0:
+                return ending
+        return Ending()
+
+    def _one_call(self, index: int, step: Step, workload: Workload) -> Ending:
+        """One compiled call; a refusal under our own --fullgraph is a fact, not a failure."""
+
+        def make() -> None:
+            refused = ""
+            try:
+                self._make(step)
+            except Exception as error:
+                if not (self._options.fullgraph and adapter.is_refusal(error)):
+                    if self._asked.cold:
+                        self._blame_eager(workload)
+                    raise
+                refused = str(error).splitlines()[0][:_LONGEST]
+            self._tell("object_call", index=index, refused=refused)
+
+        return program.end_of(make)[0]
+
+    def _blame_eager(self, workload: Workload) -> None:
+        """A compiled call that was the first of all has failed: where eager fails as well, that is the reason."""
+        with self._stage("eager"):
+            self._eager(workload)
+
+    def _make(self, step: Step) -> None:
+        step.prepare()
+        outputs = step.run()
+        if self._phase == "train":
+            from dynalyze.capture.bench.training import loss_of
+
+            loss_of(outputs).backward()
+
+    def _leave_no_trace(self, model: Any) -> None:
+        if self._phase == "train":
+            model.zero_grad(set_to_none=True)
+
+    @contextmanager
+    def _stage(self, stage: str) -> Iterator[None]:
+        """Tell what the block raises as a failure of this stage, or of the one that the error names."""
+        try:
+            yield
+        except (Misuse, program.SoftStop, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self._tell("stage_failed", **failure_of(error, stage))
+            raise
+
+
+def failure_of(error: BaseException, stage: str) -> dict[str, Any]:
+    """The fields of the event `stage_failed` for an error that ended `stage`."""
+    from dynalyze.capture.bench.failures import kind_of, one_line
+    from dynalyze.capture.hf.request import CannotBuild
+
+    raised = error
+    if isinstance(error, CannotBuild):
+        stage, raised = error.stage, error.__cause__ or error
+    message = str(error).splitlines()[0] if isinstance(error, CannotBuild) and str(error) else one_line(error)
+    file, line = _place(raised)
+    return {
+        "stage": stage,
+        "exception": type(raised).__name__,
+        "message": message[:_LONGEST],
+        "file": file,
+        "line": line,
+        "out_of_memory": kind_of(raised, "eager") == "out_of_memory",
+    }
+
+
+def _place(error: BaseException) -> tuple[str, int]:
+    """The innermost line of the model's own code that an error passed, or else of transformers, or of any library."""
+    frames = [
+        each for each in reversed(traceback.extract_tb(error.__traceback__)) if not program.is_plumbing(each.filename)
+    ]
+    for wanted in (_is_models, _is_transformers, _is_not_torch):
+        for frame in frames:
+            if wanted(frame.filename):
+                return frame.filename, frame.lineno or 0
+    return "", 0
+
+
+def _is_models(file: str) -> bool:
+    parts = PurePath(file).parts
+    return "transformers_modules" in parts or ("transformers" in parts and "models" in parts)
+
+
+def _is_transformers(file: str) -> bool:
+    return "transformers" in PurePath(file).parts
+
+
+def _is_not_torch(file: str) -> bool:
+    return "torch" not in PurePath(file).parts and not file.startswith("<")
+
+
+def _text(value: Any) -> str:
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is not None and dtype is not None:
+        return f"{str(dtype).removeprefix('torch.')}[{', '.join(map(str, shape))}]"
+    if isinstance(value, (list, tuple)) and value:
+        same = {_text(each) for each in value}
+        return f"{len(value)} of {same.pop()}" if len(same) == 1 else f"{type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else type(value).__name__

@@ -1,0 +1,153 @@
+"""A measuring process that runs the program again: its calls are measured where they are made, unpickled."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_process import BY_EAGER_BACKEND, EAGER, started
+
+from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, WorkerRequest
+
+WRITTEN = Configuration(AS_WRITTEN)
+
+LOCKED = """
+    import os, sys, threading
+    assert "torch" not in sys.modules, "torch is imported by the program alone"
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(8, 8)
+            self.lock = threading.Lock()  # This cannot be pickled.
+
+        def forward(self, x):
+            return self.inner(x).relu()
+
+    net = Net()
+    print("argument", sys.argv[1])
+"""
+
+
+def request(script: Path, configuration: Configuration = EAGER, **fields: Any) -> WorkerRequest:
+    """A request to run this script again."""
+    source = {
+        "kind": "program", "mode": "script", "path": str(script), "module": None, "arguments": ["first"],
+        "seconds": fields.pop("seconds", 60.0), "made": fields.pop("made", None),
+    }  # fmt: skip
+    return WorkerRequest(source, **{"configuration": configuration, "threads": 1, **fields})
+
+
+def script(folder: Path, *texts: str) -> Path:
+    path = folder / "program.py"
+    path.write_text("\n".join(textwrap.dedent(text) for text in texts))
+    return path
+
+
+def compiled_frames(asked: WorkerRequest) -> tuple[dict[str, Any], int, str]:
+    """What it loaded, how many frames it compiled in the passes, and why they would mislead."""
+    with started(asked) as process:
+        loaded = process.done("load")
+        warmed = process.done("warm", seconds=20, most=5)
+        return loaded, warmed["counts"]["compiled_frames"], process.done("check")["invalid"]
+
+
+@pytest.fixture(scope="module")
+def compiling(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that compiles by itself, in place too, and leaves by os._exit."""
+    calls = """
+        net.compile(backend="eager", dynamic=False)
+        double = torch.compile(lambda x: x * 2, backend="eager")
+        for n in (2, 3):
+            double(net(torch.randn(n, 8))).sum().backward()
+        os._exit(0)
+    """
+    return script(tmp_path_factory.mktemp("compiling"), LOCKED, calls)
+
+
+@pytest.mark.parametrize(("configuration", "frames"), [(EAGER, 0), (BY_EAGER_BACKEND, 4), (WRITTEN, 4)])
+def test_a_program_that_compiles_by_itself(compiling: Path, configuration: Configuration, frames: int) -> None:
+    loaded, compiled, invalid = compiled_frames(request(compiling, configuration))
+    assert (loaded["calls"], loaded["phase"], loaded["threads"]) == (4, "train", 1)
+    assert [(name, calls) for name, _, calls in loaded["made"]] == [
+        ("Net", 1), ("<lambda>", 1), ("Net", 1), ("<lambda>", 1),
+    ]  # fmt: skip
+    assert (compiled, invalid) == (frames, "")
+
+
+def test_what_the_program_prints_is_its_own(compiling: Path) -> None:
+    with started(request(compiling)) as process:
+        process.done("load")
+        status, out, err = process.end()
+    assert (status, out, err) == (0, "argument first\n", "")
+
+
+def test_a_program_that_compiles_nothing(tmp_path: Path) -> None:
+    path = script(tmp_path, LOCKED, "net.eval()\nwith torch.no_grad():\n    net(torch.randn(5, 8))\n")
+    loaded, compiled, invalid = compiled_frames(request(path, BY_EAGER_BACKEND))
+    assert (loaded["calls"], loaded["phase"], loaded["batch"]) == (1, "forward", 5)
+    assert (compiled, invalid) == (1, "")
+
+
+def test_example_inputs(tmp_path: Path) -> None:
+    path = script(tmp_path, LOCKED, "model = net\nexample_inputs = [(torch.randn(5, 8),), (torch.randn(6, 8),)]\n")
+    with started(request(path)) as process:
+        assert process.done("load")["items"] == 11
+
+
+def test_every_process_meets_the_same_random_numbers(tmp_path: Path) -> None:
+    """The program seeds nothing, and so gets the seed of the benchmark: both arms have the same weights."""
+    path = script(
+        tmp_path, LOCKED, "import random\nprint(random.random(), net.inner.weight.sum().item())\nnet(torch.ones(1, 8))"
+    )
+    said = set()
+    for _ in range(2):
+        with started(request(path, seed=3)) as process:
+            process.done("load")
+            said.add(process.end()[1])
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "made", "says"),
+    [
+        ("raise ValueError('no file')", None, "run again, the program failed: ValueError: no file"),
+        ("sys.exit(3)", None, "run again, the program failed: exit status 3"),
+        ("", [["Net", "(Tensor[2, 8] float32)", 2]], "made other calls: 1 instead of 2"),
+        (
+            "",
+            [["Net", "(Tensor[4, 8] float32)", 1]],
+            "made other calls: for example Net(Tensor[2, 8] float32), 1 times",
+        ),
+    ],
+)
+def test_what_differs_from_the_first_run_is_not_measured(tmp_path: Path, ends: str, made: Any, says: str) -> None:
+    path = script(tmp_path, LOCKED, f"net(torch.randn(2, 8))\n{ends}")
+    with started(request(path, made=made)) as process:
+        error = process.refused("load")
+    assert error["kind"] == "not_replayable"
+    assert says in error["message"]
+
+
+def test_no_calls_at_all(tmp_path: Path) -> None:
+    with started(request(script(tmp_path, LOCKED))) as process:
+        assert "made no call" in process.refused("load")["message"]
+
+
+def test_a_program_that_goes_on_is_stopped(tmp_path: Path) -> None:
+    goes_on = "net(torch.randn(2, 8))\nimport time\nprint('waiting', flush=True)\nwhile True:\n    time.sleep(0.05)\n"
+    path = script(tmp_path, LOCKED, goes_on)
+    with started(request(path, seconds=20.0, made=[["Net", "(Tensor[2, 8] float32)", 1]])) as process:
+        assert process.done("load")["calls"] == 1
+
+
+def test_calls_are_resized(tmp_path: Path) -> None:
+    path = script(tmp_path, LOCKED, "net(torch.randn(2, 8))\nnet(x=torch.randn(3, 8))\n")
+    with started(request(path, shape={"n": 7}, dims=[("n", "x", 0)])) as process:
+        assert process.done("load")["items"] == 14
+    with started(request(path, shape={"n": 7}, dims=[("n", "y", 0)])) as process:
+        error = process.refused("load")
+    assert (error["kind"], "without such an input" in error["message"]) == ("misuse", True)
