@@ -26,6 +26,7 @@ PARTS = {
     "Qwen2AudioForConditionalGeneration": ("model.audio_tower", "model.multi_modal_projector", "model.language_model"),
     "GraniteSpeechModel": ("encoder", "projector", "language_model"),
     "FunAsrNanoModel": ("audio_tower", "language_model"),
+    "Gemma4Model": ("audio_tower", "embed_audio", "vision_tower", "language_model"),
     "CsmForConditionalGeneration": ("codec_model.encoder", "embed_text_tokens", "backbone_model"),
     "MoshiForConditionalGeneration": ("audio_encoder.encoder", "decoder.model"),
     "MusicgenForConditionalGeneration": ("text_encoder", "audio_encoder.encoder", "decoder"),

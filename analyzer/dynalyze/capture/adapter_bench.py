@@ -40,7 +40,7 @@ def recompile_limit_hit() -> bool:
 
 
 def stay_eager() -> Callable[[], None]:
-    """Let nothing compile in this process, whatever the target or a library asks for, until what is returned is called."""
+    """Let nothing compile in this process, whoever asks for it, until what is returned is called."""
     ended: list[bool] = []
 
     def set_stance(_: ModuleType) -> None:

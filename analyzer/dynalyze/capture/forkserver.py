@@ -34,9 +34,9 @@ from dynalyze.capture.wire import OUTPUT_FILE
 _NEEDED = ("torch", "torch._dynamo", "transformers")
 # What a first compile, and models of other modalities than text, import besides: a second of work for each child.
 _HELPFUL = (
-    "torch._dynamo.convert_frame", "functorch.compile", "transformers.audio_utils", "transformers.video_utils",
-    "transformers.processing_utils", "dynalyze.capture.child", "dynalyze.capture.transformers_target",
-    "dynalyze.capture.hf.inputs",
+    "torch._dynamo.convert_frame", "functorch.compile", "torch.distributed.tensor.experimental",
+    "transformers.audio_utils", "transformers.video_utils", "transformers.processing_utils",
+    "dynalyze.capture.child", "dynalyze.capture.transformers_target", "dynalyze.capture.hf.inputs",
 )  # fmt: skip
 _INDUCTOR = ("torch._inductor.compile_fx",)
 _LOOK_SECONDS = 0.5

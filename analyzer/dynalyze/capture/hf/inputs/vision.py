@@ -21,6 +21,8 @@ def add(made: Made) -> None:
     odd = getattr(special.of(made.config.model_type), "pixels", None)
     if odd is not None:
         odd(made)
+    if made.needs("hidden_states") and "grid_thw" in made.takes:
+        patches.add_grid(made, "hidden_states", "grid_thw")
     if made.wants("pixel_values"):
         _add_pixels(made)
     for name in ("image", "images"):

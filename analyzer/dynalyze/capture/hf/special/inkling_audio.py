@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dynalyze.capture.hf.inputs import values
-from dynalyze.capture.hf.inputs.made import Made
-from dynalyze.capture.hf.request import ModelRequest
+from dynalyze.capture.hf.inputs.audio import audio_part
+
+if TYPE_CHECKING:
+    from dynalyze.capture.hf.inputs.made import Made
+
+_FRAMES = 16
 
 
-def inputs(model: Any, request: ModelRequest, given: dict[str, Any]) -> dict[str, Any]:
-    made = Made(model, request, given)
-    shape = (made.batch, made.sequence, model.config.num_codebooks)
-    return {"audio_input_ids": values.integers(made, shape, 0, model.config.codebook_size)}
+def sounds(made: Made) -> None:
+    """`audio_input_ids` of (batch, frames, mel bins), with their mask beside text."""
+    if not made.wants("audio_input_ids"):
+        return
+    part = audio_part(made.config)
+    shape = (made.batch, made.request.sequence or _FRAMES, part.num_codebooks)
+    made.inputs["audio_input_ids"] = values.integers(made, shape, 0, part.codebook_size)
+    if made.wants("audio_input_ids_mask"):
+        made.inputs["audio_input_ids_mask"] = values.ones(made, shape[:2])

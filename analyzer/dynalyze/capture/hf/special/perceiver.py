@@ -25,9 +25,6 @@ def complete(config: Any) -> None:
         config.num_cross_attention_heads = 1
 
 
-shrink = complete
-
-
 def inputs(model: Any, request: ModelRequest, given: dict[str, Any]) -> dict[str, Any]:
     made = Made(model, request, given)
     if made.name.endswith("ForOpticalFlow"):
