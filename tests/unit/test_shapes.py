@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dynalyze.capture.inputs import Inputs, Misuse
+from dynalyze.capture.objects import prepare
 from dynalyze.capture.shapes import Dim, fit, resized
 from dynalyze.errors import UsageError
 from dynalyze.targets.shapes import MOST_SHAPES, check_dims, combinations, read_dims, read_shapes, shape_words
@@ -230,6 +234,31 @@ def test_what_cannot_be_resized_is_one_line(dim: Dim, says: str) -> None:
     with pytest.raises(Misuse, match=says) as error:
         resized([call], [dim], {"n": 4}, forward)
     assert str(error.value).startswith(f"--dim n={dim.input}:{dim.axis}: ")
+
+
+# ---- the factory
+
+
+def make(batch: int = 1, width: int = 4) -> tuple[torch.nn.Module, tuple[torch.Tensor]]:
+    return torch.nn.Linear(width, 2), (torch.ones(batch, width),)
+
+
+def anything(**sizes: int) -> tuple[torch.nn.Module, tuple[torch.Tensor]]:
+    return make(**sizes)
+
+
+@pytest.mark.parametrize("factory", [make, anything])
+def test_a_factory_is_called_with_the_sizes(factory: Callable[..., object]) -> None:
+    model, (call,) = prepare(factory, "make", ModuleType("sizes"), [], {"batch": 3, "width": 5})
+    assert model.in_features == 5
+    assert call.args[0].shape == (3, 5)
+
+
+@pytest.mark.parametrize("target", [make, torch.nn.Linear(4, 4), torch.nn.ReLU, lambda x, height=1: x, 3])
+def test_what_is_no_factory_for_a_name_says_what_to_do(target: object) -> None:
+    with pytest.raises(Misuse, match=r"^--shapes height: it is no factory") as error:
+        prepare(target, "it", ModuleType("sizes"), [], {"height": 3})
+    assert "--dim height=INPUT:AXIS" in str(error.value)
 
 
 def test_an_empty_or_sparse_input_has_no_values_to_repeat() -> None:
