@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# One more than there are cores: most tests wait for processes of their own to start and end.
+JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
 .PHONY: setup demo test check unit chromium clean
 

@@ -52,7 +52,7 @@ def test_a_log_tells_what_the_program_did(tmp_path: Path) -> None:
     assert {(each["source"], each["expected"], each["actual"]) for each in found["recompiles"]} >= {
         ("x.size()[0]", "2", "3")
     }
-    assert found["target"] == {"kind": "trace", "spec": str(SERVE), "arguments": []}
+    assert found["target"] == {"kind": "trace", "spec": str(SERVE), "arguments": [], "model": None}
     assert (found["outcome"]["status"], found["outcome"]["exit_status"]) == ("complete", None)
     assert "TORCH_TRACE" in found["outcome"]["message"]
     assert found["environment"]["torch"].startswith("2.13")

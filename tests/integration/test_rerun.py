@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench_process import BY_EAGER_BACKEND, EAGER, started
 
+from dynalyze.capture.bench.rerun import _exits_caught, _limited
 from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, WorkerRequest
+from dynalyze.capture.program import SoftStop
 
 WRITTEN = Configuration(AS_WRITTEN)
 
@@ -132,11 +136,24 @@ def test_no_calls_at_all(tmp_path: Path) -> None:
         assert "made no call" in process.refused("load")["message"]
 
 
-def test_a_program_that_goes_on_is_stopped(tmp_path: Path) -> None:
-    goes_on = "net(torch.randn(2, 8))\nimport time\nprint('waiting', flush=True)\nwhile True:\n    time.sleep(0.05)\n"
-    path = script(tmp_path, LOCKED, goes_on)
-    with started(request(path, seconds=20.0, made=[["Net", "(Tensor[2, 8] float32)", 1]])) as process:
-        assert process.done("load")["calls"] == 1
+def test_a_program_that_goes_on_is_stopped() -> None:
+    with pytest.raises(SoftStop), _limited(0.05):
+        while True:
+            time.sleep(0.01)
+    with _limited(0.05):
+        pass
+    time.sleep(0.1)  # Nothing is stopped any more.
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_os_exit_ends_the_program_and_real_processes_that_it_forks() -> None:
+    with pytest.raises(SoftStop), _exits_caught():
+        os._exit(3)
+    with _exits_caught():
+        child = os.fork()
+        if child == 0:
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_calls_are_resized(tmp_path: Path) -> None:

@@ -200,10 +200,10 @@ def _table(folder: Path, out: str) -> list[tuple[str, str, int, str]]:
 
 
 def test_killed_at_random_moments_and_resumed_it_is_the_same_table(folder: Path) -> None:
-    """DYNALYZE_KILLS kills of the parent (2 unless told otherwise), none of which may leave a process behind."""
+    """DYNALYZE_KILLS kills of the parent (1 unless told otherwise), none of which may leave a process behind."""
     assert _start(folder, "whole", "--json", "whole.json").wait(timeout=WALL_SECONDS) == 0
     chance = random.Random(os.environ.get("DYNALYZE_KILL_SEED", "7"))
-    for _ in range(int(os.environ.get("DYNALYZE_KILLS", "2"))):
+    for _ in range(int(os.environ.get("DYNALYZE_KILLS", "1"))):
         with _start(folder, "killed", "--resume") as process:
             time.sleep(chance.uniform(1, 14))
             process.send_signal(signal.SIGKILL)

@@ -142,6 +142,14 @@ def test_a_run_with_other_calls_makes_its_row_invalid(tmp_path: Path) -> None:
     assert "made other calls: 4 instead of 3" in failed.reason
 
 
+def test_where_eager_has_no_calls_no_row_has_and_each_says_why(tmp_path: Path) -> None:
+    acts = {"eager": {"load": "error not_replayable run again, the program failed: FileExistsError"}}
+    found = bench(tmp_path, "default,regional", acts=acts)
+    told = {(each.status, each.reason) for each in found.measurements}
+    assert told == {("invalid", "run again, the program failed: FileExistsError")}
+    assert (found.status, len(found.measurements)) == ("complete", 3)
+
+
 def test_each_shape_is_measured_and_told(tmp_path: Path) -> None:
     works = tuple(Work(shape=(("batch", size),)) for size in (1, 8))
     found = bench(tmp_path, works=works, dims=(Dim("batch", "0", 0),))

@@ -120,7 +120,10 @@ class WorkBench:
         self._first_calls(self.eager)
         if self.eager.problem:
             for row in self.rows:
-                row.problem = "not measured: there is no eager run to compare with"
+                if self.eager.failure == "not_replayable":  # Nobody's fault, and the same for every row.
+                    row.fail("not_replayable", self.eager.problem)
+                else:
+                    row.problem = "not measured: there is no eager run to compare with"
             return
         self.rows = self._rows(self.eager.device)
         for row in self.rows:
