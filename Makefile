@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # One more than there are cores: most tests wait for processes of their own to start and end.
 JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
-.PHONY: setup demo test check unit chromium clean
+.PHONY: setup demo test slow check unit chromium clean
 
 setup: $(READY)
 
@@ -23,7 +23,13 @@ demo: setup
 	$(BIN)/dynalyze explain --no-bench samples/llama.py
 
 test: setup chromium check
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+
+# What `make test` leaves out for time: slow siblings, thirty architectures against plain torch, ten kills of a sweep.
+slow: setup chromium
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
+	DYNALYZE_TRUTH=all DYNALYZE_KILLS=10 $(BIN)/python -m pytest --timeout 1500 -k "truth or torch or killed" \
+	  tests/integration/test_sweep_truth.py tests/integration/test_sweep.py
 
 check: setup
 	$(BIN)/ruff check .

@@ -80,6 +80,7 @@ def test_every_file_is_what_its_name_says(written: Path) -> None:
         compile(text(name), name, "exec")
 
 
+@pytest.mark.slow
 def test_the_bytecode_is_recorded_only_where_it_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
         "import torch\nimport torch._dynamo.convert_frame as c\n"

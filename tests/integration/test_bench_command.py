@@ -215,6 +215,7 @@ def test_what_cannot_travel_says_that_the_program_could_be_run_again(cwd: Path) 
     assert {(row["status"], row["latency_ms"]) for row in report["measurements"]} == {("invalid", None)}
 
 
+@pytest.mark.slow
 def test_rerun_runs_the_program_again_in_every_process(cwd: Path) -> None:
     ended, report = bench(cwd, "locked.py", "--configs", "backend=eager", "--rerun")
     assert ended.status == 0
@@ -270,6 +271,7 @@ def test_what_falls_back_to_eager_has_no_number(cwd: Path) -> None:
     assert (row["latency_ms"], row["speedup"], row["samples"]) == (None, None, [])
 
 
+@pytest.mark.slow
 def test_a_hanging_compile_ends_with_the_time_limit(cwd: Path) -> None:
     ended, report = bench(cwd, "net.py:Net", "--configs", "backend=faulty:hangs", "--timeout", "15")
     assert (ended.status, report["outcome"]["status"]) == (4, "timed_out")

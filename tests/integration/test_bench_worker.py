@@ -135,6 +135,7 @@ def test_an_eager_process_answers_every_order_and_leaves_the_streams_to_the_targ
     assert "exit handler" not in out
 
 
+@pytest.mark.slow
 def test_processes_built_apart_have_the_same_weights_and_a_parent_that_goes_ends_them(plain: Path) -> None:
     printed = []
     for seed in (3, 3, 4):
@@ -174,6 +175,7 @@ def test_silent_eager_is_revealed(planted: Path) -> None:
     assert checked["invalid"] == "nothing was compiled: every call ran in eager"
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_in_eager_is_told_from_one_that_only_compiling_fails(planted: Path) -> None:
     with started(of_object(planted, "Raises", X)) as worker:
         worker.done("load")

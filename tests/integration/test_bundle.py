@@ -252,6 +252,7 @@ for n in (2, 3, 5):
 """
 
 
+@pytest.mark.slow
 def test_a_callable_that_is_compiled_in_two_ways_is_so_again(tmp_path: Path) -> None:
     recorded = record(IN_TWO_WAYS, tmp_path)
     assert recorded.bundle["options"] == [{"backend": "eager"}, {"backend": "eager", "dynamic": False, "options": {}}]
@@ -332,6 +333,7 @@ def own_frames(value: Any) -> Any:
     return value
 
 
+@pytest.mark.slow
 def test_recording_changes_nothing_that_is_told_of_the_compiles(tmp_path: Path) -> None:
     facts, calls = [], []
     # The names are as long as each other, for torch cuts paths.

@@ -131,6 +131,7 @@ def test_a_custom_pass_and_the_advice_against_it(tmp_path: Path) -> None:
     assert all(each["cache"].get("inductor_fx_local_cache_hit") == 1 for each in again["compilations"])
 
 
+@pytest.mark.slow
 def test_functions_in_the_graph(tmp_path: Path, cache: Path) -> None:
     report = run(tmp_path, FUNCTIONS, cache)
     assert bypassed(report) == {

@@ -144,6 +144,7 @@ def test_an_item_whose_process_dies_is_tried_twice(cluster: Head, models: Path, 
     assert rows["models/always.py"]["attempts"] == 2
 
 
+@pytest.mark.slow
 def test_a_ray_worker_that_is_killed_takes_its_item_along_and_it_runs_again(
     cluster: Head, models: Path, tmp_path: Path
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_sweep_whose_driver_was_killed_goes_on(cluster: Head, models: Path, tm
     assert sorted(str(row["target"]) for row in after) == ["models/failing.py", "models/patient.py"]
 
 
+@pytest.mark.slow
 def test_through_rays_client(cluster: Head, models: Path, tmp_path: Path) -> None:
     pytest.importorskip("grpc")
     ended = sweep_on(cluster.client, tmp_path, cluster.env)
@@ -238,6 +240,7 @@ def _hang_up(server: socket.socket) -> None:
             return
 
 
+@pytest.mark.slow
 def test_a_cluster_that_asks_for_a_token(cluster: Head, models: Path, tmp_path: Path) -> None:
     env = {**cluster.env, "RAY_AUTH_TOKEN": "0" * 64}
     refused(sweep_on(cluster.address, tmp_path, env), "RAY_AUTH_MODE=token")

@@ -215,6 +215,7 @@ def test_llama_compiles_for_forward_and_for_generate(tmp_path: Path) -> None:
     assert "LlamaAttention.forward" in {function["name"] for function in modelled[0]["functions"]}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(420)
 def test_llama_through_inductor(tmp_path: Path) -> None:
     pytest.importorskip("transformers")

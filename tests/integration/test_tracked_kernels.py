@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from program import dynalyze, explain
 
+pytestmark = pytest.mark.slow
+
 # Two lines that become one kernel, and one line that becomes two; the backward of each likewise.
 PLANTED = textwrap.dedent(
     """
