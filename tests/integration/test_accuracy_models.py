@@ -19,6 +19,8 @@ from dynalyze.capture.bench.wire import Configuration
 from dynalyze.capture.inputs import Inputs
 from dynalyze.measurements import Accuracy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:

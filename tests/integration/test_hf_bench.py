@@ -12,6 +12,8 @@ from dynalyze.capture.hf.asked import Asked
 
 pytest.importorskip("transformers")
 
+pytestmark = pytest.mark.slow
+
 OFFLINE = {"HF_HUB_OFFLINE": "1"}
 
 
@@ -35,14 +37,12 @@ def test_decoding_is_compiled_and_valid() -> None:
         assert worker.done("check")["invalid"] == ""
 
 
-@pytest.mark.slow
 def test_a_picture_has_a_batch_and_no_sequence() -> None:
     with started(of_model("ViTModel", batch=3), **OFFLINE) as worker:
         facts = worker.done("load")
         assert (facts["batch"], facts["sequence"], facts["items"]) == (3, None, 3)
 
 
-@pytest.mark.slow
 def test_training_has_a_loss() -> None:
     with started(of_model("BertForSequenceClassification", phase="train", train=True), **OFFLINE) as worker:
         assert worker.done("load")["phase"] == "train"
