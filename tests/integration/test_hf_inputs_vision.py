@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Any
-
 import pytest
+from forward_counters import run
 
 from dynalyze.capture.hf.build import build
 from dynalyze.capture.hf.inputs import make_inputs
-from dynalyze.capture.hf.request import Built, ModelRequest
+from dynalyze.capture.hf.request import ModelRequest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -48,20 +46,6 @@ SEEN = {
     "VideoLlama3Model": "pixel_values_videos",
     "Florence2Model": "pixel_values",
 }
-
-
-def run(built: Built, *paths: str) -> tuple[Any, Counter[str]]:
-    """One call in eager, and how often each of the named modules ran."""
-    counts: Counter[str] = Counter()
-    hooks = [
-        built.model.get_submodule(path).register_forward_hook(lambda *_, path=path: counts.update([path]))
-        for path in paths
-    ]
-    with torch.no_grad():
-        output = built.model(**built.inputs.kwargs)
-    for hook in hooks:
-        hook.remove()
-    return output, counts
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from dynalyze.comparison.types import BreakChange, Comparison, FunctionChange, RecompileChange
 from dynalyze.render import comparison_words as words
+from dynalyze.render.comparison_parts import MOST, differences, more, opening
 from dynalyze.render.console import Summary, one_line
 
-_MOST = 10
 _MOST_FUNCTIONS = 8
 _GOOD, _BAD, _NEUTRAL = ("✓", "bold green"), ("✗", "bold red"), ("·", "bold blue")
 
@@ -24,12 +24,8 @@ def render(
 ) -> str:
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
-    sentence = words.verdict(comparison)
-    summary.line(one_line(sentence[:1].upper() + sentence[1:]), style="bold")
-    for note in words.notes(comparison):
-        summary.line(one_line(note), style="dim")
-    summary.line()
-    _differences(summary, comparison)
+    opening(summary, words.verdict(comparison), words.notes(comparison))
+    differences(summary, comparison.differences, "Not the same in both runs")
     _regressions(summary, comparison)
     _breaks(summary, comparison)
     _recompiles(summary, comparison)
@@ -37,17 +33,6 @@ def render(
     _measurements(summary, comparison)
     summary.files(files)
     return summary.text()
-
-
-def _differences(summary: Summary, comparison: Comparison) -> None:
-    if not comparison.differences:
-        return
-    summary.line("Not the same in both runs", style="bold")
-    for item in comparison.differences[:_MOST]:
-        values = f"{words.value(item.before)} {words.ARROW} {words.value(item.after)}"
-        summary.indented(Text.assemble((f"{one_line(item.name)}  ", "dim"), one_line(values)))
-    summary.line()
-    _more(summary, len(comparison.differences) - _MOST)
 
 
 def _regressions(summary: Summary, comparison: Comparison) -> None:
@@ -70,7 +55,7 @@ def _breaks(summary: Summary, comparison: Comparison) -> None:
 
 
 def _listed(summary: Summary, items: list[tuple[BreakChange, str, tuple[str, str]]]) -> None:
-    for change, word, (mark, style) in items[:_MOST]:
+    for change, word, (mark, style) in items[:MOST]:
         head = Text.assemble((f"{mark} ", style), f"{word}: ", (one_line(change.gb_type), "bold"))
         if change.gb_id:
             head.append(f"  {one_line(change.gb_id)}", style="dim")
@@ -82,7 +67,7 @@ def _listed(summary: Summary, items: list[tuple[BreakChange, str, tuple[str, str
         if change.advice:
             summary.indented(Text.assemble(("→ ", "green"), one_line(change.advice)))
         summary.line()
-    _more(summary, len(items) - _MOST)
+    _more(summary, len(items) - MOST)
 
 
 def _recompiles(summary: Summary, comparison: Comparison) -> None:
@@ -91,9 +76,9 @@ def _recompiles(summary: Summary, comparison: Comparison) -> None:
     rows = [(change, "New recompile", _BAD) for change in found.new]
     rows += [(change, "Recompile", marks[change.direction]) for change in found.changed]
     rows += [(change, "Fixed recompile", _GOOD) for change in found.fixed]
-    for change, word, mark in rows[:_MOST]:
+    for change, word, mark in rows[:MOST]:
         _recompile(summary, change, word, mark)
-    _more(summary, len(rows) - _MOST)
+    _more(summary, len(rows) - MOST)
 
 
 def _recompile(summary: Summary, change: RecompileChange, word: str, mark: tuple[str, str]) -> None:
@@ -139,15 +124,15 @@ def _measurements(summary: Summary, comparison: Comparison) -> None:
     if not comparison.measurements:
         return
     summary.line("Latency, median", style="bold")
-    for item in comparison.measurements[:_MOST]:
+    for item in comparison.measurements[:MOST]:
         name = one_line(words.measurement_name(item))
         summary.indented(Text.assemble(name, (f"  {words.measurement_words(item)}", "dim")))
     summary.line()
-    _more(summary, len(comparison.measurements) - _MOST)
+    _more(summary, len(comparison.measurements) - MOST)
 
 
 def _more(summary: Summary, left: int) -> None:
-    """What was left out."""
+    """What was left out, below the list's own blank line."""
     if left > 0:
-        summary.line(f"{left:,} more: see --html or --json.", style="dim")
+        more(summary, left)
         summary.line()

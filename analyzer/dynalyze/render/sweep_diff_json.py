@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from dynalyze.comparison.sweeps import SCHEMA_VERSION, SweepComparison
+from dynalyze.render.comparison_parts import document
 from dynalyze.render.sweep_diff_words import verdict
 
 
 def render(comparison: SweepComparison) -> str:
     """The whole document, indented."""
-    facts = msgspec.to_builtins(comparison)
-    ordered = {
-        "schema_version": SCHEMA_VERSION,
-        "before": facts.pop("before"),
-        "after": facts.pop("after"),
-        "verdict": verdict(comparison),
-        **facts,
-    }
-    return msgspec.json.format(msgspec.json.encode(ordered), indent=1).decode() + "\n"
+    return document(comparison, SCHEMA_VERSION, verdict(comparison))

@@ -8,11 +8,10 @@ from rich.text import Text
 
 from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison
 from dynalyze.render import sweep_diff_words as words
-from dynalyze.render.comparison_words import ARROW, value
+from dynalyze.render.comparison_parts import MOST, differences, more, opening
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.sweep_words import place_words
 
-_MOST = 10
 _MOST_NAMES = 4
 _MARKS = {"better": ("✓", "bold green"), "worse": ("✗", "bold red"), "same": ("·", "bold blue")}
 
@@ -26,12 +25,8 @@ def render(
 ) -> str:
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
-    sentence = words.verdict(comparison)
-    summary.line(one_line(sentence[:1].upper() + sentence[1:]), style="bold")
-    for note in words.notes(comparison):
-        summary.line(one_line(note), style="dim")
-    summary.line()
-    _differences(summary, comparison)
+    opening(summary, words.verdict(comparison), words.notes(comparison))
+    differences(summary, comparison.differences, "Not the same in both sweeps")
     _lines(summary, "New breaks", comparison.new_breaks, "worse")
     _lines(summary, "Fixed breaks", comparison.gone_breaks, "better")
     _items(summary, comparison.changes)
@@ -39,24 +34,13 @@ def render(
     return summary.text()
 
 
-def _differences(summary: Summary, comparison: SweepComparison) -> None:
-    if not comparison.differences:
-        return
-    summary.line("Not the same in both sweeps", style="bold")
-    for item in comparison.differences[:_MOST]:
-        values = f"{value(item.before)} {ARROW} {value(item.after)}"
-        summary.indented(Text.assemble((f"{one_line(item.name)}  ", "dim"), one_line(values)))
-    _more(summary, len(comparison.differences) - _MOST)
-    summary.line()
-
-
 def _lines(summary: Summary, title: str, lines: Sequence[LineChange], mark: str) -> None:
     if not lines:
         return
     summary.line(title, style="bold")
-    for line in lines[:_MOST]:
+    for line in lines[:MOST]:
         _line(summary, line, mark)
-    _more(summary, len(lines) - _MOST)
+    more(summary, len(lines) - MOST)
     summary.line()
 
 
@@ -85,9 +69,9 @@ def _items(summary: Summary, changes: Sequence[ItemChange]) -> None:
         if not some:
             continue
         summary.line(title, style="bold")
-        for change in some[:_MOST]:
+        for change in some[:MOST]:
             _item(summary, change)
-        _more(summary, len(some) - _MOST)
+        more(summary, len(some) - MOST)
         summary.line()
 
 
@@ -97,8 +81,3 @@ def _item(summary: Summary, change: ItemChange) -> None:
     summary.line(Text.assemble((f"{sign} ", style), one_line(words.item_words(change)), told))
     if change.error:
         summary.indented(Text(one_line(change.error), no_wrap=True, overflow="ellipsis"))
-
-
-def _more(summary: Summary, left: int) -> None:
-    if left > 0:
-        summary.line(f"{left:,} more: see --html or --json.", style="dim")

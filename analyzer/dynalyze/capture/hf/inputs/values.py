@@ -104,6 +104,7 @@ def arange(made: Made, batch: int, length: int) -> torch.Tensor:
 
 
 def _embedding_rows(model: Any) -> int | None:
+    """The size of the table that token ids look into. Transformers raises either error for a model without one."""
     try:
         table = model.get_input_embeddings()
     except (AttributeError, NotImplementedError):
