@@ -164,11 +164,30 @@ def test_a_training_run_has_one_break(tmp_path: Path) -> None:
 
 
 def test_training_stops_once_nothing_new_compiles(tmp_path: Path) -> None:
-    arguments = ("training.py", "--stop-after", "3", "--timeout", "100", "--", "--epochs", "1000000")
+    arguments = ("training.py", "--stop-after", "6", "--timeout", "100", "--", "--epochs", "1000000")
     report = run_sample(*arguments, cwd=tmp_path)
     assert report["outcome"]["status"] == "complete"
     assert "early" in report["outcome"]["message"].lower()
     assert found_breaks(report) == marked_breaks("training.py")
+
+
+def test_a_slow_start_is_no_reason_to_stop(tmp_path: Path) -> None:
+    """Nothing compiles while a model loads; the wait begins with its first call."""
+    program = tmp_path / "serving.py"
+    program.write_text(
+        "import time, torch\n"
+        "time.sleep(4)\n"
+        "model = torch.nn.Linear(2, 2)\n"
+        "while True:\n"
+        "    model(torch.ones(1, 2))\n"
+        "    time.sleep(0.05)\n"
+    )
+    _, report = explain(
+        program, "--stop-after", "1", "--backend", "eager", "--no-bench", "--timeout", "100", cwd=tmp_path
+    )
+    assert report["outcome"]["status"] == "complete"
+    assert "early" in report["outcome"]["message"].lower()
+    assert [each["status"] for each in report["compilations"]] == ["compiled"]
 
 
 def test_arguments_reach_the_program(tmp_path: Path) -> None:

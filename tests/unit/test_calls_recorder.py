@@ -226,3 +226,17 @@ def test_somebody_elses_patch_survives_stop() -> None:
         assert recorder.total == 0
     finally:
         torch.nn.Module.__call__ = ORIGINAL
+
+
+def test_the_first_call_is_told_once() -> None:
+    told: list[str] = []
+    recorder = Recorder(on_first=lambda: told.append("first"))
+    recorder.install()
+    try:
+        assert told == []
+        model = torch.nn.Sequential(Double(), Double())
+        model(torch.ones(2))
+        model(torch.ones(3))
+    finally:
+        recorder.stop()
+    assert told == ["first"]

@@ -15,6 +15,7 @@ from dynalyze.targets.watch import Watch
 
 MAIN = {"event": "process", "pid": 4711, "main": True}
 TORCH = {"event": "torch", "version": "2.13.0"}
+CALLED = {"event": "model_called"}
 CALL = {"event": "compile_call", "kind": "module"}
 
 
@@ -141,11 +142,24 @@ def test_a_long_compile_is_not_a_pause(scene: Scene) -> None:
 
 
 def test_the_wait_does_not_begin_before_something_could_compile(scene: Scene) -> None:
-    """Importing torch may take longer than the user wants to wait between compiles."""
+    """Importing torch and loading a model may take longer than the user wants to wait between compiles."""
     watch = scene.watch(stop_after=5)
     scene.tell(MAIN)
     scene.after(30, watch)
+    scene.tell(TORCH)
+    scene.after(30, watch)
     assert scene.killed == []
+
+
+def test_the_wait_of_a_program_that_compiles_nothing_begins_at_its_first_call_of_a_model(scene: Scene) -> None:
+    watch = scene.watch(stop_after=5)
+    scene.tell(MAIN, TORCH, CALLED)
+    scene.after(0, watch)
+    scene.after(4.9, watch)
+    assert scene.killed == []
+    scene.after(0.2, watch)
+    assert scene.killed == [(4711, signal.SIGURG)]
+    assert watch.out_of_time is False
 
 
 def test_without_the_option_a_program_that_compiles_runs_on(scene: Scene) -> None:

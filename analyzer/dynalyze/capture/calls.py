@@ -84,7 +84,11 @@ class Recorder:
     The program's results stay as they are: nothing raises into it, no random state moves, its tensors are only read.
     """
 
-    def __init__(self, byte_cap: int = 1 << 30, call_cap: int = 1000) -> None:
+    def __init__(
+        self, byte_cap: int = 1 << 30, call_cap: int = 1000, on_first: Callable[[], None] | None = None
+    ) -> None:
+        """`on_first` is called when the first call begins."""
+        self._on_first = on_first
         self.byte_cap = byte_cap
         self.call_cap = call_cap
         self.recording = False
@@ -218,6 +222,9 @@ class Recorder:
                 self._last = {kind: last for kind, last in self._last.items() if last is not call}
 
     def _record(self, module: Any, args: Any, kwargs: Any) -> Call | None:
+        if self._on_first is not None:
+            self._on_first()
+            self._on_first = None
         if id(module) not in self._modules and len(self._modules) >= _MOST_MODULES:
             self._note(f"<n> call<s> went to further modules, after the first {_MOST_MODULES}.")
             return None

@@ -235,7 +235,7 @@ class Session:
         self._compile_calls = CompileCalls(self._listener, torch, self._skips, self._compiled_recording)
         self._compile_calls.install()
         if self._request["mode"] not in _REBUILT:
-            self._recorder = Recorder()
+            self._recorder = Recorder(on_first=lambda: self.tell("model_called"))
             self._recorder.install()
 
     def _first_compile(self) -> None:

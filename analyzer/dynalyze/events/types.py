@@ -66,6 +66,10 @@ class CompileCall(Event, tag="compile_call"):
     generates: bool = False
 
 
+class ModelCalled(Event, tag="model_called"):
+    """The program's first outermost call of an nn.Module, where it has compiled nothing so far."""
+
+
 class CompileStarted(CompilerEvent, tag="compile_start"):
     code: Frame | None = None
     stack: list[Frame] = []
@@ -302,6 +306,19 @@ class EagerCall(Event, tag="eager_call"):
     seconds: float = 0.0
 
 
+class SettingsSeen(Event, tag="settings"):
+    """Values of torch under its own dotted names, when the first frame was compiled."""
+
+    values: dict[str, Any] = {}
+
+
+class ModuleSeen(Event, tag="module"):
+    """A module given to torch.compile; the last event of an `id` in a process counts. `facts` as in `model_facts`."""
+
+    id: str = ""
+    facts: dict[str, Any] = {}
+
+
 class Lost(Event, tag="lost"):
     """The listener could not record something."""
 
@@ -309,8 +326,8 @@ class Lost(Event, tag="lost"):
 
 
 AnyEvent: TypeAlias = (
-    ProcessStarted | TorchLoaded | CompileCall | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
+    ProcessStarted | TorchLoaded | CompileCall | ModelCalled | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
     | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
     | ReplayStarted | ReplayCall | ReplayEnded | ObjectStarted | ObjectCall | Lost | SkippedSeen
-    | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt | StageFailed | EagerCall
+    | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt | StageFailed | EagerCall | SettingsSeen | ModuleSeen
 )  # fmt: skip

@@ -52,7 +52,7 @@ class Watch:
         self._stopped_at: float | None = None
         self._program_ended = False
         self._asked_for_compile = False
-        self._torch_loaded = False
+        self._called_a_model = False
         self._in_progress: set[tuple[Path, str]] = set()
         self.compiled = self.breaks = 0
         # The program was stopped softly because its time was nearly up, not because compiling had settled.
@@ -78,7 +78,7 @@ class Watch:
             return self._stop_after is not None and bool(self.compiled) and quiet > self._stop_after
         if not self._records:
             return False
-        if self._stop_after is not None and self._torch_loaded and quiet > self._stop_after:
+        if self._stop_after is not None and self._called_a_model and quiet > self._stop_after:
             return True
         self.out_of_time = now - self._began > self._timeout * _EAGER_SHARE
         return self.out_of_time
@@ -131,8 +131,8 @@ class Watch:
         elif head.event == "compile_end":
             self._in_progress.discard((path, head.id))
             self._last_compile = time.monotonic()
-        elif head.event == "torch":
-            self._torch_loaded = True
+        elif head.event == "model_called":
+            self._called_a_model = True
             self._last_compile = time.monotonic()
         elif head.event == "compile_call":
             self._asked_for_compile = True

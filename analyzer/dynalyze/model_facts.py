@@ -1,0 +1,104 @@
+"""The typed part of the report that says what was compiled: its modules, their layers and adapters, its attention.
+
+Rules about what goes together with torch.compile read these records. What could not be seen is None or empty, and a
+rule has to say "unknown" then.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+AttentionOp = Literal["sdpa", "flex_attention", "flash_attn", "other"]
+AttentionBackend = Literal["flash", "efficient", "cudnn", "math", "cpu_flash", "overrideable", "flex", "external", ""]
+
+
+class LayerGroup(msgspec.Struct):
+    """Layers of one class with the same facts, in one module: those of a quantiser, of PEFT, caches.
+
+    `library` is the package ("bitsandbytes", "peft"), `kind` the class, `first` the path of the first of them. `facts`
+    are read from the layers themselves, e.g. `compute_dtype`, `threshold`, `bits`, `rank`.
+    """
+
+    library: str
+    kind: str
+    count: int
+    first: str = ""
+    facts: dict[str, Any] = {}
+
+
+class Adapters(msgspec.Struct):
+    """The LoRA or other PEFT adapters of a module. `switches` counts changes of the active ones while it ran."""
+
+    library: str = "peft"
+    names: list[str] = []
+    active: list[str] = []
+    merged: bool = False
+    disabled: bool = False
+    ranks: dict[str, int] = {}
+    prepared_for_hotswap: bool = False
+    switches: int = 0
+
+
+class ModuleFacts(msgspec.Struct):
+    """A module given to torch.compile, by the program or by dynalyze, as it was when the run ended.
+
+    `file` and `line` are the call of torch.compile in the program; empty where dynalyze compiled. `parameters` are
+    counts of elements, by dtype and by device. `attention` and `quantization` are the names in its transformers
+    configuration. `wrappers` are the classes of distributed training in the order from the outermost inwards;
+    `inside_wrapper`: what was compiled is inside of them, else they are inside of what was compiled. `compiled_parts`
+    counts submodules with a torch.compile of their own.
+    """
+
+    id: str
+    class_name: str
+    file: str = ""
+    line: int = 0
+    family: str = ""
+    training: bool = False
+    parameters: dict[str, int] = {}
+    devices: dict[str, int] = {}
+    attention: str = ""
+    quantization: str = ""
+    config: dict[str, Any] = {}
+    layers: list[LayerGroup] = []
+    adapters: Adapters | None = None
+    wrappers: list[str] = []
+    inside_wrapper: bool = False
+    compiled_parts: int = 0
+    cache: str = ""
+    notes: list[str] = []
+
+
+class AttentionInput(msgspec.Struct):
+    """A tensor that attention got: symbols stand for dimensions that may change."""
+
+    dtype: str = ""
+    shape: list[int | str] = []
+    stride: list[int | str] = []
+
+
+class AttentionCall(msgspec.Struct):
+    """A place in a compiled graph where attention is computed. `count` places are alike.
+
+    `backend` is what computes it, read from the ATen graph; "" where that cannot be told. `why_not` are torch's own
+    words on why a better backend was not taken, by backend; only known on CUDA. `file` and `line` are the line that
+    called it.
+    """
+
+    id: str
+    graph: str
+    op: AttentionOp
+    backend: AttentionBackend = ""
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    query: AttentionInput | None = None
+    key: AttentionInput | None = None
+    value: AttentionInput | None = None
+    mask: AttentionInput | None = None
+    causal: bool | None = None
+    device: str = ""
+    count: int = 1
+    why_not: dict[str, str] = {}
