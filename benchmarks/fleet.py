@@ -29,7 +29,7 @@ from typing import NamedTuple
 MODELS = (
     "BertModel", "RobertaModel", "ElectraModel", "DistilBertModel", "GPT2Model", "OPTModel", "LlamaModel",
     "MistralModel", "Qwen2Model", "PhiModel", "BartModel", "ViTModel", "DeiTModel", "ConvNextModel",
-    "LongformerModel", "ReformerModel",
+    "LongformerModel", "ReformerModel", "CLIPModel", "WhisperModel",
 )  # fmt: skip
 
 PLAIN = """
@@ -47,17 +47,27 @@ try:
             setattr(config, layers, 2)
     if getattr(config, "layer_types", None):
         config.layer_types = config.layer_types[:2]
-    if name == "ReformerModel":  # its own default is longer than any text here
+    if name == "ReformerModel":  # its own defaults are longer than any text here
         config.attn_layers, config.axial_pos_embds = ["local", "lsh"], False
+        config.local_attn_chunk_length = config.lsh_attn_chunk_length = 16
     if name == "LongformerModel":
         config.attention_window = [512] * 2
+    for part in ("text_config", "vision_config"):
+        if hasattr(config, part):
+            getattr(config, part).num_hidden_layers = 2
     model = model_class(config).eval()
     ids = torch.randint(3, min(1000, getattr(config, "vocab_size", 1000)), (2, 64))
     if model.main_input_name == "pixel_values":
         size = getattr(config, "image_size", 224)
         inputs = {"pixel_values": torch.randn(2, 3, size, size)}
+    elif model.main_input_name == "input_features":
+        length = 2 * config.max_source_positions
+        inputs = {"input_features": torch.randn(2, config.num_mel_bins, length)}
     else:
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if hasattr(config, "vision_config"):
+        size = config.vision_config.image_size
+        inputs["pixel_values"] = torch.randn(2, 3, size, size)
     if config.is_encoder_decoder:
         inputs["decoder_input_ids"] = ids[:, :16]
 except Exception as error:

@@ -1,4 +1,4 @@
-"""Reformer trains on texts of one length, which its axial positions multiply to."""
+"""Reformer hashes texts longer than a chunk, and trains on texts as long as its axial positions multiply to."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from typing import Any
 from dynalyze.capture.hf.inputs import values
 from dynalyze.capture.hf.inputs.made import Made
 from dynalyze.capture.hf.request import ModelRequest
+
+# A short text has several of them, so that it is hashed and sorted as a long one is.
+_CHUNK = 4
+
+
+def shrink(config: Any) -> None:
+    config.lsh_attn_chunk_length = config.local_attn_chunk_length = _CHUNK
 
 
 def inputs(model: Any, request: ModelRequest, given: dict[str, Any]) -> dict[str, Any]:
