@@ -15,10 +15,14 @@ CheckStatus = Literal["passed", "failed", "unknown", "waived"]
 
 
 class PolicyCheck(msgspec.Struct):
-    """One line of a policy, judged. `limit` and `found` are texts for people; `evidence` are ids of facts."""
+    """One line of a policy, judged. `limit` and `found` are texts for people; `evidence` are ids of facts.
+
+    `asked`: the user's policy or options ask for it. Then it does not pass where it is unknown.
+    """
 
     name: str
     status: CheckStatus
+    asked: bool = False
     limit: str = ""
     found: str = ""
     reason: str = ""
@@ -26,7 +30,9 @@ class PolicyCheck(msgspec.Struct):
 
 
 class Waiver(msgspec.Struct):
-    """A finding that the policy lets pass. `expired`: it did until `expires`, and does not any more."""
+    """A finding that the policy lets pass. `expired`: it did until `expires`, and does not any more. `findings` are the
+    fingerprints of those that it covers.
+    """
 
     rule: str
     reason: str
@@ -36,33 +42,62 @@ class Waiver(msgspec.Struct):
     expires: str = ""
     expired: bool = False
     used: int = 0
+    findings: list[str] = []
 
 
 class PolicyVerdict(msgspec.Struct):
     """Whether the run may ship. `known` counts the findings that the baseline holds, `new` are the fingerprints of
-    those that it does not. `source` is the file the policy was read from, "" for the built-in one.
+    those that it does not, `fixed` what it holds and the run does not show any more. `source` is the file the policy
+    was read from, "" for the built-in one. `advice` ends the worst of what failed.
     """
 
     passed: bool
     summary: str = ""
+    advice: str = ""
     source: str = ""
     checks: list[PolicyCheck] = []
     waivers: list[Waiver] = []
     baseline: str = ""
     known: int = 0
     new: list[str] = []
+    fixed: list[str] = []
+
+
+class WarmupRecompile(msgspec.Struct):
+    """A guard that did not hold in a call of the warm-up check; the fields are those of a recompile of the report.
+
+    With cause `limit` nothing was compiled: the function runs in eager from there on.
+    """
+
+    cause: str
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    source: str | None = None
+    expected: str | None = None
+    actual: str | None = None
+    guard: str = ""
 
 
 class ShapeRun(msgspec.Struct):
-    """One call with one of the shapes that production sends: what it compiled, and how long it took."""
+    """One call with one of the shapes that production sends: what it compiled, and how long it took.
+
+    `compiles` counts functions that were compiled, anew or again, `eager_frames` those that were tried and left in
+    eager. Of the warm-up's own calls two more things are known, from calls after it: `versions`, the numbers of the
+    compiled versions that run for this shape, and `in_eager`, the functions with compiled versions of which none
+    fits this shape.
+    """
 
     shape: dict[str, int]
     milliseconds: float = 0.0
     compiles: int = 0
-    recompiles: list[str] = []
+    recompiles: list[WarmupRecompile] = []
     breaks: int = 0
     eager_frames: int = 0
     error: str = ""
+    later_milliseconds: float | None = None
+    versions: list[int] = []
+    in_eager: list[str] = []
 
 
 class Bucket(msgspec.Struct):
@@ -73,7 +108,9 @@ class Bucket(msgspec.Struct):
 
 
 class SecondStart(msgspec.Struct):
-    """The same calls in a new process with the caches that the first one left."""
+    """The same calls in a new process with the caches that the first one left. `reasons` say why caches were
+    bypassed, as in `cache_bypasses` of the report; `said` are torch's words.
+    """
 
     cold_seconds: float
     warm_seconds: float
@@ -81,11 +118,35 @@ class SecondStart(msgspec.Struct):
     misses: int = 0
     bypasses: int = 0
     warm: bool = False
+    reasons: list[str] = []
+    said: str = ""
+
+
+class WarmupFunction(msgspec.Struct):
+    """A function that was compiled, and how many versions of it there are. `limit`: it got no more than these."""
+
+    function: str
+    file: str
+    line: int
+    versions: int
+    limit: bool = False
+
+
+class DynamicTrial(msgspec.Struct):
+    """The same calls with dynamic=True. `versions` as of the function that has most; `after_warmup` counts calls."""
+
+    versions: int
+    after_warmup: int = 0
+    in_eager: int = 0
+    error: str = ""
 
 
 class Warmup(msgspec.Struct):
     """What the shapes of production compile. `warm_after` counts the calls until nothing more was compiled; None where
     something still was on the last one. `after_warmup` are the shapes that compiled although their warm-up was over.
+
+    `reason` says why the check has no result. `bucket_padding` is what padding adds to the elements of all shapes.
+    `between` are shapes that are not among those asked for.
     """
 
     calls: list[ShapeRun] = []
@@ -95,6 +156,13 @@ class Warmup(msgspec.Struct):
     dynamic_advice: str = ""
     second_start: SecondStart | None = None
     reason: str = ""
+    between: list[ShapeRun] = []
+    functions: list[WarmupFunction] = []
+    recompile_limit: int = 0
+    dynamic: str = ""
+    dynamic_trial: DynamicTrial | None = None
+    bucket_padding: float | None = None
+    notes: list[str] = []
 
 
 BisectStage = Literal["eager", "dynamo", "aot_autograd", "decompositions", "inductor", "emulated", ""]
@@ -137,7 +205,14 @@ CellStatus = Literal["runs", "breaks", "recompiles", "eager_error", "compile_err
 
 
 class AttentionCell(msgspec.Struct):
-    """One combination of attention implementation, dtype and cache, tried."""
+    """One combination of attention implementation, dtype and cache, tried. `id` is what findings name it by.
+
+    `graph_breaks` and `recompiles` count the distinct ones of a recorded run. `accuracy` is the verdict of the
+    fp64-anchored test, `speedup` that of compiled over eager with this very attention and dtype; the two latencies
+    (milliseconds, median of a pass) can be set beside those of other cells, for all do the same work. What was not
+    measured is None. `reason`, `file` and `line` tell of the first break or of the error. `facts` may hold
+    `output_dtype` and `compiled_output_dtype`, the `cause` of the first recompile, and the `exception`.
+    """
 
     attention: str
     dtype: str
@@ -153,13 +228,29 @@ class AttentionCell(msgspec.Struct):
     line: int = 0
     notes: list[str] = []
     facts: dict[str, Any] = {}
+    id: str = ""
+    graphs: int = 0
+    latency_ms: float | None = None
+    eager_latency_ms: float | None = None
 
 
 class AttentionMatrix(msgspec.Struct):
-    """Every combination that was tried, row by row: attention, then dtype, then cache."""
+    """Every combination that was tried, row by row: attention, then cache, then dtype.
+
+    `own_attention`, `own_dtype` and `own_cache` are what the target has without us. `backend` is that of
+    torch.compile. `stopped` says why cells are missing at the end.
+    """
 
     attentions: list[str] = []
     dtypes: list[str] = []
     caches: list[str] = []
     cells: list[AttentionCell] = []
     device: str = ""
+    model: str = ""
+    phase: str = "forward"
+    backend: str = "inductor"
+    own_attention: str = ""
+    own_dtype: str = ""
+    own_cache: str = ""
+    stopped: Literal["", "interrupted", "out_of_time"] = ""
+    notes: list[str] = []

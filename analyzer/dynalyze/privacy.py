@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
+from dynalyze.audit_records import PolicyVerdict
 from dynalyze.facts.compilations import CUT_OFF, NOTHING_TRACED
 from dynalyze.facts.skipped import explain
 from dynalyze.measurements import Accuracy, Measurement, Pair
@@ -130,6 +131,8 @@ def hide_values(report: Report) -> Report:
         measured.reason = _short_strings(measured.reason)
     for accuracy in report.accuracy:
         accuracy.reason = _short_strings(accuracy.reason)
+    if report.policy is not None:
+        report.policy = mapped(report.policy, _short_strings)
     return report
 
 
@@ -168,6 +171,8 @@ def without_source(report: Report) -> Report:
         _hide_measurement(measured)
     for accuracy in report.accuracy:
         _hide_accuracy(accuracy)
+    if report.policy is not None:
+        _hide_policy(report.policy)
     if report.outcome.status == "failed":
         report.outcome.message = "The program failed; its message is left out (--no-source)."
         if report.outcome.failed_stage is not None:
@@ -201,6 +206,16 @@ def _hide_accuracy(item: Accuracy) -> None:
     item.reason = ""
     for number, tensor in enumerate(item.tensors, 1):
         tensor.name = f"{tensor.kind} {number}"
+
+
+def _hide_policy(verdict: PolicyVerdict) -> None:
+    """What quotes findings and names of the program: it comes after a colon."""
+    told = [check.found for check in verdict.checks if check.status == "failed"]
+    for check in verdict.checks:
+        check.found, check.reason = _before_quote(check.found), ""
+    outcome = "PASS" if verdict.passed else "FAIL"
+    verdict.summary = f"{outcome}: {'; '.join(map(_before_quote, told))}" if told else outcome
+    verdict.advice = ""
 
 
 def _known_type(gb_type: str) -> str:

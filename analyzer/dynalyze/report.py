@@ -390,6 +390,7 @@ class Report(msgspec.Struct):
     """A whole report. `to_json` and `from_json` are inverse to each other.
 
     `settings` are values of torch, under torch's own dotted names, as they were when the first frame was compiled.
+    `folder` is the working directory of the run; "" where it is not known, as in logs of other machines.
     """
 
     dynalyze: str
@@ -419,6 +420,7 @@ class Report(msgspec.Struct):
     bisections: list[Bisection] = []
     warmup: Warmup | None = None
     attention_matrix: AttentionMatrix | None = None
+    folder: str = ""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -16,6 +16,7 @@ from dynalyze.capture.bench.wire import AS_WRITTEN, RERUN_HINT, Configuration
 from dynalyze.errors import UsageError
 from dynalyze.events.types import BundleWritten, CompileCall
 from dynalyze.measurements import Measurement
+from dynalyze.paths import working_folder
 from dynalyze.report import Capture, Outcome, Report, printable
 from dynalyze.targets.observe import CompileOptions, Observation, Observed, observed
 from dynalyze.targets.spec import TargetSpec
@@ -52,7 +53,7 @@ def measure(target: TargetSpec, plan: Plan, command: tuple[str, ...]) -> Report:
     if target.rebuilt:
         _check_rebuilt(target, plan)
         report = _new_report(target)
-        _add(report, run_bench(replace(plan, source=_rebuilt_source(target))))
+        _add(report, run_bench(replace(plan, source=rebuilt_source(target))))
     else:
         report = _of_program(target, plan)
     report.command = [printable(argument) for argument in command]
@@ -60,8 +61,26 @@ def measure(target: TargetSpec, plan: Plan, command: tuple[str, ...]) -> Report:
     return report
 
 
-def add_bench(seen: Observed, target: TargetSpec, plan: Plan) -> None:
-    """Benchmark what was just observed, and put it into the report; a note there says why not."""
+def add_bench(seen: Observed, target: TargetSpec, plan: Plan) -> Plan | None:
+    """Benchmark what was just observed, and put it into the report; a note there says why not.
+
+    Returns the plan that was run, for more work of this kind while the run's folder is there; None where there was none.
+    """
+    report = seen.report
+    ready, source = planned(seen, target, plan)
+    if ready is None:
+        report.capture.notes.append(f"No speed was measured: {source.reason}.")
+        return None
+    found = run_bench(ready)
+    report.measurements, report.accuracy = found.measurements, found.accuracy
+    report.capture.notes += [*source.notes, *_news(found.notes, report)]
+    if found.status == "interrupted":
+        report.outcome.status, report.outcome.message = "interrupted", "Interrupted while its speed was measured."
+    return ready
+
+
+def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None, Source]:
+    """The plan for what was just observed, and where it comes from; None where that says why nothing can be measured."""
     report = seen.report
     left = plan.timeout - report.outcome.seconds
     reason = _reason_against(report) or (
@@ -71,14 +90,9 @@ def add_bench(seen: Observed, target: TargetSpec, plan: Plan) -> None:
     )
     source = _source(target, seen) if not reason else Source(None, reason)
     if source.fields is None:
-        report.capture.notes.append(f"No speed was measured: {source.reason}.")
-        return
+        return None, source
     plan = replace(plan, source=source.fields, label=Path(target.path or target.stem).name, total=left)
-    found = run_bench(plan if source.cannot_write else instead_of_default(plan, source.written))
-    report.measurements, report.accuracy = found.measurements, found.accuracy
-    report.capture.notes += [*source.notes, *_news(found.notes, report)]
-    if found.status == "interrupted":
-        report.outcome.status, report.outcome.message = "interrupted", "Interrupted while its speed was measured."
+    return (plan if source.cannot_write else instead_of_default(plan, source.written)), source
 
 
 def _of_program(target: TargetSpec, plan: Plan) -> Report:
@@ -113,7 +127,7 @@ def _add(report: Report, found: Benchmarks) -> None:
 
 def _source(target: TargetSpec, seen: Observed) -> Source:
     if target.rebuilt:
-        return Source(_rebuilt_source(target))
+        return Source(rebuilt_source(target))
     written = _told(seen)
     if written is None:
         return Source(None, f"the program left before its calls could be written; {RERUN_HINT}")
@@ -167,7 +181,7 @@ def _check_rebuilt(target: TargetSpec, plan: Plan) -> None:
         )
 
 
-def _rebuilt_source(target: TargetSpec) -> dict[str, Any]:
+def rebuilt_source(target: TargetSpec) -> dict[str, Any]:
     """What a worker has to know to make FILE:NAME, MODULE:NAME or hf:NAME by itself."""
     if target.asked is not None:
         return {"kind": "transformers", "name": target.name, **target.asked.building()}
@@ -178,6 +192,7 @@ def _rebuilt_source(target: TargetSpec) -> dict[str, Any]:
         "name": target.name,
         "inputs": list(target.inputs),
         "arguments": list(target.arguments),
+        "attention": target.attention,
     }
 
 
@@ -223,4 +238,5 @@ def _new_report(target: TargetSpec, environment: dict[str, Any] | None = None) -
         target=target.described(),
         outcome=Outcome("complete"),
         capture=Capture(mode="none"),
+        folder=printable(working_folder()),
     )

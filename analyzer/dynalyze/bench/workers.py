@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Failure, WorkerRequest
 from dynalyze.errors import UsageError
+from dynalyze.launch.caches import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.interrupts import Interrupts
 from dynalyze.launch.pump import Pump
 from dynalyze.launch.streams import Streams
@@ -31,15 +32,6 @@ _ROUND_SECONDS = 0.2
 _FAREWELL_SECONDS = 1.0
 # The shortest limit of a Unix socket's path (macOS), less room for the name of a worker's folder.
 _LONGEST_FOLDER = 80
-# Whatever could make a cold start warm, beside the cache folders, which are new.
-_NOTHING_REMEMBERED = {
-    "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": "0",
-    "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE": "0",
-    "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE": "0",
-    "TORCHINDUCTOR_BUNDLED_AUTOTUNE_REMOTE_CACHE": "0",
-    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO": "0",
-    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO": "0",
-}
 # A recording inside a process that measures would be measured too.
 _RECORDING = ("TORCH_TRACE", "DYNALYZE_RUN", "INDUCTOR_PROVENANCE")
 
@@ -89,7 +81,7 @@ class Workshop:
         self._limits = limits
         self._command = [python or sys.executable, str(start)]
         self._environment = {k: v for k, v in os.environ.items() if k not in _RECORDING}
-        self._environment |= _NOTHING_REMEMBERED
+        self._environment |= NOTHING_REMEMBERED
         self._end = time.monotonic() + limits.total if limits.total is not None else None
         self._stack = ExitStack()
         self._made = 0
@@ -118,7 +110,7 @@ class Workshop:
         self.attend()
         folder = self._fresh("worker")
         (folder / REQUEST_FILE).write_text(json.dumps(asdict(request)), encoding="utf-8")
-        environment = {**self._environment, **_cache_variables(caches)}
+        environment = {**self._environment, **cache_variables(caches)}
         process = Supervision(self._command, environment, self._pump, self._limits.worker, self.attend, self.streams)
         return Worker(request.configuration.name, folder, process)
 
@@ -274,15 +266,6 @@ class Worker:
         end = time.monotonic() + seconds
         while not self._process.exited and (left := end - time.monotonic()) > 0:
             self._process.wait(left)
-
-
-def _cache_variables(caches: Path) -> dict[str, str]:
-    """Where the compilers keep what they made; CUDA's driver has a cache of its own."""
-    return {
-        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
-        "TRITON_CACHE_DIR": str(caches / "triton"),
-        "CUDA_CACHE_PATH": str(caches / "cuda"),
-    }
 
 
 def _new_folder() -> Path:

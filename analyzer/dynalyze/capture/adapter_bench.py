@@ -39,6 +39,13 @@ def recompile_limit_hit() -> bool:
     return any(mark in text for text in texts for mark in _LIMIT)
 
 
+def recompile_limit() -> int:
+    """How many versions of one function Dynamo makes; 0 where it is not loaded."""
+    config = sys.modules.get("torch._dynamo.config")
+    limit = getattr(config, "recompile_limit", None) or getattr(config, "cache_size_limit", None)
+    return limit if isinstance(limit, int) else 0
+
+
 def stay_eager() -> Callable[[], None]:
     """Let nothing compile in this process, whoever asks for it, until what is returned is called."""
     ended: list[bool] = []

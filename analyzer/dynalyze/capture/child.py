@@ -170,9 +170,7 @@ class Session:
         if module is None:
             return ending
         found = objects.find_object(module, request["name"])
-        ending, prepared = program.end_of(
-            lambda: _passing(objects.prepare, found, request["name"], module, request["inputs"])
-        )
+        ending, prepared = program.end_of(lambda: _passing(_prepared, found, request, module))
         if isinstance(prepared, Misuse):
             raise prepared
         if prepared is None:
@@ -274,6 +272,15 @@ class Session:
             shown["bypassed"] = target is not None and id(target) in called
             wrapped.append(shown)
         self.tell("silence", wrapped=wrapped, **environment.compile_switches())
+
+
+def _prepared(found: Any, request: dict[str, Any], module: ModuleType) -> tuple[Any, list[Inputs]]:
+    target, calls = objects.prepare(found, request["name"], module, request["inputs"])
+    if request.get("attention"):
+        from dynalyze.capture import adapter_attention
+
+        adapter_attention.switch(target, request["attention"])
+    return target, calls
 
 
 def _raise_soft_stop(signum: int, frame: FrameType | None) -> None:

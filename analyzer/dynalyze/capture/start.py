@@ -1,4 +1,5 @@
-"""The first lines of the child: `PYTHON start.py RUN_FOLDER`; a folder with `bench.json` asks for a measuring process.
+"""The first lines of the child: `PYTHON start.py RUN_FOLDER`; a folder with `bench.json` asks for a measuring process,
+one with `warmup.json` for the warm-up check.
 
 It may run under an interpreter where dynalyze is not installed, so it loads the package by its path and leaves
 sys.path as it was.
@@ -29,6 +30,8 @@ if __name__ == "__main__":
     load_package()
     if (Path(sys.argv[1]) / "bench.json").exists():
         from dynalyze.capture.bench.worker import main
+    elif (Path(sys.argv[1]) / "warmup.json").exists():
+        from dynalyze.capture.warmup import main
     else:
         from dynalyze.capture.child import main
 

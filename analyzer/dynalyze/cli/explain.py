@@ -89,11 +89,11 @@ def explain(context: click.Context, /, **options: Any) -> int:
     )
     with observed(observation, outputs.keep()) as seen:
         if not options["no_bench"]:
-            add_bench(seen, target, _short_bench(options, target))
+            add_bench(seen, target, short_bench(options, target))
     return outputs.publish(seen.report)
 
 
-def _short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
+def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
     """Eager against the compile that was explained."""
     from dynalyze.bench.plan import Plan, with_options
     from dynalyze.bench.stats import MIN_PAIRS

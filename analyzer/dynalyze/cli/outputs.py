@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from dynalyze.artifacts import check_folder, write_artifacts
+from dynalyze.audit_records import PolicyVerdict
 from dynalyze.cli.files import check_writable, same_file, write_whole
 from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
@@ -70,9 +71,14 @@ class Outputs:
         """What writes the artifacts of a run; None where none were asked for."""
         return None if self.artifacts is None else partial(write_artifacts, folder=Path(self.artifacts))
 
-    def publish(self, report: Report) -> int:
-        """Clean, judge and write the report; returns the exit status of the contract."""
-        report = showable(report, no_source=self.no_source, redact=self.redact, show_values=self.show_values)
+    def publish(self, report: Report, conclude: Callable[[Report], PolicyVerdict] | None = None) -> int:
+        """Clean, judge and write the report; returns the exit status of the contract.
+
+        `conclude` judges it by a policy once the rules have judged it; then that verdict decides too.
+        """
+        report = showable(
+            report, no_source=self.no_source, redact=self.redact, show_values=self.show_values, conclude=conclude
+        )
         page = self._write_files(report)
         if self.json_file == "-":
             sys.stdout.write(to_json(report))
@@ -83,7 +89,8 @@ class Outputs:
             _summarise(report, [("Page", page), ("JSON", self.json_file), *more])
         if (status := _STATUSES[report.outcome.status]) != 0:
             return status
-        return 1 if reaches(report.findings, self.fail_on) else 0
+        failed = conclude is not None and report.policy is not None and not report.policy.passed
+        return 1 if failed or reaches(report.findings, self.fail_on) else 0
 
     def _write_files(self, report: Report) -> Path | None:
         if self.json_file not in (None, "-"):

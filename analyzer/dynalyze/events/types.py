@@ -319,6 +319,33 @@ class ModuleSeen(Event, tag="module"):
     facts: dict[str, Any] = {}
 
 
+class WarmupCall(Event, tag="warmup_call"):
+    """A call of the warm-up check begins: with the shape of this number, in one of its passes."""
+
+    stage: str = ""
+    shape: int = 0
+
+
+class WarmupCalled(Event, tag="warmup_called"):
+    """That call is over. The rest is told by the last pass alone: the compiled versions that ran, each with a number,
+    and the functions that ran uncompiled although they have such versions.
+    """
+
+    milliseconds: float = 0.0
+    error: str = ""
+    versions: list[tuple[int, Frame]] = []
+    in_eager: list[Frame] = []
+
+
+class WarmupEnded(Event, tag="warmup_end"):
+    """The warm-up check is through, or `error` ended it."""
+
+    error: str = ""
+    recompile_limit: int = 0
+    cache: dict[str, int] = {}
+    notes: list[str] = []
+
+
 class Lost(Event, tag="lost"):
     """The listener could not record something."""
 
@@ -330,4 +357,5 @@ AnyEvent: TypeAlias = (
     | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
     | ReplayStarted | ReplayCall | ReplayEnded | ObjectStarted | ObjectCall | Lost | SkippedSeen
     | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt | StageFailed | EagerCall | SettingsSeen | ModuleSeen
+    | WarmupCall | WarmupCalled | WarmupEnded
 )  # fmt: skip

@@ -17,8 +17,6 @@ fullgraph = true
 
 from __future__ import annotations
 
-import difflib
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +24,7 @@ from typing import Any
 
 from dynalyze.errors import UsageError
 from dynalyze.fleet.settings import OF_COMPILING, OF_MODELS, checked
+from dynalyze.toml_text import check_keys, dashed, nearest, parsed
 
 _OF_ITEM = ("target", "name", "arguments", "input", "configurations")
 _SETTINGS = (*OF_COMPILING, "eval", *OF_MODELS)
@@ -57,7 +56,7 @@ def read_toml(path: Path) -> TomlFile:
     Raises:
         UsageError: unreadable, no TOML, an unknown key, a value of another type; one line that says where.
     """
-    document = _parsed(path)
+    document = parsed(path)
     _check_keys(document, ("item", "configurations"), str(path))
     tables = document.get("configurations", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
@@ -81,7 +80,7 @@ def _entry(item: Mapping[str, Any], where: str, path: Path, known: Mapping[str, 
     chosen = _texts(item, "configurations", where) if "configurations" in item else None
     for each in chosen or ():
         if each not in known:
-            raise UsageError(f"{where}: no configuration is called {each!r}{_near(each, known)}")
+            raise UsageError(f"{where}: no configuration is called {each!r}{nearest(each, known)}")
     settings = _settings({key: value for key, value in item.items() if key not in _OF_ITEM}, where)
     arguments, inputs = (_texts(item, key, where) for key in _LISTS)
     return Entry(_placed(target, path.parent), where, name, settings, arguments, inputs, chosen)
@@ -100,17 +99,9 @@ def _settings(table: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    names = [name.replace("_", "-") for name in known]
-    for key in table:
-        if key.replace("_", "-") == "trust-remote-code":
-            raise UsageError(f"{where}: trust-remote-code is given on the command line alone")
-        if key.replace("_", "-") not in names:
-            raise UsageError(f"{where}: {key!r} is not known{_near(key, names)}")
-
-
-def _near(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word.replace("_", "-"), list(known), n=1, cutoff=0.0)
-    return f"; did you mean {near[0]}?" if near else ""
+    if any(dashed(key) == "trust-remote-code" for key in table):
+        raise UsageError(f"{where}: trust-remote-code is given on the command line alone")
+    check_keys(table, known, where)
 
 
 def _texts(item: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
@@ -129,24 +120,3 @@ def _placed(target: str, folder: Path) -> str:
     file = target.partition(":")[0]
     is_path = file.endswith(".py") or "/" in file or (folder / file).is_dir()
     return str(folder / target) if is_path and not Path(file).is_absolute() else target
-
-
-def _parsed(path: Path) -> dict[str, Any]:
-    reader = _reader()
-    try:
-        document: dict[str, Any] = reader.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are of this kind.
-        raise UsageError(f"{path}: {error}") from error
-    return document
-
-
-def _reader() -> Any:
-    """Python 3.11 and later bring one along."""
-    for name in ("tomllib", "tomli"):
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue
-    raise UsageError("a TOML file needs Python 3.11 or later, or the package tomli: pip install tomli")

@@ -23,6 +23,7 @@ from dynalyze.launch.packages import folder_of
 from dynalyze.launch.progress import progress_line
 from dynalyze.launch.run import Command, run
 from dynalyze.launch.streams import Streams
+from dynalyze.paths import working_folder
 from dynalyze.report import Report, printable
 from dynalyze.targets.spec import TargetSpec
 from dynalyze.targets.watch import Watch
@@ -132,9 +133,11 @@ def _environment(observation: Observation) -> dict[str, str]:
 
 def report_of(log: RunLog, ended: Ended, observation: Observation) -> Report:
     """The facts of a run that has been read back, without findings."""
-    return build_report(
+    report = build_report(
         log, ended, observation.target.described(), [printable(argument) for argument in observation.command]
     )
+    report.folder = printable(working_folder())
+    return report
 
 
 def request_of(observation: Observation) -> dict[str, Any]:
@@ -148,6 +151,7 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "name": target.name,
         "arguments": list(target.arguments),
         "inputs": list(target.inputs),
+        "attention": target.attention,
         "transformers": asdict(target.asked) if target.asked is not None else None,
         "compile": asdict(observation.options),
         "bundle": observation.bundle,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +22,10 @@ _KINDS: dict[Mode, TargetKind] = {
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """What the child is asked to run. `spec` is as the user wrote it; `asked` is set for `hf:NAME` alone."""
+    """What the child is asked to run. `spec` is as the user wrote it; `asked` is set for `hf:NAME` alone.
+
+    `attention` is the attention implementation that the model of an object is switched to, None to leave its own.
+    """
 
     mode: Mode
     spec: str
@@ -32,6 +35,7 @@ class TargetSpec:
     arguments: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     asked: Asked | None = None
+    attention: str | None = None
 
     @property
     def rebuilt(self) -> bool:
@@ -45,6 +49,12 @@ class TargetSpec:
             return _model_stem(self.name or "")
         base = Path(self.path).stem if self.path else (self.module or "target")
         return re.sub(r"[^\w.-]", "_", f"{base}.{self.name}" if self.name else base)
+
+    def with_attention(self, name: str) -> TargetSpec:
+        """The same model of transformers, which computes attention in another way."""
+        if self.asked is not None:
+            return replace(self, asked=replace(self.asked, attn_implementation=name))
+        return replace(self, attention=name)
 
     def described(self) -> Target:
         return Target(_KINDS[self.mode], printable(self.spec), [printable(argument) for argument in self.arguments])

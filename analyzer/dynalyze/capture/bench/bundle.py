@@ -81,6 +81,15 @@ def read_bundle(request: WorkerRequest) -> Workload:
         Misuse: what was asked for does not go with recorded calls.
     """
     check_sizes(request)
+    return workload_of(open_bundle(request), request)
+
+
+def open_bundle(request: WorkerRequest) -> Bundle:
+    """The calls that such a request names, in a process that looks like the program's from here on.
+
+    Raises:
+        Failed: not_replayable, with the reason.
+    """
     path = Path(request.source["file"])
     _check(path, request.source.get("digest", ""))
     _as_the_program(request.source)
@@ -90,7 +99,7 @@ def read_bundle(request: WorkerRequest) -> Workload:
     except Exception as error:
         reason = f"the recorded calls cannot be read here: {_short(error)}; {RERUN_HINT}"
         raise Failed("not_replayable", reason) from error
-    return workload_of(bundle, request)
+    return bundle
 
 
 def workload_of(bundle: Bundle, request: WorkerRequest) -> Workload:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +61,7 @@ def load(request: WorkerRequest) -> Loaded:
     """
     if request.source["kind"] == "program":
         return _program(request)
-    import_seconds = _import_torch(request.threads)
+    import_seconds = import_torch(request.threads)
     started = time.perf_counter()
     seed(request.seed)
     check_placement(request)
@@ -86,7 +87,7 @@ def _trained(workload: Workload, request: WorkerRequest) -> Workload:
     return TrainWorkload(workload)
 
 
-def _import_torch(threads: int | None) -> float:
+def import_torch(threads: int | None) -> float:
     """The number of threads is guarded by what gets compiled, so it is set before anything else."""
     started = time.perf_counter()
     import torch
@@ -98,49 +99,121 @@ def _import_torch(threads: int | None) -> float:
 
 
 def _object(request: WorkerRequest) -> Workload:
+    module, found = find_target(request)
+    seed(request.seed)
+    model, calls = prepared(found, module, request)
+    model, notes = made_ready(model, request)
+    workload = workload_over(model, calls, request)
+    workload.notes[:0] = notes
+    return workload
+
+
+def find_target(request: WorkerRequest) -> tuple[Any, Any]:
+    """The module that holds an object target, imported, and the object."""
     from dynalyze.capture import objects
-    from dynalyze.capture.bench.configure import uncompiled
-    from dynalyze.capture.compiling import place
 
     source = request.source
     sys.argv = [source.get("path") or source["module"], *source.get("arguments", [])]
     module = objects.import_target(source.get("path"), source.get("module"))
-    found = objects.find_object(module, source["name"])
-    seed(request.seed)
-    model, calls = _prepared(found, module, request)
+    return module, objects.find_object(module, source["name"])
+
+
+def made_ready(model: Any, request: WorkerRequest) -> tuple[Any, list[str]]:
+    """The model without its own compiles, in its place and mode, and notes on it."""
+    from dynalyze.capture import adapter_attention
+    from dynalyze.capture.bench.configure import uncompiled
+    from dynalyze.capture.compiling import place
+
     model, notes = uncompiled(model)
+    if request.source.get("attention"):
+        adapter_attention.switch(model, request.source["attention"])
     if _is_module(model):
         place(model, _options(request))
-    workload = _workload(model, calls, request)
-    workload.notes[:0] = [*notes, *_notes_on(model, request)]
-    return workload
+    return model, [*notes, *_notes_on(model, request)]
 
 
 def _transformers(request: WorkerRequest) -> Workload:
-    from dynalyze.capture import transformers_target
-    from dynalyze.capture.hf.request import CannotBuild
-
-    building = {name: value for name, value in request.source.items() if name not in ("kind", "name")}
-    try:
-        built = transformers_target.built_model(
-            request.source["name"], building, dtype=request.dtype, device=request.device, batch=request.batch,
-            sequence=request.sequence, train=request.phase == "train", seed=request.seed,
-        )  # fmt: skip
-    except CannotBuild as error:
-        message = transformers_target.failure_of(error, "model")["message"]
-        raise Failed(kind_of(error, "load"), f"the model could not be built: {message}") from error
-    (built.inputs,) = resized([built.inputs], _dims(request), request.shape, built.model)
-    seed(request.seed)
-    workload = transformers_target.workload_of(
-        built, request.phase, batch=request.batch, new_tokens=request.new_tokens, static_cache=request.static_cache,
-        seed=request.seed,
-    )  # fmt: skip
-    how = transformers_target.how_built(building["full_size"], building["weights"])
-    workload.notes[:0] = [f"{transformers_target.description(built)} {how}", *built.notes]
+    built = built_model(request)
+    workload = workload_of_built(built, request)
+    workload.notes[:0] = notes_on_built(built, request)
     return workload
 
 
-def _prepared(found: Any, module: Any, request: WorkerRequest) -> tuple[Any, list[Inputs] | None]:
+def built_model(request: WorkerRequest) -> Any:
+    """The model of an `hf:` target, with inputs of the request's batch and sequence.
+
+    Raises:
+        Misuse: there is no such name.
+        Failed: the architecture cannot be had.
+    """
+    from dynalyze.capture import transformers_target
+
+    with _told("the model could not be built"):
+        return transformers_target.built_model(request.source["name"], _building(request), **_sized(request))
+
+
+def other_inputs(built: Any, request: WorkerRequest) -> Inputs:
+    """Inputs of another request's batch and sequence for a model that was built.
+
+    Raises:
+        Failed: they cannot be made.
+    """
+    from dynalyze.capture.hf.inputs import make_inputs
+    from dynalyze.capture.hf.request import ModelRequest
+
+    with _told("its inputs could not be made"):
+        return make_inputs(
+            built.model, ModelRequest(request.source["name"], **_building(request), **_sized(request))
+        )
+
+
+def workload_of_built(built: Any, request: WorkerRequest) -> Workload:
+    """What the request does with a model of transformers; its inputs get the sizes that `dims` say."""
+    from dynalyze.capture import transformers_target
+
+    (built.inputs,) = resized([built.inputs], _dims(request), request.shape, built.model)
+    seed(request.seed)
+    return transformers_target.workload_of(
+        built, request.phase, batch=request.batch, new_tokens=request.new_tokens, static_cache=request.static_cache,
+        seed=request.seed,
+    )  # fmt: skip
+
+
+def notes_on_built(built: Any, request: WorkerRequest) -> list[str]:
+    """What a reader has to know about a model of transformers."""
+    from dynalyze.capture import transformers_target
+
+    building = _building(request)
+    how = transformers_target.how_built(building["full_size"], building["weights"])
+    return [f"{transformers_target.description(built)} {how}", *built.notes]
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Tell in one line what transformers refuses."""
+    from dynalyze.capture import transformers_target
+    from dynalyze.capture.hf.request import CannotBuild
+
+    try:
+        yield
+    except CannotBuild as error:
+        message = transformers_target.failure_of(error, "model")["message"]
+        raise Failed(kind_of(error, "load"), f"{what}: {message}") from error
+
+
+def _sized(request: WorkerRequest) -> dict[str, Any]:
+    """Where a model of transformers is put, and how large its inputs are."""
+    return {
+        "dtype": request.dtype, "device": request.device, "batch": request.batch, "sequence": request.sequence,
+        "train": request.phase == "train", "seed": request.seed,
+    }  # fmt: skip
+
+
+def _building(request: WorkerRequest) -> dict[str, Any]:
+    return {name: value for name, value in request.source.items() if name not in ("kind", "name")}
+
+
+def prepared(found: Any, module: Any, request: WorkerRequest) -> tuple[Any, list[Inputs] | None]:
     """The callable and its calls; a phase of a language model makes its own calls and needs none."""
     from dynalyze.capture import objects
 
@@ -158,7 +231,8 @@ def _prepared(found: Any, module: Any, request: WorkerRequest) -> tuple[Any, lis
     return objects.prepare(found, source["name"], module, [_ANY_INPUT])[0], None
 
 
-def _workload(model: Any, calls: list[Inputs] | None, request: WorkerRequest) -> Workload:
+def workload_over(model: Any, calls: list[Inputs] | None, request: WorkerRequest) -> Workload:
+    """The phase of the request over these calls, moved and cast as it asks."""
     from dynalyze.capture.compiling import moved
 
     calls = None if calls is None else [Inputs(*moved(tuple(call), _options(request))) for call in calls]
@@ -225,6 +299,11 @@ def _is_module(value: Any) -> bool:
     import torch
 
     return isinstance(value, torch.nn.Module)
+
+
+def device_of(workload: Workload) -> str:
+    """The type of device that the work is done on, "" where no tensor tells it."""
+    return _placement(workload)["device"]
 
 
 def _placement(workload: Workload) -> dict[str, str]:

@@ -36,7 +36,7 @@ class Session:
         self._recent: list[float] = []
         self._actions: dict[str, Callable[[Order], Answer]] = {
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
-            "memory": self._memory, "accuracy": self._accuracy,
+            "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
         }  # fmt: skip
 
     def obey(self, order: Order) -> Answer:
@@ -131,6 +131,11 @@ class Session:
         from dynalyze.capture.bench.accuracy import accuracy
 
         return dict(accuracy(self._workload(), self._target, self._configuration, self._device))
+
+    def _attention(self, order: Order) -> Answer:
+        from dynalyze.capture.bench.attention import attention_of
+
+        return attention_of(self._workload(), order.get("names") or [], order.get("dtypes") or [])
 
     def _check_others(self) -> None:
         """A configuration that torch does not know is told before anything is measured."""

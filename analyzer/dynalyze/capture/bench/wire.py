@@ -14,6 +14,8 @@ Its standard streams belong to the target. `do` of an order, and what the answer
               invalid (why what was timed is not what was asked for; empty where it is)
     memory    steady_peak, compile_peak, reserved_peak, kind: peaks since the process began, and of the next passes
     accuracy  the tensors of `measurements.Accuracy`, against eager and fp64 in this same process
+    attention {names, dtypes}: of a model of transformers. model (its class), own (the implementation it has), supported,
+              unsupported, names ({name: {"used", "refused"}}: what is taken for it, or why it cannot be had here)
     end       the worker ends itself, without running the target's exit handlers
 
 An answer with `"ok": false` has `error`: {"kind": one of FAILURES, "message": one line}; the worker lives on, unless
@@ -70,7 +72,7 @@ class WorkerRequest:
     `source` is one of these. `seed` makes the processes of a pair build one and the same model. `threads` is fixed
     before anything compiles; None leaves torch's own number.
 
-        {"kind": "object", "path", "module", "name", "inputs", "arguments"}   FILE:NAME and MODULE:NAME
+        {"kind": "object", "path", "module", "name", "inputs", "arguments", "attention"}   FILE:NAME and MODULE:NAME
         {"kind": "transformers", "name", and the names of hf.asked.BUILDING}  hf:NAME
         {"kind": "bundle", "file", "digest", "sys_path", "arguments", "folder"}   calls that were recorded
         {"kind": "program", "mode", "path", "module", "arguments", "seconds", "made"}   a program that is run again

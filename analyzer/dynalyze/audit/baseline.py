@@ -1,0 +1,97 @@
+"""The findings that a project knows of: they pass, new ones do not. Kept as JSON, by fingerprint, without any code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from dynalyze.errors import UsageError
+from dynalyze.fingerprints import fingerprints
+from dynalyze.paths import portable_path
+from dynalyze.report import Finding, Report
+
+_VERSION = 1
+
+
+class Known(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One finding. All but the fingerprint is there for people who read the file."""
+
+    fingerprint: str
+    rule: str
+    file: str = ""
+    function: str = ""
+
+    @property
+    def words(self) -> str:
+        """`graph-break in forward (model.py)`."""
+        inside = f" in {self.function}" if self.function else ""
+        return f"{self.rule}{inside}{f' ({Path(self.file).name})' if self.file else ''}"
+
+
+class _Document(msgspec.Struct, kw_only=True):
+    baseline_version: int = _VERSION
+    findings: list[Known]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What is known, and the file it stands in."""
+
+    source: str
+    findings: tuple[Known, ...] = ()
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline.
+
+    Raises:
+        UsageError: unreadable, or no baseline of this version; one line that says how to write one.
+    """
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=_Document)
+    except FileNotFoundError as error:
+        raise UsageError(f"--baseline {path}: no such file; --update-baseline writes it") from error
+    except OSError as error:
+        raise UsageError(f"--baseline {path}: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"--baseline {path} is not a baseline of dynalyze: {error}") from error
+    if document.baseline_version != _VERSION:
+        raise UsageError(
+            f"--baseline {path}: its baseline_version is {document.baseline_version}, this dynalyze reads {_VERSION}"
+        )
+    return Baseline(str(path), tuple(document.findings))
+
+
+def known_of(findings: list[Finding], report: Report) -> list[Known]:
+    """These findings of a judged report as a baseline keeps them, in their order; notes are none of its business."""
+    prints = dict(zip(map(id, report.findings), fingerprints(report), strict=True))
+    return [_known(prints[id(each)], each, report.folder) for each in findings if each.severity != "info"]
+
+
+def to_json(findings: list[Known]) -> str:
+    """The baseline as indented JSON, sorted, so that a change of it reads well in a diff."""
+    ordered = sorted(findings, key=lambda known: (known.file, known.rule, known.function, known.fingerprint))
+    encoded = msgspec.json.encode(_Document(findings=ordered))
+    return msgspec.json.format(encoded, indent=1).decode() + "\n"
+
+
+def missing(baseline: Baseline, found: list[str]) -> list[Known]:
+    """What the baseline holds and the run does not show: it was mended."""
+    left = Counter(found)
+    gone = []
+    for known in baseline.findings:
+        if left[known.fingerprint]:
+            left[known.fingerprint] -= 1
+        else:
+            gone.append(known)
+    return gone
+
+
+def _known(fingerprint: str, finding: Finding, folder: str) -> Known:
+    place = finding.location
+    if place is None:
+        return Known(fingerprint, finding.rule)
+    return Known(fingerprint, finding.rule, portable_path(place.file, folder), place.function)

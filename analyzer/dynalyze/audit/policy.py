@@ -1,0 +1,176 @@
+"""What a project asks of a run before it ships: `[tool.dynalyze.audit]` in pyproject.toml, or a file of its own.
+
+[tool.dynalyze.audit]
+max-graph-breaks = 0
+min-speedup = 1.2
+fail-on = ["error", "recompile"]
+
+[[tool.dynalyze.audit.ignore]]
+rule = "graph-break"
+file = "model.py"
+reason = "a log line of the data loader, gone with the next release"
+expires = 2027-01-31
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from dynalyze.audit.waivers import WaiverRule, check_rule, read_waivers
+from dynalyze.errors import UsageError
+from dynalyze.measurements import AccuracyVerdict
+from dynalyze.toml_text import check_keys, dashed, nearest, parsed
+
+PROJECT_FILE = "pyproject.toml"
+ANY = "any"
+"""The value of a limit that is taken away."""
+
+_LEVELS = ("error", "warning", "info", "none")
+_VERDICTS: tuple[AccuracyVerdict, ...] = get_args(AccuracyVerdict)
+_TABLE = "tool.dynalyze.audit"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The limits; None is no limit. The values here are the built-in policy.
+
+    `fail_on` are severities and ids of rules. `asked` are the keys that the user set: what cannot be judged fails for
+    these alone. `source` is the file that it was read from.
+    """
+
+    source: str = ""
+    max_graph_breaks: int | None = 0
+    max_recompiles: int | None = None
+    max_recompiles_after_warmup: int | None = 0
+    max_eager_frames: int | None = 0
+    min_speedup: float | None = None
+    max_compile_seconds: float | None = None
+    max_memory_growth: float | None = None
+    accuracy: tuple[AccuracyVerdict, ...] | None = ("equal", "benign", "rounding only")
+    fail_on: tuple[str, ...] = ("error",)
+    waivers: tuple[WaiverRule, ...] = ()
+    asked: frozenset[str] = field(default_factory=frozenset)
+
+
+def read_policy(path: Path | None, folder: Path | None = None) -> Policy:
+    """The policy in `path`; without one, that of the project around `folder` (the working directory), or the built-in.
+
+    Raises:
+        UsageError: unreadable, an unknown key, a value of another type; one line that says where.
+    """
+    if path is not None:
+        return _of_document(parsed(path), path)
+    for file in _projects(folder or Path.cwd()):
+        document = parsed(file)
+        if _holds_policy(document, file):
+            return _of_document(document, file)
+    return Policy()
+
+
+def _projects(folder: Path) -> list[Path]:
+    """The project files from here upwards that speak of us; others are nobody's business, broken or not."""
+    found = []
+    for each in (folder, *folder.parents):
+        file = each / PROJECT_FILE
+        try:
+            if file.is_file() and b"dynalyze" in file.read_bytes():
+                found.append(file)
+        except OSError:
+            continue
+    return found
+
+
+def _holds_policy(document: Mapping[str, Any], file: Path) -> bool:
+    tools = document.get("tool", {})
+    ours = tools.get("dynalyze") if isinstance(tools, dict) else None
+    if not isinstance(ours, dict):
+        return False
+    check_keys(ours, ("audit",), f"{file}, tool.dynalyze")
+    return "audit" in ours
+
+
+def _of_document(document: Mapping[str, Any], file: Path) -> Policy:
+    """The table of a project file, or a whole file that holds nothing else."""
+    if "tool" not in document and file.name != PROJECT_FILE:
+        return _policy(document, file, str(file))
+    if not _holds_policy(document, file):
+        raise UsageError(f"{file}: it has no table [{_TABLE}]")
+    table = document["tool"]["dynalyze"]["audit"]
+    if not isinstance(table, dict):
+        raise UsageError(f"{file}: {_TABLE} is a table: [{_TABLE}]")
+    return _policy(table, file, f"{file}, {_TABLE}")
+
+
+def _policy(table: Mapping[str, Any], file: Path, where: str) -> Policy:
+    check_keys(table, (*_READERS, "ignore"), where)
+    given: dict[str, Any] = {}
+    for key, value in table.items():
+        name = dashed(key).replace("-", "_")
+        if name in given:
+            raise UsageError(f"{where}: {dashed(key)} is given twice")
+        given[name] = () if name == "ignore" else _READERS[dashed(key)](value, f"{where}: {dashed(key)}")
+    given.pop("ignore", None)
+    asked = frozenset(name.replace("_", "-") for name, value in given.items() if value is not None)
+    waivers = read_waivers(table.get("ignore", []), where)
+    return Policy(source=str(file), waivers=waivers, asked=asked, **given)
+
+
+def _count(value: Any, what: str) -> int | None:
+    if value == ANY:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise UsageError(f'{what} is a whole number, 0 or more, or "{ANY}", not {value!r}')
+
+
+def _amount(value: Any, what: str) -> float | None:
+    if value == ANY:
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0:
+        return float(value)
+    raise UsageError(f'{what} is a number above zero, or "{ANY}", not {value!r}')
+
+
+def _verdicts(value: Any, what: str) -> tuple[AccuracyVerdict, ...] | None:
+    if value == ANY:
+        return None
+    texts = _texts(value, what, f'a list of verdicts, or "{ANY}"')
+    known = {verdict: verdict for verdict in _VERDICTS}
+    for each in texts:
+        if each not in known:
+            raise UsageError(f"{what}: no verdict is called {each!r}{nearest(each, _VERDICTS)}")
+    if not texts:
+        raise UsageError(f'{what}: no verdict would pass; to ask for none, write "{ANY}"')
+    return tuple(known[each] for each in texts)
+
+
+def _levels(value: Any, what: str) -> tuple[str, ...]:
+    texts = _texts(value, what, "a severity, the id of a rule, or a list of these")
+    for each in texts:
+        if each not in _LEVELS:
+            check_rule(each, what, more=_LEVELS)
+    return tuple(each for each in texts if each != "none")
+
+
+def _texts(value: Any, what: str, kind: str) -> list[str]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise UsageError(f"{what} is {kind}, not {value!r}")
+    return texts
+
+
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "max-graph-breaks": _count,
+    "max-recompiles": _count,
+    "max-recompiles-after-warmup": _count,
+    "max-eager-frames": _count,
+    "min-speedup": _amount,
+    "max-compile-seconds": _amount,
+    "max-memory-growth": _amount,
+    "accuracy": _verdicts,
+    "fail-on": _levels,
+}

@@ -1,0 +1,88 @@
+"""What transformers says of attention: which implementations a model's class supports, and which can be had here.
+
+The class says the former in flags. The latter is decided by a private check that transformers makes when a model is
+built; where this version has none, nothing is refused before a model is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dynalyze.capture.inputs import Misuse
+
+# The flags of a class, those of earlier versions of transformers too.
+_FLAGS: dict[str, tuple[str, ...]] = {
+    "sdpa": ("_supports_sdpa",),
+    "flash_attention_2": ("_supports_flash_attn", "_supports_flash_attn_2"),
+    "flash_attention_3": ("_supports_flash_attn", "_supports_flash_attn_3"),
+    "flex_attention": ("_supports_flex_attn",),
+}
+NAMES = ("eager", *_FLAGS)
+"""The implementations that are tried unless others are named."""
+
+_LONGEST = 300
+
+
+def switch(model: Any, name: str) -> None:
+    """Let a model of transformers compute its attention in this way from here on.
+
+    Raises:
+        Misuse: it is no such model, or its class is not made for that.
+    """
+    change = getattr(model, "set_attn_implementation", None)
+    if not callable(change):
+        raise Misuse(
+            f"the attention of a {type(model).__name__} cannot be switched: it is no model of transformers "
+            "(a PreTrainedModel with set_attn_implementation)"
+        )
+    before = implementation(model)
+    change(name)
+    if name != before and implementation(model) == before:
+        raise Misuse(
+            f"{type(model).__name__} cannot switch its attention once it is made; name the architecture as hf:NAME"
+        )
+
+
+def implementation(model: Any) -> str:
+    """The name of what a model computes its attention with; empty for what has none."""
+    return str(getattr(getattr(model, "config", None), "_attn_implementation", None) or "")
+
+
+def supported(model: Any) -> list[str]:
+    """Those of NAMES that the class of a model supports, as its flags say; every model has eager."""
+    return ["eager", *(name for name, flags in _FLAGS.items() if any(getattr(model, flag, False) for flag in flags))]
+
+
+def unknown_names(wanted: Iterable[str]) -> list[str]:
+    """Those of `wanted` that transformers has never heard of."""
+    try:
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+        known = {*NAMES, *ALL_ATTENTION_FUNCTIONS.valid_keys()}
+    except (ImportError, AttributeError):
+        return []
+    return [name for name in wanted if name not in known and "/" not in name]
+
+
+def availability(model: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """For each name what transformers takes for it (`used`), or why it cannot be had here (`refused`)."""
+    check = _check(model)
+    return {name: _asked(check, name) for name in names}
+
+
+def _check(model: Any) -> Callable[[str], Any] | None:
+    check = getattr(model, "_check_and_adjust_attn_implementation", None)
+    return check if callable(check) else None
+
+
+def _asked(check: Callable[[str], Any] | None, name: str) -> dict[str, str]:
+    if check is None:
+        return {"used": name, "refused": ""}
+    try:
+        used = check(name)
+    except TypeError:  # Of another version, with other arguments.
+        return {"used": name, "refused": ""}
+    except Exception as error:
+        return {"used": "", "refused": " ".join(str(error).split())[:_LONGEST] or type(error).__name__}
+    return {"used": used if isinstance(used, str) else name, "refused": ""}

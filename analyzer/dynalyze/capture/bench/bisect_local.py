@@ -1,0 +1,191 @@
+"""Judges the operations of a compiled graph one by one, each on the very inputs that it had in the compiled run.
+
+An operation is computed again in eager and in fp64, from the values that the compiled code itself computed. So an
+error is seen where it arises and at its full size: what came before has no part in it, and nothing that comes later
+hides it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx.node import map_aggregate
+
+from dynalyze.capture.ambient import RandomState
+from dynalyze.capture.bench.bisect_taps import Tapped, writes
+from dynalyze.capture.bench.double import Oracle, raised
+from dynalyze.capture.bench.failures import one_line
+from dynalyze.capture.bench.judge import Judged, Runs, judge
+from dynalyze.capture.bench.kept_state import random_position
+from dynalyze.capture.bench.observed import Key, Run
+
+_SWITCHES = ("_set_grad_enabled", "_vmap_increment_nesting", "_saved_tensors_hooks_disable")
+
+
+class _Unknown(Exception):
+    """A value that cannot be had; what is computed from it is not judged."""
+
+
+@dataclass
+class OperationFault:
+    """One operation whose result is wrong; `inputs` are those it had."""
+
+    node: torch.fx.Node
+    operation: torch.fx.Node
+    judged: Judged
+    tapped: Tapped
+    arguments: tuple[Any, ...]
+    given: torch.Tensor
+    inputs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class _Value:
+    given: Any
+    exact: Any = None
+
+    def in_double(self) -> Any:
+        if isinstance(self.given, torch.Tensor):
+            return raised(self.given.detach())
+        return self.given if self.exact is None else self.exact
+
+
+class LocalJudge:
+    """Judges one run of a tapped graph."""
+
+    def __init__(self, tapped: Tapped, arguments: Sequence[Any], outputs: Sequence[Any], tolerance: float) -> None:
+        self._tapped = tapped
+        self._arguments = tuple(arguments)
+        self._outputs = outputs
+        self._tolerance = tolerance
+        self._values: dict[str, _Value] = {}
+        self._exactly = Oracle(_evaluate, draws=False)
+        self.judged = 0
+
+    def first_fault(self) -> OperationFault | None:
+        """The first operation whose result is wrong; random states are left as they were."""
+        before = RandomState.now()
+        arguments = iter(self._arguments)
+        try:
+            with torch.no_grad():
+                for node in self._tapped.original.graph.nodes:
+                    if node.op == "output":
+                        break
+                    if node.op == "placeholder":
+                        self._values[node.name] = _Value(next(arguments))
+                    elif (fault := self._at(node)) is not None:
+                        return fault
+        finally:
+            before.restore()
+        return None
+
+    def _at(self, node: torch.fx.Node) -> OperationFault | None:
+        version = self._tapped.version[node.name]
+        if str(getattr(node.target, "__name__", "")) in _SWITCHES:
+            self._values[node.name] = _Value(None)
+            return None
+        compiled = self._result(node, version)
+        try:
+            eager, exact = self._both(node, version)
+        except Exception as error:
+            self._values[node.name] = _Value(compiled if compiled is not None else _Unknown(one_line(error)))
+            return None
+        self._values[node.name] = _Value(eager if compiled is None else compiled, None if compiled is not None else exact)
+        if compiled is None or not isinstance(eager, torch.Tensor):
+            return None
+        return self._compared(node, eager, exact, compiled)
+
+    def _both(self, node: torch.fx.Node, version: int) -> tuple[Any, Any]:
+        """What eager and what fp64 make of the inputs that the compiled code had."""
+        root = self._tapped.original
+        read, read_exact = self._reader(node, version, exact=False), self._reader(node, version, exact=True)
+        before = random_position()
+        eager = _evaluate(root, node, *read)
+        if random_position() != before:
+            raise _Unknown("it draws random numbers")
+        try:
+            exact = self._exactly(root, node, *read_exact)
+        except Exception as error:
+            if not isinstance(eager, torch.Tensor):
+                raise _Unknown(one_line(error)) from error
+            exact = None
+        return eager, exact
+
+    def _reader(self, node: torch.fx.Node, version: int, *, exact: bool) -> tuple[Any, Any]:
+        copied = writes(node)
+
+        def read(used: Any) -> Any:
+            if not isinstance(used, torch.fx.Node):
+                return used
+            value = self._read(used, version)
+            found = value.in_double() if exact else value.given
+            if isinstance(found, _Unknown):
+                raise found
+            return found.clone() if copied and isinstance(found, torch.Tensor) else found
+
+        return map_aggregate(node.args, read), map_aggregate(node.kwargs, read)
+
+    def _read(self, node: torch.fx.Node, version: int) -> _Value:
+        place = self._tapped.taps.get((node.name, version))
+        return self._values[node.name] if place is None else _Value(self._outputs[place])
+
+    def _result(self, node: torch.fx.Node, version: int) -> torch.Tensor | None:
+        """What the compiled code gave; of a node that writes, the tensor that it wrote to."""
+        written = writes(node)
+        found = self._tapped.taps.get((node.name, version + written))
+        if found is None and written and node.all_input_nodes:
+            found = self._tapped.taps.get((node.all_input_nodes[0].name, version + 1))
+        return None if found is None else self._outputs[found]
+
+    def _compared(self, node: torch.fx.Node, eager: torch.Tensor, exact: Any, compiled: Any) -> OperationFault | None:
+        if not isinstance(compiled, torch.Tensor):
+            return None
+        self.judged += 1
+        judged = judged_alone(eager, exact if isinstance(exact, torch.Tensor) else None, compiled, self._tolerance)
+        if judged.verdict != "suspicious":
+            return None
+        return OperationFault(node, _origin(node), judged, self._tapped, self._arguments, compiled)
+
+
+def judged_alone(eager: torch.Tensor, exact: torch.Tensor | None, compiled: torch.Tensor, tolerance: float) -> Judged:
+    """The verdict on one tensor, by the rule that outputs are judged by."""
+    key: Key = (0, "output", "result")
+    once = Run({key: _plain(eager)})
+    runs = Runs(once, once, Run({key: _plain(compiled)}), None, tolerance)
+    runs.exact = Run({key: _plain(exact)}) if exact is not None else None
+    (judged,) = judge(runs)
+    return judged
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to("cpu").resolve_conj().resolve_neg()
+
+
+def _origin(node: torch.fx.Node) -> torch.fx.Node:
+    """The operation that made a value, where the node only takes one of several."""
+    while node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node) and _gives_several(node.args[0]):
+        node = node.args[0]
+    return node
+
+
+def _gives_several(node: torch.fx.Node) -> bool:
+    return isinstance(node.meta.get("example_value"), (tuple, list))
+
+
+def _evaluate(root: torch.fx.GraphModule, node: torch.fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of one node; of one that writes and gives nothing, the tensor that it wrote to."""
+    if node.op == "get_attr":
+        owner: Any = root
+        for part in str(node.target).split("."):
+            owner = getattr(owner, part)
+        return owner
+    function: Callable[..., Any] = (
+        node.target if callable(node.target) else getattr(args[0], str(node.target), None)
+        if node.op == "call_method" else root.get_submodule(str(node.target))
+    )  # fmt: skip
+    result = function(*args, **kwargs) if node.op != "call_method" else function(*args[1:], **kwargs)
+    return args[0] if result is None and writes(node) and args else result

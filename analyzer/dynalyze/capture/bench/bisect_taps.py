@@ -1,0 +1,149 @@
+"""Lets a graph of Dynamo give the value of every operation in it, beside what it gives anyway.
+
+A copy of each value is added to the outputs of the graph before a backend compiles it, so that the values are those of
+the compiled code. Where a graph writes into tensors, a value has versions: it is copied anew before it is used after
+a write.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from dynalyze.capture import adapter_bisect as adapter
+
+_MOST_BYTES = 2 << 30
+_WRITING = {operator.setitem} | {
+    getattr(operator, f"i{name}")
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul")
+}
+# Functions whose last argument says whether they write into their input.
+_TOLD_LAST = {
+    "relu", "relu6", "elu", "selu", "celu", "leaky_relu", "silu", "mish", "hardtanh", "hardswish", "hardsigmoid",
+    "threshold", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
+}  # fmt: skip
+_STATISTICS = ("batch_norm", "instance_norm")
+
+Tap = tuple[str, int]
+"""The name of a node, and how often the graph has written before the value was copied."""
+
+
+@dataclass
+class Tapped:
+    """`graph` gives what `original` gives and then its values: `taps` says which place of the outputs has which.
+
+    `version` is that of each node: how many writes there are before it. `cut` counts the operations whose values were
+    too large to keep.
+    """
+
+    original: torch.fx.GraphModule
+    graph: torch.fx.GraphModule
+    taps: dict[Tap, int] = field(default_factory=dict)
+    version: dict[str, int] = field(default_factory=dict)
+    cut: int = 0
+
+    @property
+    def own_outputs(self) -> int:
+        """How many outputs the original has."""
+        return len(_outputs(self.original))
+
+
+def tapped(original: torch.fx.GraphModule, only: frozenset[str] | None = None) -> Tapped:
+    """The graph with its values among its outputs; `only` names the nodes whose values are wanted."""
+    return _Tapping(original, only).made()
+
+
+class _Tapping:
+    def __init__(self, original: torch.fx.GraphModule, only: frozenset[str] | None) -> None:
+        self._original = original
+        self._only = only
+        self._nodes = list(original.graph.nodes)
+        self._writes = any(writes(node) for node in self._nodes)
+        self._graph = torch.fx.Graph()
+        self._copies: dict[torch.fx.Node, torch.fx.Node] = {}
+        self._taps: dict[Tap, torch.fx.Node] = {}
+        self._version: dict[str, int] = {}
+        self._written = self._bytes = self._cut = 0
+
+    def made(self) -> Tapped:
+        for node in self._nodes:
+            if node.op == "output":
+                break
+            self._add(node)
+        own = [self._copies[item] if isinstance(item, torch.fx.Node) else item for item in _outputs(self._original)]
+        self._graph.output((*own, *self._taps.values()))
+        graph = torch.fx.GraphModule(self._original, self._graph)
+        graph.meta = self._original.meta
+        places = {tap: len(own) + number for number, tap in enumerate(self._taps)}
+        return Tapped(self._original, graph, places, self._version, self._cut)
+
+    def _add(self, node: torch.fx.Node) -> None:
+        if self._writes:
+            for used in node.all_input_nodes:
+                self._tap(used)
+        self._version[node.name] = self._written
+        self._copies[node] = self._graph.node_copy(node, lambda used: self._copies[used])
+        if writes(node):
+            self._written += 1
+            for used in node.all_input_nodes[:1]:
+                self._tap(used)
+        if node.op not in ("placeholder", "get_attr"):
+            self._tap(node)
+
+    def _tap(self, node: torch.fx.Node) -> None:
+        key = node.name, self._written
+        if key in self._taps or not _is_plain(adapter.value_of(node)) or not self._is_wanted(node):
+            return
+        self._bytes += _size(adapter.value_of(node))
+        if self._bytes > _MOST_BYTES:
+            self._cut += 1
+            return
+        alone = self._graph.call_method("detach", (self._copies[node],))
+        copied = self._taps[key] = self._graph.call_method("clone", (alone,))
+        for made in (alone, copied):
+            made.meta.update({k: v for k, v in node.meta.items() if k in ("example_value", "stack_trace")})
+
+    def _is_wanted(self, node: torch.fx.Node) -> bool:
+        return self._only is None or node.name in self._only
+
+
+def writes(node: torch.fx.Node) -> bool:
+    """Whether a node changes one of its inputs; for what torch does not tell of, its name decides."""
+    if node.op == "call_method":
+        name = str(node.target)
+        return name.endswith("_") and not name.endswith("__")
+    if node.op != "call_function":
+        return False
+    schema = getattr(node.target, "_schema", None)
+    if schema is not None:
+        return bool(schema.is_mutable)
+    name = str(getattr(node.target, "__name__", ""))
+    by_name = name.endswith("_") and not name.endswith("__")
+    return by_name or node.target in _WRITING or "out" in node.kwargs or _asked_to(node, name)
+
+
+def _asked_to(node: torch.fx.Node, name: str) -> bool:
+    """Whether an argument of the call makes it write: `inplace=True`, or statistics that are gathered."""
+    if any(known in name for known in _STATISTICS):
+        return True
+    switches = [argument for argument in node.args if isinstance(argument, bool)]
+    return bool(node.kwargs.get("inplace")) or (name in _TOLD_LAST and switches[-1:] == [True])
+
+
+def _outputs(graph: torch.fx.GraphModule) -> tuple[Any, ...]:
+    (output,) = (node for node in graph.graph.nodes if node.op == "output")
+    return tuple(output.args[0])
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_quantized
+
+
+def _size(value: torch.Tensor) -> int:
+    try:
+        return int(value.numel()) * value.element_size()
+    except Exception:  # A size that is known only when the graph runs.
+        return 0

@@ -1,0 +1,11 @@
+"""What a module given to torch.compile looks like, and how torch is set up: facts for rules, read without a trace.
+
+Every module of this package with a function `contribute(module) -> dict` adds fields of ModuleFacts.
+"""
+
+from __future__ import annotations
+
+from dynalyze.capture.inspect.modules import inspected
+from dynalyze.capture.inspect.settings import settings_seen
+
+__all__ = ["inspected", "settings_seen"]

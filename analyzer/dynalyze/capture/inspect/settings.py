@@ -1,0 +1,129 @@
+"""The settings of torch that change what compile does or how fast it is, from an allowlist."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dynalyze.capture import adapter_settings
+
+_DYNAMO = (
+    "capture_scalar_outputs", "capture_dynamic_output_shape_ops", "recompile_limit", "accumulated_recompile_limit",
+    "assume_static_by_default", "automatic_dynamic_shapes", "allow_unspec_int_on_nn_module", "optimize_ddp",
+    "inline_inbuilt_nn_modules", "suppress_errors", "compiled_autograd", "nested_graph_breaks",
+    "force_parameter_static_shapes",
+)  # fmt: skip
+_INDUCTOR = (
+    "triton.cudagraphs", "triton.cudagraph_trees", "triton.cudagraph_skip_dynamic_graphs",
+    "triton.cudagraph_capture_sizes", "triton.cudagraph_dynamic_shape_warn_limit", "max_autotune", "max_autotune_gemm",
+    "freezing", "emulate_precision_casts", "fallback_random", "cpp_wrapper", "fx_graph_cache", "shape_padding",
+    "coordinate_descent_tuning", "epilogue_fusion",
+)  # fmt: skip
+_SDPA = ("flash", "mem_efficient", "math", "cudnn")
+_REDUCED = ("allow_bf16_reduced_precision_reduction", "allow_fp16_reduced_precision_reduction")
+_CUDNN = ("enabled", "benchmark", "deterministic")
+_MATMUL = "torch.backends.cuda.matmul"
+_DEVICES = ("cpu", "cuda")
+
+
+def settings_seen() -> dict[str, Any]:
+    """The values as they are now, under torch's own names; what cannot be read is left out. Never raises.
+
+    Autocast and the modes of autograd are those of the calling thread.
+    """
+    found: dict[str, Any] = {}
+    for part in (_modes, _precision, _autocast, _attention, _configs, _cuda):
+        with contextlib.suppress(Exception):
+            for name, read in part():
+                with contextlib.suppress(Exception):  # torch raises where old and new names for TF32 were mixed.
+                    found[name] = _plain(read())
+    return found
+
+
+_Reading = tuple[str, Callable[[], Any]]
+
+
+def _modes() -> Iterator[_Reading]:
+    import torch
+
+    yield "torch.num_threads", torch.get_num_threads
+    yield "torch.get_default_dtype", torch.get_default_dtype
+    yield "torch.is_grad_enabled", torch.is_grad_enabled
+    yield "torch.is_inference_mode_enabled", torch.is_inference_mode_enabled
+    yield "torch.are_deterministic_algorithms_enabled", torch.are_deterministic_algorithms_enabled
+
+
+def _precision() -> Iterator[_Reading]:
+    import torch
+
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    yield "torch.float32_matmul_precision", torch.get_float32_matmul_precision
+    if _has_new_names(matmul):  # Since torch 2.9; its older name may warn, into the program's own output.
+        yield f"{_MATMUL}.fp32_precision", lambda: matmul.fp32_precision
+        yield f"{_MATMUL}.allow_tf32", lambda: matmul.fp32_precision == "tf32"
+        yield "torch.backends.cudnn.conv.fp32_precision", lambda: cudnn.conv.fp32_precision
+    else:
+        yield f"{_MATMUL}.allow_tf32", lambda: matmul.allow_tf32
+        yield "torch.backends.cudnn.allow_tf32", lambda: cudnn.allow_tf32
+    for name in _REDUCED:
+        yield f"{_MATMUL}.{name}", lambda name=name: getattr(matmul, name)  # type: ignore[misc]
+    for name in _CUDNN:
+        yield f"torch.backends.cudnn.{name}", lambda name=name: getattr(cudnn, name)  # type: ignore[misc]
+
+
+def _has_new_names(matmul: Any) -> bool:
+    with contextlib.suppress(AttributeError):
+        return matmul.fp32_precision is not None
+    return False
+
+
+def _autocast() -> Iterator[_Reading]:
+    import torch
+
+    for device in _DEVICES:
+        yield f"torch.autocast.{device}.enabled", lambda device=device: torch.is_autocast_enabled(device)  # type: ignore[misc]
+        yield f"torch.autocast.{device}.dtype", lambda device=device: torch.get_autocast_dtype(device)  # type: ignore[misc]
+
+
+def _attention() -> Iterator[_Reading]:
+    import torch
+
+    for kind in _SDPA:
+        name = f"{kind}_sdp_enabled"
+        yield f"torch.backends.cuda.{name}", lambda name=name: getattr(torch.backends.cuda, name)()  # type: ignore[misc]
+
+
+def _configs() -> Iterator[_Reading]:
+    values = adapter_settings.config_values("torch._dynamo.config", _DYNAMO)
+    values |= adapter_settings.config_values("torch._inductor.config", _INDUCTOR)
+    for name, value in values.items():
+        yield name, lambda value=value: value  # type: ignore[misc]
+
+
+def _cuda() -> Iterator[_Reading]:
+    """The device that is current, only where the program has begun to use CUDA: asking first would begin it."""
+    cuda = sys.modules["torch"].cuda
+    if not cuda.is_initialized():
+        return
+    properties = cuda.get_device_properties(cuda.current_device())
+    yield "torch.cuda.device_count", cuda.device_count
+    yield "torch.cuda.get_device_capability", cuda.get_device_capability
+    yield "torch.cuda.get_device_name", lambda: properties.name
+    yield "torch.cuda.get_device_properties.total_memory", lambda: properties.total_memory
+
+
+def _plain(value: Any) -> Any:
+    """A JSON value: numbers and words as they are, a dtype by its name. Nothing else is let through.
+
+    Raises:
+        TypeError: a value of another kind, such as a function that the program put there.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if type(value).__name__ == "dtype":
+        return str(value).removeprefix("torch.")
+    raise TypeError(type(value).__name__)

@@ -1,0 +1,193 @@
+"""The child of the warm-up check: compiles the target once and calls it with every shape, in one pass after the other.
+
+Each call is told when it begins and when it ends, among the events of the listener: what compiles in between is the
+call's. The request is a `bench.wire.WorkerRequest` with `shapes`, a list of its fields batch, sequence and shape, and
+`passes`, a list of a name and the numbers of the shapes in their order. In the pass LOOK nothing is timed: it tells
+which compiled versions run.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dynalyze.capture import adapter, adapter_bench, environment
+from dynalyze.capture.attach import after_import, own_trace, watch_skips, watch_untraced
+from dynalyze.capture.bench.failures import kind_of, one_line, reset_traceback
+from dynalyze.capture.bench.wire import AS_WRITTEN, WorkerRequest
+from dynalyze.capture.bench.worker import read_request
+from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.listener import Listener
+from dynalyze.capture.running import Ran, Versions
+from dynalyze.capture.warmup_wire import LOOK, REQUEST_FILE, WARM_UP
+from dynalyze.capture.writer import EventWriter
+
+_STATUS_MISUSE = 2
+# A CUDA graph is warmed up by the call after the one that compiles, and recorded by the next.
+_CALLS_OF_CUDA_GRAPHS = 3
+
+
+def main(run: Path) -> int:
+    """Run the passes that the request in `run` asks for."""
+    fields = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
+    sys.argv = [str(fields["request"]["source"].get("path") or "")]
+    check = WarmupCheck(run, fields)
+    check.listen()
+    try:
+        error = check.run()
+    except Misuse as misuse:
+        check.tell("usage", message=str(misuse))
+        return _STATUS_MISUSE
+    check.tell("warmup_end", error=error, **check.found())
+    return 0
+
+
+class WarmupCheck:
+    """One compiled target, and the calls of every shape to it."""
+
+    def __init__(self, run: Path, fields: dict[str, Any]) -> None:
+        self._folder = run
+        request: WorkerRequest = read_request(fields["request"])
+        self._requests = [replace(request, **shape) for shape in fields["shapes"]]
+        self._passes: list[tuple[str, list[int]]] = fields["passes"]
+        self._versions = Versions()
+        self._workloads: list[Workload] = []
+        self._timer: Any = None
+        self._repeats = 1
+        self._listener = Listener(EventWriter(run, main=True))
+        self.tell = self._listener.tell
+
+    def listen(self) -> None:
+        """Attach everything before the target is imported."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)
+        self.tell("child_start")
+        watch_skips(self._listener)
+        after_import("torch", self._torch_loaded, without=own_trace(self._folder))
+        after_import("torch._dynamo.utils", lambda _: watch_untraced(self._listener))
+        self._versions.listen()
+
+    def run(self) -> str:
+        """Make all calls; returns why they could not be made, "" where they were.
+
+        Raises:
+            Misuse: what was asked for cannot be.
+        """
+        try:
+            steps = self._prepared()
+        except Misuse:
+            raise
+        except (Exception, SystemExit) as error:
+            return one_line(error)
+        for stage, order in self._passes:
+            for number in order:
+                self._call(stage, number, steps[number])
+        return ""
+
+    def found(self) -> dict[str, Any]:
+        """What the process knows at its end."""
+        return {
+            "recompile_limit": adapter_bench.recompile_limit(),
+            "cache": adapter_bench.cache_counts(),
+            "notes": self._workloads[0].notes if self._workloads else [],
+        }
+
+    def _torch_loaded(self, torch: Any) -> None:
+        adapter.attach(self._listener)
+        self.tell("torch", **environment.torch_facts(torch))
+
+    def _prepared(self) -> list[list[Step]]:
+        from dynalyze.capture.bench.load import device_of
+        from dynalyze.capture.bench.load_shapes import load_shapes
+        from dynalyze.capture.bench.timing import timer_for
+
+        self._workloads = load_shapes(self._requests)
+        device = device_of(self._workloads[0])
+        self._timer = timer_for(device)
+        mode = self._requests[0].configuration.mode
+        if device == "cuda" and adapter_bench.cudagraphs_wanted(mode):
+            self._repeats = _CALLS_OF_CUDA_GRAPHS
+        target = self._target(device)
+        return [self._with_backward(workload.steps(target)) for workload in self._workloads]
+
+    def _target(self, device: str) -> Callable[..., Any]:
+        """What is called in place of the model; compiled once, for all shapes."""
+        from dynalyze.capture.bench.configure import configured
+
+        first, configuration = self._workloads[0], self._requests[0].configuration
+        if configuration.name == AS_WRITTEN:
+            return configured(first.as_written(), replace(configuration, compile=False), device)
+        return configured(first.model, configuration, device)
+
+    def _with_backward(self, steps: Sequence[Step]) -> list[Step]:
+        return [_WithBackward(step) for step in steps] if self._requests[0].phase == "train" else list(steps)
+
+    def _call(self, stage: str, number: int, steps: list[Step]) -> None:
+        """One pass over the steps of a shape; what it raises is told, and the next shape has its turn."""
+        self.tell("warmup_call", stage=stage, shape=number)
+        milliseconds, error, ran = 0.0, "", Ran()
+        try:
+            if stage == LOOK:
+                ran = self._look(steps)
+            else:
+                repeats = self._repeats if stage == WARM_UP else 1
+                milliseconds = sum(self._timer.passes(steps, repeats, flush=False))
+        except (Exception, SystemExit) as raised:
+            error = self._judged(raised, number)
+        self.tell(
+            "warmup_called", milliseconds=milliseconds, error=error, versions=ran.versions, in_eager=ran.in_eager
+        )
+
+    def _look(self, steps: list[Step]) -> Ran:
+        found = Ran()
+        for step in steps:
+            step.prepare()
+            ran = self._versions.watch(step.run)
+            found.versions += ran.versions
+            found.in_eager += ran.in_eager
+        return found
+
+    def _judged(self, error: BaseException, number: int) -> str:
+        """What failed, in one line: the compiled call alone, or the model in eager as well."""
+        import torch
+
+        message, out_of_memory = one_line(error), kind_of(error, "compile") == "out_of_memory"
+        reset_traceback(error)
+        if out_of_memory:
+            return message
+        workload = self._workloads[number]
+        try:
+            with torch.compiler.set_stance("force_eager"):
+                for step in self._with_backward(workload.steps(workload.model)):
+                    step.prepare()
+                    step.run()
+        except (Exception, SystemExit) as again:
+            message = f"in eager as well: {one_line(again)}"
+            reset_traceback(again)
+        return message
+
+
+class _WithBackward(Step):
+    """A step with backward from its loss. There is no optimizer: it runs in eager whatever compiles."""
+
+    def __init__(self, inner: Step) -> None:
+        self._inner = inner
+
+    def prepare(self) -> None:
+        self._inner.prepare()
+
+    def run(self) -> Any:
+        import torch
+
+        from dynalyze.capture.bench.training import loss_of
+
+        with torch.enable_grad():
+            outputs = self._inner.run()
+            loss_of(outputs).backward()
+        return outputs

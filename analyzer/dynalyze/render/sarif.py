@@ -1,0 +1,263 @@
+"""The findings as SARIF 2.1.0, which code scanning of GitHub, GitLab and Azure DevOps, and editors, read."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from dynalyze.audit_records import PolicyCheck
+from dynalyze.fingerprints import fingerprints
+from dynalyze.render.sarif_places import artifact, location, roots, target_location
+from dynalyze.render.visible import clipped, visible
+from dynalyze.render.words import cause_words, verdict
+from dynalyze.report import Finding, GraphBreak, Recompile, Report, Severity
+from dynalyze.rules.rule import Rule, rules
+
+Object = dict[str, Any]
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_SITE = "https://github.com/dynalyze/dynalyze"
+_HELP = f"{_SITE}/blob/main/docs/ci.md#what-the-rules-mean"
+_FINGERPRINT = "dynalyze/v1"
+_LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
+_TO_GITHUB: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "recommendation"}
+_ENDED_WELL = ("complete", "nothing_compiled")
+_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+# A message must not be read as a link: [text](target) is one in SARIF's plain text.
+_LINK = re.compile(r"\[(?=[^\]]*\]\()")
+_MOST_FLOWS, _MOST_RELATED = 10, 20
+_LONGEST = 4000
+_CHECK = "policy/"
+
+
+def render(report: Report) -> str:
+    """One SARIF log with one run."""
+    document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(report)]}
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _run(report: Report) -> Object:
+    results = [*_of_findings(report), *_of_checks(report)]
+    descriptors = _descriptors(report)
+    at = {each["id"]: number for number, each in enumerate(descriptors)}
+    for result in results:
+        result["ruleIndex"] = at[result["ruleId"]]
+    return {
+        "tool": {"driver": _driver(report, descriptors)},
+        "automationDetails": {"id": f"dynalyze/{visible(report.target.spec)}/"},
+        "invocations": [_invocation(report)],
+        "originalUriBaseIds": roots(report.folder),
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+        "properties": _properties(report),
+    }
+
+
+def _driver(report: Report, descriptors: list[Object]) -> Object:
+    return {
+        "name": "dynalyze",
+        "version": visible(report.dynalyze),
+        "informationUri": _SITE,
+        "shortDescription": {"text": "Explains what torch.compile did to a model."},
+        "rules": descriptors,
+    }
+
+
+# Rules.
+
+
+def _descriptors(report: Report) -> list[Object]:
+    """Every rule, whether it found something or not, and what a report of another version names besides."""
+    found = {rule_id: _of_rule(rule, rule_id) for rule in rules() for rule_id in rule.ids}
+    for finding in report.findings:
+        found.setdefault(finding.rule, {"shortDescription": _text(finding.title or finding.rule)})
+    for check in _told_checks(report):
+        found.setdefault(_CHECK + check.name, _of_check(check))
+    return [{"id": identity, **each} for identity, each in found.items()]
+
+
+def _of_rule(rule: Rule, rule_id: str) -> Object:
+    more = f"`dynalyze rules {rule_id}` explains it offline."
+    return {
+        "name": "".join(part.capitalize() for part in rule_id.split("-")),
+        "shortDescription": _text(rule.title),
+        "fullDescription": _text(rule.description),
+        "help": {"text": f"{rule.description} {more}", "markdown": f"{rule.description}\n\n{more}"},
+        "helpUri": _HELP,
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "properties": {
+            "tags": ["torch.compile", "performance"],
+            "precision": "high",
+            "problem.severity": _TO_GITHUB[rule.severity],
+        },
+    }
+
+
+def _of_check(check: PolicyCheck) -> Object:
+    return {
+        "shortDescription": _text(f"The policy asks for {check.name}: {check.limit}" if check.limit else check.name),
+        "helpUri": f"{_SITE}/blob/main/docs/audit.md",
+        "defaultConfiguration": {"level": "error"},
+    }
+
+
+# Results.
+
+
+def _of_findings(report: Report) -> Iterator[Object]:
+    breaks = {item.id: item for item in report.graph_breaks}
+    again = {item.id: item for item in report.recompiles}
+    reasons = _waived(report)
+    for finding, found in zip(report.findings, fingerprints(report), strict=True):
+        yield {
+            "ruleId": finding.rule,
+            "level": _LEVELS[finding.severity],
+            "message": {"text": _message(finding.title, finding.advice)},
+            "locations": [_place(finding, report)],
+            "partialFingerprints": {_FINGERPRINT: found},
+            "properties": _finding_properties(finding),
+            **_flows([breaks[name] for name in finding.evidence if name in breaks], report.folder),
+            **_related([again[name] for name in finding.evidence if name in again], report.folder),
+            **_suppressed(reasons.get(found)),
+            **_baseline(report, found),
+        }
+
+
+def _place(finding: Finding, report: Report) -> Object:
+    if finding.location is None:
+        return target_location(report.target, report.folder)
+    return location(finding.location, report.folder)
+
+
+def _finding_properties(finding: Finding) -> Object:
+    properties: Object = {"evidence": [visible(name) for name in finding.evidence]}
+    if finding.detail is not None and finding.detail.why:
+        properties["why"] = visible(finding.detail.why)
+    if finding.impact is not None:
+        properties["seconds"] = finding.impact.seconds
+    return properties
+
+
+def _flows(breaks: list[GraphBreak], folder: str) -> Object:
+    """How the program came to each break, outermost first."""
+    flows = [
+        {"threadFlows": [{"locations": [{"location": location(line, folder)} for line in item.stack]}]}
+        for item in breaks[:_MOST_FLOWS]
+        if item.stack
+    ]
+    return {"codeFlows": flows} if flows else {}
+
+
+def _related(recompiles: list[Recompile], folder: str) -> Object:
+    """The functions that were compiled again, each with the value that changed."""
+    places = [location(item.location, folder, _what_changed(item)) for item in recompiles[:_MOST_RELATED]]
+    return {"relatedLocations": [{**place, "id": number} for number, place in enumerate(places)]} if places else {}
+
+
+def _what_changed(item: Recompile) -> str:
+    if item.cause == "limit":
+        return _message(cause_words(item.cause).capitalize())
+    values = f": `{item.source}` was {item.expected}, then {item.actual}" if item.source and item.expected else ""
+    return _message(f"Compiled again, because {cause_words(item.cause)}{values}")
+
+
+def _suppressed(reason: str | None) -> Object:
+    if reason is None:
+        return {}
+    return {"suppressions": [{"kind": "external", "status": "accepted", "justification": visible(reason)}]}
+
+
+def _baseline(report: Report, found: str) -> Object:
+    """Only with a baseline: without one nothing is known of earlier runs."""
+    if report.policy is None or not report.policy.baseline:
+        return {}
+    return {"baselineState": "new" if found in report.policy.new else "unchanged"}
+
+
+def _waived(report: Report) -> dict[str, str]:
+    """The reason for each finding that the policy lets pass, by its fingerprint."""
+    waivers = report.policy.waivers if report.policy is not None else []
+    return {found: waiver.reason for waiver in waivers if not waiver.expired for found in waiver.findings}
+
+
+def _of_checks(report: Report) -> Iterator[Object]:
+    for check in _told_checks(report):
+        limit = f"; the policy allows {check.limit}" if check.limit else ""
+        yield {
+            "ruleId": _CHECK + check.name,
+            "level": "error",
+            "message": {"text": _message(f"{check.name}: {check.found or check.status}{limit}", check.reason)},
+            "locations": [target_location(report.target, report.folder)],
+            "properties": {"evidence": [visible(name) for name in check.evidence]},
+        }
+
+
+def _told_checks(report: Report) -> list[PolicyCheck]:
+    """Checks that failed and that no finding tells of already."""
+    if report.policy is None:
+        return []
+    told = {name for finding in report.findings for name in finding.evidence}
+    failed = (check for check in report.policy.checks if _fails(check))
+    return [check for check in failed if told.isdisjoint(check.evidence)]
+
+
+def _fails(check: PolicyCheck) -> bool:
+    return check.status == "failed" or (check.status == "unknown" and check.asked)
+
+
+# The run.
+
+
+def _invocation(report: Report) -> Object:
+    outcome = report.outcome
+    found: Object = {
+        "executionSuccessful": outcome.status in _ENDED_WELL,
+        "commandLine": visible(shlex.join(["dynalyze", *report.command])),
+        "arguments": [visible(word) for word in report.command],
+        "toolExecutionNotifications": _notifications(report),
+    }
+    if report.folder.startswith("/"):
+        found["workingDirectory"] = artifact(f"{report.folder.rstrip('/')}/", "")
+    if outcome.exit_status is not None:
+        found["exitCode"] = outcome.exit_status
+        found["exitCodeDescription"] = "The exit status of the program that was run."
+    if _DATE_TIME.fullmatch(report.created):
+        found["endTimeUtc"] = report.created
+    return found
+
+
+def _notifications(report: Report) -> list[Object]:
+    """What a reader has to know of the run itself, worst first."""
+    capture, outcome = report.capture, report.outcome
+    broken = [] if outcome.status in _ENDED_WELL else [outcome.message or outcome.status]
+    told = [("error", text) for text in broken]
+    told += [("warning", f"The listener met an error: {text}") for text in capture.listener_errors]
+    told += [("note", text) for text in capture.notes]
+    return [{"level": level, "message": {"text": _message(text)}} for level, text in told]
+
+
+def _properties(report: Report) -> Object:
+    found: Object = {"verdict": visible(verdict(report)), "torch": visible(str(report.environment.get("torch") or ""))}
+    if report.policy is not None:
+        found["policy"] = {"passed": report.policy.passed, "summary": visible(report.policy.summary)}
+    return found
+
+
+# Texts.
+
+
+def _message(*sentences: str) -> str:
+    """Sentences in one plain text; each ends with a mark of its own."""
+    ended = (text if text.endswith((".", "!", "?", ":", "`")) else f"{text}." for text in sentences if text)
+    return _plain(" ".join(ended)) or "No message."
+
+
+def _plain(text: str) -> str:
+    return _LINK.sub(r"\\[", clipped(visible(text), _LONGEST))
+
+
+def _text(text: str) -> Object:
+    return {"text": visible(text) or "-"}
