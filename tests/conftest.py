@@ -1,6 +1,7 @@
 """What all tests share: nothing is timed, so no example of a property test has a deadline."""
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -10,3 +11,7 @@ settings.load_profile("dynalyze")
 # With empty caches Inductor first compiles six probes of the instruction sets, which costs a run more than all else it
 # does. The processor's own flags still decide. Export it empty where your C++ compiler is older than your processor.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
+
+# A shell lets a job in the background ignore Ctrl-C, with all that the job starts; the tests of it would wait in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -264,6 +264,7 @@ def test_what_fails_in_one_configuration_leaves_the_others(of_object: Measured, 
     assert rows(of_object.report)["backend=eager"]["status"] == "valid"
 
 
+@pytest.mark.slow
 def test_what_falls_back_to_eager_has_no_number(cwd: Path) -> None:
     _, report = bench(cwd, "net.py:Counting", "--configs", "backend=eager+dynamic=off")
     row = rows(report)["backend=eager+dynamic=off"]

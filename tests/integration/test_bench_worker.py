@@ -217,6 +217,7 @@ def test_a_target_that_cannot_be_imported_is_a_failed_load(tmp_path: Path) -> No
         assert worker.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_four_blocks_share_one_compile(planted: Path) -> None:
     regional = Configuration("regional", backend="eager", region="blocks")
     with started(of_object(planted, "Blocks", X, configuration=regional)) as worker:
@@ -235,6 +236,7 @@ def test_backends_of_the_targets_own(planted: Path, backend: str, said: str) -> 
         assert said in worker.end()[1]
 
 
+@pytest.mark.slow
 def test_an_unknown_backend_or_mode_is_misuse(planted: Path) -> None:
     with started(of_object(planted, "Block", X, configuration=Configuration("x", backend="none_such"))) as worker:
         worker.done("load")
@@ -259,6 +261,7 @@ def test_the_eager_arm_stays_eager_whatever_the_target_compiles(planted: Path) -
         assert worker.done("warm", seconds=5, most=3)["counts"]["compiled_frames"] == 1
 
 
+@pytest.mark.slow
 def test_marked_sizes_compile_once_and_autocast_applies(planted: Path) -> None:
     marked = Configuration("marked", backend="eager", dynamic="mark", autocast="bfloat16")
     with started(of_object(planted, "Block", TWO_SIZES, configuration=marked)) as worker:

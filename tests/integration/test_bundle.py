@@ -38,6 +38,7 @@ sys.exit(1)
 """
 
 
+@pytest.mark.slow
 def test_a_training_loop_that_ends_badly(tmp_path: Path) -> None:
     recorded = record(TRAINING, tmp_path)
     assert recorded.status == 1
@@ -78,7 +79,7 @@ model.generate(
 """
 
 
-@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("cache", [pytest.param("dynamic", marks=pytest.mark.slow), "static"])
 def test_generating_with_a_cache(tmp_path: Path, cache: str) -> None:
     pytest.importorskip("transformers")
     recorded = record(GENERATING, tmp_path, arguments=["static"] if cache == "static" else [])
@@ -108,6 +109,7 @@ class Scale(torch.nn.Module):
 """
 
 
+@pytest.mark.slow
 def test_several_modules_that_share_one(tmp_path: Path) -> None:
     (tmp_path / "helpers.py").write_text(HELPERS)
     recorded = record(ADVERSARIAL, tmp_path)
@@ -220,6 +222,7 @@ seen(torch.nn.Sequential(Net())(torch.randn(3, 4)))
     assert recorded.status == 0
 
 
+@pytest.mark.slow
 def test_arguments_that_cannot_travel_are_lost_and_the_calls_are_not(tmp_path: Path) -> None:
     recorded = record("""
 import threading

@@ -112,6 +112,7 @@ def found(report: Json) -> list[Json]:
     return [finding for finding in report["findings"] if finding["rule"] == "cache-bypass"]
 
 
+@pytest.mark.slow
 def test_a_custom_pass_and_the_advice_against_it(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     report = run(tmp_path, CUSTOM_PASS, cache)

@@ -21,6 +21,17 @@ from case_checks import Expectation, ExpectedBreak, Json, Outcome, Place, differ
 CASES = Path(__file__).resolve().parents[1] / "cases"
 FILES = sorted(CASES.glob("*/expect*.json"))
 KILL_AFTER = 5
+# Another case, or another test, shows the same in less time.
+LEFT_TO_SLOW = (
+    "asked_for_breaks", "autograd_function", "caught_exception", "class_made_in_forward", "clean_training",
+    "clocks_and_chance", "defines_function_inputs", "defines_several_inputs", "defines_tuple_inputs",
+    "eager_program-default_backend", "first_and_last_statement", "forked_workers", "forward_calls_forward",
+    "generate_goes_round", "generators", "hangs", "lists_from_tensors", "log_line_in_forward", "loss_reads_a_value",
+    "module_of_a_package-clear", "module_of_a_package-submodule", "named_like_a_package", "noisy_streams",
+    "noisy_streams-quiet", "numpy_and_copies", "object_in_a_package", "only_classes-by_name",
+    "raises_under_fullgraph", "recursion", "script_with_arguments", "shapes_do_not_fit_fullgraph",
+    "strict_then_lenient", "system_calls", "transformers_head", "uncaught_raise",
+)  # fmt: skip
 
 
 def case_id(path: Path) -> str:
@@ -29,24 +40,39 @@ def case_id(path: Path) -> str:
     return "-".join(filter(None, (path.parent.name, variant)))
 
 
+def for_make_test(path: Path) -> Any:
+    """The case, left to `make slow` where that is enough."""
+    return pytest.param(path, marks=[pytest.mark.slow] if case_id(path) in LEFT_TO_SLOW else [])
+
+
+@pytest.fixture
+def to_run(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Expectation, Path]:
+    return copied(request.param, tmp_path)
+
+
 @pytest.fixture(params=FILES, ids=case_id)
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Expectation, Path]:
+    return copied(request.param, tmp_path)
+
+
+def copied(file: Path, tmp_path: Path) -> tuple[Expectation, Path]:
     """An expectation and a copy of its program."""
     folder = tmp_path / "case"
-    shutil.copytree(
-        request.param.parent,
-        folder,
-        ignore=shutil.ignore_patterns("expect*.json", "__pycache__", "README.md"),
-    )
-    return Expectation.read(request.param), folder
+    shutil.copytree(file.parent, folder, ignore=shutil.ignore_patterns("expect*.json", "__pycache__", "README.md"))
+    return Expectation.read(file), folder
 
 
-def test_report_says_what_is_true(case: tuple[Expectation, Path]) -> None:
-    expected, folder = case
+@pytest.mark.parametrize("to_run", [for_make_test(file) for file in FILES], ids=case_id, indirect=True)
+def test_report_says_what_is_true(to_run: tuple[Expectation, Path]) -> None:
+    expected, folder = to_run
     outcome = explain(expected, folder)
     survivors = list(still_running(expected, folder))
     faults = differences(expected, outcome) + survivors
     assert not faults, "\n  ".join(["", expected.truth, *faults, f"standard error: {outcome.stderr[-3000:]}"])
+
+
+def test_what_is_left_to_slow_is_there() -> None:
+    assert set(LEFT_TO_SLOW) <= set(map(case_id, FILES))
 
 
 def explain(expected: Expectation, folder: Path) -> Outcome:

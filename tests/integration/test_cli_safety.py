@@ -173,6 +173,7 @@ def test_places_stay_without_source(leaky: Path) -> None:
     assert f"model.py:{line}" in written.html
 
 
+@pytest.mark.slow
 def test_no_source_of_a_replayed_program(tmp_path: Path) -> None:
     (tmp_path / "eager.py").write_text(EAGER)
     arguments = ("explain", "eager.py", "--backend", "eager")
@@ -180,6 +181,7 @@ def test_no_source_of_a_replayed_program(tmp_path: Path) -> None:
     assert write(*arguments, "--no-source", cwd=tmp_path).holding(CANARY) == {}
 
 
+@pytest.mark.slow
 def test_no_source_of_mere_definitions(tmp_path: Path) -> None:
     (tmp_path / "defines.py").write_text(DEFINES)
     assert write("explain", "defines.py", "--no-source", cwd=tmp_path).holding(CANARY) == {}

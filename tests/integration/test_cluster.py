@@ -131,6 +131,7 @@ def test_the_table_is_that_of_the_local_pool(cluster: Head, models: Path, tmp_pa
         assert here["graph_breaks"] == there["graph_breaks"]
 
 
+@pytest.mark.slow
 def test_an_item_whose_process_dies_is_tried_twice(cluster: Head, models: Path, tmp_path: Path) -> None:
     ended = dynalyze(
         "sweep", "models/once.py", "models/always.py", "--out", "out", "--cluster", cluster.address,

@@ -77,6 +77,7 @@ def test_sound(tmp_path: Path) -> None:
     assert report["compilations"]
 
 
+@pytest.mark.slow
 def test_a_language_model_decodes_with_a_static_cache(tmp_path: Path) -> None:
     words = ("--phase", "decode", "--static-cache", "--new-tokens", "3", "--sequence", "9")
     ended, report = explained("hf:LlamaForCausalLM", *words, cwd=tmp_path)
@@ -102,6 +103,7 @@ def test_an_option_of_another_kind_of_target(tmp_path: Path) -> None:
     assert "--cold is for" in one_line(dynalyze("explain", "model.py", "--cold", cwd=tmp_path))
 
 
+@pytest.mark.slow
 def test_a_folder_whose_configuration_is_broken(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path, model_type="llama", hidden_size="wide")
     ended, report = explained(f"hf:{folder.name}", cwd=tmp_path)

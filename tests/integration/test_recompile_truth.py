@@ -245,6 +245,7 @@ def test_around_breaks_each_part_compiles_once(report: Json, compiled_graphs: di
     assert compiled_graphs["setting-encode"] == 3
 
 
+@pytest.mark.slow
 def test_dynamic_sources_in_the_environment(report: Json, tmp_path: Path) -> None:
     """The variable exactly as printed, through a shell, for a size and for an integer."""
     told = [advice_for(report, name)["config_note"] for name in ("crop", "repeat")]
@@ -256,6 +257,7 @@ def test_dynamic_sources_in_the_environment(report: Json, tmp_path: Path) -> Non
     assert counted == {"trim": 1, "repeat": 1}
 
 
+@pytest.mark.slow
 def test_the_stance_for_production_refuses_a_recompile(report: Json, tmp_path: Path) -> None:
     setting = advice_for(report, "mean")["config"]
     code = f"{BY_NAME['mean'].code}\n".replace(

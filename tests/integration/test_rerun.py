@@ -97,6 +97,7 @@ def test_example_inputs(tmp_path: Path) -> None:
         assert process.done("load")["items"] == 11
 
 
+@pytest.mark.slow
 def test_every_process_meets_the_same_random_numbers(tmp_path: Path) -> None:
     """The program seeds nothing, and so gets the seed of the benchmark: both arms have the same weights."""
     path = script(
@@ -156,6 +157,7 @@ def test_os_exit_ends_the_program_and_real_processes_that_it_forks() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
+@pytest.mark.slow
 def test_calls_are_resized(tmp_path: Path) -> None:
     path = script(tmp_path, LOCKED, "net(torch.randn(2, 8))\nnet(x=torch.randn(3, 8))\n")
     with started(request(path, shape={"n": 7}, dims=[("n", "x", 0)])) as process:

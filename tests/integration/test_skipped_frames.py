@@ -115,6 +115,7 @@ def test_the_helpers_of_such_a_function_are_told_with_it(tmp_path: Path) -> None
     assert "TorchDispatchMode" in finding["advice"]
 
 
+@pytest.mark.slow
 def test_the_advice_against_it_works(tmp_path: Path) -> None:
     ended, report = run(tmp_path, STICKY)
     told = [line.partition(": ") for line in ended.stderr.splitlines() if "the mode" in line or "after" in line]
@@ -236,6 +237,7 @@ def test_a_clean_program_skips_nothing(tmp_path: Path) -> None:
     assert report["findings"] == []
 
 
+@pytest.mark.slow
 def test_without_torchs_own_notes_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a torch that has no function for its reasons: the run is whole, the list is empty."""
     source = "import torch._dynamo.convert_frame as f\ndel f.add_skip_reason\nf.CatchErrorsWrapper._handle_skip = (\n"
@@ -247,6 +249,7 @@ def test_without_torchs_own_notes_nothing_is_claimed(tmp_path: Path, monkeypatch
     assert found(report) == []
 
 
+@pytest.mark.slow
 def test_workers_are_heard(tmp_path: Path) -> None:
     source = """
         import subprocess, sys
