@@ -28,6 +28,11 @@ class PolicyCheck(msgspec.Struct):
     reason: str = ""
     evidence: list[str] = []
 
+    @property
+    def fails(self) -> bool:
+        """Whether the run fails for it."""
+        return self.status == "failed" or (self.status == "unknown" and self.asked)
+
 
 class Waiver(msgspec.Struct):
     """A finding that the policy lets pass. `expired`: it did until `expires`, and does not any more. `findings` are the
@@ -165,7 +170,8 @@ class Warmup(msgspec.Struct):
     notes: list[str] = []
 
 
-BisectStage = Literal["eager", "dynamo", "aot_autograd", "decompositions", "inductor", "emulated", ""]
+BisectStage = Literal["eager", "dynamo", "aot_autograd", "decompositions", "inductor", "emulated", "backend", ""]
+"""backend: one that is none of torch's own stages, and is compared as a whole."""
 
 
 class StageRun(msgspec.Struct):
@@ -183,6 +189,10 @@ class Bisection(msgspec.Struct):
     """Where wrong numbers come from. `stage` is the first whose result is suspicious; `module` the path of the
     submodule, `op` the operation whose result is the first to be wrong, `file` and `line` its line in the program.
     `repro` is the path of a script that shows it alone. What could not be found out is empty, with the `reason`.
+
+    `hidden`: the answers themselves are not suspicious, an operation on the way to them is; `stages` are verdicts on
+    operations then. The errors are those of the operation, against fp64 on the inputs that it had. `gradient`: what is
+    wrong is the gradient that the operation or module passes on. `judged` counts the results that were looked at.
     """
 
     configuration: str
@@ -198,6 +208,14 @@ class Bisection(msgspec.Struct):
     repro: str = ""
     seconds: float = 0.0
     reason: str = ""
+    hidden: bool = False
+    gradient: bool = False
+    why: str = ""
+    dtype: str = ""
+    eager_rmse: float | None = None
+    compiled_rmse: float | None = None
+    nonfinite: int = 0
+    judged: int = 0
 
 
 CellStatus = Literal["runs", "breaks", "recompiles", "eager_error", "compile_error", "not_here", "timeout", "crash"]

@@ -31,11 +31,19 @@ def fingerprint(finding: Finding, report: Report) -> str:
 
 
 def fingerprints(report: Report) -> list[str]:
-    """The fingerprint of each finding, in their order."""
+    """The fingerprint of each finding, in their order: the one that it has, else a new one."""
+    if all(finding.fingerprint for finding in report.findings):
+        return [finding.fingerprint for finding in report.findings]
     subjects = _Subjects(report)
     identities = [_identity(finding, report.folder, subjects) for finding in report.findings]
     ordinals = _ordinals(identities, [_position(finding.location) for finding in report.findings])
     return [_digest((*identity, str(number))) for identity, number in zip(identities, ordinals, strict=True)]
+
+
+def add_fingerprints(report: Report) -> None:
+    """Write each finding's fingerprint into it, before names are left out of what it quotes (--redact)."""
+    for finding, found in zip(report.findings, fingerprints(report), strict=True):
+        finding.fingerprint = found
 
 
 class _Subjects:

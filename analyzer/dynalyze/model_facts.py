@@ -29,7 +29,9 @@ class LayerGroup(msgspec.Struct):
 
 
 class Adapters(msgspec.Struct):
-    """The LoRA or other PEFT adapters of a module. `switches` counts changes of the active ones while it ran."""
+    """The LoRA or other PEFT adapters of a module. `switches` counts changes of the active ones while it ran; there may
+    have been more. `layers` is how many layers hold them, `ranks` those of their weights, padded ones included.
+    """
 
     library: str = "peft"
     names: list[str] = []
@@ -39,6 +41,7 @@ class Adapters(msgspec.Struct):
     ranks: dict[str, int] = {}
     prepared_for_hotswap: bool = False
     switches: int = 0
+    layers: int = 0
 
 
 class ModuleFacts(msgspec.Struct):
@@ -48,7 +51,9 @@ class ModuleFacts(msgspec.Struct):
     counts of elements, by dtype and by device. `attention` and `quantization` are the names in its transformers
     configuration. `wrappers` are the classes of distributed training in the order from the outermost inwards;
     `inside_wrapper`: what was compiled is inside of them, else they are inside of what was compiled. `compiled_parts`
-    counts submodules with a torch.compile of their own.
+    counts submodules with a torch.compile of their own. `options` are those arguments of torch.compile that are its own
+    words ("custom" is a backend of the program's). `count` modules are alike. `compiled_unwrapped`: a wrapper was put
+    around it only after its graphs had been compiled.
     """
 
     id: str
@@ -69,6 +74,9 @@ class ModuleFacts(msgspec.Struct):
     compiled_parts: int = 0
     cache: str = ""
     notes: list[str] = []
+    options: dict[str, Any] = {}
+    count: int = 1
+    compiled_unwrapped: bool = False
 
 
 class AttentionInput(msgspec.Struct):
@@ -84,7 +92,9 @@ class AttentionCall(msgspec.Struct):
 
     `backend` is what computes it, read from the ATen graph; "" where that cannot be told. `why_not` are torch's own
     words on why a better backend was not taken, by backend; only known on CUDA. `file` and `line` are the line that
-    called it.
+    called it; where torch names only a line of its own, the compiled function. For `other` see `name`, the operation;
+    one that Inductor found in hand-written code has the name of the kernel. `mask_made`: flex_attention's block mask
+    is made in the same graph. `dropout` is None where it is not written in the graph.
     """
 
     id: str
@@ -102,3 +112,6 @@ class AttentionCall(msgspec.Struct):
     device: str = ""
     count: int = 1
     why_not: dict[str, str] = {}
+    name: str = ""
+    dropout: float | None = None
+    mask_made: bool = False

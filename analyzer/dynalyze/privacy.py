@@ -13,10 +13,11 @@ from typing import Any, Literal, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
-from dynalyze.audit_records import PolicyVerdict
+from dynalyze.audit_records import AttentionCell, AttentionMatrix, PolicyVerdict, Warmup
 from dynalyze.facts.compilations import CUT_OFF, NOTHING_TRACED
 from dynalyze.facts.skipped import explain
 from dynalyze.measurements import Accuracy, Measurement, Pair
+from dynalyze.model_facts import ModuleFacts
 from dynalyze.registry import registry
 from dynalyze.report import Graph, Location, Report
 
@@ -51,6 +52,7 @@ _OF_TORCH = (
 )  # fmt: skip
 _NUMBER = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?")
 _DTYPE = re.compile(r"(?:bool|b?float|u?int|complex)\w*|Sym\(\w+\)")
+_EXCEPTION = re.compile(r"\w+(?:Error|Exception)(?=:)")
 # What our own facts say of a compilation.
 _OUR_REASONS = (NOTHING_TRACED, CUT_OFF)
 _LONGEST_VALUE = 40
@@ -133,6 +135,10 @@ def hide_values(report: Report) -> Report:
         accuracy.reason = _short_strings(accuracy.reason)
     if report.policy is not None:
         report.policy = mapped(report.policy, _short_strings)
+    if report.warmup is not None:
+        report.warmup = mapped(report.warmup, _short_strings)
+    if report.attention_matrix is not None:
+        report.attention_matrix = mapped(report.attention_matrix, _short_strings)
     return report
 
 
@@ -173,6 +179,12 @@ def without_source(report: Report) -> Report:
         _hide_accuracy(accuracy)
     if report.policy is not None:
         _hide_policy(report.policy)
+    if report.warmup is not None:
+        _hide_warmup(report.warmup)
+    if report.attention_matrix is not None:
+        _hide_attentions(report.attention_matrix)
+    for module in report.modules:
+        _hide_module(module)
     if report.outcome.status == "failed":
         report.outcome.message = "The program failed; its message is left out (--no-source)."
         if report.outcome.failed_stage is not None:
@@ -201,11 +213,38 @@ def _hide_measurement(item: Measurement) -> None:
         item.options = {name: value for name, value in known.items() if type(value) is bool or value in _OF_TORCH}
 
 
+def _hide_module(module: ModuleFacts) -> None:
+    """What exceptions said, and the names that the program gave to its parts and adapters."""
+    module.notes = [_before_quote(note) for note in module.notes]
+    for group in module.layers:
+        group.first = ""
+    if module.adapters is not None:
+        numbers = {name: f"adapter {number}" for number, name in enumerate(module.adapters.names, 1)}
+        module.adapters.ranks = {numbers.get(name, "adapter"): rank for name, rank in module.adapters.ranks.items()}
+        module.adapters.active = [numbers.get(name, "adapter") for name in module.adapters.active]
+        module.adapters.names = list(numbers.values())
+
+
 def _hide_accuracy(item: Accuracy) -> None:
     """What an exception said, and the names that the program gave to outputs and parameters, the reason's too."""
     item.reason = ""
     for number, tensor in enumerate(item.tensors, 1):
         tensor.name = f"{tensor.kind} {number}"
+
+
+def _hide_warmup(warmup: Warmup) -> None:
+    """What exceptions said, and what guards compare; their kinds, places and counts stay."""
+    for run in (*warmup.calls, *warmup.after_warmup, *warmup.between):
+        run.error = _before_quote(run.error)
+        for found in run.recompiles:
+            found.source, found.expected, found.actual, found.guard = None, None, None, ""
+    warmup.reason = _before_quote(warmup.reason)
+    warmup.notes = [_before_quote(note) for note in warmup.notes]
+    if warmup.dynamic_trial is not None and warmup.dynamic_trial.error:
+        warmup.dynamic_trial.error = _before_quote(warmup.dynamic_trial.error)
+        warmup.dynamic_advice = _before_quote(warmup.dynamic_advice)
+    if warmup.second_start is not None:
+        warmup.second_start.said = ""
 
 
 def _hide_policy(verdict: PolicyVerdict) -> None:
@@ -216,6 +255,23 @@ def _hide_policy(verdict: PolicyVerdict) -> None:
     outcome = "PASS" if verdict.passed else "FAIL"
     verdict.summary = f"{outcome}: {'; '.join(map(_before_quote, told))}" if told else outcome
     verdict.advice = ""
+
+
+def _hide_attentions(matrix: AttentionMatrix) -> None:
+    """What exceptions said, but for their class. A type of PyTorch's registry, and our words before a colon, stay."""
+    matrix.notes = [_before_quote(note) for note in matrix.notes]
+    for cell in matrix.cells:
+        cell.reason = _shown_reason(cell)
+        cell.notes = [_before_quote(note) for note in cell.notes]
+
+
+def _shown_reason(cell: AttentionCell) -> str:
+    if cell.status == "breaks":
+        return _known_type(cell.reason)
+    if cell.facts.get("raised"):
+        raised = _EXCEPTION.match(cell.reason)
+        return raised[0] if raised else ""
+    return _before_quote(cell.reason) if cell.status in ("not_here", "crash", "timeout") else ""
 
 
 def _known_type(gb_type: str) -> str:

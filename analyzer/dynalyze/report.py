@@ -362,7 +362,10 @@ class Advice(msgspec.Struct):
 
 
 class Finding(msgspec.Struct):
-    """A judged fact. `advice` is the one action in plain words; `detail` carries what a page shows around it."""
+    """A judged fact. `advice` is the one action in plain words; `detail` carries what a page shows around it.
+
+    `fingerprint` names it in every run, also after lines moved; findings of one report have different ones.
+    """
 
     rule: str
     severity: Severity
@@ -372,6 +375,7 @@ class Finding(msgspec.Struct):
     advice: str = ""
     impact: Impact | None = None
     detail: Advice | None = None
+    fingerprint: str = ""
 
 
 class Capture(msgspec.Struct):
@@ -390,7 +394,7 @@ class Report(msgspec.Struct):
     """A whole report. `to_json` and `from_json` are inverse to each other.
 
     `settings` are values of torch, under torch's own dotted names, as they were when the first frame was compiled.
-    `folder` is the working directory of the run; "" where it is not known, as in logs of other machines.
+    `folder` is the working directory of the run, or of what read its logs; "" where it is not known.
     """
 
     dynalyze: str

@@ -6,17 +6,19 @@ from collections.abc import Callable
 
 from dynalyze import privacy
 from dynalyze.audit_records import PolicyVerdict
+from dynalyze.fingerprints import add_fingerprints
 from dynalyze.report import Report
 from dynalyze.rules.rule import judge
 
 
 def showable(
     report: Report,
+    conclude: Callable[[Report], PolicyVerdict] | None = None,
+    /,
     *,
     no_source: bool,
     redact: bool,
     show_values: bool,
-    conclude: Callable[[Report], PolicyVerdict] | None = None,
 ) -> Report:
     """A report cleaned and judged, its facts in their order. Rules see only what may be shown: they quote it.
 
@@ -28,6 +30,7 @@ def showable(
     if no_source:
         report = privacy.without_source(report)
     report.findings = judge(report)
+    add_fingerprints(report)
     if conclude is not None:
         report.policy = conclude(report)
     return privacy.redact(report) if redact else report

@@ -13,7 +13,7 @@ from dynalyze.capture.bench.rerun import difference
 from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, Phase
 from dynalyze.capture.hf.asked import Asked
 from dynalyze.capture.shapes import Dim
-from dynalyze.cli.explain import _short_bench
+from dynalyze.cli.explain import short_bench
 from dynalyze.errors import UsageError
 from dynalyze.events.types import BundleWritten
 from dynalyze.targets.spec import TargetSpec
@@ -132,17 +132,17 @@ def test_asked_for_where_nothing_was_written_it_is_refused() -> None:
     assert with_written(Plan({}, adds_written=True), None, "train.py").configurations_on("cpu") == (DEFAULT,)
 
 
-def test_a_short_benchmark_measures_what_was_written_instead_of_the_default() -> None:
+def test_ashort_benchmark_measures_what_was_written_instead_of_the_default() -> None:
     written = written_by(event({"mode": "reduce-overhead"}))
     assert instead_of_default(Plan({}), written).configurations_on("cpu") == (written,)
     assert instead_of_default(Plan({}), None).configurations_on("cpu") == (DEFAULT,)
 
 
-def test_the_short_benchmark_has_just_enough_pairs_to_show_a_difference() -> None:
+def test_theshort_benchmark_has_just_enough_pairs_to_show_a_difference() -> None:
     options: dict[str, Any] = dict.fromkeys(("mode", "train", "device", "dtype", "python", "batch", "sequence"))
     options |= {"backend": "eager", "dynamic": "auto", "fullgraph": False, "bench_seconds": 3.0, "timeout": 60.0}
     options |= {"quiet_target": False, "static_cache": False, "new_tokens": 16}
-    plan = _short_bench(options, OBJECT)
+    plan = short_bench(options, OBJECT)
     assert (plan.pairs, plan.seconds, plan.memory) == (5, 3.0, False)
     assert given(plan.configurations_on("cpu")[0]) == {"backend": "eager"}
 

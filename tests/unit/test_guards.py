@@ -171,6 +171,18 @@ def test_another_device_shows_in_the_dispatch_keys() -> None:
     assert (found.cause, found.source, found.expected, found.actual) == ("device", "x", "CPU", "CUDA")
 
 
+@pytest.mark.parametrize("inside", ["CPU, BackendSelect, ADInplaceOrView", "CPU, BackendSelect"])
+def test_inference_mode_shows_in_the_dispatch_keys(inside: str) -> None:
+    """As torch 2.13 words it; the shorter set is that of a tensor which was made inside."""
+    outside = "CPU, BackendSelect, ADInplaceOrView, AutogradCPU"
+    words = "tensor 'x' dispatch key set mismatch. expected DispatchKeySet({}), actual DispatchKeySet({})"
+    found = read_guard(words.format(outside, inside))
+    assert (found.cause, found.source) == ("global_state", "inference_mode")
+    assert (found.expected, found.actual) == ("False", "True")
+    back = read_guard(words.format(inside, outside))
+    assert (back.cause, back.expected, back.actual) == ("global_state", "True", "False")
+
+
 def test_another_backend_is_named() -> None:
     found = read_guard(
         "BACKEND_MATCH failure: torch.compile detected different backend callables. Cached backend: "

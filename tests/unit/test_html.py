@@ -20,6 +20,7 @@ from dynalyze.render.view.links import Anchors, safe_url
 from dynalyze.render.view.run import embedded_json
 from dynalyze.render.visible import visible
 from dynalyze.report import Capture, Finding, Location, Report, Snippet, from_json, to_json
+from sample_audits import failed_report, hostile_audit, passed_report
 from sample_reports import (
     HOSTILE,
     LIBRARY,
@@ -45,6 +46,9 @@ REPORTS = {
     "hostile": hostile_report,
     "measured": measured_report,
     "benched": benched_report,
+    "audit passed": passed_report,
+    "audit failed": failed_report,
+    "audit hostile": hostile_audit,
 }
 VOID = {"meta", "link", "br", "rect", "path", "input", "img"}
 

@@ -68,9 +68,25 @@ HARMLESS = {
     "report.accuracy[].configuration", "report.accuracy[].phase", "report.accuracy[].verdict",
     "report.accuracy[].tensors[].kind", "report.accuracy[].tensors[].verdict", "report.accuracy[].tensors[].dtype",
     "report.accuracy[].tensors[].compiled_dtype",
+    "report.modules[].id", "report.modules[].class_name", "report.modules[].file", "report.modules[].family",
+    "report.modules[].parameters{key}", "report.modules[].devices{key}", "report.modules[].attention",
+    "report.modules[].quantization", "report.modules[].wrappers[]", "report.modules[].cache",
+    "report.modules[].layers[].library", "report.modules[].layers[].kind", "report.modules[].adapters.library",
+    *(f"report.warmup.{calls}[].{field}" for calls in ("calls", "after_warmup", "between") for field in (
+        "shape{key}", "in_eager[]", "recompiles[].cause", "recompiles[].function", "recompiles[].file")),
+    "report.warmup.buckets[].padded_to{key}", "report.warmup.functions[].function", "report.warmup.functions[].file",
+    "report.warmup.dynamic", "report.warmup.second_start.reasons[]",
+}  # fmt: skip
+HARMLESS |= {
+    f"report.attention_matrix.{name}" for name in (
+        "attentions[]", "dtypes[]", "caches[]", "device", "model", "phase", "backend", "own_attention", "own_dtype",
+        "own_cache", "stopped", "cells[].id", "cells[].attention", "cells[].dtype", "cells[].cache", "cells[].status",
+        "cells[].accuracy", "cells[].speedup.verdict", "cells[].backends[]", "cells[].file",
+    )
 }  # fmt: skip
 # Open objects, of which the listener fills names and numbers only.
-OPEN = ("report.environment", "report.policy",
+OPEN = ("report.environment", "report.policy", "report.settings", "report.modules[].config",
+        "report.modules[].layers[].facts", "report.modules[].options", "report.attention_matrix.cells[].facts",
         "report.compilations[].seconds", "report.compilations[].cache", "report.compilations[].exclusive",
         "report.compilations[].backward[].seconds", "report.compilations[].backward[].exclusive")  # fmt: skip
 # The recipe's own words and examples, which are tried code of ours.
@@ -103,7 +119,22 @@ def canary_report() -> Report:
     measured.reason = f"The calls could not be made: ValueError: {CANARY}"
     measured.notes = [f"The eager run raised ValueError: {CANARY}"]
     accuracy.reason = f"The fp64 copy failed: ValueError: {CANARY}"
+    if (matrix := report.attention_matrix) is not None:
+        matrix.notes = [f"Nothing could be tried: ValueError: {CANARY}"]
+        matrix.cells[0].notes = [f"The accuracy is not known: ValueError: {CANARY}"]
+    _tell_of_warmup(report)
     return report
+
+
+def _tell_of_warmup(report: Report) -> None:
+    warmup = report.warmup
+    assert warmup is not None and warmup.dynamic_trial is not None
+    for run in (*warmup.calls, *warmup.after_warmup, *warmup.between):
+        run.error = f"ValueError: {CANARY}"
+    warmup.reason = f"no call came to its end: {CANARY}"
+    warmup.notes = [f"The second start failed: {CANARY}"]
+    warmup.dynamic_advice = f"dynamic=True was tried, and did not work: {CANARY}"
+    warmup.dynamic_trial.error = f"ValueError: {CANARY}"
 
 
 def shown_by(report: Report) -> set[str]:

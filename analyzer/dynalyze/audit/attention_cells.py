@@ -9,12 +9,14 @@ from typing import Any, Protocol
 from dynalyze.audit_records import AttentionCell, CellStatus
 from dynalyze.bench.workers import WorkerFailed
 from dynalyze.errors import UsageError
+from dynalyze.facts.attention_choice import RAN
 from dynalyze.fleet.statuses import Verdict
 from dynalyze.measurements import Measurement
 from dynalyze.report import GraphBreak, Report
 
 _LONGEST = 300
-_TRIED: tuple[CellStatus, ...] = ("runs", "breaks", "recompiles")
+# Their reasons are words of an exception, which may quote the program.
+_RAISED = ("eager_error", "create_error", "compile_error")
 
 # What libraries say where the device, not the combination, is the reason.
 _OF_DEVICE = re.compile(
@@ -81,12 +83,14 @@ def recorded_cell(name: str, combination: Combination, trials: Trials) -> Attent
         cell.file, cell.line, cell.facts["cause"] = first.location.file, first.location.line, first.cause
     elif cell.status != "runs":
         cell.reason, cell.file, cell.line = _one_line(_without_stage(verdict.error)), verdict.file, verdict.line
+        if verdict.status in _RAISED:
+            cell.facts["raised"] = True
     return cell
 
 
 def add_accuracy(cell: AttentionCell, combination: Combination, trials: Trials) -> None:
     """Whether its numbers are right; of a cell that did not run nothing can be said."""
-    if cell.status not in _TRIED:
+    if cell.status not in RAN:
         return
     try:
         answer = trials.accuracy(combination)
@@ -105,7 +109,7 @@ def add_accuracy(cell: AttentionCell, combination: Combination, trials: Trials) 
 
 def add_speed(cell: AttentionCell, combination: Combination, trials: Trials) -> None:
     """How fast it is. Times stand in the cell only where they are valid."""
-    measured = trials.speed(combination) if cell.status in _TRIED else None
+    measured = trials.speed(combination) if cell.status in RAN else None
     if measured is None:
         return
     if measured.status != "valid":

@@ -79,6 +79,7 @@ class ProcessTrials:
 
     def recorded(self, combination: Combination) -> Recorded:
         """Run it once, recorded. A UsageError is of this combination: the target as such was tried before."""
+        self._shop.attend()
         observation = self._observation(combination)
         with observed(observation) as seen:
             if seen.report.outcome.status == "interrupted":

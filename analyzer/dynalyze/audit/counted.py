@@ -13,7 +13,7 @@ from dynalyze.rules.rule import reaches
 from dynalyze.targets.shapes import shape_words
 
 _NOTHING = "nothing was compiled"
-_LANGUAGE_PHASES = ("prefill", "decode", "generate", "train")
+_NAMED_PHASES = ("prefill", "decode", "generate", "train")
 _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 _NOUNS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 
@@ -26,7 +26,7 @@ def breaks(case: Case) -> PolicyCheck | None:
     limit = case.policy.max_graph_breaks
     items = [(each.id, each.location, each.id in case.sorting.facts) for each in case.report.graph_breaks]
     phases = {measured.phase for measured in case.report.measurements}
-    path = next((f" in the {phase} path" for phase in _LANGUAGE_PHASES if phases == {phase}), "")
+    path = next((f" in the {phase} path" for phase in _NAMED_PHASES if phases == {phase}), "")
     return _limited(case, "max-graph-breaks", limit, "graph break", items, path)
 
 
@@ -50,7 +50,7 @@ def eager_frames(case: Case) -> PolicyCheck | None:
 def after_warmup(case: Case) -> PolicyCheck | None:
     """Compiles that came after the warm-up over the shapes of production."""
     name, limit = "max-recompiles-after-warmup", case.policy.max_recompiles_after_warmup
-    if limit is None:
+    if limit is None or (case.report.warmup is None and name not in case.policy.asked):
         return None
     asked, warmup = f"at most {count_of(limit, 'recompile')} after warm-up", case.report.warmup
     if warmup is None or warmup.reason or not warmup.calls:
@@ -138,7 +138,8 @@ def _late_words(warmup: Warmup, late: int) -> str:
         names = [name for name in every[0] if len({shape.get(name) for shape in every}) > 1]
         return f"recompiles on every new {' and '.join(names) or 'shape'}"
     shapes = listed([shape_words(shape) for shape in compiled])
-    return f"{count_of(late, 'recompile')} after warm-up, for {len(compiled):,} of {count_of(len(every), 'shape')}: {shapes}"
+    share = f"{len(compiled):,} of {count_of(len(every), 'shape')}"
+    return f"{count_of(late, 'recompile')} after warm-up, for {share}: {shapes}"
 
 
 def _shapes(runs: Iterable[ShapeRun]) -> list[dict[str, int]]:

@@ -1,4 +1,4 @@
-"""What every check of a policy is made of. Texts begin with words of ours; names of the program's come after a colon."""
+"""What every check of a policy is made of. Texts begin with our own words; the program's names come after a colon."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dynalyze.audit.judging import Case, listed
-from dynalyze.audit_records import BisectStage, Bisection, CheckStatus, PolicyCheck
+from dynalyze.audit_records import Bisection, BisectStage, CheckStatus, PolicyCheck
 from dynalyze.bench.stats import MIN_PAIRS
 from dynalyze.measurements import Accuracy, Measurement, Speedup
 from dynalyze.render import words_bench

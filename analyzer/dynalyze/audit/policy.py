@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -69,6 +69,20 @@ def read_policy(path: Path | None, folder: Path | None = None) -> Policy:
         if _holds_policy(document, file):
             return _of_document(document, file)
     return Policy()
+
+
+def as_asked(policy: Policy, *, fail_on: str | None, baseline: bool, warmup: bool) -> Policy:
+    """The policy with what the options say: `--fail-on` takes the place of its own.
+
+    With a baseline new warnings fail too, unless the policy says which findings do. The warm-up check is asked for by
+    `--shapes`.
+    """
+    asked = policy.asked
+    if fail_on is not None:
+        policy = replace(policy, fail_on=() if fail_on == "none" else (fail_on,))
+    elif baseline and "fail-on" not in asked:
+        policy = replace(policy, fail_on=("warning",))
+    return replace(policy, asked=asked | {"max-recompiles-after-warmup"}) if warmup else policy
 
 
 def _projects(folder: Path) -> list[Path]:
@@ -139,7 +153,7 @@ def _verdicts(value: Any, what: str) -> tuple[AccuracyVerdict, ...] | None:
     if value == ANY:
         return None
     texts = _texts(value, what, f'a list of verdicts, or "{ANY}"')
-    known = {verdict: verdict for verdict in _VERDICTS}
+    known: dict[str, AccuracyVerdict] = {verdict: verdict for verdict in _VERDICTS}
     for each in texts:
         if each not in known:
             raise UsageError(f"{what}: no verdict is called {each!r}{nearest(each, _VERDICTS)}")

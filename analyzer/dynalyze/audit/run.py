@@ -43,9 +43,7 @@ class _Step:
     run: Callable[[Observed, float], None]
 
 
-def audit(
-    asked: Asked, progress: Callable[[str], None], keep: Callable[[RunLog], list[str]] | None = None
-) -> Report:
+def audit(asked: Asked, progress: Callable[[str], None], keep: Callable[[RunLog], list[str]] | None = None) -> Report:
     """Do all of it; the findings and the verdict are still to come. `progress` gets a line before each step.
 
     Raises:
@@ -100,8 +98,7 @@ class _Bench:
         report, target = seen.report, self.asked.observation.target
         until = time.monotonic() + left
         plan = add_bench(seen, target, self.asked.plan)
-        suspicious = any(test.verdict == "suspicious" for test in report.accuracy)
-        if plan is None or not suspicious or report.outcome.status != "complete":
+        if plan is None or report.outcome.status != "complete":
             return
         from dynalyze.bench.bisect import bisect_suspicious
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from dynalyze.audit.baseline import Baseline, missing
 from dynalyze.audit.policy import Policy
@@ -16,54 +18,72 @@ from dynalyze.report import Finding, Report
 Key = tuple[str, tuple[str, ...], int, int]
 """Knows a finding again after a report was cleaned of what may not be shown: texts change, these do not."""
 
-_OF_BREAKS = ("graph-break",)
-_OF_RECOMPILES = ("recompile", "recompile-limit")
-_OF_SKIPPED = ("skipped-function",)
+_CONCLUSIONS = ("all-eager", "nothing-compiled")
+"""Rules that only draw a conclusion: to let their findings pass excuses none of the facts that they name."""
 
 
 @dataclass(frozen=True)
 class Sorting:
-    """`excused` findings do not count, and neither do the facts that they are about."""
+    """`excused` findings do not count, and neither do the facts that they are about. `waived` are the findings that
+    each waiver covers, `new` those that a baseline lacks.
+    """
 
     excused: frozenset[Key] = frozenset()
     facts: frozenset[str] = frozenset()
-    waivers: tuple[Waiver, ...] = ()
+    waived: tuple[tuple[Waiver, frozenset[Key]], ...] = ()
     baseline: str = ""
     known: int = 0
-    new: tuple[str, ...] = ()
+    new: frozenset[Key] = frozenset()
     fixed: tuple[str, ...] = ()
 
     def counting(self, findings: Sequence[Finding]) -> list[Finding]:
         """Those that are neither waived nor known, of the very run that was sorted."""
         return [finding for finding, key in zip(findings, _keys(findings), strict=True) if key not in self.excused]
 
+    def told_waivers(self, report: Report) -> list[Waiver]:
+        """The waivers with the fingerprints of the findings that they cover, as the report has these."""
+        return [msgspec.structs.replace(waiver, findings=self._prints(report, keys)) for waiver, keys in self.waived]
+
+    def told_new(self, report: Report) -> list[str]:
+        """The fingerprints of what the baseline lacks, as the report has them."""
+        return self._prints(report, self.new)
+
+    @staticmethod
+    def _prints(report: Report, keys: frozenset[Key]) -> list[str]:
+        pairs = zip(_keys(report.findings), fingerprints(report), strict=True)
+        return [found for key, found in pairs if key in keys]
+
 
 def sort_findings(report: Report, policy: Policy, baseline: Baseline | None, today: datetime.date) -> Sorting:
     """Sort the findings of a judged report, by all that is known of them: call it before anything is left out."""
+    keys = _keys(report.findings)
+    waived = _waived(policy, report.findings, keys, today)
+    passing = frozenset(key for waiver, covered in waived if not waiver.expired for key in covered)
+    facts = _facts(report.findings, keys, passing)
+    sorting = Sorting(excused=passing, facts=facts, waived=waived)
+    return sorting if baseline is None else _against(baseline, sorting, report, keys)
+
+
+def _against(baseline: Baseline, sorting: Sorting, report: Report, keys: list[Key]) -> Sorting:
+    """What the baseline knows passes too; what it lacks, and nobody waived, is new."""
     prints = fingerprints(report)
-    waived = [_waived(policy, finding, today) for finding in report.findings]
-    left = Counter(known.fingerprint for known in baseline.findings) if baseline else Counter[str]()
-    excused, keys, known, new = [], [], 0, []
-    for finding, key, fingerprint, is_waived in zip(
-        report.findings, _keys(report.findings), prints, waived, strict=True
-    ):
-        is_known = left[fingerprint] > 0
-        left[fingerprint] -= is_known
-        known += is_known
-        if is_waived or is_known:
-            excused.append(finding)
-            keys.append(key)
-        elif baseline is not None and finding.severity != "info":
-            new.append(fingerprint)
-    gone = missing(baseline, prints) if baseline and report.outcome.status == "complete" else []
-    return Sorting(
-        excused=frozenset(keys),
-        facts=_facts(excused),
-        waivers=_told(policy, report.findings, today),
-        baseline=baseline.source if baseline else "",
-        known=known,
-        new=tuple(new),
-        fixed=tuple(each.words for each in gone),
+    left = Counter(known.fingerprint for known in baseline.findings)
+    known, new = set[Key](), set[Key]()
+    for finding, key, fingerprint in zip(report.findings, keys, prints, strict=True):
+        if left[fingerprint] > 0:
+            left[fingerprint] -= 1
+            known.add(key)
+        elif key not in sorting.excused and finding.severity != "info":
+            new.add(key)
+    excused = sorting.excused | known
+    return replace(
+        sorting,
+        excused=excused,
+        facts=_facts(report.findings, keys, excused),
+        baseline=baseline.source,
+        known=len(known),
+        new=frozenset(new),
+        fixed=tuple(each.words for each in missing(baseline, prints)) if report.outcome.status == "complete" else (),
     )
 
 
@@ -78,15 +98,20 @@ def _keys(findings: Sequence[Finding]) -> list[Key]:
     return keys
 
 
-def _waived(policy: Policy, finding: Finding, today: datetime.date) -> bool:
-    return any(rule.covers(finding) and not rule.expired(today) for rule in policy.waivers)
+def _waived(
+    policy: Policy, findings: list[Finding], keys: list[Key], today: datetime.date
+) -> tuple[tuple[Waiver, frozenset[Key]], ...]:
+    told = []
+    for rule in policy.waivers:
+        covered = frozenset(key for finding, key in zip(findings, keys, strict=True) if rule.covers(finding))
+        told.append((rule.told(len(covered), today), covered))
+    return tuple(told)
 
 
-def _told(policy: Policy, findings: list[Finding], today: datetime.date) -> tuple[Waiver, ...]:
-    return tuple(rule.told(sum(map(rule.covers, findings)), today) for rule in policy.waivers)
-
-
-def _facts(findings: list[Finding]) -> frozenset[str]:
-    """The facts that are excused with these findings. One that draws a conclusion from others excuses none of them."""
-    about = (*_OF_BREAKS, *_OF_RECOMPILES, *_OF_SKIPPED)
-    return frozenset(identity for finding in findings if finding.rule in about for identity in finding.evidence)
+def _facts(findings: list[Finding], keys: list[Key], excused: frozenset[Key]) -> frozenset[str]:
+    return frozenset(
+        identity
+        for finding, key in zip(findings, keys, strict=True)
+        if key in excused and finding.rule not in _CONCLUSIONS
+        for identity in finding.evidence
+    )

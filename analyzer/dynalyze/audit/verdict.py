@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from pathlib import Path
+
+import msgspec
 
 from dynalyze.audit import counted, measured
 from dynalyze.audit.baseline import Baseline
@@ -11,20 +14,49 @@ from dynalyze.audit.judging import Case
 from dynalyze.audit.policy import Policy
 from dynalyze.audit.sorting import Sorting, sort_findings
 from dynalyze.audit_records import PolicyCheck, PolicyVerdict, Waiver
+from dynalyze.render.policy_words import title
 from dynalyze.report import Finding, Report, Status
+from dynalyze.rules.rule import judge
 
 _CHECKS = (
     measured.answers, counted.breaks, counted.recompiles, counted.after_warmup, counted.eager_frames, counted.findings,
     measured.speedup, measured.memory, measured.compile_seconds,
 )  # fmt: skip
 _ENDED: dict[Status, str] = {
-    "failed": "the program failed", "timed_out": "the time limit ended the run", "interrupted": "the run was interrupted",
-}  # fmt: skip
+    "failed": "the program failed",
+    "timed_out": "the time limit ended the run",
+    "interrupted": "the run was interrupted",
+}
+_RUN, _FINDINGS = "run", "fail-on"
+_UNTOLD = (_RUN, _FINDINGS)
+"""What goes without saying where it passed."""
 # What the finding of a rule says again where this check has said it.
 _SAID_BY = {
     "graph-break": "max-graph-breaks", "recompile": "max-recompiles", "skipped-function": "max-eager-frames",
     "all-eager": "max-eager-frames",
 }  # fmt: skip
+
+
+def judged(report: Report) -> Report:
+    """The report with what the rules find in all of it, before anything is left out. Shares its facts."""
+    whole = msgspec.structs.replace(report, capture=msgspec.structs.replace(report.capture, notes=[]))
+    whole.findings = judge(whole)
+    return whole
+
+
+def sorted_findings(report: Report, policy: Policy, baseline: Baseline | None = None) -> Sorting:
+    """Which findings of a judged report count today."""
+    return sort_findings(report, policy, baseline, datetime.date.today())
+
+
+def conclusion(report: Report, policy: Policy, baseline: Baseline | None) -> Callable[[Report], PolicyVerdict]:
+    """What gives the verdict on a report once it has been cleaned of what may not be shown.
+
+    Waivers and baseline are matched here and now, with the code and all values at hand: leaving these out of a report
+    changes nothing in its verdict.
+    """
+    sorting = sorted_findings(judged(report), policy, baseline)
+    return lambda shown: judge_policy(shown, policy, sorting=sorting)
 
 
 def judge_policy(
@@ -33,26 +65,25 @@ def judge_policy(
     baseline: Baseline | None = None,
     *,
     sorting: Sorting | None = None,
-    today: datetime.date | None = None,
 ) -> PolicyVerdict:
     """Whether the run may ship. The report was judged by the rules before.
 
     `sorting` is given where the report has been cleaned since its findings were sorted.
     """
-    sorting = sorting or sort_findings(report, policy, baseline, today or datetime.date.today())
+    sorting = sorting or sorted_findings(report, policy, baseline)
     case = Case(report, policy, sorting)
     checks = [_ran(case), *(check for make in _CHECKS if (check := make(case)) is not None)]
-    passed = not any(_fails(check) for check in checks)
+    passed = not any(check.fails for check in checks)
     return PolicyVerdict(
         passed=passed,
         summary=_passes(checks) if passed else _failure(case, checks),
         advice="" if passed else _advice(case, checks),
         source=policy.source,
         checks=checks,
-        waivers=list(sorting.waivers),
+        waivers=sorting.told_waivers(report),
         baseline=sorting.baseline,
         known=sorting.known,
-        new=list(sorting.new),
+        new=sorting.told_new(report),
         fixed=list(sorting.fixed),
     )
 
@@ -60,16 +91,16 @@ def judge_policy(
 def _ran(case: Case) -> PolicyCheck:
     ended = _ENDED.get(case.report.outcome.status)
     limit = "the program runs to its end"
-    return case.check("run", "failed", limit, ended) if ended else case.check("run", "passed", limit, "it ran to its end")
-
-
-def _fails(check: PolicyCheck) -> bool:
-    return check.status == "failed" or (check.status == "unknown" and check.asked)
+    return (
+        case.check("run", "failed", limit, ended) if ended else case.check("run", "passed", limit, "it ran to its end")
+    )
 
 
 def _passes(checks: list[PolicyCheck]) -> str:
-    told = [check.found for check in checks if check.status in ("passed", "waived") and check.name not in ("run", "fail-on")]
-    unknown = [check.name for check in checks if check.status == "unknown"]
+    told = [
+        check.found for check in checks if check.status in ("passed", "waived") and check.name not in ("run", "fail-on")
+    ]
+    unknown = [title(check).lower() for check in checks if check.status == "unknown"]
     told += [f"not known: {', '.join(unknown)}"] if unknown else []
     return f"PASS: {'; '.join(told) or 'nothing was asked for'}"
 
@@ -77,14 +108,16 @@ def _passes(checks: list[PolicyCheck]) -> str:
 def _failure(case: Case, checks: list[PolicyCheck]) -> str:
     failed = {check.name for check in checks if check.status == "failed"}
     told = []
-    for check in filter(_fails, checks):
+    for check in checks:
+        if not check.fails:
+            continue
         if check.status == "unknown":
-            told.append(f"{check.name} is asked for and not known ({check.reason})")
-        elif check.name == "fail-on":
+            told.append(f"{check.name} is asked for and not known: {check.reason}")
+        elif check.name == _FINDINGS:
             told += [counted.findings_words(left)] if (left := _not_said(case, failed)) else []
         else:
             told.append(check.found)
-    told += [_expired(waiver) for waiver in case.sorting.waivers if waiver.expired and waiver.used]
+    told += [_expired(waiver) for waiver, _ in case.sorting.waived if waiver.expired and waiver.used]
     return f"FAIL: {'; '.join(told)}"
 
 
@@ -100,7 +133,7 @@ def _expired(waiver: Waiver) -> str:
 
 def _advice(case: Case, checks: list[PolicyCheck]) -> str:
     """That of the first finding that made a check fail: findings come worst first."""
-    wanted = {identity for check in filter(_fails, checks) for identity in check.evidence}
+    wanted = {identity for check in checks if check.fails for identity in check.evidence}
     counting = case.sorting.counting(case.report.findings)
     reached = {id(finding) for finding in counted.failing(counting, case.policy.fail_on)}
     for finding in counting:

@@ -102,7 +102,11 @@ class Child:
 
 def _fields(order: Order) -> dict[str, object]:
     sizes = [{"batch": work.batch, "sequence": work.sequence, "shape": dict(work.shape)} for work in order.works]
-    return {"request": asdict(order.request), "shapes": sizes, "passes": [[name, list(at)] for name, at in order.passes]}
+    return {
+        "request": asdict(order.request),
+        "shapes": sizes,
+        "passes": [[name, list(at)] for name, at in order.passes],
+    }
 
 
 def _environment(caches: Path) -> Mapping[str, str]:

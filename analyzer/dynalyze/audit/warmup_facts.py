@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dynalyze.audit_records import ShapeRun, WarmupFunction, WarmupRecompile
-from dynalyze.capture.warmup_wire import LOOK, SERVING, WARM_UP
+from dynalyze.capture.warmup_wire import BETWEEN, LOOK, SERVING, WARM_UP
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import (
     AnyEvent,
@@ -78,7 +78,8 @@ def read_warmed(run: RunLog, shapes: Sequence[Mapping[str, int]]) -> Warmed:
     runs = [(call, _shape_run(call, shapes[call.shape], facts)) for call in calls]
     _add_later(runs, facts.names)
     ended = next((event for event in events if isinstance(event, WarmupEnded)), None)
-    return Warmed(runs, _functions(facts), facts.compiled, ended)
+    asked = {key for call in calls if call.stage in (WARM_UP, SERVING) for key in call.keys}
+    return Warmed(runs, _functions(facts, asked), facts.compiled, ended)
 
 
 def compiled_anything(run: ShapeRun) -> bool:
@@ -163,7 +164,7 @@ def _recompile(found: Recompile) -> WarmupRecompile:
 
 def _add_later(runs: Sequence[tuple[Call, ShapeRun]], names: Mapping[tuple[str, int, str], str]) -> None:
     """Give each call of the warm-up what later calls with its shape told."""
-    first = {call.shape: run for call, run in runs if call.stage == WARM_UP}
+    first = {call.shape: run for call, run in runs if call.stage in (WARM_UP, BETWEEN)}
     for call, run in runs:
         mine = first.get(call.shape)
         if mine is None or call.ended is None or call.ended.error:
@@ -176,16 +177,15 @@ def _add_later(runs: Sequence[tuple[Call, ShapeRun]], names: Mapping[tuple[str, 
             mine.in_eager = list(dict.fromkeys(eager))
 
 
-def _functions(facts: Facts) -> list[WarmupFunction]:
-    """Every compiled function with the number of its versions, most first; parts after a graph break count apart."""
+def _functions(facts: Facts, keys: set[Key]) -> list[WarmupFunction]:
+    """The compiled functions with the number of their versions, most first; parts after a graph break count apart."""
     made: Counter[tuple[str, int, str, str]] = Counter()
     for each in facts.compiled:
-        if each.process == 0 and each.status in ("compiled", "broken"):
-            frame = each.compile_id.rpartition("/")[0]
-            made[each.location.file, each.location.line, each.function, f"{each.epoch} {frame}"] += 1
-    limits = {
-        (each.location.file, each.location.line) for each in facts.recompiles if each.cause == "limit"
-    }  # fmt: skip
+        if (each.epoch, each.compile_id) in keys and each.process == 0 and each.status in ("compiled", "broken"):
+            frame = f"{each.epoch} {each.compile_id.rpartition('/')[0]}"
+            made[each.location.file, each.location.line, each.function, frame] += 1
+    again = [each for each in facts.recompiles if each.cause == "limit" and (each.epoch, each.compile_id) in keys]
+    limits = {(each.location.file, each.location.line) for each in again}
     most: dict[tuple[str, int, str], int] = {}
     for (file, line, name, _), count in made.items():
         most[file, line, name] = max(count, most.get((file, line, name), 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,12 +13,11 @@ from dynalyze.bench import records, schedule
 from dynalyze.bench.plan import Plan, Work
 from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import Row
+from dynalyze.bench.requests import worker_request
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS, enough
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
-from dynalyze.capture.bench.wire import WorkerRequest
 from dynalyze.errors import UsageError
-from dynalyze.launch.packages import folder_of
 from dynalyze.launch.progress import progress_line
 from dynalyze.launch.streams import Streams
 from dynalyze.measurements import Accuracy, Measurement
@@ -222,25 +221,9 @@ class WorkBench:
             return {**without, "reason": error.message} if without else None
 
     def _arm(self, row: Row) -> Arm:
-        plan, work = self._plan, self._work
-        request = WorkerRequest(
-            source=self._source(),
-            configuration=row.configuration,
-            phase=work.phase,
-            seed=plan.seed,
-            threads=plan.threads,
-            device=plan.device,
-            dtype=plan.dtype,
-            train=True if work.phase == "train" else plan.train,
-            batch=work.batch,
-            sequence=work.sequence,
-            new_tokens=plan.new_tokens,
-            static_cache=plan.static_cache,
-            shape=dict(work.shape),
-            dims=[(dim.name, dim.input, dim.axis) for dim in plan.dims],
-            cloudpickle=folder_of("cloudpickle"),
-            extra={"check": [asdict(other.configuration) for other in self.rows]} if self.eager.first is None else {},
-        )
+        others = [asdict(other.configuration) for other in self.rows]
+        request = worker_request(replace(self._plan, source=self._source()), self._work, row.configuration)
+        request = replace(request, extra={"check": others} if self.eager.first is None else {})
         if row.name not in self._caches:
             self._caches[row.name] = self._shop.empty_caches()
         return Arm(request, self._caches[row.name])

@@ -114,6 +114,19 @@ class Workshop:
         process = Supervision(self._command, environment, self._pump, self._limits.worker, self.attend, self.streams)
         return Worker(request.configuration.name, folder, process)
 
+    def exit_status(self, script: Path, caches: Path, seconds: float) -> int | None:
+        """Run a script under the interpreter of the workers, unheard; None where it took longer than `seconds`."""
+        self.attend()
+        environment = {**self._environment, **cache_variables(caches)}
+        end = time.monotonic() + seconds
+        with Path(os.devnull).open("wb") as unheard:
+            sink = unheard.fileno()
+            with Supervised([self._command[0], str(script)], environment, None, sink, sink) as process:
+                while not process.exited and time.monotonic() < end:
+                    process.wait(_ROUND_SECONDS)
+                    self.attend()
+                return process.exit_status
+
     def attend(self) -> None:
         """Called some times a second. Raises Stopped once Ctrl-C was pressed, or the time is used up."""
         self._waiting()

@@ -23,15 +23,18 @@ Compile = Callable[[Any, list[Any]], Callable[..., Any]]
 def backend_function(backend: Any, mode: str | None, dynamic: bool | None) -> Compile:
     """What torch.compile would hand its graphs to, for these arguments of its own."""
     if callable(backend):
-        made: Compile = backend
-        return made
+        return _compiles(backend)
     wrapper = getattr(torch, "_TorchCompileInductorWrapper", None)
     if backend == "inductor" and mode is not None and wrapper is not None:
-        made = wrapper(mode, None, dynamic)
-        return made
+        return _compiles(wrapper(mode, None, dynamic))
     from torch._dynamo.backends.registry import lookup_backend
 
-    made = lookup_backend(backend)
+    return _compiles(lookup_backend(backend))
+
+
+def _compiles(backend: Any) -> Compile:
+    """Torch tells no types of its backends."""
+    made: Compile = backend
     return made
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from dynalyze.capture import adapter
+from dynalyze.capture.inspecting.telling import Inspection, watch_compile_calls
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.skips import Skips
 from dynalyze.capture.wire import BYTECODE_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
@@ -26,11 +27,19 @@ def attach_to_descendant() -> None:
     if not run or not Path(run).is_dir():
         return
     listener = Listener(EventWriter(Path(run)))
-    after_import("torch", lambda _: adapter.attach(listener), without=own_trace(Path(run)))
+    after_import("torch", lambda torch: _listen(listener, torch), without=own_trace(Path(run)))
     after_import("torch._dynamo.utils", lambda _: watch_untraced(listener))
     watch_skips(listener)
     if (Path(run) / BYTECODE_FILE).exists():
         watch_bytecode(listener)
+
+
+def _listen(listener: Listener, torch: ModuleType) -> None:
+    """Hear what torch compiles in this process, and see what it was given."""
+    adapter.attach(listener)
+    inspection = Inspection(listener.tell, at_once=False)
+    watch_compile_calls(torch, inspection)
+    listener.on_each_compile = inspection.compiling
 
 
 def lead_descendants(run: Path) -> None:

@@ -24,6 +24,7 @@ from dynalyze.capture.attach import (
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import Options, backward, check, compiled
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
+from dynalyze.capture.inspecting.telling import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import Ending, SoftStop
 from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE
@@ -64,6 +65,8 @@ class Session:
         self._compiled_recording: Any = None
         self._compiling_ourselves = False
         self.tell = self._listener.tell
+        self._inspection = Inspection(self.tell, at_once=True)
+        self._listener.on_each_compile = self._inspection.compiling
 
     def listen(self) -> None:
         """Attach everything before the target's first line runs."""
@@ -97,6 +100,7 @@ class Session:
         return self._after_program(ending, names)
 
     def _after_program(self, ending: Ending, names: dict[str, Any]) -> Ending:
+        self._inspection.look_again(ended=True)
         if not self._listener.compiled_frames:
             program.join_threads()
         if self._recorder is not None:
@@ -156,7 +160,7 @@ class Session:
             lambda: replay.replay(
                 self._recorder,
                 lambda module: compiled(module, self._options),
-                self.tell,
+                self._tell_call,
                 training=self._options.train,
             )
         )
@@ -182,7 +186,7 @@ class Session:
         from dynalyze.capture import transformers_target
 
         self._compiling_ourselves = True
-        ending = transformers_target.run(self._request, self._options, self.tell)
+        ending = transformers_target.run(self._request, self._options, self._tell_call)
         if not self._listener.compiled_frames and environment.compile_disabled():
             self._tell_silence([])
         return ending
@@ -213,13 +217,19 @@ class Session:
             except Exception as error:
                 if not (self._options.fullgraph and adapter.is_refusal(error)):
                     raise
-                self.tell("object_call", index=index, refused=str(error).splitlines()[0][:500])
+                self._tell_call("object_call", index=index, refused=str(error).splitlines()[0][:500])
                 return
             if self._options.train:
                 backward(outputs)
-            self.tell("object_call", index=index, refused="")
+            self._tell_call("object_call", index=index, refused="")
 
         return program.end_of(make)[0]
+
+    def _tell_call(self, event: str, **fields: Any) -> None:
+        """Tell of a call that dynalyze made; what it was made on is still there, and as the call left it."""
+        self.tell(event, **fields)
+        if event in ("object_call", "replay_call"):
+            self._inspection.look_again()
 
     def _torch_loaded(self, torch: ModuleType) -> None:
         from dynalyze.capture.calls import Recorder
@@ -230,7 +240,9 @@ class Session:
             from dynalyze.capture.compiled_recording import CompiledRecording
 
             self._compiled_recording = CompiledRecording()
-        self._compile_calls = CompileCalls(self._listener, torch, self._skips, self._compiled_recording)
+        self._compile_calls = CompileCalls(
+            self._listener, torch, self._skips, self._compiled_recording, self._inspection
+        )
         self._compile_calls.install()
         if self._request["mode"] not in _REBUILT:
             self._recorder = Recorder(on_first=lambda: self.tell("model_called"))

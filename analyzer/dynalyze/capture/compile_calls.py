@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dynalyze.capture.inspecting.telling import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.skips import Skips
 
@@ -24,8 +25,14 @@ class CompileCalls:
     """Keeps weak references to what was wrapped, so that silence can be explained at the end."""
 
     def __init__(
-        self, listener: Listener, torch: ModuleType, skips: Skips, recording: CompiledRecording | None = None
+        self,
+        listener: Listener,
+        torch: ModuleType,
+        skips: Skips,
+        recording: CompiledRecording | None = None,
+        inspection: Inspection | None = None,
     ) -> None:
+        self._inspection = inspection
         self._recording = recording
         self._listener = listener
         self._skips = skips
@@ -66,7 +73,7 @@ class CompileCalls:
     def _note(self, model: Any, result: Any, options: dict[str, Any]) -> None:
         try:
             owner = getattr(model, "__self__", model)
-            file, line, function = _caller()
+            file, line, function = caller()
             entry = {
                 "kind": "module" if isinstance(owner, self._torch.nn.Module) else "function",
                 "name": type(owner).__qualname__ if owner is not model or _is_module(owner) else _name(model),
@@ -78,6 +85,8 @@ class CompileCalls:
             }
             self._listener.tell("compile_call", **entry)
             self._skips.tell_disabled(model)
+            if self._inspection is not None:
+                self._inspection.given(owner, file, line, options)
             self.wrapped.append({**entry, "object": _weak(owner), "wrapper": _weak(result)})
         except Exception as error:  # What the user's own torch.compile returned must reach the user.
             self._listener.tell("lost", message=f"torch.compile call: {type(error).__name__}: {error}"[:500])
@@ -99,7 +108,7 @@ def _weak(value: Any) -> Any:
         return lambda: None
 
 
-def _caller() -> tuple[str, int, str]:
+def caller() -> tuple[str, int, str]:
     """The innermost line outside torch and dynalyze that asked for the compile."""
     torch_folder = str(Path(sys.modules["torch"].__file__ or "").parent)
     frame = sys._getframe(2)

@@ -23,12 +23,14 @@ Facts = dict[str, Any]
 class Listener(logging.Handler):
     """A logging handler for torch's trace logger: the record's own facts, and those that only live objects have.
 
-    `on_compile` is called once, in the thread that compiles, when the first frame of this process starts.
+    `on_compile` is called once, in the thread that compiles, when the first frame of this process starts;
+    `on_each_compile` with the number of frames so far, whenever one starts.
     """
 
     def __init__(self, writer: EventWriter, on_compile: Callable[[], None] | None = None) -> None:
         super().__init__(logging.DEBUG)
         self.compiled_frames = 0
+        self.on_each_compile: Callable[[int], None] | None = None
         self._writer = writer
         self._on_compile = on_compile
         self._busy = threading.local()
@@ -92,6 +94,8 @@ class Listener(logging.Handler):
         self.compiled_frames += 1
         if self.compiled_frames == 1 and self._on_compile is not None:
             self._on_compile()
+        if self.on_each_compile is not None:
+            self.on_each_compile(self.compiled_frames)
         # The event's own stack lacks the callers nearest to the frame; the live one has them.
         return {"stack": adapter.stack_above() or event["stack"], "owner": adapter.compiled_owner()}
 

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from dynalyze.capture import adapter_bench
@@ -35,7 +35,10 @@ class Versions:
 
     def listen(self) -> None:
         """Hear of them from the moment when Dynamo is imported."""
-        after_import("torch._dynamo.convert_frame", lambda _: adapter_bench.watch_made_code(self._add))
+        after_import("torch._dynamo.convert_frame", self._attach)
+
+    def _attach(self, _: ModuleType) -> None:
+        adapter_bench.watch_made_code(self._add)
 
     def watch(self, action: Callable[[], Any]) -> Ran:
         """Run `action` and look at every call in it, also those of threads that it starts."""

@@ -140,9 +140,7 @@ class WarmupCheck:
                 milliseconds = sum(self._timer.passes(steps, repeats, flush=False))
         except (Exception, SystemExit) as raised:
             error = self._judged(raised, number)
-        self.tell(
-            "warmup_called", milliseconds=milliseconds, error=error, versions=ran.versions, in_eager=ran.in_eager
-        )
+        self.tell("warmup_called", milliseconds=milliseconds, error=error, versions=ran.versions, in_eager=ran.in_eager)
 
     def _look(self, steps: list[Step]) -> Ran:
         found = Ran()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.files import check_writable, write_whole
@@ -59,9 +57,7 @@ _COMPILE = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype
     metavar="NAME=INPUT:AXIS",
     help="Which input has a size of --shapes, by position or keyword: batch=0:0; repeatable.",
 )
-@click.option(
-    "--attention-matrix", is_flag=True, help="Try every attention implementation with every dtype and cache."
-)
+@click.option("--attention-matrix", is_flag=True, help="Try every attention implementation with every dtype and cache.")
 @click.option("--no-bench", is_flag=True, help="Measure no speed, no memory and no answers.")
 @click.option(
     "--bench-seconds",
@@ -82,17 +78,91 @@ def audit(context: click.Context, /, **options: Any) -> int:
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
     from dynalyze.audit.run import audit as run_audit
+    from dynalyze.audit.verdict import conclusion
     from dynalyze.cli.outputs import Outputs
-    from dynalyze.launch.progress import progress_line
-    from dynalyze.launch.streams import Streams
     from dynalyze.targets.spec import read_target
 
     check_fail_on(options["fail_on"])
     target = read_target(options["target"], options["module"], options["arguments"], options["inputs"])
     target = asked_of(context, target)
     baseline = _baseline(options)
-    policy = _policy(context, options, baseline)
+    policy = _policy(context, options)
     asked = _asked(context, options, target)
+    # The policy judges the findings, with --fail-on in it: what is waived or known does not fail.
     outputs = Outputs.from_options({**options, "fail_on": "none"}, f"{target.stem}.audit", target.path)
     report = run_audit(asked, _tell, outputs.keep())
-    return _concluded(report, policy, baseline, outputs, update=options["update_baseline"])
+    if options["update_baseline"]:
+        baseline = _updated(report, policy, options["baseline"])
+    return outputs.publish(report, conclusion(report, policy, baseline))
+
+
+def _baseline(options: dict[str, Any]) -> Baseline | None:
+    """What is known so far; with --update-baseline the run itself says so."""
+    from dynalyze.audit.baseline import read_baseline
+
+    file = options["baseline"]
+    if options["update_baseline"]:
+        if file is None:
+            raise UsageError("--update-baseline writes --baseline FILE; name it")
+        check_writable("--baseline", file, options["target"])
+        return None
+    return None if file is None else read_baseline(Path(file))
+
+
+def _policy(context: click.Context, options: dict[str, Any]) -> Policy:
+    from dynalyze.audit.policy import as_asked, read_policy
+
+    policy = read_policy(None if options["policy"] is None else Path(options["policy"]))
+    given = context.get_parameter_source("fail_on") is click.core.ParameterSource.COMMANDLINE
+    return as_asked(
+        policy,
+        fail_on=options["fail_on"] if given else None,
+        baseline=options["baseline"] is not None,
+        warmup=bool(options["shapes"]),
+    )
+
+
+def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) -> Asked:
+    """What the options ask for, checked as far as it can be before anything runs."""
+    from dynalyze.audit.run import Asked
+    from dynalyze.bench.shaping import shaped
+    from dynalyze.targets.observe import CompileOptions, Observation
+    from dynalyze.targets.shapes import read_dims, read_shapes
+
+    sizes, dims = read_shapes(options["shapes"]), read_dims(options["dims"])
+    plan = replace(short_bench(options, target), memory=True)
+    observation = Observation(
+        target=target,
+        options=CompileOptions(**{key: options[key] for key in _COMPILE}, given=given_compile_options(context)),
+        timeout=options["timeout"],
+        python=options["python"],
+        quiet=options["quiet_target"],
+        command=tuple(sys.argv[1:]),
+        bundle=not options["no_bench"] or bool(sizes),
+    )
+    if options["attention_matrix"]:
+        from dynalyze.audit.attention_matrix import check_target
+
+        check_target(target)
+    shapes = shaped(plan.works, sizes, dims, target)
+    return Asked(observation, plan, not options["no_bench"], shapes if sizes else (), dims, options["attention_matrix"])
+
+
+def _updated(report: Report, policy: Policy, file: str) -> Baseline | None:
+    """The baseline of this run, written; an earlier one stays where the run did not come to its end."""
+    from dynalyze.audit.baseline import Baseline, known_of, read_baseline, to_json
+    from dynalyze.audit.verdict import judged, sorted_findings
+
+    path = Path(file)
+    if report.outcome.status != "complete":
+        report.capture.notes.append(f"The baseline {path.name} was not written: the run did not come to its end.")
+        return read_baseline(path) if path.is_file() else None
+    whole = judged(report)
+    counting = sorted_findings(whole, policy).counting(whole.findings)
+    known = known_of(counting, whole)
+    write_whole(path, to_json(known))
+    return Baseline(str(path), tuple(known))
+
+
+def _tell(line: str) -> None:
+    print(f"dynalyze: {line}", file=sys.stderr, flush=True)

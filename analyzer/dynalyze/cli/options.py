@@ -135,6 +135,9 @@ def output_options(command: _Command) -> _Command:
         report_options(command),
         click.option("--chrome-trace", metavar="FILE", help="Write the compile times for Perfetto."),
         click.option("--graphml", metavar="FILE", help="Write the map of compiles and breaks as GraphML."),
+        click.option("--sarif", metavar="FILE", help="Write the findings as SARIF 2.1.0, for code scanning."),
+        click.option("--junit", metavar="FILE", help="Write rules and checks as JUnit XML, for CI."),
+        click.option("--markdown", metavar="FILE", help="Write a comment for a pull request; - for standard output."),
     )
 
 

@@ -25,13 +25,15 @@ from dynalyze.shown import showable as showable
 
 _DEFAULT_FOLDER = "dynalyze-reports"
 # Outputs that are one file each: the option's parameter, which is the renderer's module too, and what it is called.
-_FORMATS = {"chrome_trace": "Chrome trace", "graphml": "GraphML"}
+_FORMATS = {
+    "chrome_trace": "Chrome trace", "graphml": "GraphML", "sarif": "SARIF", "junit": "JUnit", "markdown": "Markdown",
+}  # fmt: skip
 _STATUSES: dict[Status, int] = {"timed_out": 4, "failed": 3, "interrupted": 130, "complete": 0, "nothing_compiled": 0}
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of one command. `json_file` "-" is standard output, which then carries nothing else."""
+    """The outputs of one command. `json_file` or `markdown` "-" is standard output, which then carries nothing else."""
 
     json_file: str | None
     html_file: str | None
@@ -42,6 +44,9 @@ class Outputs:
     show_values: bool
     chrome_trace: str | None = None
     graphml: str | None = None
+    sarif: str | None = None
+    junit: str | None = None
+    markdown: str | None = None
     artifacts: str | None = None
 
     @classmethod
@@ -56,6 +61,8 @@ class Outputs:
             options["no_source"], options["redact"], options["show_values"],
             **{name: options.get(name) for name in _FORMATS}, artifacts=options.get("artifacts"),
         )  # fmt: skip
+        if outputs.json_file == "-" and outputs.markdown == "-":
+            raise UsageError("--json - and --markdown - exclude each other: standard output carries one document")
         named = outputs._named()
         for option, file in named:
             check_writable(option, file, source)
@@ -76,12 +83,10 @@ class Outputs:
 
         `conclude` judges it by a policy once the rules have judged it; then that verdict decides too.
         """
-        report = showable(
-            report, no_source=self.no_source, redact=self.redact, show_values=self.show_values, conclude=conclude
-        )
+        report = showable(report, conclude, no_source=self.no_source, redact=self.redact, show_values=self.show_values)
         page = self._write_files(report)
-        if self.json_file == "-":
-            sys.stdout.write(to_json(report))
+        if (document := self._on_standard_output(report)) is not None:
+            sys.stdout.write(document)
             sys.stdout.flush()
         else:
             more = [(title, getattr(self, name)) for name, title in _FORMATS.items()]
@@ -92,13 +97,18 @@ class Outputs:
         failed = conclude is not None and report.policy is not None and not report.policy.passed
         return 1 if failed or reaches(report.findings, self.fail_on) else 0
 
+    def _on_standard_output(self, report: Report) -> str | None:
+        """The one document that was asked for there; None where it carries the summary."""
+        if self.json_file == "-":
+            return to_json(report)
+        return _rendered("markdown", report) if self.markdown == "-" else None
+
     def _write_files(self, report: Report) -> Path | None:
         if self.json_file not in (None, "-"):
             write_whole(Path(str(self.json_file)), to_json(report))
         for name in _FORMATS:
-            if (file := getattr(self, name)) is not None:
-                renderer = importlib.import_module(f"dynalyze.render.{name}")
-                write_whole(Path(file), renderer.render(report))
+            if (file := getattr(self, name)) not in (None, "-"):
+                write_whole(Path(file), _rendered(name, report))
         page = self._page_path()
         if page is None:
             return None
@@ -122,14 +132,21 @@ class Outputs:
         return Path(_DEFAULT_FOLDER) / f"{self.default_stem}.dynalyze.html" if self._wants_default() else None
 
     def _wants_default(self) -> bool:
-        return self.json_file is None and not self._named()
+        return self.json_file is None and self.markdown is None and not self._named()
 
     def _named(self) -> list[tuple[str, str]]:
         """Every file that was asked for, with its option."""
         json_file = None if self.json_file == "-" else self.json_file
         files = {"--json": json_file, "--html": self.html_file}
         files |= {f"--{name.replace('_', '-')}": getattr(self, name) for name in _FORMATS}
+        if self.markdown == "-":
+            del files["--markdown"]
         return [(option, file) for option, file in files.items() if file is not None]
+
+
+def _rendered(name: str, report: Report) -> str:
+    text: str = importlib.import_module(f"dynalyze.render.{name}").render(report)
+    return text
 
 
 def _summarise(report: Report, written: list[tuple[str, Path | str | None]]) -> None:

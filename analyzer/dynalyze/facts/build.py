@@ -28,12 +28,15 @@ from dynalyze.events.types import (
     TargetEnded,
     TorchLoaded,
 )
+from dynalyze.facts.attention import attention
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.cache_bypasses import add_bypasses
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.forced_sizes import connect, forced_sizes
+from dynalyze.facts.graph_texts import texts_of
 from dynalyze.facts.graphs import graphs
 from dynalyze.facts.models import doing, failed_stage, notes, target_model, why_never_compiled
+from dynalyze.facts.modules import modules, settings
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.silence import reason_for_model, reason_for_silence
 from dynalyze.facts.skipped import skipped_frames
@@ -84,7 +87,8 @@ def assemble(
     again = recompiles(run, compiled, breaks)
     sizes = forced_sizes(run, compiled, places, sources)
     connect(run, again, sizes, sources)
-    down, kernels = graphs(run, compiled, sources, places)
+    texts = texts_of(run)
+    down, kernels = graphs(run, compiled, sources, places, texts)
     return Report(
         dynalyze=dynalyze.__version__,
         created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -103,6 +107,9 @@ def assemble(
         traced_files=files,
         traced_hash=hash_of_set(files),
         capture=_capture(run),
+        settings=settings(run),
+        modules=modules(run),
+        attention=attention(run.read_text, texts, down, compiled, places),
     )
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 _INPUT = re.compile(r'(\w+): (?:"([^"]*)"|\'([^\']*)\'|[\w.]+)')
 _SIGNATURE_END = re.compile(r"\)(?: *-> *.*)?:\s*(?:#.*)?$")
 _ORIGIN = re.compile(r"# File: (?P<file>.+?):(?P<line>\d{1,9}) in (?P<function>[^\n]+?), code: (?P<code>.*)$")
-_NODE = re.compile(r"""(?P<name>\w+)(?: ?: ?(?:"[^"]*"|'[^']*'|[\w.]+(?:\[[^=]*\])?))? = (?P<expression>.+)$""")
+_NODE = re.compile(
+    r"""(?P<name>\w+)(?: ?: ?(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|[\w.]+(?:\[[^=]*\])?))? = (?P<expression>.+)$"""
+)
 _CALL = re.compile(r"[A-Za-z_][\w.]*(?=\()")
 _LITERAL_METHOD = re.compile(r"[^\s(]+\.(\w+)\(")
 _ATTRIBUTE = re.compile(r"(?P<owner>[A-Za-z_]\w*)\.[\w.]+$")
@@ -52,6 +55,35 @@ class Origin:
         return self.file, self.line
 
 
+class Signature(NamedTuple):
+    """A graph begins, or the body of a higher-order operator: names of inputs and torch's annotations of them."""
+
+    inputs: list[tuple[str, str]]
+
+
+class Comment(NamedTuple):
+    """What follows came from this line; None where torch says of nothing that follows where it came from."""
+
+    origin: Origin | None
+
+
+class Assignment(NamedTuple):
+    """One line. `in_place` is the statement before it where that changes a tensor: `x += y;  iadd: "f32[2]" = x`."""
+
+    name: str
+    annotation: str
+    expression: str
+    in_place: str = ""
+
+    @property
+    def op(self) -> str:
+        """What it computes; "" for a name of an input or an attribute of the module."""
+        return _op_in_place(self.in_place) if self.in_place else _op(self.expression)
+
+
+Statement: TypeAlias = Signature | Comment | Assignment
+
+
 @dataclass
 class GraphText:
     """A printed graph: its inputs with torch's annotation (`f32[2, 8][8, 1]cpu`), its operations, where they came from.
@@ -76,21 +108,32 @@ def parse(text: str) -> GraphText:
     found = GraphText()
     origin: Origin | None = None
     outermost = True
+    for statement in statements(text):
+        if isinstance(statement, Signature):
+            if outermost:
+                found.inputs = statement.inputs
+            outermost, origin = False, None
+        elif isinstance(statement, Comment):
+            origin = statement.origin
+        elif op := statement.op:
+            found.nodes.append(Node(statement.name, op))
+            if origin is not None:
+                found.origins[statement.name] = origin
+    return found
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """The lines of a printed graph that mean something, in their order."""
     lines = iter(text.splitlines())
     for line in lines:
         stripped = line.strip()
         if stripped.startswith("def "):
             inputs = _INPUT.findall(_signature(stripped, lines))
-            if outermost:
-                found.inputs = [(name, double or single) for name, double, single in inputs]
-            outermost, origin = False, None
+            yield Signature([(name, double or single) for name, double, single in inputs])
         elif stripped.startswith("#"):
-            origin = _origin(stripped)
-        elif (node := _node(stripped)) is not None:
-            found.nodes.append(node)
-            if origin is not None:
-                found.origins[node.name] = origin
-    return found
+            yield Comment(_origin(stripped))
+        elif (assignment := _assignment(stripped)) is not None:
+            yield assignment
 
 
 def _signature(first: str, lines: Iterator[str]) -> str:
@@ -110,18 +153,15 @@ def _origin(comment: str) -> Origin | None:
     return Origin(found["file"], int(found["line"]), found["function"], found["code"])
 
 
-def _node(line: str) -> Node | None:
-    """The operation on a line such as `h: "f32[2]" = torch.relu(x);  x = None`."""
+def _assignment(line: str) -> Assignment | None:
+    """A line such as `h: "f32[2]" = torch.relu(x);  x = None`."""
     first, _, rest = line.partition(";  ")
-    if rest and not _CLEARED.match(rest):
-        # `x += y;  iadd: "f32[2]" = x`: an operation in place, and then its node.
-        found = _NODE.match(rest.partition(";  ")[0])
-        return Node(found["name"], _op_in_place(first)) if found else None
-    found = _NODE.match(first)
+    in_place = bool(rest) and not _CLEARED.match(rest)
+    found = _NODE.match(rest.partition(";  ")[0] if in_place else first)
     if found is None:
         return None
-    op = _op(found["expression"])
-    return Node(found["name"], op) if op else None
+    annotation = found["double"] or found["single"] or ""
+    return Assignment(found["name"], annotation, found["expression"], first if in_place else "")
 
 
 def _op(expression: str) -> str:

@@ -27,15 +27,16 @@ _SHOWN = ("dynamo", "forward", "backward", "inference", "post_grad", "output_cod
 
 
 def graphs(
-    run: RunLog, compiled: list[Compilation], sources: Sources, places: Places | None = None
-) -> tuple[list[Graph], list[Kernel]]:
-    """The graphs that Dynamo gave to a backend, and the kernels that they became."""
+    run: RunLog, compiled: list[Compilation], sources: Sources, places: Places | None = None,
+    compiles: list[CompileTexts] | None = None,
+) -> tuple[list[Graph], list[Kernel]]:  # fmt: skip
+    """The graphs that Dynamo gave to a backend, and the kernels that they became; `compiles` is what texts_of gives."""
     owners = {(c.process, c.epoch, c.compile_id): c for c in compiled}
     skips = _cudagraph_skips(run)
     reader = _Reader(run, sources, places or Places())
     found: list[Graph] = []
     kernels: list[Kernel] = []
-    for number, texts in enumerate(texts_of(run), 1):
+    for number, texts in enumerate(texts_of(run) if compiles is None else compiles, 1):
         graph, own = reader.read(f"g{number}", texts, owners.get(texts.key))
         graph.cudagraph_skip = skips.get(texts.key, "")
         found.append(graph)

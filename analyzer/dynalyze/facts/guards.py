@@ -87,7 +87,9 @@ def _tensor(plain: str, text: str) -> Guard | None:
 
 
 def _dispatch(plain: str, text: str) -> Guard | None:
-    """Another set of dispatch keys: another device, where the backends differ, else a mode such as inference."""
+    """Another set of dispatch keys: another device, where the backends differ; inference mode, which takes those of
+    autograd away; else a mode that has no name here.
+    """
     found = _DISPATCH.match(plain)
     if found is None:
         return None
@@ -96,6 +98,9 @@ def _dispatch(plain: str, text: str) -> Guard | None:
     device, other = expected & _DEVICES, actual & _DEVICES
     if device != other:
         return Guard("device", text.strip(), source, "".join(sorted(device)), "".join(sorted(other)))
+    if all(key == "ADInplaceOrView" or key.startswith("Autograd") for key in expected ^ actual):
+        inference = actual < expected
+        return Guard("global_state", text.strip(), "inference_mode", str(not inference), str(inference))
     return Guard(
         "other", text.strip(), source, ", ".join(sorted(expected - actual)), ", ".join(sorted(actual - expected))
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import NamedTuple
 
 from dynalyze.report import GraphInput, InputKind
 
@@ -22,6 +23,23 @@ _MANGLED = re.compile(r"L_(?P<path>.+?)_?$")
 _HELD = re.compile(r"_(?P<kind>parameters|buffers)_")
 
 
+class TensorText(NamedTuple):
+    """What an annotation such as `f32[2, s77][s77, 1]cuda:0` says of a tensor."""
+
+    dtype: str
+    shape: list[int | str]
+    stride: list[int | str]
+    device: str
+
+
+def read_tensor(annotation: str) -> TensorText | None:
+    """The tensor that an annotation describes; None for anything else."""
+    found = _TENSOR.match(annotation)
+    if found is None:
+        return None
+    return TensorText(_dtype(found["dtype"]), _sizes(found["shape"]), _sizes(found["stride"]), found["device"] or "")
+
+
 def graph_input(name: str, annotation: str) -> GraphInput:
     """An input as `f32[2, s77][s77, 1]cuda:0` describes it; what is no tensor keeps the annotation as its dtype."""
     kind, source = _source(name)
@@ -29,16 +47,15 @@ def graph_input(name: str, annotation: str) -> GraphInput:
     if found is None:
         symbol = annotation.startswith("Sym(")
         return GraphInput(name, "symbol" if symbol else kind, annotation, source=source)
-    shape = [part.strip() for part in found["shape"].split(",") if part.strip()]
+    shape = _sizes(found["shape"])
     return GraphInput(
-        name,
-        kind,
-        _dtype(found["dtype"]),
-        [int(part) if part.isdigit() else part for part in shape],
-        found["device"] or "",
-        source,
-        _bytes(found["dtype"], shape),
+        name, kind, _dtype(found["dtype"]), shape, found["device"] or "", source, _bytes(found["dtype"], shape)
     )
+
+
+def _sizes(text: str | None) -> list[int | str]:
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+    return [int(part) if part.isdigit() else part for part in parts]
 
 
 def _dtype(short: str) -> str:
@@ -46,12 +63,13 @@ def _dtype(short: str) -> str:
     return f"float8_{float8[1]}" if float8 else _DTYPES.get(short, short)
 
 
-def _bytes(dtype: str, shape: list[str]) -> int | None:
+def _bytes(dtype: str, shape: list[int | str]) -> int | None:
     """The size of a contiguous tensor of this shape; None where a dimension is symbolic."""
     bits = _BITS.match(dtype)
-    if bits is None or not all(part.isdigit() for part in shape):
+    sizes = [size for size in shape if isinstance(size, int)]
+    if bits is None or len(sizes) < len(shape):
         return None
-    return math.prod(int(part) for part in shape) * max(int(bits[1]), 8) // 8
+    return math.prod(sizes) * max(int(bits[1]), 8) // 8
 
 
 def _source(name: str) -> tuple[InputKind, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dynalyze.audit_records import PolicyCheck
 from dynalyze.fingerprints import fingerprints
+from dynalyze.render.ci import ENDED_WELL, fails, is_known, waived
 from dynalyze.render.sarif_places import artifact, location, roots, target_location
 from dynalyze.render.visible import clipped, visible
 from dynalyze.render.words import cause_words, verdict
@@ -24,7 +25,6 @@ _HELP = f"{_SITE}/blob/main/docs/ci.md#what-the-rules-mean"
 _FINGERPRINT = "dynalyze/v1"
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 _TO_GITHUB: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "recommendation"}
-_ENDED_WELL = ("complete", "nothing_compiled")
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 # A message must not be read as a link: [text](target) is one in SARIF's plain text.
 _LINK = re.compile(r"\[(?=[^\]]*\]\()")
@@ -110,7 +110,7 @@ def _of_check(check: PolicyCheck) -> Object:
 def _of_findings(report: Report) -> Iterator[Object]:
     breaks = {item.id: item for item in report.graph_breaks}
     again = {item.id: item for item in report.recompiles}
-    reasons = _waived(report)
+    reasons = waived(report)
     for finding, found in zip(report.findings, fingerprints(report), strict=True):
         yield {
             "ruleId": finding.rule,
@@ -174,13 +174,7 @@ def _baseline(report: Report, found: str) -> Object:
     """Only with a baseline: without one nothing is known of earlier runs."""
     if report.policy is None or not report.policy.baseline:
         return {}
-    return {"baselineState": "new" if found in report.policy.new else "unchanged"}
-
-
-def _waived(report: Report) -> dict[str, str]:
-    """The reason for each finding that the policy lets pass, by its fingerprint."""
-    waivers = report.policy.waivers if report.policy is not None else []
-    return {found: waiver.reason for waiver in waivers if not waiver.expired for found in waiver.findings}
+    return {"baselineState": "unchanged" if is_known(report, found) else "new"}
 
 
 def _of_checks(report: Report) -> Iterator[Object]:
@@ -200,12 +194,8 @@ def _told_checks(report: Report) -> list[PolicyCheck]:
     if report.policy is None:
         return []
     told = {name for finding in report.findings for name in finding.evidence}
-    failed = (check for check in report.policy.checks if _fails(check))
+    failed = (check for check in report.policy.checks if fails(check))
     return [check for check in failed if told.isdisjoint(check.evidence)]
-
-
-def _fails(check: PolicyCheck) -> bool:
-    return check.status == "failed" or (check.status == "unknown" and check.asked)
 
 
 # The run.
@@ -214,7 +204,7 @@ def _fails(check: PolicyCheck) -> bool:
 def _invocation(report: Report) -> Object:
     outcome = report.outcome
     found: Object = {
-        "executionSuccessful": outcome.status in _ENDED_WELL,
+        "executionSuccessful": outcome.status in ENDED_WELL,
         "commandLine": visible(shlex.join(["dynalyze", *report.command])),
         "arguments": [visible(word) for word in report.command],
         "toolExecutionNotifications": _notifications(report),
@@ -232,7 +222,7 @@ def _invocation(report: Report) -> Object:
 def _notifications(report: Report) -> list[Object]:
     """What a reader has to know of the run itself, worst first."""
     capture, outcome = report.capture, report.outcome
-    broken = [] if outcome.status in _ENDED_WELL else [outcome.message or outcome.status]
+    broken = [] if outcome.status in ENDED_WELL else [outcome.message or outcome.status]
     told = [("error", text) for text in broken]
     told += [("warning", f"The listener met an error: {text}") for text in capture.listener_errors]
     told += [("note", text) for text in capture.notes]

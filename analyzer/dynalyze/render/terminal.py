@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from dynalyze.render import bench_text, words
+from dynalyze.render import attention_text, bench_text, policy_text, warmup_text, words
 from dynalyze.render.callers import own_caller
 from dynalyze.render.console import Summary, one_line
 from dynalyze.report import Finding, GraphBreak, Report, Severity
@@ -24,9 +24,12 @@ def render(
 ) -> str:
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
+    policy_text.add(summary, report.policy)
     _verdict(summary, report)
     _findings(summary, report)
     bench_text.add(summary, report.measurements, report.accuracy)
+    warmup_text.add(summary, report.warmup)
+    attention_text.add(summary, report.attention_matrix)
     summary.files(files)
     return summary.text()
 

@@ -14,6 +14,7 @@ from dynalyze.events.types import GraphSeen, TorchLoaded
 from dynalyze.facts.build import assemble
 from dynalyze.facts.log_sources import LogSources
 from dynalyze.facts.stacks import Places
+from dynalyze.paths import working_folder
 from dynalyze.registry import registry
 from dynalyze.report import Outcome, Report, Target, printable
 
@@ -83,6 +84,7 @@ def report_from_logs(
         readable=False,
     )
     report.environment = {"torch": _version(run)}
+    report.folder = printable(working_folder())
     report.outcome = _outcome(run, logs, compiled=bool(report.compilations))
     report.capture.notes += [*kept, *_notes(logs, unread, rooted=bool(roots))]
     return report

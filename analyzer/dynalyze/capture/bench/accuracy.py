@@ -33,8 +33,8 @@ from dynalyze.capture.bench.workload import Workload
 
 _SEED = 1337
 _LISTED = 100
-_TOLERANCES = {"train": 1e-2}
-_TOLERANCE = 1e-3
+TOLERANCES = {"train": 1e-2}
+TOLERANCE = 1e-3
 
 Target = Callable[..., Any]
 
@@ -85,7 +85,7 @@ class _Test:
         exact = self._exact(observer, eager)
         compiled = self._compiled(observer)
         tokens = self._workload.phase == "generate"
-        tolerance = _TOLERANCES.get(self._workload.phase, _TOLERANCE)
+        tolerance = TOLERANCES.get(self._workload.phase, TOLERANCE)
         runs = Runs(eager, again, compiled, exact, tolerance, tokens)
         tensors = judge(runs)
         if any(each.verdict == "suspicious" and "cosine" in each.facts for each in tensors):

@@ -8,8 +8,8 @@ hides it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,7 +23,10 @@ from dynalyze.capture.bench.judge import Judged, Runs, judge
 from dynalyze.capture.bench.kept_state import random_position
 from dynalyze.capture.bench.observed import Key, Run
 
-_SWITCHES = ("_set_grad_enabled", "_vmap_increment_nesting", "_saved_tensors_hooks_disable")
+# What switches autograd on and off says nothing about a value.
+_SWITCHES = ("_set_grad_enabled",)
+# What these give is whatever stood in memory before.
+_UNFILLED = ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_")
 
 
 class _Unknown(Exception):
@@ -32,15 +35,19 @@ class _Unknown(Exception):
 
 @dataclass
 class OperationFault:
-    """One operation whose result is wrong; `inputs` are those it had."""
+    """The first operation whose result is wrong. `node` is that result; it may be one of several of the `operation`.
+
+    `inputs` are the values that the operation had, by node, and `arguments` those of the whole graph. `autocast` is the
+    dtype that it ran under autocast to.
+    """
 
     node: torch.fx.Node
     operation: torch.fx.Node
     judged: Judged
-    tapped: Tapped
+    graph: torch.fx.GraphModule
+    inputs: dict[str, Any]
     arguments: tuple[Any, ...]
-    given: torch.Tensor
-    inputs: dict[str, Any] = field(default_factory=dict)
+    autocast: str = ""
 
 
 @dataclass
@@ -85,7 +92,7 @@ class LocalJudge:
 
     def _at(self, node: torch.fx.Node) -> OperationFault | None:
         version = self._tapped.version[node.name]
-        if str(getattr(node.target, "__name__", "")) in _SWITCHES:
+        if _name(node) in _SWITCHES:
             self._values[node.name] = _Value(None)
             return None
         compiled = self._result(node, version)
@@ -94,8 +101,10 @@ class LocalJudge:
         except Exception as error:
             self._values[node.name] = _Value(compiled if compiled is not None else _Unknown(one_line(error)))
             return None
-        self._values[node.name] = _Value(eager if compiled is None else compiled, None if compiled is not None else exact)
-        if compiled is None or not isinstance(eager, torch.Tensor):
+        self._values[node.name] = _Value(
+            eager if compiled is None else compiled, None if compiled is not None else exact
+        )
+        if compiled is None or not isinstance(eager, torch.Tensor) or _name(node) in _UNFILLED:
             return None
         return self._compared(node, eager, exact, compiled)
 
@@ -148,7 +157,20 @@ class LocalJudge:
         judged = judged_alone(eager, exact if isinstance(exact, torch.Tensor) else None, compiled, self._tolerance)
         if judged.verdict != "suspicious":
             return None
-        return OperationFault(node, _origin(node), judged, self._tapped, self._arguments, compiled)
+        return self._fault(node, judged)
+
+    def _fault(self, node: torch.fx.Node, judged: Judged) -> OperationFault:
+        operation = _origin(node)
+        version = self._tapped.version[operation.name]
+        inputs = {used.name: self._read(used, version).given for used in operation.all_input_nodes}
+        device = self._device_of(inputs.values())
+        autocast = str(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else ""
+        return OperationFault(
+            node, operation, judged, self._tapped.original, inputs, self._arguments, autocast.removeprefix("torch.")
+        )
+
+    def _device_of(self, values: Iterable[Any]) -> str:
+        return next((value.device.type for value in values if isinstance(value, torch.Tensor)), "cpu")
 
 
 def judged_alone(eager: torch.Tensor, exact: torch.Tensor | None, compiled: torch.Tensor, tolerance: float) -> Judged:
@@ -172,6 +194,10 @@ def _origin(node: torch.fx.Node) -> torch.fx.Node:
     return node
 
 
+def _name(node: torch.fx.Node) -> str:
+    return str(getattr(node.target, "__name__", node.target))
+
+
 def _gives_several(node: torch.fx.Node) -> bool:
     return isinstance(node.meta.get("example_value"), (tuple, list))
 
@@ -183,9 +209,9 @@ def _evaluate(root: torch.fx.GraphModule, node: torch.fx.Node, args: tuple[Any, 
         for part in str(node.target).split("."):
             owner = getattr(owner, part)
         return owner
-    function: Callable[..., Any] = (
-        node.target if callable(node.target) else getattr(args[0], str(node.target), None)
-        if node.op == "call_method" else root.get_submodule(str(node.target))
-    )  # fmt: skip
-    result = function(*args, **kwargs) if node.op != "call_method" else function(*args[1:], **kwargs)
+    if node.op == "call_method":
+        result = getattr(args[0], str(node.target))(*args[1:], **kwargs)
+    else:
+        function: Any = root.get_submodule(str(node.target)) if node.op == "call_module" else node.target
+        result = function(*args, **kwargs)
     return args[0] if result is None and writes(node) and args else result

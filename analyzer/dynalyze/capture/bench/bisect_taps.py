@@ -144,6 +144,6 @@ def _is_plain(value: Any) -> bool:
 
 def _size(value: torch.Tensor) -> int:
     try:
-        return int(value.numel()) * value.element_size()
+        return int(value.numel() * value.element_size())
     except Exception:  # A size that is known only when the graph runs.
         return 0

@@ -162,9 +162,7 @@ def other_inputs(built: Any, request: WorkerRequest) -> Inputs:
     from dynalyze.capture.hf.request import ModelRequest
 
     with _told("its inputs could not be made"):
-        return make_inputs(
-            built.model, ModelRequest(request.source["name"], **_building(request), **_sized(request))
-        )
+        return make_inputs(built.model, ModelRequest(request.source["name"], **_building(request), **_sized(request)))
 
 
 def workload_of_built(built: Any, request: WorkerRequest) -> Workload:

@@ -107,13 +107,12 @@ def _outline(model: Any) -> Any:
 def _transformers(requests: Sequence[WorkerRequest]) -> list[Workload]:
     first = requests[0]
     built = load.built_model(first)
-    notes = load.notes_on_built(built, first)
     workloads = []
     for number, request in enumerate(requests):
         if number:
             built.inputs = load.other_inputs(built, request)
         workloads.append(load.workload_of_built(built, request))
-    workloads[0].notes[:0] = notes
+    workloads[0].notes[:0] = built.notes
     return workloads
 
 

@@ -21,7 +21,7 @@ def compile_regions(model: torch.nn.Module, compile_part: CompilePart) -> Any:
         return torch.nn.ModuleList([compile_part(block) for block in model.children()])
     if not holds_repeated(model):
         return compile_part(model)
-    made = _shell_of(model)
+    made = shell_of(model)
     for name, child in model._modules.items():
         made._modules[name] = None if child is None else compile_regions(child, compile_part)
     return made
@@ -37,7 +37,7 @@ def holds_repeated(module: torch.nn.Module) -> bool:
     return any(is_repeated(part) for part in module.modules())
 
 
-def _shell_of(module: torch.nn.Module) -> torch.nn.Module:
+def shell_of(module: torch.nn.Module) -> torch.nn.Module:
     """A module of the same class and attributes, with room for children of its own."""
     made: torch.nn.Module = object.__new__(type(module))
     made.__dict__.update(module.__dict__)

@@ -37,6 +37,7 @@ class Session:
         self._actions: dict[str, Callable[[Order], Answer]] = {
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
+            "bisect": self._bisect,
         }  # fmt: skip
 
     def obey(self, order: Order) -> Answer:
@@ -136,6 +137,11 @@ class Session:
         from dynalyze.capture.bench.attention import attention_of
 
         return attention_of(self._workload(), order.get("names") or [], order.get("dtypes") or [])
+
+    def _bisect(self, order: Order) -> Answer:
+        from dynalyze.capture.bench.bisect import Bisector
+
+        return Bisector(self._workload(), self._configuration, self._device).take(order["step"], order)
 
     def _check_others(self) -> None:
         """A configuration that torch does not know is told before anything is measured."""

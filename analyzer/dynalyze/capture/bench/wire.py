@@ -14,8 +14,11 @@ Its standard streams belong to the target. `do` of an order, and what the answer
               invalid (why what was timed is not what was asked for; empty where it is)
     memory    steady_peak, compile_peak, reserved_peak, kind: peaks since the process began, and of the next passes
     accuracy  the tensors of `measurements.Accuracy`, against eager and fp64 in this same process
-    attention {names, dtypes}: of a model of transformers. model (its class), own (the implementation it has), supported,
-              unsupported, names ({name: {"used", "refused"}}: what is taken for it, or why it cannot be had here)
+    attention {names, dtypes}: of a model of transformers. model (its class), own (the implementation it has),
+              supported, unsupported, names ({name: {"used", "refused"}}: what is taken, or why it cannot be had here)
+    bisect    {step, ...}: one step towards the place of a wrong result; capture/bench/bisect.py has the steps.
+              stage and modules: verdict, reason, tensor, kind, rmse, nonfinite. operations: judged, problems, fault,
+              scripts. children: children, class, file, line
     end       the worker ends itself, without running the target's exit handlers
 
 An answer with `"ok": false` has `error`: {"kind": one of FAILURES, "message": one line}; the worker lives on, unless

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.render.view.accuracy import AccuracyView, accuracy_view
+from dynalyze.render.view.attention_matrix import AttentionMatrixView, attention_matrix_view
 from dynalyze.render.view.breaks import MAX_BREAKS, BreaksView, breaks_view
 from dynalyze.render.view.compiles import (
     MAX_COMPILATIONS,
@@ -22,6 +23,8 @@ from dynalyze.render.view.graphs import MAX_GRAPHS, GraphsView, graphs_view
 from dynalyze.render.view.links import Anchors, index
 from dynalyze.render.view.map import MapView, map_view
 from dynalyze.render.view.measurements import MeasurementsView, measured_metrics, measurements_view
+from dynalyze.render.view.modules import ModulesView, modules_view
+from dynalyze.render.view.policy import PolicyView, policy_view
 from dynalyze.render.view.processes import ProcessesView, processes_view
 from dynalyze.render.view.run import (
     Check,
@@ -35,12 +38,13 @@ from dynalyze.render.view.run import (
 )
 from dynalyze.render.view.skipped import SkippedView, skipped_view
 from dynalyze.render.view.timeline import TimelineView, timeline_view
+from dynalyze.render.view.warmup import WarmupView, warmup_view
 from dynalyze.render.words import only_measured
 from dynalyze.report import Report
 
 SECTIONS = (
-    "verdict", "fixes", "breaks", "recompiles", "compilations", "graphs", "map", "timeline", "skipped", "forced-sizes",
-    "measurements", "accuracy", "processes", "files", "checks", "environment",
+    "policy", "verdict", "fixes", "breaks", "recompiles", "compilations", "graphs", "map", "timeline", "skipped", "forced-sizes",
+    "measurements", "accuracy", "warmup", "attention-matrix", "modules", "processes", "files", "checks", "environment",
     "content", "report-json", "filter", "theme",
 )  # fmt: skip
 """The anchors that the templates name themselves; no fact may take one."""
@@ -50,6 +54,7 @@ SECTIONS = (
 class Page:
     title: str
     listened: bool
+    policy: PolicyView | None
     verdict: VerdictView
     metrics: list[Metric]
     findings: FindingsView
@@ -60,8 +65,11 @@ class Page:
     graphs: GraphsView
     map: MapView
     skipped: SkippedView
+    modules: ModulesView
     measurements: MeasurementsView
     accuracy: AccuracyView
+    attention_matrix: AttentionMatrixView | None
+    warmup: WarmupView | None
     timeline: TimelineView
     processes: ProcessesView
     files: FilesView
@@ -76,6 +84,7 @@ def build_page(report: Report) -> Page:
     return Page(
         title=f"{report.target.spec} · dynalyze",
         listened=not only_measured(report),
+        policy=policy_view(report, links),
         verdict=verdict_view(report),
         metrics=[*measured_metrics(report), *metrics_view(report)],
         findings=findings_view(report, links, anchors),
@@ -86,8 +95,11 @@ def build_page(report: Report) -> Page:
         graphs=graphs_view(report, links, anchors),
         map=map_view(report, links),
         skipped=skipped_view(report, links),
+        modules=modules_view(report),
         measurements=measurements_view(report, anchors),
         accuracy=accuracy_view(report),
+        attention_matrix=attention_matrix_view(report),
+        warmup=warmup_view(report),
         timeline=timeline_view(report, links),
         processes=processes_view(report),
         files=files_view(report, anchors),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dynalyze.audit_records import Bisection
 from dynalyze.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
 from dynalyze.render import words_bench as words
 from dynalyze.render.amounts import count_of, percent
 from dynalyze.render.view.links import Shown, shown
 from dynalyze.render.visible import clipped
 from dynalyze.report import Report
+from dynalyze.rules.wrong_answers import STAGES, stage_name
 
 MAX_ROWS = 100
 MAX_TENSORS = 50
@@ -48,6 +50,28 @@ class TensorRow:
 
 
 @dataclass(frozen=True)
+class Rung:
+    """One stage of the compiler, and what the answers were with it."""
+
+    stage: str
+    backend: str
+    verdict: str
+    tone: str
+    error: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Where wrong numbers come from: what was found as names and values, and the stages that were tried."""
+
+    facts: list[tuple[str, str]]
+    rungs: list[Rung]
+    caption: str
+    note: str
+
+
+@dataclass(frozen=True)
 class AccuracyRow:
     name: str
     tone: str
@@ -58,6 +82,7 @@ class AccuracyRow:
     tensors: list[TensorRow]
     amount: Shown
     unlisted: str
+    searched: list[Searched]
 
 
 @dataclass(frozen=True)
@@ -78,10 +103,10 @@ _TONES: dict[AccuracyVerdict, tuple[str, str]] = {
 def accuracy_view(report: Report) -> AccuracyView:
     """The tests of a report, worst first."""
     items, amount = shown(sorted(report.accuracy, key=lambda item: _WORST.index(item.verdict)), MAX_ROWS)
-    return AccuracyView([_row(item) for item in items], amount)
+    return AccuracyView([_row(item, _searched(item, report)) for item in items], amount)
 
 
-def _row(item: Accuracy) -> AccuracyRow:
+def _row(item: Accuracy, searched: list[Searched]) -> AccuracyRow:
     tone, mark = _TONES[item.verdict]
     tensors, amount = shown(sorted(item.tensors, key=_badness), MAX_TENSORS)
     return AccuracyRow(
@@ -94,7 +119,34 @@ def _row(item: Accuracy) -> AccuracyRow:
         tensors=[_tensor(each) for each in tensors],
         amount=amount,
         unlisted=count_of(item.tensors_omitted, "more tensor") if item.tensors_omitted else "",
+        searched=searched,
     )
+
+
+def _searched(item: Accuracy, report: Report) -> list[Searched]:
+    key = item.configuration, item.phase
+    return [_search(each) for each in report.bisections if (each.configuration, each.phase) == key]
+
+
+def _search(found: Bisection) -> Searched:
+    known = {
+        "Stage": stage_name(found),
+        "Module": f"{found.module} ({found.module_class})" if found.module else found.module_class,
+        "Operation": f"the gradient of {found.op}" if found.op and found.gradient else found.op,
+        "Line": f"{found.file}:{found.line}" if found.file and found.line else "",
+        "What is wrong": found.why,
+        "Script that shows it": found.repro,
+    }
+    facts = [(name, clipped(value, _MAX_TEXT)) for name, value in known.items() if value]
+    what = "an operation in it" if found.hidden else "the answers"
+    rungs = [
+        Rung(
+            STAGES.get(run.stage, run.stage), run.backend, words.verdict_short(run.verdict), _TONES[run.verdict][0],
+            _error(run.rmse), clipped(run.reason, _MAX_TEXT),
+        )
+        for run in found.stages
+    ]  # fmt: skip
+    return Searched(facts, rungs, f"Compiled so far, is it {what} that is wrong?", clipped(found.reason, _MAX_TEXT))
 
 
 def _badness(tensor: TensorAccuracy) -> tuple[int, float]:

@@ -10,7 +10,7 @@ from dynalyze.rules.rule import Rule
 _RANK = 600
 _MOST_NAMED = 3
 _LINK = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html"
-_WHAT: dict[BypassReason, str] = {
+WHAT: dict[BypassReason, str] = {
     "custom_pass": "a custom pass has no uuid",
     "autograd_function": "a custom autograd.Function is in the graph",
     "function": "the graph calls a function that torch does not know",
@@ -22,7 +22,7 @@ _WHAT: dict[BypassReason, str] = {
     "version": "Triton is too old",
     "other": "torch gives another reason",
 }
-_STEPS: dict[BypassReason, str] = {
+STEPS: dict[BypassReason, str] = {
     "custom_pass": "Make the pass a subclass of `torch._inductor.custom_graph_pass.CustomGraphPass` (or the class of "
     "its kind beside it) with a `uuid()` that changes with its code.",
     "autograd_function": "If its code depends on nothing but its inputs, allow it with "
@@ -72,7 +72,7 @@ def _finding(reason: BypassReason, compilations: list[Compilation]) -> Finding:
     said = next((" ".join(each.said.split()) for c in concerned for each in c.cache_bypasses if each.said), "")
     quoted = f" PyTorch says: {said.rstrip('.')}." if said else ""
     detail = Advice(
-        action=f"{_STEPS[reason]}{quoted}",
+        action=f"{STEPS[reason]}{quoted}",
         why=_why(whole=bool(cold)),
         example=_EXAMPLE if reason == "custom_pass" else None,
         link=_LINK,
@@ -80,9 +80,9 @@ def _finding(reason: BypassReason, compilations: list[Compilation]) -> Finding:
     return Finding(
         rule="cache-bypass",
         severity="warning" if cold and reason != "switched_off" else "info",
-        title=f"{_named(concerned)} compiled anew at every start: {_WHAT[reason]}"
+        title=f"{_named(concerned)} compiled anew at every start: {WHAT[reason]}"
         if cold
-        else f"{_named(concerned)} traced anew at every start: {_WHAT[reason]}",
+        else f"{_named(concerned)} traced anew at every start: {WHAT[reason]}",
         location=concerned[0].location,
         evidence=list(dict.fromkeys(compilation.compile_id for compilation in concerned)),
         advice=detail.action,

@@ -10,6 +10,7 @@ from dynalyze.report import Advice, Finding, Impact, Recompile, Report
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.titles import history, what_changed
+from dynalyze.rules.recompile_owners import owner
 from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
 from dynalyze.rules.rule import Rule
 
@@ -23,7 +24,8 @@ _MOST_NAMES = 4
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     free, limited = gather(report)
     for series in free:
-        yield _rank(_RANK, series.members), _changed(series)
+        if owner(series, report) is None:
+            yield _rank(_RANK, series.members), _changed(series)
     for group in limited:
         yield _rank(_RANK_OF_LIMITS, group.members), _reached_limit(group)
 
@@ -135,7 +137,8 @@ RULE = Rule(
     description=(
         "A guard of the compiled code did not hold for a new call, so functions were compiled again. Recompiles that "
         "come of one value are one finding. After the limit (8 by default) later calls run in eager; that is the "
-        "finding recompile-limit, an error."
+        "finding recompile-limit, an error. What a library changes by itself has findings of its own, such as "
+        "adapter-switch."
     ),
     passed="Nothing was compiled twice.",
     judge=_judge,

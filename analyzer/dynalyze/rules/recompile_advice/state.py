@@ -10,9 +10,12 @@ from dynalyze.rules.recompile_advice.writing import PRODUCTION, PRODUCTION_NOTE,
 from dynalyze.rules.recompile_series import Series
 
 _STATES = {
-    "grad_mode": "gradient mode", "default_dtype": "default dtype", "num_threads": "number of threads",
+    "grad_mode": "gradient mode", "inference_mode": "inference mode", "default_dtype": "default dtype",
+    "num_threads": "number of threads",
     "deterministic_algorithms": "setting of deterministic algorithms", "torch_function": "torch function mode",
 }  # fmt: skip
+
+_BLOCKS = {"grad_mode": "with torch.no_grad():", "inference_mode": "with torch.inference_mode():"}
 
 
 def global_state(series: Series, source: Source) -> Advice:
@@ -22,10 +25,10 @@ def global_state(series: Series, source: Source) -> Advice:
     if autocast:
         state, block = "autocast mode", f'with torch.autocast("{autocast[1] or "cpu"}"):'
     else:
-        state, block = _STATES.get(source.text, source.text or "state of torch"), "with torch.no_grad():"
-    wanted = source.text == "grad_mode" or autocast is not None
+        state, block = _STATES.get(source.text, source.text or "state of torch"), _BLOCKS.get(source.text, "")
+    wanted = bool(block)
     return Advice(
-        action=f"Run warm-up and serving in the same {state}{_both(series)}.",
+        action=f"Run warm-up and serving in the same {state}{_both(series)}.{_context(source.text)}",
         why="The mode is built into the compiled code, so each mode is compiled by itself.",
         example=Example(f"{call}\n{block}\n    {call}", f"{block}\n    {call}\n{block}\n    {call}")
         if wanted
@@ -34,6 +37,15 @@ def global_state(series: Series, source: Source) -> Advice:
         config_note=PRODUCTION_NOTE,
         link=RECOMPILATION_PAGE,
     )
+
+
+def _context(state: str) -> str:
+    """What the same context is, where one state stands for several ways to set it."""
+    if state in ("grad_mode", "inference_mode"):
+        return " To the compiler `torch.no_grad()` and `torch.inference_mode()` are different contexts."
+    if state == "num_threads":
+        return " Call `torch.set_num_threads` before the first call."
+    return ""
 
 
 def backend(series: Series, _: Source) -> Advice:

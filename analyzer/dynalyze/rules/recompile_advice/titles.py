@@ -18,7 +18,8 @@ _SUBJECTS: dict[Cause, str] = {
     "container": "{name}",
 }
 _STATES = {
-    "grad_mode": "The gradient mode", "default_dtype": "The default dtype", "num_threads": "The number of threads",
+    "grad_mode": "The gradient mode", "inference_mode": "Inference mode", "default_dtype": "The default dtype",
+    "num_threads": "The number of threads",
     "deterministic_algorithms": "The setting of deterministic algorithms",
 }  # fmt: skip
 _MOST_VALUES = 3
@@ -59,6 +60,9 @@ def shown_values(series: Series) -> list[str]:
 def _subject(series: Series) -> str:
     lead = series.lead
     if lead.cause == "global_state":
+        autocast = re.match(r"autocast(?:\((\w+)\))?", lead.source or "")
+        if autocast:
+            return f'Autocast for "{autocast[1]}"' if autocast[1] else "Autocast"
         return _STATES.get(lead.source or "", _name(series))
     return _SUBJECTS.get(lead.cause, "{name}").format(name=_name(series))
 

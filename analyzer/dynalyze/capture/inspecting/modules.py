@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.capture import adapter_settings
-from dynalyze.capture.inspect import configuration, wrapping
+from dynalyze.capture.inspecting import configuration, wrapping
 
 Facts = dict[str, Any]
 _LONGEST_NOTE = 200
@@ -28,11 +28,10 @@ def inspected(module: Any, holders: list[Any] | None = None) -> Facts:
     """
     facts: Facts = {"notes": []}
     with adapter_settings.plain_tensors():
-        for part in (lambda given: _own(given, holders), *contributors()):
-            try:
-                _add(facts, part(module))
-            except Exception as error:
-                facts["notes"].append(_note(part, error))
+        _add_part(facts, "modules", lambda: _own(module, holders))
+        _add_part(facts, "configuration", lambda: configuration.facts_of(wrapping.inner(module)))
+        for contribute in contributors():
+            _add_part(facts, contribute.__module__.rpartition(".")[2], lambda contribute=contribute: contribute(module))  # type: ignore[misc]
     return facts
 
 
@@ -74,7 +73,6 @@ def _own(module: Any, holders: list[Any] | None) -> Facts:
         "wrappers": around or wrapping.inside(walked),
         "inside_wrapper": bool(around),
         "compiled_parts": own,
-        **configuration.facts_of(model),
     }
 
 
@@ -113,6 +111,13 @@ def _is_compiled(module: Any) -> bool:
     return adapter_settings.compiled_in_place(module) or module._modules.get("_orig_mod") is not None
 
 
+def _add_part(facts: Facts, name: str, read: Callable[[], Facts]) -> None:
+    try:
+        _add(facts, read())
+    except Exception as error:
+        facts["notes"].append(f"Not all could be read ({name}): {type(error).__name__}: {error}"[:_LONGEST_NOTE])
+
+
 def _add(facts: Facts, more: Facts) -> None:
     """Lists grow, dicts are joined, anything else is replaced."""
     for name, value in more.items():
@@ -123,8 +128,3 @@ def _add(facts: Facts, more: Facts) -> None:
             facts[name] = {**known, **value}
         else:
             facts[name] = value
-
-
-def _note(part: Callable[..., Any], error: Exception) -> str:
-    where = part.__module__.rpartition(".")[2]
-    return f"Not all could be read ({where}): {type(error).__name__}: {error}"[:_LONGEST_NOTE]

@@ -5,7 +5,7 @@ Every module of this package with a function `contribute(module) -> dict` adds f
 
 from __future__ import annotations
 
-from dynalyze.capture.inspect.modules import inspected
-from dynalyze.capture.inspect.settings import settings_seen
+from dynalyze.capture.inspecting.modules import inspected
+from dynalyze.capture.inspecting.settings import settings_seen
 
 __all__ = ["inspected", "settings_seen"]

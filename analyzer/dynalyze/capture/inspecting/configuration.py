@@ -18,7 +18,7 @@ _WORD = re.compile(r"[A-Za-z0-9_][\w.+:|@/-]{0,79}")
 def facts_of(model: Any) -> dict[str, Any]:
     """Fields of ModuleFacts that a model's configuration tells; empty for a model that has none."""
     config = getattr(model, "config", None)
-    if not isinstance(getattr(config, "model_type", None), str):
+    if config is None or not isinstance(getattr(config, "model_type", None), str):
         return {}
     return {
         "family": _word(config.model_type),

@@ -12,7 +12,7 @@ from dynalyze.capture import adapter_settings
 _DYNAMO = (
     "capture_scalar_outputs", "capture_dynamic_output_shape_ops", "recompile_limit", "accumulated_recompile_limit",
     "assume_static_by_default", "automatic_dynamic_shapes", "allow_unspec_int_on_nn_module", "optimize_ddp",
-    "inline_inbuilt_nn_modules", "suppress_errors", "compiled_autograd", "nested_graph_breaks",
+    "suppress_errors", "compiled_autograd", "nested_graph_breaks",
     "force_parameter_static_shapes",
 )  # fmt: skip
 _INDUCTOR = (

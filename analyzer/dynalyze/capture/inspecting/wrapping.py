@@ -53,10 +53,16 @@ def around(module: Any, holders: Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(kind for size, kind in sorted(sizes, reverse=True) if size))
 
 
-def living_wrappers() -> list[Any]:
-    """Every living wrapper of this process: a module does not know what holds it. Empty outside a distributed job."""
+def living_wrappers(*, always: bool = False) -> list[Any]:
+    """Every living wrapper of this process: a module does not know what holds it.
+
+    That is a look at every object: left out where there is no distributed job, but for `always`. At the end of a
+    program its process group may be gone already.
+    """
+    if not always and not _distributed():
+        return []
     classes = adapter_settings.wrapper_classes()
-    return [each for each in gc.get_objects() if issubclass(type(each), classes)] if _distributed() else []
+    return [each for each in gc.get_objects() if issubclass(type(each), classes)]
 
 
 def _distributed() -> bool:

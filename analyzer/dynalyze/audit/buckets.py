@@ -1,0 +1,127 @@
+"""Which sizes to pad to, so that few compiled versions serve every shape.
+
+Names whose sizes were each compiled anew are grouped, the others are left as they are. A bucket is one of the given
+sizes, so the warm-up has compiled it, and every size goes up to the next bucket. Of all choices that number of buckets
+is taken which is the smallest whose padding stays below a quarter of the elements, and whose versions stay within the
+recompile limit; where both cannot be had, the least padding within the limit. For a given number of buckets the best
+ones are found exactly, by dynamic programming over the sorted sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from dynalyze.audit_records import Bucket
+
+MOST_PADDING = 0.25
+"""What padding may add to the elements of all shapes together."""
+_DEFAULT_LIMIT = 8
+_MOST_BUCKETS = 16
+"""Of one name: who raised the recompile limit to hundreds still pads to a handful of sizes."""
+
+Sizes = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Bucketed:
+    """Buckets by name, the largest size always among them, and what they add to the elements of all shapes."""
+
+    sizes: dict[str, tuple[int, ...]]
+    padding: float
+
+    @property
+    def count(self) -> int:
+        number = 1
+        for each in self.sizes.values():
+            number *= len(each)
+        return number
+
+    def merges(self, shapes: Sequence[Mapping[str, int]]) -> bool:
+        """Whether any size is padded at all."""
+        return any(len(own) < len({shape[name] for shape in shapes}) for name, own in self.sizes.items())
+
+
+def choose(sizes: Sizes, most_versions: int, most_padding: float = MOST_PADDING) -> Bucketed:
+    """The fewest buckets within both bounds; within the first alone where the second cannot be kept."""
+    exact = {name: sum(values) for name, values in sizes.items()}
+    ladders = {
+        name: _ladder(sorted(set(values)), max(1, min(most_versions, _MOST_BUCKETS))) for name, values in sizes.items()
+    }
+    found = [_bucketed(dict(zip(ladders, rungs, strict=True)), exact) for rungs in product(*ladders.values())]
+    allowed = [each for each in found if each.count <= max(1, most_versions)]
+    good = [each for each in allowed if each.padding <= most_padding]
+    if good:
+        return min(good, key=lambda each: (each.count, each.padding))
+    return min(allowed, key=lambda each: (each.padding, each.count))
+
+
+def bucketed(shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]], limit: int) -> Bucketed | None:
+    """Buckets for the names that cost versions: `versions` are those that run for each shape, none where it runs in
+    eager. None where no name does.
+    """
+    costly = _costly(shapes, versions)
+    if not costly:
+        return None
+    sizes = {name: tuple(dict.fromkeys(shape[name] for shape in shapes)) for name in costly}
+    return choose(sizes, limit or _DEFAULT_LIMIT)
+
+
+def records(found: Bucketed, shapes: Sequence[Mapping[str, int]]) -> list[Bucket]:
+    """Each bucket with the number of shapes that it serves."""
+    counts = dict.fromkeys((tuple(zip(found.sizes, each, strict=True)) for each in product(*found.sizes.values())), 0)
+    for shape in shapes:
+        counts[tuple(padded(found, shape).items())] += 1
+    return [Bucket(dict(key), count) for key, count in counts.items() if count]
+
+
+def padded(found: Bucketed, shape: Mapping[str, int]) -> dict[str, int]:
+    """The bucket of a shape."""
+    return {name: min(size for size in buckets if size >= shape[name]) for name, buckets in found.sizes.items()}
+
+
+def _bucketed(rungs: Mapping[str, tuple[int, tuple[int, ...]]], exact: Mapping[str, int]) -> Bucketed:
+    """Shapes are all combinations, so the elements of all of them are the product of the sums of the names."""
+    grown = 1.0
+    for name, (total, _) in rungs.items():
+        grown *= total / exact[name]
+    return Bucketed({name: buckets for name, (_, buckets) in rungs.items()}, grown - 1)
+
+
+def _ladder(sizes: Sequence[int], most: int) -> list[tuple[int, tuple[int, ...]]]:
+    """For one bucket, two, and so on: the least sum of padded sizes, and the buckets that have it."""
+    best: list[tuple[int, tuple[int, ...]]] = [((end + 1) * size, (size,)) for end, size in enumerate(sizes)]
+    ladder = [best[-1]]
+    for count in range(2, min(most, len(sizes)) + 1):
+        best = [_best_end(best, sizes, end, count) if end + 1 >= count else best[end] for end in range(len(sizes))]
+        ladder.append(best[-1])
+    return ladder
+
+
+def _best_end(
+    best: Sequence[tuple[int, tuple[int, ...]]], sizes: Sequence[int], end: int, count: int
+) -> tuple[int, tuple[int, ...]]:
+    """The best `count` buckets for the sizes up to `end`, from the best with one bucket less for fewer sizes."""
+    candidates = (
+        (best[cut][0] + (end - cut) * sizes[end], (*best[cut][1], sizes[end])) for cut in range(count - 2, end)
+    )
+    return min(candidates)
+
+
+def _costly(shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]]) -> list[str]:
+    """The names along which, somewhere, every size has a version of its own, or more than two do."""
+    return [name for name in (shapes[0] if shapes else ()) if _costs(name, shapes, versions)]
+
+
+def _costs(name: str, shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]]) -> bool:
+    lines: dict[tuple[tuple[str, int], ...], list[tuple[int, ...]]] = {}
+    for number, (shape, used) in enumerate(zip(shapes, versions, strict=True)):
+        rest = tuple((other, size) for other, size in shape.items() if other != name)
+        # What runs in eager would need a version of its own.
+        lines.setdefault(rest, []).append(tuple(used) or (-1 - number,))
+    return any(_many(len(set(line)), len(line)) for line in lines.values())
+
+
+def _many(different: int, sizes: int) -> bool:
+    return different > 2 or 1 < different == sizes

@@ -1,0 +1,272 @@
+"""Where wrong answers come from: first the stage of the compiler, then the operation or the module, then a script."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dynalyze.audit_records import Bisection, BisectStage, StageRun
+from dynalyze.bench.bisect_repro import Repros
+from dynalyze.bench.bisect_search import smallest_wrong
+from dynalyze.bench.bisect_worker import StepTaker
+from dynalyze.bench.plan import Plan, Work
+from dynalyze.bench.requests import worker_request
+from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
+from dynalyze.capture.bench.wire import Configuration
+from dynalyze.launch.progress import progress_line
+from dynalyze.launch.streams import Streams
+from dynalyze.measurements import Accuracy
+from dynalyze.report import Report, printable
+from dynalyze.targets.spec import TargetSpec
+
+DEFAULT_FOLDER = Path("dynalyze-reports")
+_TIME_IS_UP = "The time was up before more could be found out."
+_LADDER: tuple[tuple[BisectStage, str], ...] = (
+    ("dynamo", "eager"), ("aot_autograd", "aot_eager"), ("decompositions", "aot_eager_decomp_partition"),
+    ("inductor", "inductor"),
+)  # fmt: skip
+
+
+def bisect_suspicious(
+    report: Report,
+    target: TargetSpec,
+    plan: Plan,
+    folder: Path | None = None,
+    *,
+    thorough: bool = True,
+    progress: Callable[[str], None] | None = None,
+) -> list[Bisection]:
+    """Find where the suspicious answers of a report come from; scripts that show it go to `folder`.
+
+    `plan` is the one that was measured. With `thorough`, configurations whose answers are not suspicious are looked
+    at too: of these, only an operation that is wrong beyond rounding becomes a record.
+    """
+    cases = list(_cases(report, plan, thorough))
+    if not cases:
+        return []
+    found: list[Bisection] = []
+    streams = Streams(plan.label, quiet=plan.quiet)
+    tell = progress or progress_line(streams)[0]
+    with Workshop(streams, Limits(plan.timeout, plan.total), python=plan.python) as shop:
+        repros = Repros(shop, folder or DEFAULT_FOLDER)
+        for case in cases:
+            search = _Search(case, plan, shop, repros, f"{target.stem}.{case.configuration.name}", tell)
+            stopped = search.run()
+            found += [search.found] if search.tells else []
+            if stopped:
+                if stopped == "interrupted":
+                    report.outcome.status = "interrupted"
+                    report.outcome.message = "Interrupted while the place of wrong answers was searched for."
+                break
+    return found
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A configuration of a workload whose answers were tested."""
+
+    accuracy: Accuracy
+    work: Work
+    configuration: Configuration
+
+    @property
+    def suspicious(self) -> bool:
+        return self.accuracy.verdict == "suspicious"
+
+    @property
+    def ladder(self) -> list[tuple[BisectStage, str]]:
+        """The stages that its backend goes through, the last of them the backend itself."""
+        backend = self.configuration.backend
+        names = [name for _, name in _LADDER]
+        if backend in names:
+            return list(_LADDER[: names.index(backend) + 1])
+        return [*_LADDER[:2], ("backend", backend)]
+
+
+def _cases(report: Report, plan: Plan, thorough: bool) -> Iterator[_Case]:
+    """The suspicious ones first."""
+    device = plan.device or str(report.environment.get("device") or "cpu")
+    configurations = {each.name: each for each in plan.configurations_on(device)}
+    tested = sorted(report.accuracy, key=lambda test: test.verdict != "suspicious")
+    for test in tested:
+        wanted = test.verdict == "suspicious" or (thorough and test.verdict != "not comparable")
+        configuration = configurations.get(test.configuration)
+        work = next((work for work in plan.works if _is_of(test, work)), None)
+        if wanted and configuration is not None and work is not None:
+            yield _Case(test, work, configuration)
+
+
+def _is_of(test: Accuracy, work: Work) -> bool:
+    sizes = ((work.batch, test.batch), (work.sequence, test.sequence))
+    return (work.phase, dict(work.shape)) == (test.phase, test.shape) and all(
+        asked is None or asked == had for asked, had in sizes
+    )
+
+
+class _Search:
+    """The search in one configuration. `found` holds what is known so far, whatever ends it."""
+
+    def __init__(
+        self, case: _Case, plan: Plan, shop: Workshop, repros: Repros, name: str, tell: Callable[[str], None]
+    ) -> None:
+        self._case = case
+        self._shop = shop
+        self._repros = repros
+        self._name = name
+        self._tell = tell
+        self._request = worker_request(plan, case.work, case.configuration)
+        worst = next(iter(case.accuracy.tensors), None)
+        self._is_gradient = worst is not None and worst.kind == "gradient"
+        self.found = Bisection(
+            configuration=case.configuration.name,
+            phase=case.work.phase,
+            tensor=worst.name if worst is not None and case.suspicious else "",
+            hidden=not case.suspicious,
+        )
+
+    @property
+    def tells(self) -> bool:
+        """Whether there is anything to report: of answers that are right, only a wrong operation is."""
+        return self._case.suspicious or bool(self.found.op)
+
+    def run(self) -> str:
+        """Search; returns why it ended early, "" where it did not."""
+        began, stopped = time.monotonic(), ""
+        try:
+            with StepTaker(self._shop, self._request, self._shop.empty_caches()) as self._taker:
+                self._suspicious() if self._case.suspicious else self._hidden()
+        except Stopped as stop:
+            stopped = stop.reason
+            self._note(_TIME_IS_UP if stopped == "out_of_time" else "It was interrupted.")
+        except WorkerFailed as error:
+            self._note(f"{error.message[:1].upper()}{error.message[1:]}.")
+        self.found.seconds = round(time.monotonic() - began, 3)
+        return stopped
+
+    def _suspicious(self) -> None:
+        """The answers are wrong: stage, then operation, then, where no operation is, module."""
+        found = self.found
+        found.stage = self._first_stage()
+        if not found.stage:
+            self._note("No stage alone gives the wrong answers again.")
+            return
+        if found.stage != "dynamo":
+            self._into_operations(found.stage)
+        else:
+            self._note("The graphs that Dynamo captured compute something else than the Python code.")
+        if not found.op:
+            self._into_modules(found.stage)
+
+    def _hidden(self) -> None:
+        """The answers are right: does each operation in the compiled code round as it may?"""
+        *before, (last, backend) = self._case.ladder
+        wrong = self._operations(last)
+        if wrong is None:
+            return
+        for stage, name in before:
+            earlier = self._operations(stage)
+            self.found.stages.append(StageRun(stage, name, "suspicious" if earlier else "benign", _rmse(earlier)))
+            if earlier is not None:
+                last, wrong = stage, earlier
+                break
+        else:
+            self.found.stages.append(StageRun(last, backend, "suspicious", _rmse(wrong)))
+        self.found.stage = last
+        self._take_over(wrong)
+
+    def _first_stage(self) -> BisectStage:
+        """Up the ladder until the answers are suspicious; the last rung is the test that was made before."""
+        *before, (last, backend) = self._case.ladder
+        for stage, name in before:
+            run = self._stage(stage, name)
+            self.found.stages.append(run)
+            if run.verdict == "suspicious":
+                return stage
+        self.found.stages += _known(self._case.accuracy, last, backend)
+        return last
+
+    def _stage(self, stage: BisectStage, backend: str) -> StageRun:
+        self._say(f"stage {stage}")
+        try:
+            answer = self._taker.take("stage", stage=stage)
+        except WorkerFailed as error:
+            return StageRun(stage, backend, "not comparable", reason=error.message)
+        return StageRun(stage, backend, answer["verdict"], answer["rmse"], answer["nonfinite"] or 0, answer["reason"])
+
+    def _into_operations(self, stage: BisectStage) -> None:
+        try:
+            fault = self._operations(stage)
+        except WorkerFailed as error:
+            self._note(f"The operations could not be judged: {error.message}.")
+            return
+        if fault is not None:
+            self._take_over(fault)
+
+    def _operations(self, stage: BisectStage) -> dict[str, Any] | None:
+        """What the first wrong operation is; the scripts that may show it lie in `folder` of the answer."""
+        self._say(f"every operation, stage {stage}")
+        folder = self._shop.empty_caches()
+        answer = self._taker.take("operations", stage=stage, folder=str(folder))
+        self.found.judged = max(self.found.judged, answer["judged"])
+        for problem in answer["problems"]:
+            self._note(problem)
+        return {**answer, "folder": folder} if answer["fault"] else None
+
+    def _take_over(self, answer: dict[str, Any]) -> None:
+        fault = answer["fault"]
+        for name in ("op", "module", "module_class", "file", "line", "why", "dtype", "eager_rmse", "compiled_rmse"):
+            setattr(self.found, name, fault[name])
+        self.found.nonfinite = fault["nonfinite"] or 0
+        self.found.gradient = bool(fault.get("gradient"))
+        self._say("a script that shows it")
+        scripts = answer.get("scripts") or []
+        kept = self._repros.first_that_shows(scripts, answer["folder"], f"{self._name}.repro")
+        if kept is None:
+            self._note("No script shows the fault outside of the program.")
+        else:
+            self.found.repro = printable(str(kept))
+
+    def _into_modules(self, stage: BisectStage) -> None:
+        """Each operation is right where it stands, or cannot be looked at: which part is wrong by itself?"""
+        path = smallest_wrong(lambda paths: self._is_wrong(paths, stage), self._children)
+        told = self._taker.take("children", path=path)
+        self.found.module, self.found.module_class = path, told["class"]
+        self.found.file, self.found.line = told["file"], told["line"]
+        self.found.gradient = self._is_gradient
+        if stage != "dynamo":
+            self._note("No operation is wrong by itself where it was looked at, so only the module is known.")
+
+    def _is_wrong(self, paths: Any, stage: BisectStage) -> bool:
+        self._say(f"{paths[0]} compiled alone" if len(paths) == 1 else f"{len(paths)} modules compiled")
+        try:
+            return bool(self._taker.take("modules", stage=stage, paths=list(paths))["verdict"] == "suspicious")
+        except WorkerFailed:
+            return False
+
+    def _children(self, path: str) -> list[str]:
+        return list(self._taker.take("children", path=path)["children"])
+
+    def _say(self, what: str) -> None:
+        self._tell(f"{self._case.configuration.name}: where the answers come from: {what}")
+
+    def _note(self, text: str) -> None:
+        if text not in self.found.reason:
+            self.found.reason = f"{self.found.reason} {text}".strip()
+
+
+def _known(test: Accuracy, stage: BisectStage, backend: str) -> list[StageRun]:
+    """What the accuracy test of the configuration itself found, with and without eager's rounding."""
+    worst = test.tensors[0] if test.tensors else None
+    runs = [
+        StageRun(stage, backend, test.verdict, worst.compiled_rmse if worst else None, worst.nonfinite if worst else 0)
+    ]
+    if worst is not None and worst.emulated_rmse is not None:
+        runs.append(StageRun("emulated", f"{backend}, rounding as eager", test.verdict, worst.emulated_rmse))
+    return runs
+
+
+def _rmse(answer: dict[str, Any] | None) -> float | None:
+    return answer["fault"]["compiled_rmse"] if answer else None

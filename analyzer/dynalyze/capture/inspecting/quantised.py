@@ -1,0 +1,138 @@
+"""Layers of a quantiser in a module: which library, which class, how many, and the settings that matter to compile.
+
+A layer is known by the package that its class comes from, so nothing is imported that the program has not imported. The
+packages are those that transformers' own integrations replace layers by.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+Facts = dict[str, Any]
+
+# Where a package has quantised layers and others too, the words that names of quantised ones hold.
+_PACKAGES: dict[str, tuple[str, ...]] = {
+    "bitsandbytes": ("4bit", "8bit"), "gptqmodel": ("Linear",), "auto_gptq": ("Linear",), "awq": ("WQLinear",),
+    "hqq": ("Linear",), "optimum": ("QLinear", "QConv", "QLayerNorm", "QEmbedding", "QuantLinear"),
+    "compressed_tensors": ("Linear",), "aqlm": ("Linear",), "vptq": ("Linear",), "spqr_quant": ("Linear",),
+    "fp_quant": ("Linear",), "sinq": ("Linear",), "quark": ("QParams", "Quant"), "auto_round": ("QuantLinear",),
+    "auto_round_extension": ("QuantLinear",), "eetq": ("Linear",), "fbgemm_gpu": ("Linear",), "torchao": ("Linear",),
+    "fouroversix": ("Quantized", "Linear"),
+}  # fmt: skip
+# Modules of transformers' integrations whose every layer is a quantised one, and the name of the quantiser.
+_INTEGRATIONS = {
+    "bitnet": "bitnet", "compressed_tensors": "compressed_tensors", "eetq": "eetq", "fbgemm_fp8": "fbgemm",
+    "finegrained_fp8": "fp8", "gemma_quant": "gemma", "higgs": "higgs", "metal_quantization": "metal",
+    "mxfp4": "mxfp4", "nvfp4": "nvfp4",
+}  # fmt: skip
+_INTEGRATION = "transformers.integrations."
+_SETTINGS = ("bits", "w_bit", "nbits", "group_size", "desc_act", "sym", "compute_dtype", "block_size")
+_OF_STATE = {"quant_type": "quant_type", "blocksize": "block_size", "nested": "nested"}
+_MOST_GROUPS = 40
+
+
+def contribute(module: Any) -> Facts:
+    """The `layers` of ModuleFacts; empty where nothing is quantised."""
+    groups: dict[str, Facts] = {}
+    by_generate = _compiled_by_generate(module)
+    for path, layer in _named(module):
+        for library, kind, facts in _quantised(layer):
+            if by_generate is not None:
+                facts["compiled_by_generate"] = by_generate
+            key = json.dumps([library, kind, facts], sort_keys=True, default=str)
+            group = groups.setdefault(
+                key, {"library": library, "kind": kind, "count": 0, "first": path, "facts": facts}
+            )
+            group["count"] += 1
+    return {"layers": list(groups.values())[:_MOST_GROUPS]} if groups else {}
+
+
+def _named(module: Any) -> Iterator[tuple[str, Any]]:
+    torch = sys.modules["torch"]
+    yield from torch.nn.Module.named_modules(module)
+
+
+def _quantised(layer: Any) -> Iterator[tuple[str, str, Facts]]:
+    """What is quantised of one layer: itself by its class, else its parameters by theirs."""
+    known = _by_class(type(layer))
+    if known is not None:
+        library, kind = known
+        yield library, kind, _bitsandbytes(layer) if library == "bitsandbytes" else _settings(layer)
+        return
+    scheme = vars(layer).get("quantization_scheme")
+    if scheme is not None and _package(type(scheme)) == "compressed_tensors":
+        yield "compressed_tensors", type(layer).__name__, {}
+    for parameter in layer._parameters.values():
+        if parameter is not None and _package(type(parameter)) == "torchao":
+            yield "torchao", type(parameter).__name__, _torchao(parameter)
+
+
+def _by_class(kind: type) -> tuple[str, str] | None:
+    """The quantiser that a class, or one that it is derived from, belongs to."""
+    for base in kind.__mro__:
+        integration = base.__module__.removeprefix(_INTEGRATION)
+        if integration != base.__module__ and integration in _INTEGRATIONS:
+            return _INTEGRATIONS[integration], base.__name__
+        words = _PACKAGES.get(_package(base), ())
+        if any(word in base.__name__ for word in words):
+            return _package(base), base.__name__
+    return None
+
+
+def _package(kind: type) -> str:
+    return str(kind.__module__).partition(".")[0]
+
+
+def _bitsandbytes(layer: Any) -> Facts:
+    """Of 4 bits the dtypes that it computes in and is unpacked to; of 8 bits how outliers are treated."""
+    facts = _settings(layer)
+    weight = layer._parameters.get("weight")
+    quantised = getattr(weight, "quant_state", None) or vars(layer).get("quant_state")
+    if quantised is not None:
+        facts["quantised_from"] = _shown(getattr(quantised, "dtype", None))
+        facts.update({name: _shown(getattr(quantised, of, None)) for of, name in _OF_STATE.items()})
+    elif (kind := getattr(weight, "quant_type", None)) is not None:
+        facts["quant_type"] = _shown(kind)
+    state = getattr(vars(layer).get("state"), "__dict__", {})
+    facts.update({name: _shown(state[name]) for name in ("threshold", "has_fp16_weights") if name in state})
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _torchao(parameter: Any) -> Facts:
+    """How the weight is stored, and whether torchao could load its kernels, in its own words."""
+    facts = {"dtype": _shown(parameter.dtype), "block_size": _shown(getattr(parameter, "block_size", None))}
+    facts["dynamic_activations"] = getattr(parameter, "act_quant_kwargs", None) is not None
+    library = sys.modules.get("torchao")
+    if getattr(library, "skip_loading_so_files", False):
+        facts["kernels_skipped"] = _shown(getattr(library, "_skip_reason", None)) or "not loaded"
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _settings(layer: Any) -> Facts:
+    """Plain values among a layer's own attributes that quantisers call by these names."""
+    own = vars(layer)
+    found = {name: _shown(own[name]) for name in _SETTINGS if name in own}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _compiled_by_generate(module: Any) -> bool | None:
+    """Whether transformers' `generate` compiles a model with this quantiser by itself; None where it does not say."""
+    for _, part in _named(module):
+        quantiser = vars(part).get("hf_quantizer")
+        if quantiser is not None:
+            said = getattr(quantiser, "is_compileable", None)
+            return said if isinstance(said, bool) else None
+    return None
+
+
+def _shown(value: Any) -> Any:
+    """A value as JSON has it: dtypes by their names, tuples as lists; None for anything else."""
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(each, int) for each in value):
+        return [int(each) for each in value]
+    torch = sys.modules["torch"]
+    return str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else None

@@ -1,0 +1,138 @@
+"""Tells what is given to torch.compile, and how it and torch stand at each moment that counts.
+
+A program changes a module between torch.compile and its calls (wraps it, moves it, casts it, gives it adapters), and
+the module is often gone by the end of the run: so it is looked at again whenever something compiles, within a small
+budget of time, and told again where it has changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from dynalyze.capture.inspecting.modules import inspected
+from dynalyze.capture.inspecting.settings import settings_seen
+from dynalyze.capture.inspecting.wrapping import living_wrappers
+
+Tell = Callable[..., None]
+_MOST_MODULES = 200
+_BUDGET_SECONDS = 0.5
+_SHOWN_OPTIONS = ("mode", "dynamic", "fullgraph", "backend")
+_LONGEST_WORD = 40
+
+
+class _Given:
+    """A module that was given to torch.compile, held weakly, and what was told of it last."""
+
+    def __init__(self, name: str, module: Any, place: dict[str, Any]) -> None:
+        self.name = name
+        self.module = weakref.ref(module)
+        self.place = place
+        self.told: dict[str, Any] = {}
+
+
+class Inspection:
+    """Tells the events `settings` and `module` of this process. Nothing here raises into the program.
+
+    Without `at_once` nothing is written before a first compile: a helper process that compiles nothing leaves no trace.
+    """
+
+    def __init__(self, tell: Tell, *, at_once: bool) -> None:
+        self._tell = tell
+        self._at_once = at_once
+        self._given: list[_Given] = []
+        self._known: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._names = itertools.count(1)
+        self._settings_told = False
+        self._spent = 0.0
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def given(self, model: Any, file: str, line: int, options: dict[str, Any]) -> None:
+        """A call of torch.compile with a module, or with a method of one."""
+        module = getattr(model, "__self__", model)
+        torch = sys.modules["torch"]
+        if not isinstance(module, torch.nn.Module) or len(self._given) >= _MOST_MODULES or module in self._known:
+            return
+        self._known.add(module)
+        place = {"file": file, "line": line, "options": shown_options(options)}
+        self._given.append(_Given(f"m{next(self._names)}", module, place))
+        if self._at_once:
+            self._protected(lambda: self._look(self._given[-1:]))
+
+    def compiling(self, frames: int) -> None:
+        """A frame begins to compile, the `frames`th of this process, in the thread that compiles it."""
+        self._protected(self._tell_settings)
+        if self._spent < _BUDGET_SECONDS:
+            self.look_again()
+
+    def look_again(self, *, ended: bool = False) -> None:
+        """Tell every module that is still there and is not as it was; `ended`: the program is through."""
+        began = time.perf_counter()
+        self._protected(lambda: self._look(self._given, ended=ended))
+        self._spent += time.perf_counter() - began
+
+    def _tell_settings(self) -> None:
+        if not self._settings_told:
+            self._settings_told = True
+            self._tell("settings", values=settings_seen())
+
+    def _look(self, some: list[_Given], *, ended: bool = False) -> None:
+        living = [(each, module) for each in some if (module := each.module()) is not None]
+        holders = living_wrappers(always=ended) if living else []
+        for each, module in living:
+            facts = {**each.place, **inspected(module, holders)}
+            if facts != each.told:
+                each.told = facts
+                self._tell("module", id=each.name, facts=facts)
+
+    def _protected(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception as error:
+            self._tell("lost", message=f"what was compiled: {type(error).__name__}: {error}"[:500])
+
+    def _after_fork(self) -> None:
+        """The file of a forked process begins anew."""
+        self._settings_told = False
+        self._at_once = False
+        for each in self._given:
+            each.told = {}
+
+
+def shown_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of torch.compile that are switches or torch's own words; a backend of the program's is "custom"."""
+    given = {name: options.get(name) for name in _SHOWN_OPTIONS}
+    shown = {name: value for name, value in given.items() if isinstance(value, bool) or _is_word(value)}
+    if given["backend"] is not None and "backend" not in shown:
+        shown["backend"] = "custom"
+    return shown
+
+
+def watch_compile_calls(torch: Any, inspection: Inspection) -> None:
+    """Notice the modules that a process gives to torch.compile; what it gets back is torch's own."""
+    original = torch.compile
+
+    @functools.wraps(original)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        model = args[0] if args else kwargs.get("model")
+        if model is not None:
+            try:
+                from dynalyze.capture.compile_calls import caller
+
+                inspection.given(model, *caller()[:2], kwargs)
+            except Exception:
+                return result  # The user's own call goes before any fact.
+        return result
+
+    torch.compile = compile
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_WORD and value.replace("-", "_").isidentifier()

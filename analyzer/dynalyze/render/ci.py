@@ -1,0 +1,40 @@
+"""What the outputs for CI share: which findings count against a run, and which checks of a policy."""
+
+from __future__ import annotations
+
+from dynalyze.audit_records import PolicyCheck
+from dynalyze.fingerprints import fingerprints
+from dynalyze.render.words import only_measured
+from dynalyze.report import Finding, Report
+
+ENDED_WELL = ("complete", "nothing_compiled")
+"""Statuses of a run in which everything that would be compiled was."""
+
+
+def waived(report: Report) -> dict[str, str]:
+    """The reason for each finding that the policy lets pass, by its fingerprint."""
+    waivers = report.policy.waivers if report.policy is not None else []
+    return {found: waiver.reason for waiver in waivers if not waiver.expired for found in waiver.findings}
+
+
+def is_known(report: Report, found: str) -> bool:
+    """Whether the baseline holds a finding of this fingerprint; without a baseline nothing is known."""
+    policy = report.policy
+    return policy is not None and bool(policy.baseline) and found not in policy.new
+
+
+def counting(report: Report) -> list[Finding]:
+    """The findings that are neither waived nor in the baseline."""
+    passed = waived(report)
+    pairs = zip(report.findings, fingerprints(report), strict=True)
+    return [finding for finding, found in pairs if found not in passed and not is_known(report, found)]
+
+
+def fails(check: PolicyCheck) -> bool:
+    """Whether a check counts against the run: unknown does where the user asked for it."""
+    return check.status == "failed" or (check.status == "unknown" and check.asked)
+
+
+def listened_to_the_end(report: Report) -> bool:
+    """Whether a rule that found nothing found that nothing is there."""
+    return report.outcome.status == "complete" and not only_measured(report)

@@ -1,0 +1,163 @@
+"""A comment for a pull request: the verdict, what was checked, what to fix first; the rest folded away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.audit_records import CheckStatus, PolicyCheck
+from dynalyze.paths import portable_path
+from dynalyze.render import words_bench
+from dynalyze.render.ci import counting, fails, waived
+from dynalyze.render.markdown_text import code, prose
+from dynalyze.render.words import count_of, duration, severity_words, totals, trust_notes, verdict
+from dynalyze.report import Finding, Report, Severity
+
+_OPEN, _MOST_FOLDED, _MOST_CHECKS = 5, 40, 40
+_LONGEST = 60_000
+"""GitHub refuses a comment of more than 65,536 characters."""
+
+_MARKS: dict[Severity, str] = {"error": "❌", "warning": "⚠️", "info": "ℹ️"}
+_CHECKS: dict[CheckStatus, str] = {
+    "passed": "✅ passed", "failed": "❌ failed", "unknown": "❔ not known", "waived": "☑️ waived",
+}  # fmt: skip
+
+
+def render(report: Report) -> str:
+    """One comment in GitHub's Markdown. Where all would not fit, findings at the end are left out, and counted."""
+    against = counting(report)
+    for folded in (_MOST_FOLDED, _OPEN, 0):
+        text = "\n".join(_parts(report, against, folded))
+        if len(text) <= _LONGEST:
+            break
+    return f"{text.rstrip()}\n"
+
+
+def _parts(report: Report, against: list[Finding], folded: int) -> Iterator[str]:
+    yield f"### {_heading(report, against)}: {code(report.target.spec)}"
+    yield ""
+    yield from _summary(report)
+    yield from _table(report)
+    yield from _findings(report, against[:_OPEN])
+    rest = against[_OPEN : _OPEN + folded]
+    if len(against) > _OPEN:
+        yield from _folded(count_of(len(against) - _OPEN, "more finding"), _rest(report, rest, len(against) - _OPEN))
+    yield from _passed(report, against)
+    yield from _folded("The run", _run(report))
+
+
+def _heading(report: Report, against: list[Finding]) -> str:
+    """The one thing to know: a policy's verdict, or the worst of what was found."""
+    if report.policy is not None:
+        return "✅ dynalyze: passed" if report.policy.passed else "❌ dynalyze: failed"
+    worst = next((level for level in _MARKS if any(each.severity == level for each in against)), None)
+    if report.outcome.status != "complete":
+        worst = "error"
+    return f"{_MARKS[worst] if worst else '✅'} dynalyze"
+
+
+def _summary(report: Report) -> Iterator[str]:
+    policy = report.policy
+    if policy is not None and policy.summary:
+        yield f"<b>{prose(policy.summary)}</b>"
+        yield ""
+        if policy.advice and not policy.passed:
+            yield f"→ {prose(policy.advice)}"
+            yield ""
+    yield prose(verdict(report))
+    yield ""
+
+
+# What was checked.
+
+
+def _table(report: Report) -> Iterator[str]:
+    """The policy's checks; without a policy what was counted."""
+    if report.policy is not None and report.policy.checks:
+        checks = sorted(report.policy.checks, key=lambda check: not fails(check))
+        yield from ("| check | result | found | allowed |", "|---|---|---|---|")
+        yield from (_check(check) for check in checks[:_MOST_CHECKS])
+    else:
+        yield from ("| | |", "|---|---|")
+        yield from (f"| {name} | {prose(found)} |" for name, found in _counts(report))
+    yield ""
+
+
+def _check(check: PolicyCheck) -> str:
+    found = " ".join(each for each in (check.found, f"({check.reason})" if check.reason else "") if each)
+    cells = (prose(check.name), _CHECKS[check.status], prose(found), prose(check.limit))
+    return f"| {' | '.join(cells)} |"
+
+
+def _counts(report: Report) -> Iterator[tuple[str, str]]:
+    counted = totals(report)
+    yield "functions compiled", f"{counted.compiled:,} of {counted.frames:,}"
+    yield "graph breaks", f"{counted.breaks:,}"
+    yield "recompiles", f"{counted.recompiles:,}"
+    if counted.seconds is not None:
+        yield "compile time", duration(counted.seconds)
+    best = words_bench.first_best(report.measurements)
+    if best is not None:
+        yield "speed", words_bench.claim(best)
+
+
+# Findings.
+
+
+def _findings(report: Report, findings: list[Finding]) -> Iterator[str]:
+    if findings:
+        yield "#### Fix these first"
+        yield ""
+    yield from _list(report, findings)
+
+
+def _list(report: Report, findings: list[Finding]) -> Iterator[str]:
+    for finding in findings:
+        yield f"- {_MARKS[finding.severity]} <b>{prose(finding.title)}</b> {_place(finding, report)}"
+        if finding.location is not None and finding.location.code:
+            yield f"  <br>{code(finding.location.code)}"
+        if finding.advice:
+            yield f"  <br>→ {prose(finding.advice)}"
+    if findings:
+        yield ""
+
+
+def _place(finding: Finding, report: Report) -> str:
+    """Where it is, and the rule that says so."""
+    place = finding.location
+    rule = f"<sub>{prose(finding.rule)}</sub>"
+    return f"{code(f'{portable_path(place.file, report.folder)}:{place.line}')} {rule}" if place is not None else rule
+
+
+def _rest(report: Report, findings: list[Finding], number: int) -> list[str]:
+    left = number - len(findings)
+    more = [f"{count_of(left, 'finding')} left out here: see the page or the JSON.", ""] if left else []
+    return [*_list(report, findings), *more]
+
+
+def _passed(report: Report, against: list[Finding]) -> Iterator[str]:
+    """What the policy or the baseline let pass, each with the reason."""
+    kept = {id(finding) for finding in against}
+    passed = [finding for finding in report.findings if id(finding) not in kept]
+    reasons = waived(report)
+    lines = [
+        f"- {severity_words(finding.severity)}: {prose(finding.title)} {_place(finding, report)}: "
+        + prose(reasons.get(finding.fingerprint, "known to the baseline"))
+        for finding in passed[:_MOST_FOLDED]
+    ]
+    yield from _folded(f"{count_of(len(passed), 'finding')} let pass", [*lines, ""] if lines else [])
+
+
+def _run(report: Report) -> list[str]:
+    environment = report.environment
+    facts = {
+        "torch": environment.get("torch"), "python": environment.get("python"), "device": environment.get("device"),
+        "time": duration(report.outcome.seconds), "dynalyze": report.dynalyze,
+    }  # fmt: skip
+    lines = [f"- {name}: {prose(str(value))}" for name, value in facts.items() if value]
+    lines += [f"- {prose(note)}" for note in trust_notes(report)]
+    return [*lines, "", f"`dynalyze` was called as {code(' '.join(['dynalyze', *report.command]))}", ""]
+
+
+def _folded(title: str, lines: list[str]) -> Iterator[str]:
+    if lines:
+        yield from (f"<details><summary>{title}</summary>", "", *lines, "</details>", "")

@@ -1,0 +1,80 @@
+"""What rules about attention ask of a report, and the words they share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from dynalyze.facts.stacks import Places
+from dynalyze.model_facts import AttentionBackend, AttentionCall, AttentionInput, ModuleFacts
+from dynalyze.report import GraphBreak, Location, Report
+
+FROM_GRAPH = "Read from the graph."
+FROM_SETTINGS = "Read from the configuration; the run did not show it."
+FROM_RUN = "Seen in this run."
+HALVES = ("float16", "bfloat16")
+BACKENDS: dict[AttentionBackend, str] = {
+    "flash": "FlashAttention inside PyTorch",
+    "efficient": "the memory-efficient kernel",
+    "cudnn": "cuDNN's kernel",
+    "math": "single operations (math)",
+    "cpu_flash": "the fused kernel for CPUs",
+    "overrideable": "the kernel of this device's own",
+    "flex": "a kernel that Inductor made for flex_attention",
+    "external": "a kernel of another library",
+    "": "an unknown kernel",
+}
+
+
+def sdpa_calls(report: Report) -> Iterator[AttentionCall]:
+    """The calls of scaled_dot_product_attention."""
+    return (call for call in report.attention if call.op == "sdpa")
+
+
+def on_cuda(call: AttentionCall) -> bool:
+    """Whether its tensors were on a GPU of NVIDIA or AMD."""
+    return call.device.startswith("cuda")
+
+
+def place_of(call: AttentionCall) -> Location | None:
+    """The line that called it."""
+    return Location(call.file, call.line, function=call.function) if call.file else None
+
+
+def shape(tensor: AttentionInput | None) -> str:
+    """`float32 [2, 8, s77, 64]`."""
+    return f"{tensor.dtype} [{', '.join(map(str, tensor.shape))}]" if tensor else "unknown"
+
+
+def flash_modules(report: Report) -> list[ModuleFacts]:
+    """The modules whose configuration asks for FlashAttention of the library flash-attn."""
+    return [module for module in report.modules if re.search(r"flash_attention|flash_attn", module.attention)]
+
+
+def flash_calls(report: Report) -> list[AttentionCall]:
+    """The calls of flash-attn's operators."""
+    return [call for call in report.attention if call.op == "flash_attn"]
+
+
+def users_line(found: GraphBreak) -> Location:
+    """The innermost line of the user's own code that led to a break; the break's where a library called itself."""
+    places = Places()
+    return next((each for each in reversed(found.stack) if places.origin(each.file) == "user"), found.location)
+
+
+def ids(facts: Iterable[AttentionCall | GraphBreak | ModuleFacts]) -> list[str]:
+    """Their ids, once each."""
+    return list(dict.fromkeys(fact.id for fact in facts))
+
+
+def capability(report: Report) -> tuple[int, int] | None:
+    """The compute capability of the GPU; None where there is none, or where it is not known."""
+    value = report.settings.get("torch.cuda.get_device_capability")
+    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(part, int) for part in value):
+        return value[0], value[1]
+    return None
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 call`, `3 calls`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,74 @@
+"""Answers, or single operations, that are wrong beyond what rounding explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.audit_records import Bisection
+from dynalyze.measurements import Accuracy
+from dynalyze.report import Finding, Report
+from dynalyze.rules.rule import Rule
+from dynalyze.rules.wrong_answers import advice, bisection_of, has_nan, place, stage_name, where
+
+_RANK = 1
+_RANK_OF_OPERATIONS = 60
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    for test in report.accuracy:
+        if test.verdict == "suspicious" and not has_nan(test):
+            yield _RANK, _wrong(test, bisection_of(test, report))
+    for found in report.bisections:
+        if found.hidden and found.op:
+            yield _RANK_OF_OPERATIONS, _hidden(found)
+
+
+def _wrong(test: Accuracy, found: Bisection | None) -> Finding:
+    worst = next((tensor for tensor in test.tensors if tensor.verdict == "suspicious"), None)
+    what = "answers"
+    if worst is not None:
+        dtype = f"{worst.dtype} " if worst.dtype else ""
+        what = f"{dtype}{'gradient of' if worst.kind == 'gradient' else 'output'} {worst.name}"
+    told = advice(found)
+    return Finding(
+        rule="accuracy-suspicious",
+        severity="error",
+        title=f"{test.configuration}, {test.phase}: the {what} is wrong beyond rounding{where(found)}",
+        location=place(found),
+        advice=f"{test.reason} {told.action}".strip(),
+        detail=told,
+    )
+
+
+def _hidden(found: Bisection) -> Finding:
+    told = advice(found)
+    errors = ""
+    if found.eager_rmse is not None and found.compiled_rmse is not None:
+        errors = f" Its error against fp64 is {found.compiled_rmse:.3g}, that of eager {found.eager_rmse:.3g}."
+    return Finding(
+        rule="accuracy-operation",
+        severity="warning",
+        title=(
+            f"{found.configuration}, {found.phase}: {found.op} is wrong beyond rounding, though the answers hide it: "
+            f"stage {stage_name(found)}{f', module {found.module}' if found.module else ''}"
+        ),
+        location=place(found),
+        advice=f"{told.action}{errors} Other inputs or weights may not hide it.",
+        detail=told,
+    )
+
+
+RULE = Rule(
+    id="accuracy-suspicious",
+    title="Answers that rounding does not explain",
+    severity="error",
+    description=(
+        "The compiled answers, or gradients, are further from fp64 than those of eager, and not by rounding; "
+        "or they have another dtype or shape. The stage of the compiler, the module and the operation are named where "
+        "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
+        "what comes after it rounds more."
+    ),
+    passed="Compiled answers are as near to fp64 as those of eager, as far as they were tested.",
+    judge=_judge,
+    more_ids=("accuracy-operation",),
+)

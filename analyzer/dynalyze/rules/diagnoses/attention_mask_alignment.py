@@ -1,0 +1,68 @@
+"""Attention masks whose rows do not begin where the kernels of CUDA want them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.model_facts import AttentionInput
+from dynalyze.report import Advice, Finding, Report
+from dynalyze.rules.attention_calls import FROM_GRAPH, on_cuda, place_of, sdpa_calls, shape
+from dynalyze.rules.rule import Rule
+
+_MULTIPLE = 8
+_LINK = "https://github.com/pytorch/pytorch/issues/121943"
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    for call in sdpa_calls(report):
+        if not on_cuda(call) or call.mask is None or call.backend in ("flash", "math") or not _is_odd(call.mask):
+            continue
+        keys = call.mask.shape[-1]
+        action = (
+            f"Make the mask {_rounded(keys)} keys wide and pass `mask[..., :{keys}]`: its rows then begin at multiples "
+            f"of {_MULTIPLE}."
+        )
+        yield (
+            360,
+            Finding(
+                rule="attention-mask-alignment",
+                severity="warning",
+                title=f"The attention mask is {keys} wide, no multiple of {_MULTIPLE}",
+                location=place_of(call),
+                evidence=[call.id],
+                advice=action,
+                detail=Advice(
+                    action=action,
+                    why=f"{FROM_GRAPH} The mask is {shape(call.mask)}. The memory-efficient kernel wants aligned rows: "
+                    "compiled code copies such a mask in each call, and some versions of torch stop with "
+                    "`attn_bias is not correctly aligned`, in compiled code alone.",
+                    link=_LINK,
+                ),
+            ),
+        )
+
+
+def _is_odd(mask: AttentionInput) -> bool:
+    """Whether rows are known to begin at odd places; a mask that is a part of a wider one is fine."""
+    width = mask.shape[-1] if mask.shape else None
+    if not isinstance(width, int) or width % _MULTIPLE == 0 or width == 1:
+        return False
+    step = mask.stride[-2] if len(mask.stride) > 1 else width
+    return isinstance(step, int) and step % _MULTIPLE != 0
+
+
+def _rounded(keys: int | str) -> int:
+    return -(-int(keys) // _MULTIPLE) * _MULTIPLE
+
+
+RULE = Rule(
+    id="attention-mask-alignment",
+    title="A mask with unaligned rows",
+    severity="warning",
+    description=(
+        "On CUDA the memory-efficient kernel reads a mask in aligned pieces. A mask whose last dimension is no "
+        "multiple of 8 has to be copied first, and with compiled code this has failed."
+    ),
+    passed="Every attention mask on CUDA was aligned, or there was none.",
+    judge=_judge,
+)

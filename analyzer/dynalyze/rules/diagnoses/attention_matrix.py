@@ -1,0 +1,122 @@
+"""Combinations of attention, dtype and cache that the matrix found to break, to fail, or to give suspicious numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dynalyze.audit_records import AttentionCell, AttentionMatrix
+from dynalyze.facts.attention_choice import CellOutcome, instead_of, is_own, outcome, right
+from dynalyze.report import Advice, Finding, Location, Report, Severity, Target
+from dynalyze.rules.rule import Rule
+
+_RANK_OF_OWN = 120
+_RANK = 600
+_MOST_NAMED = 3
+# What torch.compile did to a combination; what fails in eager, or cannot be tried here, is none of its doing.
+_TOLD: dict[CellOutcome, str] = {
+    "suspicious": "gives numbers that are wrong beyond rounding once it is compiled",
+    "compile_error": "does not compile",
+    "crash": "crashes when it is compiled",
+    "timeout": "ran out of time",
+    "breaks": "breaks the graph",
+}
+_WHY = "Read from a run of each combination on this device."
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    matrix = report.attention_matrix
+    if matrix is None:
+        return
+    good = right(matrix)
+    others: dict[tuple[str, CellOutcome], list[AttentionCell]] = {}
+    for cell in matrix.cells:
+        found = outcome(cell)
+        if found not in _TOLD:
+            continue
+        if is_own(cell, matrix):
+            yield _RANK_OF_OWN, _of_own(cell, report.target, matrix, good)
+        else:
+            others.setdefault((cell.attention, found), []).append(cell)
+    for cells in others.values():
+        yield _RANK, _of_others(cells, report.target, good)
+
+
+def _of_own(cell: AttentionCell, target: Target, matrix: AttentionMatrix, good: Sequence[AttentionCell]) -> Finding:
+    title = f"{_name(cell)}, as the model has it, {_TOLD[outcome(cell)]}"
+    return _finding("warning", title, [cell], _step(cell, instead_of(cell, good), target, matrix))
+
+
+def _of_others(cells: list[AttentionCell], target: Target, good: Sequence[AttentionCell]) -> Finding:
+    first = cells[0]
+    names = [f"{cell.dtype}{_cache(cell)}" for cell in cells]
+    shown = names[:_MOST_NAMED] + ([f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else [])
+    which = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    title = f"{first.attention} with {which} {_TOLD[outcome(first)]}"
+    other = instead_of(first, good)
+    step = (
+        f"Keep to {_name(other)}: it runs without breaks and is right." if other is not None else _look(first, target)
+    )
+    return _finding("info", title, cells, step)
+
+
+def _finding(severity: Severity, title: str, cells: list[AttentionCell], step: str) -> Finding:
+    first = cells[0]
+    return Finding(
+        rule=RULE.id,
+        severity=severity,
+        title=title,
+        location=Location(first.file, first.line) if first.file else None,
+        evidence=[cell.id for cell in cells],
+        advice=step,
+        detail=Advice(action=step, why=" ".join(part for part in (_reason(first), _WHY) if part)),
+    )
+
+
+def _step(cell: AttentionCell, other: AttentionCell | None, target: Target, matrix: AttentionMatrix) -> str:
+    """The setting of the user's own that leads to a combination which works."""
+    if other is None:
+        return _look(cell, target)
+    changes = []
+    if other.attention != cell.attention:
+        changes.append(f'`attn_implementation="{other.attention}"`')
+    if other.dtype != cell.dtype:
+        changes.append(f"`dtype=torch.{other.dtype}`")
+    if other.cache != cell.cache:
+        changes.append(f"a {other.cache} cache")
+    model = matrix.model or "the model"
+    return f"Load {model} with {' and '.join(changes)}: {_name(other)} runs without breaks and is right."
+
+
+def _look(cell: AttentionCell, target: Target) -> str:
+    attention = f" --attn-implementation {cell.attention}" if target.kind == "transformers" else ""
+    command = f"dynalyze explain {target.spec}{attention} --dtype {cell.dtype}"
+    return f"No combination that could be tried works; look at this one alone: `{command}`."
+
+
+def _reason(cell: AttentionCell) -> str:
+    if not cell.reason:
+        return ""
+    return cell.reason if cell.reason.endswith((".", "…")) else f"{cell.reason}."
+
+
+def _name(cell: AttentionCell) -> str:
+    return f"{cell.attention} with {cell.dtype}{_cache(cell)}"
+
+
+def _cache(cell: AttentionCell) -> str:
+    return f" and a {cell.cache} cache" if cell.cache else ""
+
+
+RULE = Rule(
+    id="attention-matrix",
+    title="An attention implementation does not go together with compiling",
+    severity="warning",
+    description=(
+        "`dynalyze audit --attention-matrix` tried every attention implementation with every dtype, and both caches "
+        "where the phase has one. This combination breaks the graph, does not compile, or gives numbers that are "
+        "farther from fp64 than rounding explains. A warning is about the combination that the model has by itself; "
+        "what fails without torch.compile, or cannot be tried on this device, is told in the matrix alone."
+    ),
+    passed="No combination of attention and dtype that was tried breaks or gives suspicious numbers.",
+    judge=_judge,
+)

@@ -1,0 +1,70 @@
+"""Graph breaks in bitsandbytes' own code, and whether a newer torch or bitsandbytes is free of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.report import Advice, Finding, Report
+from dynalyze.rules.diagnoses.bitsandbytes_int8_threshold import is_of_outliers
+from dynalyze.rules.library_layers import FROM_RUN, breaks_in, counted, shown_version, version
+from dynalyze.rules.rule import Rule
+
+_RANK = 195
+_LINK = "https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1616"
+# Since these versions both kinds of layers are traced without a break.
+_TORCH, _BITSANDBYTES = (2, 8), (0, 46)
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    breaks = [found for found in breaks_in(report, "bitsandbytes") if not is_of_outliers(found)]
+    if not breaks:
+        return
+    action = _action(version(report, "torch"), version(report, "bitsandbytes"))
+    yield (
+        _RANK,
+        Finding(
+            rule="bitsandbytes-breaks",
+            severity="warning",
+            title=f"bitsandbytes breaks the graph at {counted(len(breaks), 'place')}",
+            location=breaks[0].location,
+            evidence=[found.id for found in breaks],
+            advice=action,
+            detail=Advice(
+                action=action,
+                why=f"{FROM_RUN} The lines are bitsandbytes' own, so each of its layers is cut out of the graph. From "
+                "torch 2.8 and bitsandbytes 0.46 on its layers are traced whole.",
+                link=_LINK,
+            ),
+        ),
+    )
+
+
+def _action(torch: tuple[int, ...], library: tuple[int, ...]) -> str:
+    old = []
+    if torch and torch < _TORCH:
+        old.append(f"torch to 2.8 or later (here {shown_version(torch)})")
+    if library and library < _BITSANDBYTES:
+        old.append(f"bitsandbytes to 0.46 or later (here {shown_version(library)})")
+    if old:
+        return f"Upgrade {' and '.join(old)}."
+    if not torch or not library:
+        return (
+            "Upgrade to torch 2.8 and bitsandbytes 0.46 or later, where either is older; the versions are not recorded."
+        )
+    return (
+        f"torch {shown_version(torch)} and bitsandbytes {shown_version(library)} are new enough, so their age is not "
+        "the cause: see the graph breaks below for what torch says, and look for the line in bitsandbytes' issues."
+    )
+
+
+RULE = Rule(
+    id="bitsandbytes-breaks",
+    title="Graph breaks inside bitsandbytes",
+    severity="warning",
+    description=(
+        "Older versions of bitsandbytes, and torch before 2.8, break the graph in every quantised layer, which leaves "
+        "little to compile. Newer versions trace these layers whole."
+    ),
+    passed="No graph break in bitsandbytes.",
+    judge=_judge,
+)

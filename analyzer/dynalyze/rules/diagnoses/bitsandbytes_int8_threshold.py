@@ -1,0 +1,71 @@
+"""8-bit layers that treat outliers apart: how many there are depends on the data, which breaks the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.report import Advice, Example, Finding, GraphBreak, Report
+from dynalyze.rules.library_layers import FROM_RUN, breaks_in, layers_of
+from dynalyze.rules.rule import Rule
+
+_RANK = 190
+_LINK = "https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1581"
+_CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops"
+_ACTION = (
+    f"Set `{_CAPTURE} = True` before the first call: the graph stays whole and the answers the same. Or load with "
+    "`BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)`: then nothing depends on the data, but outliers "
+    "are rounded to 8 bits too, so compare the answers."
+)
+
+
+def is_of_outliers(found: GraphBreak) -> bool:
+    """Whether a break comes of the number of outliers: an int8 operation whose output has a size of the data."""
+    return "int8_" in f"{found.context} {found.explanation} {found.location.code}"
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    breaks = [found for found in breaks_in(report, "bitsandbytes") if is_of_outliers(found)]
+    if breaks:
+        set_to = (group.facts.get("threshold") for _, group in layers_of(report, "bitsandbytes"))
+        yield _RANK, _broke(breaks, next((f" of {value:g}" for value in set_to if value), ""))
+
+
+def _broke(breaks: list[GraphBreak], threshold: str) -> Finding:
+    seen = sum(found.occurrences for found in breaks)
+    return Finding(
+        rule="bitsandbytes-int8-threshold",
+        severity="warning",
+        title=f"8-bit layers with an outlier threshold{threshold} break the graph {_times(seen)}",
+        location=breaks[0].location,
+        evidence=[found.id for found in breaks],
+        advice=_ACTION,
+        detail=Advice(
+            action=_ACTION,
+            why=f"{FROM_RUN} With a threshold above 0 each 8-bit layer finds the columns with large values and "
+            "computes them in 16 bits. How many there are only the data tells, so the graph ends at each layer.",
+            example=Example(
+                "BitsAndBytesConfig(load_in_8bit=True)",
+                "BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)",
+            ),
+            config=f"{_CAPTURE} = True",
+            config_note="The number of outlier columns becomes an unknown size in the graph.",
+            link=_LINK,
+        ),
+    )
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+RULE = Rule(
+    id="bitsandbytes-int8-threshold",
+    title="8-bit layers with an outlier threshold",
+    severity="warning",
+    description=(
+        "LLM.int8() computes columns with values above llm_int8_threshold (6.0 by default in transformers) in 16 bits. "
+        "Their number depends on the data, which breaks the graph in each layer unless such sizes are captured."
+    ),
+    passed="No 8-bit layer broke a graph over its outliers.",
+    judge=_judge,
+)

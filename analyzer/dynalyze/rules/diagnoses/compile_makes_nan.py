@@ -1,0 +1,47 @@
+"""NaN and infinities that eager does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.audit_records import Bisection
+from dynalyze.measurements import Accuracy
+from dynalyze.report import Finding, Report
+from dynalyze.rules.rule import Rule
+from dynalyze.rules.wrong_answers import advice, bisection_of, has_nan, place, where
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    for test in report.accuracy:
+        if has_nan(test):
+            yield 0, _finding(test, bisection_of(test, report))
+
+
+def _finding(test: Accuracy, found: Bisection | None) -> Finding:
+    worst = max(test.tensors, key=lambda tensor: tensor.nonfinite)
+    what = f"{'the gradient of ' if worst.kind == 'gradient' else ''}{worst.name}"
+    told = advice(found)
+    return Finding(
+        rule="compile-makes-nan",
+        severity="error",
+        title=(
+            f"{test.configuration}, {test.phase}: compiling makes {worst.nonfinite:,} values of {what} NaN or "
+            f"infinite{where(found)}"
+        ),
+        location=place(found),
+        advice=told.action,
+        detail=told,
+    )
+
+
+RULE = Rule(
+    id="compile-makes-nan",
+    title="Compiling makes NaN or infinities",
+    severity="error",
+    description=(
+        "Eager's values are finite and the compiled ones are not. That is an error whatever else was measured: it "
+        "spreads through all that is computed from them."
+    ),
+    passed="Compiling made no NaN and no infinity, as far as answers were tested.",
+    judge=_judge,
+)

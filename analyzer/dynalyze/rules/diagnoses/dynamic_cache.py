@@ -1,0 +1,99 @@
+"""A key-value cache that grows with each token, and what that compiles again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.report import Advice, Example, Finding, Impact, Recompile, Report
+from dynalyze.rules.library_layers import FROM_RUN, spent
+from dynalyze.rules.recompile_advice.source import as_written, clipped
+from dynalyze.rules.recompile_owners import owned
+from dynalyze.rules.rule import Rule
+
+_RANK = 397
+_MOST_NAMED = 3
+_LINK = "https://huggingface.co/docs/transformers/kv_cache"
+_EXAMPLE = Example(
+    "output = model.generate(**inputs)", 'output = model.generate(**inputs, cache_implementation="static")'
+)
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    series = owned(report, "dynamic-cache")
+    if not series:
+        return
+    members = [member for one in series for member in one.recompiles]
+    static = any(module.cache == "static" for module in report.modules) and not _grew(members)
+    action = _action(members, static=static)
+    seconds = spent(members)
+    yield (
+        _RANK,
+        Finding(
+            rule="dynamic-cache",
+            severity="warning",
+            title=f"The key-value cache changed between calls: {_again(len(members))}",
+            location=series[0].lead.location,
+            evidence=[member.id for member in members],
+            advice=action,
+            impact=None if seconds is None else Impact(seconds, "spent compiling again"),
+            detail=Advice(
+                action=action,
+                why=f"{FROM_RUN} {_why(static=static)} The guards were on {_named(members)}.",
+                example=None if static else _EXAMPLE,
+                link=_LINK,
+            ),
+        ),
+    )
+
+
+def _action(members: list[Recompile], *, static: bool) -> str:
+    if static:
+        return (
+            "Make the static cache once and pass the same one, `past_key_values=cache`, in every call, with "
+            "`cache.reset()` between texts: its state before the first call differs from that of every later one."
+        )
+    told = 'Generate with a cache of fixed size: `model.generate(..., cache_implementation="static")`.'
+    if any((each.source or "").endswith(".layer_idx") for each in members):
+        told += (
+            " Compile the whole model, not its layers one by one: each layer asks the cache for its own number, so one "
+            "compiled layer does not serve the others."
+        )
+    return told
+
+
+def _why(*, static: bool) -> str:
+    if static:
+        return "The cache has one size, but what it keeps beside its tensors changed."
+    return (
+        "The default cache grows by one position with each token, so its keys and values never keep their shape. torch "
+        "makes the length dynamic after its first change, at the cost of these compiles. A static cache is allocated "
+        "once for the longest sequence: it takes that memory from the first token on, and attention reads all of it."
+    )
+
+
+def _grew(members: list[Recompile]) -> bool:
+    return any(each.cause in ("shape", "stride", "symbolic") for each in members)
+
+
+def _again(number: int) -> str:
+    return "compiled again once" if number == 1 else f"compiled again {number} times"
+
+
+def _named(members: list[Recompile]) -> str:
+    names = list(dict.fromkeys(f"`{clipped(as_written(each.source or ''))}`" for each in members))
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+
+
+RULE = Rule(
+    id="dynamic-cache",
+    title="The key-value cache changed between calls",
+    severity="warning",
+    description=(
+        "transformers makes a cache that grows with each token, unless it is told otherwise. Its first fill and its "
+        "first growth compile the model again; layers that are compiled one by one are compiled again for each layer."
+    ),
+    passed="No key-value cache set off a recompile.",
+    judge=_judge,
+    of="recompile",
+)

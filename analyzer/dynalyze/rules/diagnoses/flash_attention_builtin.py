@@ -1,0 +1,70 @@
+"""A flash-attn so old that torch.compile cannot put its kernels into a graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dynalyze.report import Advice, Finding, GraphBreak, Report
+from dynalyze.rules.attention_calls import FROM_RUN, ids, users_line
+from dynalyze.rules.library_layers import shown_version, version
+from dynalyze.rules.rule import Rule
+
+_BUILTIN = re.compile(r"(flash_attn\w*)\.PyCapsule\.(\w+)")
+_FIRST_WITH_OPERATORS = (2, 7)
+_LINK = "https://github.com/Dao-AILab/flash-attention/pull/1139"
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    by_module: dict[str, list[GraphBreak]] = {}
+    for found in report.graph_breaks:
+        named = _BUILTIN.search(f"{found.explanation}\n{found.context}")
+        if named is not None:
+            by_module.setdefault(named[1], []).append(found)
+    for module, breaks in by_module.items():
+        yield 80, _finding(report, module, breaks)
+
+
+def _finding(report: Report, module: str, breaks: list[GraphBreak]) -> Finding:
+    action = _action(report, module)
+    return Finding(
+        rule="flash-attention-builtin",
+        severity="warning",
+        title=f"The kernels of {module} cannot be in a graph",
+        location=users_line(breaks[0]),
+        evidence=ids(breaks),
+        advice=action,
+        detail=Advice(
+            action=action,
+            why=f"{FROM_RUN} The function comes from C++ without a description that torch.compile could read, so each "
+            "call of attention ends the graph.",
+            link=_LINK,
+        ),
+    )
+
+
+def _action(report: Report, module: str) -> str:
+    wrap = "wrap the call as an operator with `torch.library.custom_op`"
+    if "2" not in module:
+        return f"Build flash-attn 3 anew from its newest source, which registers operators; or {wrap}."
+    installed = version(report, "flash-attn") or version(report, "flash_attn")
+    if installed >= _FIRST_WITH_OPERATORS:
+        return (
+            f"flash-attn {shown_version(installed)} registers operators: call its own `flash_attn_func` and "
+            f"`flash_attn_varlen_func` instead of `{module}`; or {wrap}."
+        )
+    have = f" ({shown_version(installed)} is installed)" if installed else ""
+    return f"Install flash-attn 2.7 or later{have}, which registers operators; or {wrap}."
+
+
+RULE = Rule(
+    id="flash-attention-builtin",
+    title="flash-attn without operators",
+    severity="warning",
+    description=(
+        "Until version 2.7 flash-attn called its kernels as plain C++ functions. torch.compile cannot look into these "
+        "and has no operator to put into the graph in their place: each call is a graph break."
+    ),
+    passed="No kernel of flash-attn was called past torch's operators.",
+    judge=_judge,
+)

@@ -1,0 +1,86 @@
+"""Layers of other quantisers (GPTQ, AWQ, HQQ, ...): what of their code the compiler could not trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.model_facts import LayerGroup, ModuleFacts
+from dynalyze.report import Advice, Finding, GraphBreak, Report, SkippedFrame
+from dynalyze.rules.library_layers import FROM_RUN, breaks_in, comes_from, counted, layers_of, skipped_in
+from dynalyze.rules.rule import Rule
+
+_RANK = 197
+_LINK = "https://huggingface.co/docs/transformers/quantization/overview"
+_NAMES = {
+    "gptqmodel": "GPTQ or AWQ (gptqmodel)", "auto_gptq": "GPTQ (auto_gptq)", "awq": "AWQ", "hqq": "HQQ",
+    "optimum": "quanto or GPTQ (optimum)", "compressed_tensors": "compressed-tensors", "fbgemm": "FBGEMM",
+    "fbgemm_gpu": "FBGEMM", "fp8": "fine-grained FP8", "auto_round": "AutoRound", "auto_round_extension": "AutoRound",
+    "aqlm": "AQLM", "vptq": "VPTQ", "spqr_quant": "SpQR", "fp_quant": "FP-Quant", "sinq": "SINQ", "quark": "Quark",
+    "eetq": "EETQ", "bitnet": "BitNet", "higgs": "HIGGS", "mxfp4": "MXFP4", "nvfp4": "NVFP4", "metal": "Metal",
+    "gemma": "Gemma's quantiser", "fouroversix": "4/6",
+}  # fmt: skip
+# Where a quantiser's code is, beside the package of its own name.
+_FILES = {"fbgemm": "fbgemm_fp8", "fp8": "finegrained_fp8", "gemma": "gemma_quant", "metal": "metal_quantization"}
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    seen: set[str] = set()
+    for module, group in layers_of(report, *_NAMES):
+        if group.library not in seen:
+            seen.add(group.library)
+            breaks, skipped = _breaks(report, group.library), skipped_in(report, group.library)
+            if breaks or skipped:
+                yield _RANK, _finding(module, group, breaks, skipped)
+
+
+def _breaks(report: Report, library: str) -> list[GraphBreak]:
+    """In the quantiser's package, or in transformers' file for it."""
+    own = breaks_in(report, library)
+    file = f"/integrations/{_FILES.get(library, library)}.py"
+    return own + [
+        found
+        for found in report.graph_breaks
+        if found.location.file.endswith(file) and comes_from(found.location, "transformers") and found not in own
+    ]
+
+
+def _finding(module: ModuleFacts, group: LayerGroup, breaks: list[GraphBreak], skipped: list[SkippedFrame]) -> Finding:
+    name = _NAMES[group.library]
+    parts = [counted(len(breaks), "graph break")] if breaks else []
+    parts += [counted(len(skipped), "function left in eager")] if skipped else []
+    action = (
+        f"Choose a kernel of {name} that is a custom operator, where its configuration offers one (`backend`), or "
+        f"upgrade it: a `{group.kind}` that torch cannot trace is cut out of the graph in each layer. The breaks below "
+        "name the lines."
+    )
+    return Finding(
+        rule="other-quantiser",
+        severity="warning",
+        title=f"{name}: {', '.join(parts)} in the code of {counted(group.count, group.kind + ' layer')}",
+        location=(breaks or skipped)[0].location,
+        evidence=[fact.id for facts in (breaks, skipped) for fact in facts],
+        advice=action,
+        detail=Advice(action=action, why=_why(module, group), link=_LINK),
+    )
+
+
+def _why(module: ModuleFacts, group: LayerGroup) -> str:
+    told = f"{FROM_RUN} What is around these layers is compiled; they themselves run as in eager."
+    if group.facts.get("compiled_by_generate") is False:
+        told += " transformers' `generate` does not compile a model with this quantiser by itself."
+    elif group.facts.get("compiled_by_generate"):
+        told += " transformers counts this quantiser among those that can be compiled."
+    return told
+
+
+RULE = Rule(
+    id="other-quantiser",
+    title="A quantiser's layers are not traced",
+    severity="warning",
+    description=(
+        "Layers of GPTQ, AWQ, HQQ, quanto, compressed-tensors and others call kernels of their own. Those that are "
+        "custom operators stay in the graph; others break it, or are left in eager, in every layer."
+    ),
+    passed="No quantiser's layer broke a graph.",
+    judge=_judge,
+)

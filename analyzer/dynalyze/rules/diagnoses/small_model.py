@@ -1,0 +1,106 @@
+"""Models that compiling did not make faster, and what the measurement says of why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.measurements import Measurement
+from dynalyze.report import Advice, Finding, Report
+from dynalyze.rules.rule import Rule
+
+_RANK = 600
+_SMALL_MS = 1.0
+_FEW_OPS = 50
+_MOSTLY = 0.5
+_LIBRARY = ("mm", "addmm", "bmm", "baddbmm", "convolution", "_int_mm", "_scaled_mm")
+_ATTENTION = ("_scaled_dot_product_", "_flash_attention_", "_efficient_attention_", "_cudnn_attention_")
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    for measured in report.measurements:
+        if not _no_gain(measured):
+            continue
+        found = _too_small(report, measured) or _bound_by_libraries(report, measured)
+        if found is not None:
+            yield _RANK, found
+
+
+def _no_gain(measured: Measurement) -> bool:
+    """Whether it was measured well, and no gain was shown: too few pairs show nothing either way."""
+    speed = measured.speedup
+    if measured.status != "valid" or measured.configuration == "eager" or speed is None or speed.floor is None:
+        return False
+    return speed.pairs >= 5 and speed.ratio.low <= 1.0
+
+
+def _too_small(report: Report, measured: Measurement) -> Finding | None:
+    latency, ops = measured.eager_latency_ms, sum(graph.ops for graph in report.graphs)
+    if latency is None or not report.graphs:
+        return None
+    one_call = latency.p50 / max(measured.calls, 1)
+    if one_call >= _SMALL_MS or ops > _FEW_OPS:
+        return None
+    return _finding(
+        report,
+        measured,
+        f"A call takes {_milliseconds(one_call)} in eager, with {ops} operations: there is little to gain",
+        "Compile the function that makes many of these calls, or raise the batch; else leave it in eager.",
+        "Each compiled call first checks its guards. Beside so little work that costs as much as fusing saves.",
+    )
+
+
+def _bound_by_libraries(report: Report, measured: Measurement) -> Finding | None:
+    """Most of what the compiled code calls is what eager calls too."""
+    calls = sum(kernel.calls for kernel in report.kernels)
+    same = sum(
+        kernel.calls for kernel in report.kernels if kernel.kind in ("extern", "fallback") and _is_heavy(kernel.name)
+    )
+    if not calls or same / calls < _MOSTLY:
+        return None
+    return _finding(
+        report,
+        measured,
+        f"{same} of {calls} kernel calls are matrix products and the like from libraries, as in eager",
+        "Look for the gain elsewhere: a lower precision, a larger batch, mode='max-autotune' for other kernels. "
+        "Compiling fuses what stands between these calls, and there is little of it.",
+        "Kernels from libraries are the same in eager. These are counts of calls, not of time: a profile would tell.",
+    )
+
+
+def _is_heavy(name: str) -> bool:
+    parts = name.removeprefix("extern_kernels.").removeprefix("aten.").split(".")
+    return parts[0] in _LIBRARY or parts[0].startswith(_ATTENTION) or "mkldnn" in name or "mkl_linear" in name
+
+
+def _finding(report: Report, measured: Measurement, title: str, action: str, why: str) -> Finding:
+    ratio = measured.speedup.ratio if measured.speedup is not None else None
+    assert ratio is not None
+    shown = (
+        f"Measured: {measured.configuration} is {ratio.value:.2f}x eager's speed ({ratio.low:.2f} to {ratio.high:.2f})."
+    )
+    return Finding(
+        rule="small-model",
+        severity="info",
+        title=title,
+        location=report.graphs[0].location if report.graphs else None,
+        evidence=[measured.configuration, *(graph.id for graph in report.graphs)],
+        advice=action,
+        detail=Advice(action="", why=f"{shown} {why}"),
+    )
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value * 1000:.0f} µs"
+
+
+RULE = Rule(
+    id="small-model",
+    title="Too small, or too bound by libraries, to gain",
+    severity="info",
+    description=(
+        "A measurement whose interval shows no gain, where the run says why: calls far under a millisecond, or graphs "
+        "whose kernels are mostly matrix products of a library. Never said without a measurement."
+    ),
+    passed="No measurement was without a gain for want of work to fuse.",
+    judge=_judge,
+)

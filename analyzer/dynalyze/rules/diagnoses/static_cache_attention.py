@@ -1,0 +1,55 @@
+"""FlashAttention with a static cache: a combination that has been wrong, and that is not one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.report import Advice, Finding, Report
+from dynalyze.rules.library_layers import FROM_CONFIGURATION, place_of
+from dynalyze.rules.rule import Rule
+
+_RANK = 330
+_LINK = "https://github.com/huggingface/transformers/issues/32040"
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    for module in report.modules:
+        if module.cache != "static" or "flash_attention" not in module.attention:
+            continue
+        action = (
+            f'Load {module.class_name} with `attn_implementation="sdpa"` for a static cache, or keep '
+            f"`{module.attention}` with the default cache. If both are needed, compare the answers with eager ones "
+            "before they ship."
+        )
+        yield (
+            _RANK,
+            Finding(
+                rule="static-cache-attention",
+                severity="warning",
+                title=f"{module.class_name} uses {module.attention} with a static cache",
+                location=place_of(module),
+                evidence=[module.id],
+                advice=action,
+                detail=Advice(
+                    action=action,
+                    why=f"{FROM_CONFIGURATION} The run does not show whether its answers are wrong: that is for the "
+                    "accuracy test. A static cache holds empty positions after the text, which FlashAttention takes "
+                    "for real ones unless the model cuts them off; and transformers compiles this pair only without "
+                    "fullgraph.",
+                    link=_LINK,
+                ),
+            ),
+        )
+
+
+RULE = Rule(
+    id="static-cache-attention",
+    title="FlashAttention with a static cache",
+    severity="warning",
+    description=(
+        "A static cache has room for the longest text from the first token on. FlashAttention knows the length of the "
+        "text only if the model tells it; versions of transformers that did not gave wrong answers or failed."
+    ),
+    passed="FlashAttention did not meet a static cache.",
+    judge=_judge,
+)

@@ -1,0 +1,94 @@
+"""Layers quantised by torchao: breaks and recompiles in its code, and kernels that it could not load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.report import Advice, Finding, Report
+from dynalyze.rules.library_layers import (
+    FROM_CONFIGURATION,
+    FROM_RUN,
+    breaks_in,
+    counted,
+    layers_of,
+    place_of,
+    recompiles_in,
+    shown_version,
+    skipped_in,
+    version,
+)
+from dynalyze.rules.rule import Rule
+
+_RANK, _RANK_OF_KERNELS = 196, 620
+_LINK = "https://github.com/pytorch/ao/issues/2919"
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    found = _in_its_code(report)
+    if found is not None:
+        yield _RANK, found
+    for module, group in layers_of(report, "torchao"):
+        if reason := group.facts.get("kernels_skipped"):
+            torch = shown_version(version(report, "torch"))
+            action = f"Install a torchao that is built for torch {torch}, or the torch that it asks for."
+            yield (
+                _RANK_OF_KERNELS,
+                Finding(
+                    rule="torchao",
+                    severity="info",
+                    title=f"torchao runs without its own kernels: {counted(group.count, 'weight')} of {group.kind}",
+                    location=place_of(module),
+                    evidence=[module.id],
+                    advice=f"{action} torchao says: {str(reason).strip().rstrip('.')}.",
+                    detail=Advice(
+                        action=action,
+                        why=f"{FROM_CONFIGURATION} Layouts that need its kernels fail or take a slower way; those of "
+                        "plain PyTorch operations run as they do with them.",
+                        link=_LINK,
+                    ),
+                ),
+            )
+
+
+def _in_its_code(report: Report) -> Finding | None:
+    breaks, again, skipped = (read(report, "torchao") for read in (breaks_in, recompiles_in, skipped_in))
+    if not breaks and not again and not skipped:
+        return None
+    parts = [
+        counted(len(facts), what)
+        for facts, what in ((breaks, "graph break"), (again, "recompile"), (skipped, "function left in eager"))
+        if facts
+    ]
+    library, torch = version(report, "torchao"), version(report, "torch")
+    action = (
+        f"torchao {shown_version(library) or '(version not known)'} with torch {shown_version(torch)}: install the "
+        "pair that torchao's table of versions names. Quantise before torch.compile, so that no weight changes its "
+        "class between calls."
+    )
+    return Finding(
+        rule="torchao",
+        severity="warning",
+        title=f"In torchao's own code: {', '.join(parts)}",
+        location=(breaks or again or skipped)[0].location,
+        evidence=[fact.id for facts in (breaks, again, skipped) for fact in facts],
+        advice=action,
+        detail=Advice(
+            action=action,
+            why=f"{FROM_RUN} torchao's quantised weights are made for torch.compile, which fuses unpacking them into "
+            "the multiplication; where its code is not traced, each call pays for it apart.",
+            link=_LINK,
+        ),
+    )
+
+
+RULE = Rule(
+    id="torchao",
+    title="torchao's layers do not compile as they should",
+    severity="warning",
+    description=(
+        "torchao keeps quantised weights as tensor subclasses and counts on torch.compile to be fast. Each version is "
+        "built for some versions of torch: with another one its kernels are not loaded, or its code is not traced."
+    ),
+    passed="torchao's code was traced whole.",
+    judge=_judge,
+)

@@ -1,0 +1,88 @@
+"""What is known of wrong answers, in words: for the rules on accuracy."""
+
+from __future__ import annotations
+
+from dynalyze.audit_records import Bisection, BisectStage
+from dynalyze.measurements import Accuracy
+from dynalyze.report import Advice, Location, Report
+
+STAGES: dict[BisectStage, str] = {
+    "eager": "eager", "dynamo": "Dynamo", "aot_autograd": "AOTAutograd", "decompositions": "decompositions",
+    "inductor": "Inductor", "emulated": "Inductor, rounding as eager", "backend": "the backend itself",
+}  # fmt: skip
+_WITHOUT: dict[BisectStage, str] = {
+    "inductor": "`backend='aot_eager_decomp_partition'` gives right answers",
+    "decompositions": "`backend='aot_eager'` gives right answers",
+    "aot_autograd": "`backend='eager'` gives right answers",
+    "backend": "`backend='aot_eager'` gives right answers",
+}
+
+
+def bisection_of(test: Accuracy, report: Report) -> Bisection | None:
+    """The search after the place of these answers; None where none was made."""
+    key = test.configuration, test.phase
+    return next(
+        (each for each in report.bisections if (each.configuration, each.phase) == key and not each.hidden), None
+    )
+
+
+def has_nan(test: Accuracy) -> bool:
+    """Whether compiling made NaN or infinities in these answers."""
+    return test.verdict == "suspicious" and any(tensor.nonfinite for tensor in test.tensors)
+
+
+def where(found: Bisection | None) -> str:
+    """`: stage Inductor, module layers.3, torch.softmax`; "" where nothing is known."""
+    if found is None or not found.stage:
+        return ""
+    parts = [f"stage {stage_name(found)}"]
+    parts += [f"module {found.module}"] if found.module else []
+    parts += [f"the gradient of {found.op}" if found.gradient else found.op] if found.op else []
+    return f": {', '.join(parts)}"
+
+
+def stage_name(found: Bisection) -> str:
+    """The first suspicious stage for people; a backend of the user's own by its name."""
+    own = next((run.backend for run in found.stages if run.stage == "backend"), "")
+    return own if found.stage == "backend" and own else STAGES.get(found.stage, found.stage)
+
+
+def place(found: Bisection | None) -> Location | None:
+    """The line of the operation, or where the forward of the module begins."""
+    if found is None or not found.file or not found.line:
+        return None
+    return Location(file=found.file, line=found.line, function=found.module_class)
+
+
+def advice(found: Bisection | None) -> Advice:
+    """One thing to do, how sure it is, and the script that shows it."""
+    if found is None or not found.stage:
+        return Advice(
+            "Do not ship this configuration. `dynalyze audit` finds the stage of the compiler and the operation.",
+            why="Measured against fp64 in this run; where it comes from was not searched for, or not found.",
+        )
+    action = "Do not ship this configuration before the cause is known."
+    if found.repro:
+        action = f"Run `python {found.repro}`: it shows the fault alone. Send it to whoever makes the {_maker(found)}."
+    elif without := _WITHOUT.get(found.stage):
+        action = f"{action} Until then {without}."
+    elif found.stage == "dynamo":
+        action = (
+            f"Look in {found.module_class or 'the function'} for code that runs otherwise under compile "
+            "(`torch.compiler.is_compiling()`, state that is changed outside of tensors); "
+            "`torch.compiler.disable` on it gives eager's answers."
+        )
+    return Advice(action, why=_why(found))
+
+
+def _maker(found: Bisection) -> str:
+    return f"backend {stage_name(found)}" if found.stage == "backend" else "compiler, PyTorch"
+
+
+def _why(found: Bisection) -> str:
+    told = "Found by running it stage by stage"
+    if found.op:
+        told += f"; the operation was judged on the very inputs that it had in the compiled run ({found.why})"
+    elif found.module:
+        told += ", and with one module compiled at a time"
+    return f"{told}. {found.reason}".strip().rstrip(".") + "."

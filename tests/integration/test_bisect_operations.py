@@ -1,0 +1,126 @@
+"""The judge of single operations: faults drawn at random over operations, layers and stages are found."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accuracy_runs import calls, judged
+from bisect_models import blocks
+from planted_backends import InAten, InGraph, other_order, wrong_decomposition
+
+from dynalyze.capture.bench.bisect import Bisector
+from dynalyze.capture.bench.wire import Configuration
+
+# Importing Inductor warns on this torch.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning")
+
+_LAYERS = 4
+# Each operation of a block: its name in Dynamo's graph and in ATen's, how it is called in a program, how often it comes
+# in a block, and the modules of these.
+_OPERATIONS = (
+    ("linear", "aten.addmm.default", "torch.nn.functional.linear",
+     ("attention.query", "attention.key", "attention.value", "up", "down")),
+    ("softmax", "aten._softmax.default", "torch.softmax", ("attention",)),
+    ("gelu", "aten.gelu.default", "torch.nn.functional.gelu", ("",)),
+    ("layer_norm", "", "torch.nn.functional.layer_norm", ("norm",)),
+    ("truediv", "aten.div.Tensor", "operator.truediv", ("attention",)),
+    ("matmul", "aten.bmm.default", "operator.matmul", ("attention", "attention")),
+    ("add", "aten.add.Tensor", "operator.add", ("", "")),
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def searched(model: Any, x: Any, backend: Any, folder: Path, stage: str = "backend") -> dict[str, Any]:
+    """The answer to the step `operations`; `backend` is a name, or a function that stands in for one of a module."""
+    name = backend if isinstance(backend, str) else f"{__name__}:planted"
+    _planted[:] = [backend]
+    bisector = Bisector(calls(model, x), Configuration("tested", backend=name), "cpu")
+    return bisector.take("operations", {"stage": stage, "folder": str(folder)})
+
+
+_planted: list[Any] = []
+
+
+def planted(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+    return _planted[0](graph, inputs)
+
+
+def _drawn(seed: int, level: int = 0) -> tuple[Any, int, str]:
+    """An operation that has a name at this level, which one of its kind, and the path of its module."""
+    draw = random.Random(seed)
+    operation = draw.choice([operation for operation in _OPERATIONS if operation[level]])
+    layer, place = draw.randrange(_LAYERS), draw.randrange(len(operation[3]))
+    module = f"layers.{layer}.{operation[3][place]}".rstrip(".")
+    return operation, layer * len(operation[3]) + place, module
+
+
+def _check(answer: dict[str, Any], operation: Any, module: str) -> None:
+    fault = answer["fault"]
+    assert fault is not None
+    assert (fault["op"], fault["module"]) == (operation[2], module)
+    assert fault["file"].endswith("bisect_models.py") or module.endswith(
+        ("norm", "query", "key", "value", "up", "down")
+    )
+    assert fault["line"] and fault["compiled_rmse"] > 3 * (fault["eager_rmse"] or 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_operation_off_by_three_roundings_is_named_in_its_layer(seed: int, tmp_path: Path) -> None:
+    operation, occurrence, module = _drawn(seed)
+    backend = InGraph(operation[0], occurrence)
+    answer = searched(*blocks(_LAYERS), backend, tmp_path)
+    assert backend.planted == 1
+    _check(answer, operation, module)
+
+
+def test_the_answers_themselves_hide_such_an_operation() -> None:
+    """Why every operation is judged: the layers behind it round more than that."""
+    assert judged(calls(*blocks(_LAYERS)), InGraph("linear", 7)).verdict == "benign"
+
+
+@pytest.mark.parametrize("seed", range(10, 14))
+def test_an_operation_of_aten_is_named_by_the_line_it_comes_from(seed: int, tmp_path: Path) -> None:
+    operation, occurrence, module = _drawn(seed, 1)
+    backend = InAten(operation[1], occurrence)
+    answer = searched(*blocks(_LAYERS), backend, tmp_path)
+    assert backend.planted == 1
+    _check(answer, operation, module)
+
+
+def test_other_orders_of_adding_up_are_not_called_wrong(tmp_path: Path) -> None:
+    model, x = blocks(_LAYERS)
+    answer = searched(model, x, other_order, tmp_path)
+    assert answer["fault"] is None and answer["judged"] > 50 and not answer["problems"]
+    assert judged(calls(model, x), other_order).verdict in ("equal", "benign")
+
+
+def test_a_decomposition_that_makes_nan_is_found_in_its_stage_alone(tmp_path: Path) -> None:
+    def broken(x: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+        return torch.sqrt(x)
+
+    with wrong_decomposition(torch.ops.aten.gelu.default, broken):
+        before = searched(*blocks(2), "aot_eager", tmp_path, "aot_autograd")
+        answer = searched(*blocks(2), "inductor", tmp_path, "decompositions")
+    assert before["fault"] is None
+    fault = answer["fault"]
+    assert (fault["op"], fault["module"]) == ("torch.nn.functional.gelu", "layers.0")
+    assert fault["nonfinite"] > 0 and "NaN" in fault["why"]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_nothing_is_wrong_with_the_stages_of_torch(dtype: torch.dtype, tmp_path: Path) -> None:
+    model, x = blocks(2)
+    for stage in ("aot_autograd", "decompositions"):
+        answer = searched(model.to(dtype), x.to(dtype), "inductor", tmp_path, stage)
+        assert answer["fault"] is None and answer["judged"] > 20 and not answer["problems"]

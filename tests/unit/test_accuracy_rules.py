@@ -1,0 +1,84 @@
+"""What is said of answers that are wrong, of operations that are, and of what could not be compared."""
+
+from __future__ import annotations
+
+import pytest
+from records import report_of
+
+from dynalyze.audit_records import Bisection, StageRun
+from dynalyze.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
+from dynalyze.render.view.accuracy import accuracy_view
+from dynalyze.report import Report
+from dynalyze.rules.rule import judge
+
+
+def _report(verdict: AccuracyVerdict, *found: Bisection, nonfinite: int = 0, reason: str = "") -> Report:
+    report = report_of()
+    tensor = TensorAccuracy("logits", "output", verdict, dtype="bfloat16", nonfinite=nonfinite)
+    report.accuracy = [Accuracy("default", verdict=verdict, reason=reason, tensors=[tensor])]
+    report.bisections = list(found)
+    return report
+
+
+def _found(**fields: object) -> Bisection:
+    stages = [StageRun("dynamo", "eager", "equal"), StageRun("inductor", "inductor", "suspicious", 0.25)]
+    known: dict[str, object] = {
+        "stage": "inductor", "module": "layers.3", "module_class": "Block", "op": "torch.softmax", "file": "net.py",
+        "line": 12, "repro": "dynalyze-reports/net.repro.py", "stages": stages, "why": "its error is 0.3",
+    }  # fmt: skip
+    return Bisection("default", **{**known, **fields})  # type: ignore[arg-type]
+
+
+def _rules(report: Report) -> list[str]:
+    return [finding.rule for finding in judge(report) if finding.rule.startswith(("accuracy", "compile-makes"))]
+
+
+@pytest.mark.parametrize("verdict", ["equal", "benign", "rounding only"])
+def test_rounding_is_never_called_wrong(verdict: AccuracyVerdict) -> None:
+    assert _rules(_report(verdict)) == []
+
+
+def test_wrong_answers_name_stage_module_operation_line_and_script() -> None:
+    (finding,) = [each for each in judge(_report("suspicious", _found())) if each.rule == "accuracy-suspicious"]
+    assert finding.severity == "error"
+    assert "bfloat16 output logits is wrong beyond rounding" in finding.title
+    assert "stage Inductor, module layers.3, torch.softmax" in finding.title
+    assert finding.location is not None and (finding.location.file, finding.location.line) == ("net.py", 12)
+    assert "python dynalyze-reports/net.repro.py" in finding.advice
+    assert finding.detail is not None and "its error is 0.3" in finding.detail.why
+
+
+def test_without_a_search_no_place_is_made_up() -> None:
+    (finding,) = [each for each in judge(_report("suspicious")) if each.rule == "accuracy-suspicious"]
+    assert finding.location is None and "stage" not in finding.title
+
+
+def test_nan_that_compiling_makes_is_an_error_of_its_own() -> None:
+    report = _report("suspicious", _found(), nonfinite=3)
+    assert _rules(report) == ["compile-makes-nan"]
+    (finding,) = [each for each in judge(report) if each.rule == "compile-makes-nan"]
+    assert finding.severity == "error" and "3 values of logits" in finding.title and "Inductor" in finding.title
+
+
+def test_an_operation_that_the_answers_hide_is_a_warning() -> None:
+    report = _report("benign", _found(hidden=True, eager_rmse=0.001, compiled_rmse=0.007))
+    (finding,) = [each for each in judge(report) if each.rule.startswith("accuracy")]
+    assert (finding.rule, finding.severity) == ("accuracy-operation", "warning")
+    assert "torch.softmax" in finding.title and "0.007" in finding.advice
+
+
+def test_what_could_not_be_compared_says_why() -> None:
+    (finding,) = [
+        each
+        for each in judge(_report("not comparable", reason="Compiled draws other random numbers than eager."))
+        if each.rule.startswith("accuracy")
+    ]
+    assert (finding.rule, finding.severity) == ("accuracy-not-comparable", "info")
+    assert "other random numbers" in finding.advice and "model.eval()" in finding.advice
+
+
+def test_the_page_has_the_stages_and_the_place() -> None:
+    (row,) = accuracy_view(_report("suspicious", _found())).items
+    (searched,) = row.searched
+    assert [(rung.stage, rung.verdict) for rung in searched.rungs][1][0] == "Inductor"
+    assert ("Line", "net.py:12") in searched.facts and ("Operation", "torch.softmax") in searched.facts

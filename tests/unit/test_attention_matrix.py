@@ -1,0 +1,436 @@
+"""The attention matrix without a model: how its cells come about, and what is made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dynalyze.audit.attention_cells import Combination, Recorded
+from dynalyze.audit.attention_matrix import check_target, fill
+from dynalyze.audit.attention_trials import Available, caches_of
+from dynalyze.audit_records import AttentionCell, AttentionMatrix
+from dynalyze.bench.measure import rebuilt_source
+from dynalyze.bench.workers import Stopped, WorkerFailed
+from dynalyze.capture import adapter_attention
+from dynalyze.capture.bench.attention import attention_of
+from dynalyze.capture.inputs import Misuse
+from dynalyze.errors import UsageError
+from dynalyze.facts.attention_choice import fastest, instead_of, outcome, right
+from dynalyze.fleet.statuses import Verdict
+from dynalyze.measurements import Latency, Measurement
+from dynalyze.model_facts import AttentionCall
+from dynalyze.render import html, terminal, words_attention
+from dynalyze.render.view.attention_matrix import attention_matrix_view
+from dynalyze.report import GraphBreak, Location, Recompile, Report, from_json, to_json
+from dynalyze.rules.rule import judge
+from dynalyze.shown import showable
+from dynalyze.targets.observe import Observation, request_of
+from dynalyze.targets.spec import TargetSpec, read_target
+from sample_attention import FP32, MASKS, cell, matrix, timed
+from sample_reports import clean_report
+
+BREAK = GraphBreak("b1", "GB0124", "Unsupported Tensor.item() call", "split", Location(MASKS, 713), [])
+AGAIN = Recompile("r1", "0/1", "0/0", Location(MASKS, 9), "shape")
+CANARY = "canary_of_the_source"
+
+
+class FakeTrials:
+    """Gives what it was told for a combination's name; an exception is raised."""
+
+    def __init__(self, runs: dict[str, Any] | None = None, **steps: Any) -> None:
+        self.runs = runs or {}
+        self.steps = steps
+        self.asked: list[str] = []
+
+    def recorded(self, combination: Combination) -> Recorded:
+        return self._do("run", combination, self.runs.get(combination.name, ran()))
+
+    def accuracy(self, combination: Combination) -> dict[str, Any]:
+        return self._do("accuracy", combination, self.steps.get("accuracy", {"verdict": "equal"}))
+
+    def speed(self, combination: Combination) -> Measurement | None:
+        return self._do("speed", combination, self.steps.get("speed"))
+
+    def _do(self, what: str, combination: Combination, given: Any) -> Any:
+        self.asked.append(f"{what}: {combination.name}")
+        if isinstance(given, BaseException):
+            raise given
+        return given
+
+
+def ran(status: Any = "full_graph", error: str = "", file: str = "", **facts: Any) -> Recorded:
+    report = clean_report()
+    for name, value in facts.items():
+        setattr(report, name, value)
+    return Recorded(report, Verdict(status, error, file, 7 if file else 0))
+
+
+def made(trials: FakeTrials, names: tuple[str, ...] = ("eager", "sdpa"), **told: Any) -> AttentionMatrix:
+    found = AttentionMatrix(attentions=list(names), dtypes=["float32", "bfloat16"])
+    available = Available("Net", "sdpa", "float32", "cpu", names, **told)
+    fill(found, available, ("",), trials, lambda text: None)
+    return found
+
+
+def only(run: Any, **steps: Any) -> AttentionCell:
+    """The first cell of a matrix whose first run was this."""
+    return made(FakeTrials({"eager, float32": run}, **steps)).cells[0]
+
+
+def with_matrix(found: AttentionMatrix | None = None) -> Report:
+    report = clean_report()
+    report.attention_matrix = found or matrix()
+    return report
+
+
+# --- how cells come about
+
+
+def test_every_combination_becomes_a_cell_in_order() -> None:
+    trials = FakeTrials()
+    cells = made(trials).cells
+    assert [(each.attention, each.dtype, each.status) for each in cells] == [
+        ("eager", "float32", "runs"), ("eager", "bfloat16", "runs"),
+        ("sdpa", "float32", "runs"), ("sdpa", "bfloat16", "runs"),
+    ]  # fmt: skip
+    assert [each.id for each in cells] == ["cell1", "cell2", "cell3", "cell4"]
+    assert {each.accuracy for each in cells} == {"equal"}
+
+
+def test_breaks_come_before_recompiles_and_tell_their_line() -> None:
+    broken = only(ran("graph_break", graph_breaks=[BREAK], recompiles=[AGAIN]))
+    assert (broken.status, broken.graph_breaks, broken.recompiles) == ("breaks", 1, 1)
+    assert (broken.reason, broken.file, broken.line) == ("Unsupported Tensor.item() call", MASKS, 713)
+    again = only(ran(recompiles=[AGAIN]))
+    assert (again.status, again.file, again.line, again.facts["cause"]) == ("recompiles", MASKS, 9, "shape")
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        ("eager_error", f"eager: {FP32}", "eager_error"),
+        ("create_error", "model: ValueError: no", "eager_error"),
+        ("compile_error", "InductorError: no", "compile_error"),
+        ("timeout", "Ended after 3 s", "timeout"),
+        ("crash", "The program was killed by SIGSEGV.", "crash"),
+        ("eager_error", "eager: RuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'", "not_here"),
+        ("eager_error", "eager: RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "not_here"),
+        ("eager_error", "eager: NotImplementedError: FlexAttention does not support backward on CPU.", "not_here"),
+    ],
+)
+def test_what_fails_costs_its_own_cell_and_says_why(status: str, error: str, expected: str) -> None:
+    trials = FakeTrials({"eager, float32": ran(status, error, "/home/ada/model.py")})
+    cells = made(trials).cells
+    assert cells[0].status == expected
+    assert (cells[0].reason, cells[0].file) == (error.removeprefix("eager: "), "/home/ada/model.py")
+    assert cells[0].accuracy is None
+    assert "accuracy: eager, float32" not in trials.asked
+    assert [each.status for each in cells[1:]] == ["runs"] * 3
+
+
+def test_what_cannot_even_begin_is_not_here() -> None:
+    found = only(UsageError("Net cannot switch its attention once it is made"))
+    assert (found.status, found.reason) == ("not_here", "Net cannot switch its attention once it is made")
+
+
+def test_what_cannot_be_had_here_is_never_run() -> None:
+    trials = FakeTrials()
+    cells = made(trials, ("sdpa", "flash_attention_2"), refused={"flash_attention_2": "no package"}).cells
+    assert [(each.status, each.reason) for each in cells[2:]] == [("not_here", "no package")] * 2
+    assert not any("flash" in asked for asked in trials.asked)
+
+
+def test_an_accuracy_worker_that_dies_leaves_the_cell() -> None:
+    found = only(ran(), accuracy=WorkerFailed("died", "the process was killed"))
+    assert (found.status, found.accuracy) == ("runs", None)
+    assert found.notes == ["The accuracy is not known: the process was killed"]
+
+
+def test_dtypes_of_outputs_and_the_reason_of_a_verdict_are_kept() -> None:
+    tensors = [
+        {"kind": "output", "dtype": "bfloat16", "compiled_dtype": "float32"},
+        {"kind": "gradient", "dtype": "float64", "compiled_dtype": "float64"},
+    ]
+    answer = {"verdict": "suspicious", "reason": "Logits: another dtype.", "tensors": tensors}
+    found = only(ran(), accuracy=answer)
+    assert found.facts == {"output_dtype": "bfloat16", "compiled_output_dtype": "float32"}
+    assert found.notes == ["Accuracy: Logits: another dtype."]
+    assert outcome(found) == "suspicious"
+
+
+def test_times_stand_in_the_cell_only_where_they_are_valid() -> None:
+    latency = Latency(2.0, 2.0, 2.0, 2.0, 2.0, None, 9)
+    valid = Measurement("default", latency_ms=latency, speedup=timed(2.0)["speedup"])
+    assert only(ran(), speed=valid).latency_ms == 2.0
+    invalid = only(ran(), speed=Measurement("default", status="invalid", reason="no frame was compiled"))
+    assert (invalid.latency_ms, invalid.speedup) == (None, None)
+    assert invalid.notes == ["The speed is not known: no frame was compiled"]
+
+
+def test_the_backends_that_computed_it_are_told_once() -> None:
+    calls = [AttentionCall("a1", "g1", "sdpa", "flash"), AttentionCall("a2", "g1", "sdpa", "flash")]
+    assert only(ran(attention=[*calls, AttentionCall("a3", "g1", "sdpa")])).backends == ["flash"]
+
+
+def test_ctrl_c_keeps_the_finished_cells() -> None:
+    found = made(FakeTrials({"sdpa, float32": Stopped("interrupted")}))
+    assert (found.stopped, len(found.cells)) == ("interrupted", 2)
+    assert words_attention.counted(found).startswith("Interrupted: 2 combinations")
+    assert words_attention.counted(found).endswith("2 were not reached.")
+
+
+def test_a_cell_whose_numbers_were_cut_off_says_so() -> None:
+    found = made(FakeTrials(accuracy=Stopped("out_of_time")))
+    assert (found.stopped, len(found.cells)) == ("out_of_time", 1)
+    assert found.cells[0].notes == ["The time was up before its accuracy and speed were known."]
+
+
+# --- what is asked for
+
+
+def test_the_attention_travels_with_the_target(tmp_path: Any) -> None:
+    (tmp_path / "net.py").write_text("")
+    spec = read_target(f"{tmp_path}/net.py:Net", None, ()).with_attention("sdpa")
+    assert request_of(Observation(spec))["attention"] == "sdpa"
+    assert rebuilt_source(spec)["attention"] == "sdpa"
+    model = read_target("hf:LlamaModel", None, ()).with_attention("eager")
+    assert request_of(Observation(model))["transformers"]["attn_implementation"] == "eager"
+    assert rebuilt_source(model)["attn_implementation"] == "eager"
+
+
+@pytest.mark.parametrize(
+    ("spec", "phase"),
+    [
+        (TargetSpec("script", "train.py", path="train.py"), "forward"),
+        (TargetSpec("object", "net.py:Net", path="net.py", name="Net"), "decode"),
+    ],
+)
+def test_what_has_no_attention_to_choose_is_refused_before_anything_runs(spec: TargetSpec, phase: str) -> None:
+    with pytest.raises(UsageError, match="hf:NAME"):
+        check_target(spec, phase)
+
+
+def test_caches_are_of_phases_that_keep_one() -> None:
+    assert caches_of("forward") == ("",)
+    assert caches_of("decode") == ("dynamic", "static")
+
+
+# --- what transformers is asked
+
+
+class Config:
+    _attn_implementation = "sdpa"
+
+
+class Model:
+    """The part of a model of transformers that is spoken to."""
+
+    _supports_sdpa = True
+    _supports_flash_attn_2 = True  # as an earlier version calls it
+    _supports_flex_attn = False
+
+    def __init__(self) -> None:
+        self.config = Config()
+
+    def set_attn_implementation(self, name: str) -> None:
+        self.config._attn_implementation = name
+
+    def _check_and_adjust_attn_implementation(self, name: str) -> str:
+        if name == "flash_attention_2":
+            raise ImportError("the package flash_attn\nis not installed")
+        return "kernels-community/fa3" if name == "flash_attention_3" else name
+
+
+def test_flags_and_availability_are_read() -> None:
+    assert adapter_attention.supported(Model()) == ["eager", "sdpa", "flash_attention_2"]
+    told = adapter_attention.availability(Model(), ["sdpa", "flash_attention_2", "flash_attention_3"])
+    assert told["sdpa"] == {"used": "sdpa", "refused": ""}
+    assert told["flash_attention_2"] == {"used": "", "refused": "the package flash_attn is not installed"}
+    assert told["flash_attention_3"] == {"used": "kernels-community/fa3", "refused": ""}
+
+
+def test_a_version_without_the_check_refuses_nothing() -> None:
+    class Old:
+        pass
+
+    class Other:
+        def _check_and_adjust_attn_implementation(self) -> None: ...
+
+    for model in (Old(), Other()):
+        assert adapter_attention.availability(model, ["sdpa"]) == {"sdpa": {"used": "sdpa", "refused": ""}}
+
+
+def test_attention_is_switched_or_refused() -> None:
+    model = Model()
+    adapter_attention.switch(model, "eager")
+    assert adapter_attention.implementation(model) == "eager"
+
+    class Fixed(Model):
+        def set_attn_implementation(self, name: str) -> None: ...
+
+    with pytest.raises(Misuse, match="hf:NAME"):
+        adapter_attention.switch(Fixed(), "eager")
+    with pytest.raises(Misuse, match="no model of transformers"):
+        adapter_attention.switch(len, "eager")
+
+
+def test_a_dtype_that_is_none_is_a_mistake() -> None:
+    class Workload:
+        model = Model()
+
+    for name in ("int8", "nonsense"):
+        with pytest.raises(Misuse, match="no floating dtype"):
+            attention_of(Workload(), [], [name])  # type: ignore[arg-type]
+
+
+# --- what is concluded
+
+
+def test_the_fastest_is_named_only_where_it_was_measured() -> None:
+    assert words_attention.conclusion(matrix()) == (
+        "sdpa with bfloat16 is the fastest combination that runs without breaks and is right: 2.00 ms."
+    )
+    untimed = matrix(cells=[cell("eager", "float32"), cell("sdpa", "float32"), cell("sdpa", "bfloat16", "breaks")])
+    assert words_attention.conclusion(untimed) == (
+        "2 of 3 combinations that could be tried run without breaks and are right."
+    )
+
+
+def test_combinations_within_the_noise_are_all_the_fastest() -> None:
+    near = [cell("eager", "float32", **timed(2.0)), cell("sdpa", "float32", **timed(2.08))]
+    assert fastest(near) == near
+    assert words_attention.conclusion(matrix(cells=near)) == (
+        "eager with float32 and sdpa with float32 are the fastest combinations that run without breaks and are right; "
+        "no difference between them is shown."
+    )
+    unknown = [cell("eager", "float32", **timed(2.0)), cell("sdpa", "float32", **timed(9.0, floor=None))]
+    assert fastest(unknown) == []
+
+
+def test_a_broken_combination_is_never_the_fastest() -> None:
+    quick = [*matrix().cells, cell("x", "float32", "breaks", **timed(0.1)), cell("y", "float32", accuracy="suspicious")]
+    assert words_attention.conclusion(matrix(cells=quick)).startswith("sdpa with bfloat16 is")
+    assert {each.id for each in right(matrix(cells=quick))} == {"eager-float32", "sdpa-float32", "sdpa-bfloat16"}
+
+
+def test_nothing_right_is_said_so() -> None:
+    none = matrix(cells=[cell("eager", "float32", "breaks"), cell("sdpa", "float32", "not_here", None)])
+    assert words_attention.conclusion(none) == "No combination that could be tried runs without breaks and is right."
+
+
+def test_the_nearest_good_one_has_the_same_dtype() -> None:
+    broken = next(each for each in matrix().cells if each.status == "breaks")
+    assert (instead_of(broken, right(matrix())) or pytest.fail()).id == "sdpa-bfloat16"
+    assert instead_of(broken, []) is None
+
+
+# --- findings
+
+
+def test_the_targets_own_combination_is_a_warning_and_others_are_told() -> None:
+    found = [each for each in judge(with_matrix()) if each.rule == "attention-matrix"]
+    told = {each.evidence[0]: each for each in found}
+    own = told["flash_attention_2-bfloat16"]
+    assert own.severity == "warning"
+    assert own.advice == (
+        'Load LlamaForCausalLM with `attn_implementation="sdpa"`: sdpa with bfloat16 runs without breaks and is right.'
+    )
+    assert (own.location or pytest.fail()).line == 713
+    assert own.detail is not None
+    assert own.detail.why == "Unsupported Tensor.item() call. Read from a run of each combination on this device."
+    assert told["eager-bfloat16"].severity == told["flex_attention-bfloat16"].severity == "info"
+    assert set(told) == {"flash_attention_2-bfloat16", "eager-bfloat16", "flex_attention-bfloat16"}
+
+
+def test_what_fails_in_eager_or_is_not_here_is_no_finding() -> None:
+    quiet = matrix(cells=[cell("a", "float32", "eager_error", None), cell("b", "float32", "not_here", None)])
+    assert not [each for each in judge(with_matrix(quiet)) if each.rule == "attention-matrix"]
+
+
+def test_cells_of_one_attention_are_one_finding() -> None:
+    cells = [cell("flex_attention", dtype, "breaks") for dtype in ("float32", "bfloat16", "float16", "float64")]
+    (found,) = [each for each in judge(with_matrix(matrix(cells=cells))) if each.rule == "attention-matrix"]
+    assert found.title == "flex_attention with float32, bfloat16, float16 and 1 more breaks the graph"
+    assert len(found.evidence) == 4
+    assert f"`dynalyze explain {clean_report().target.spec} --dtype float32`" in found.advice
+
+
+# --- what is shown
+
+
+def test_a_cell_is_a_word_first_and_its_numbers_below() -> None:
+    view = attention_matrix_view(with_matrix())
+    assert view is not None
+    assert view.dtypes == ["float32", "bfloat16"]
+    rows = {row.attention: row.cells for row in view.rows}
+    best, broken = rows["sdpa"][1], rows["flash_attention_2"][1]
+    assert best is not None
+    assert broken is not None
+    assert (best.word, best.tone) == ("Runs, right", "good")
+    assert best.facts == [
+        "answers that differ by rounding only", "1.83x faster (1.73 to 1.93)", "2.00 ms", "computed by flash",
+    ]  # fmt: skip
+    assert (broken.word, broken.own, broken.facts[:2]) == ("Breaks", True, ["3 graph breaks", "1 recompile"])
+    assert [(each.word, each.names) for each in view.remarks if each.word == "Not tried here"] == [
+        ("Not tried here", "flash_attention_3 (float32, bfloat16)")
+    ]
+
+
+def test_a_cell_that_was_not_reached_is_empty() -> None:
+    view = attention_matrix_view(with_matrix(matrix(cells=[cell("sdpa", "float32")])))
+    assert view is not None
+    assert view.rows[0].cells[1] is None
+
+
+def test_caches_are_rows_of_their_own() -> None:
+    cells = [cell("sdpa", "float32", cache=cache) for cache in ("dynamic", "static")]
+    view = attention_matrix_view(with_matrix(matrix(cells=cells, caches=["dynamic", "static"], own_cache="static")))
+    assert view is not None
+    assert [(row.attention, row.cache) for row in view.rows] == [("sdpa", "dynamic cache"), ("sdpa", "static cache")]
+
+
+def test_the_page_has_the_section_only_where_there_is_a_matrix() -> None:
+    page = html.render(with_matrix())
+    assert 'id="attention-matrix"' in page
+    assert 'href="#attention-matrix"' in page
+    assert "Runs, right" in page
+    assert 'id="attention-matrix"' not in html.render(clean_report())
+
+
+def test_the_terminal_shows_a_table_or_sentences() -> None:
+    wide = terminal.render(with_matrix(), color=False, width=80)
+    assert "sdpa with bfloat16 is the fastest combination" in wide
+    (line,) = [each for each in wide.splitlines() if each.startswith("flash_attention_2 ")]
+    assert line.split("  ")[-1].strip() == "Breaks*"
+    assert all(len(each) <= 80 for each in wide.splitlines())
+    narrow = terminal.render(with_matrix(), color=False, width=40)
+    assert "flash_attention_2 with bfloat16: breaks" in " ".join(narrow.split())
+
+
+def test_a_report_with_a_matrix_is_read_back() -> None:
+    report = with_matrix()
+    assert from_json(to_json(report)).attention_matrix == report.attention_matrix
+
+
+def test_no_source_leaves_no_word_of_an_exception() -> None:
+    cells = [
+        cell("a", "float32", "eager_error", None, reason=f"ValueError: {CANARY}", facts={"raised": True}),
+        cell("b", "float32", "compile_error", None, reason=f"{CANARY} without a class", facts={"raised": True}),
+        cell("c", "float32", "breaks", reason=CANARY, notes=[f"Accuracy: {CANARY}"]),
+        cell("d", "float32", "breaks", reason="Unsupported Tensor.item() call"),
+    ]
+    report = with_matrix(matrix(cells=cells, notes=[f"Nothing could be tried: {CANARY}"]))
+    shown = showable(report, no_source=True, redact=False, show_values=False)
+    found = shown.attention_matrix or pytest.fail()
+    assert found.cells[0].reason == "ValueError"
+    assert CANARY not in to_json(shown)
+    assert CANARY not in html.render(shown)
+
+
+def test_secrets_and_long_strings_are_hidden_in_reasons() -> None:
+    key, prompt = "hf_" + "a" * 30, "x" * 60
+    cells = [cell("a", "float32", "compile_error", None, reason=f"KeyError: '{prompt}' {key}", notes=[key])]
+    text = to_json(showable(with_matrix(matrix(cells=cells)), no_source=False, redact=False, show_values=False))
+    assert key not in text
+    assert prompt not in text

@@ -1,0 +1,121 @@
+"""Known findings pass, new ones fail, mended ones are told; moved lines change nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from comparison_reports import MODEL, at, broken, compiled
+from comparison_reports import report as plain_report
+from dynalyze.audit.baseline import Baseline, known_of, read_baseline, to_json
+from dynalyze.audit.policy import Policy, as_asked
+from dynalyze.audit.verdict import judge_policy
+from dynalyze.errors import UsageError
+from dynalyze.report import Report
+from sample_audits import judged
+
+POLICY = as_asked(Policy(), fail_on=None, baseline=True, warmup=False)
+
+
+def run(*lines: tuple[int, str], status: Any = "complete") -> Report:
+    breaks = [broken(at(line, code), id=f"b{number}") for number, (line, code) in enumerate(lines, 1)]
+    return judged(plain_report(*breaks, status=status, compilations=[compiled("0/0")], folder=str(Path(MODEL).parent)))
+
+
+def saved(folder: Path, report: Report) -> Baseline:
+    file = folder / "known.json"
+    file.write_text(to_json(known_of(report.findings, report)), encoding="utf-8")
+    return read_baseline(file)
+
+
+def test_known_findings_pass(tmp_path: Path) -> None:
+    report = run((12, "print(x)"), (20, "x.item()"))
+    baseline = saved(tmp_path, report)
+    verdict = judge_policy(report, POLICY, baseline)
+    assert verdict.passed
+    assert (verdict.known, verdict.new, verdict.fixed) == (2, [], [])
+    assert verdict.baseline == str(tmp_path / "known.json")
+
+
+def test_moved_lines_change_nothing(tmp_path: Path) -> None:
+    baseline = saved(tmp_path, run((12, "print(x)"), (20, "x.item()")))
+    moved = judge_policy(run((112, "print(x)"), (131, "x.item()")), POLICY, baseline)
+    assert moved.passed
+    assert moved.known == 2
+
+
+def test_another_checkout_changes_nothing(tmp_path: Path) -> None:
+    baseline = saved(tmp_path, run((12, "print(x)")))
+    place = at(12, file="/builds/7/model.py")
+    other = judged(plain_report(broken(place), compilations=[compiled("0/0")], folder="/builds/7"))
+    assert judge_policy(other, POLICY, baseline).passed
+
+
+def test_a_new_one_fails_and_is_the_only_one_told(tmp_path: Path) -> None:
+    baseline = saved(tmp_path, run((12, "print(x)")))
+    report = run((12, "print(x)"), (20, "x.item()"))
+    verdict = judge_policy(report, POLICY, baseline)
+    assert verdict.summary == "FAIL: 1 graph break: forward (model.py:20)"
+    assert len(verdict.new) == 1
+    assert verdict.advice.startswith("model.py:20: ")
+
+
+def test_one_more_of_the_same_is_new(tmp_path: Path) -> None:
+    baseline = saved(tmp_path, run((12, "print(x)")))
+    verdict = judge_policy(run((12, "print(x)"), (13, "print(x)")), POLICY, baseline)
+    assert (verdict.passed, verdict.known, len(verdict.new)) == (False, 1, 1)
+
+
+def test_with_a_baseline_a_new_warning_fails_although_its_limit_holds(tmp_path: Path) -> None:
+    baseline = saved(tmp_path, run())
+    report = run((12, "print(x)"))
+    assert not judge_policy(report, replace(POLICY, max_graph_breaks=5), baseline).passed
+    assert judge_policy(report, replace(POLICY, max_graph_breaks=5, fail_on=("error",)), baseline).passed
+
+
+def test_what_was_mended_is_told(tmp_path: Path) -> None:
+    baseline = saved(tmp_path, run((12, "print(x)"), (20, "x.item()")))
+    verdict = judge_policy(run((20, "x.item()")), POLICY, baseline)
+    assert verdict.fixed == ["graph-break in forward (model.py)"]
+    broken_off = judge_policy(run((20, "x.item()"), status="interrupted"), POLICY, baseline)
+    assert broken_off.fixed == []
+
+
+def test_a_baseline_holds_no_code_and_no_path_of_the_machine(tmp_path: Path) -> None:
+    report = run((12, 'print("the secret plan")'))
+    text = to_json(known_of(report.findings, report))
+    assert "secret" not in text
+    assert str(Path(MODEL).parent) not in text
+    assert json.loads(text)["findings"][0]["file"] == "model.py"
+    assert text == to_json(list(reversed(known_of(report.findings, report))))
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "is not a baseline of dynalyze"),
+        (b"[]", "is not a baseline of dynalyze"),
+        (b"\xff\xfe", "is not a baseline of dynalyze"),
+        (b'{"findings": [{"rule": "graph-break"}]}', "is not a baseline of dynalyze"),
+        (b'{"baseline_version": 2, "findings": []}', "this dynalyze reads 1"),
+        (None, "no such file; --update-baseline writes it"),
+    ],
+)
+def test_what_is_no_baseline(tmp_path: Path, data: bytes | None, says: str) -> None:
+    file = tmp_path / "known.json"
+    if data is not None:
+        file.write_bytes(data)
+    with pytest.raises(UsageError, match=says):
+        read_baseline(file)
+
+
+def test_notes_are_no_business_of_a_baseline() -> None:
+    report = run((12, "print(x)"))
+    notes = [msgspec.structs.replace(finding, severity="info") for finding in report.findings]
+    report.findings = notes
+    assert known_of(notes, report) == []

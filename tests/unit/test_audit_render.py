@@ -1,0 +1,84 @@
+"""The verdict on the terminal and on the page, and again from a saved report."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dynalyze.cli.outputs import Outputs
+from dynalyze.render import html, terminal
+from dynalyze.report import from_json, to_json
+from dynalyze.shown import showable
+from sample_audits import failed_report, hostile_audit, passed_report
+from sample_reports import clean_report
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_terminal_begins_with_the_verdict() -> None:
+    text = flat(terminal.render(failed_report(), color=False, width=100))
+    assert text.startswith("FAIL ")
+    assert "✗ Graph breaks: " in text
+    assert "asked for: at most 0 graph breaks" in text
+    assert "? Speed: no speed was measured; asked for: at least 1.20x as fast as eager" in text
+    assert "Judged by /home/me/pyproject.toml, against the baseline known.json: 0 known findings" in text
+    assert "lets 1 finding pass until 2999-12-31. Its reason: until the logger is gone" in text
+    assert "expired on 2020-01-31 and passes no more" in text
+    assert "The waiver of cudagraph-skip (serve.py, main) covers nothing in this run." in text
+    assert "Mended since the baseline: graph-break in forward (model.py)." in text
+    assert flat(terminal.render(passed_report(), color=False, width=100)).startswith("PASS ")
+
+
+def test_without_a_policy_there_is_no_word_of_it() -> None:
+    assert "Judged by" not in terminal.render(clean_report(), color=False)
+    assert 'id="policy"' not in html.render(clean_report())
+
+
+def test_no_text_of_a_verdict_forges_a_line() -> None:
+    text = terminal.render(hostile_audit(), color=False, width=4000)
+    assert "\u202e" not in text
+    assert not any(line.startswith("{{ 7*7 }}") for line in text.splitlines())
+
+
+def test_the_page_begins_with_the_verdict() -> None:
+    page = html.render(failed_report())
+    assert page.index('id="policy"') < page.index('id="verdict"') < page.index('id="fixes"')
+    assert re.search(r'<h1 id="policy-heading">\d+ graph breaks?', page)
+    assert '<h2 id="verdict-heading">' in page
+    assert "Audit: Failed" in page
+    assert "Audit: Passed" in html.render(passed_report())
+
+
+def test_the_evidence_leads_to_the_facts() -> None:
+    report = failed_report()
+    assert report.policy is not None
+    (check,) = (each for each in report.policy.checks if each.name == "max-graph-breaks")
+    page = html.render(report)
+    rows = page[page.index('class="rows policy"') : page.index('id="verdict"')]
+    for identity in check.evidence[:10]:
+        anchor = re.search(rf'<a href="#([^"]+)">{identity}</a>', rows)
+        assert anchor is not None
+        assert f'id="{anchor[1]}"' in page
+
+
+def test_a_saved_audit_shows_the_same_verdict_again() -> None:
+    report = failed_report()
+    again = showable(from_json(to_json(report)), no_source=False, redact=False, show_values=True)
+    assert again.policy == report.policy
+
+
+def outputs(folder: Path) -> Outputs:
+    return Outputs(str(folder / "a.json"), None, "a", "none", no_source=False, redact=False, show_values=False)
+
+
+@pytest.mark.parametrize(("sample", "status"), [(failed_report, 1), (passed_report, 0)])
+def test_the_verdict_decides_the_exit_status_of_an_audit_alone(tmp_path: Path, sample: object, status: int) -> None:
+    assert callable(sample)
+    report = sample()
+    verdict = report.policy
+    assert outputs(tmp_path).publish(report, lambda shown: verdict) == status
+    assert outputs(tmp_path).publish(from_json((tmp_path / "a.json").read_bytes())) == 0

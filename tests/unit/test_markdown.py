@@ -1,0 +1,118 @@
+"""The comment for a pull request: what it says, and that no text of the run becomes markup."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from hypothesis import given
+
+from ci_reports import hostile_reports, judged, judged_by_policy, samples, texts
+from dynalyze.render import markdown
+from dynalyze.render.markdown_text import code, prose
+from dynalyze.render.visible import visible
+from dynalyze.report import Finding, Report
+from sample_reports import clean_report, empty_report, rich_report
+
+# The tags that are ours. Each stands alone, without attributes.
+TAGS = {"b", "br", "code", "details", "sub", "summary"}
+_ENTITY = re.compile(r"&#\d+;")
+
+
+def tags(text: str) -> set[str]:
+    return set(re.findall(r"<\s*/?\s*([^>]*)>", text))
+
+
+@given(texts)
+def test_a_text_comes_out_as_it_went_in(text: str) -> None:
+    """Entities are what a browser turns back; what is left unspelled means nothing to Markdown."""
+    shown = " ".join(visible(" ".join(text.split())).split())
+    back = " ".join(html.unescape(re.sub(r"</?code>", "`", prose(text))).replace("\u200b", "").split())
+    assert re.sub("`", "", back) == re.sub("`", "", shown) or len(shown) > 400
+    assert not re.search(r"[\\*_\[\]|~$`@]", prose(text))
+    assert tags(prose(text)) <= {"code"}
+
+
+@pytest.mark.parametrize(
+    ("hostile", "never"),
+    [
+        ("<script>alert(1)</script>", "<script"),
+        ("![x](https://evil.example/i.png)", "]("),
+        ("[x](javascript:alert(1))", "]("),
+        ("https://evil.example/?q", "://"),
+        ("www.evil.example", "www."),
+        ("@ada-lovelace", "@"),
+        ("fixes #12", "#12"),
+        ("a | b", "|"),
+        ("</details></table>", "</details"),
+        ("<!-- -->", "<!--"),
+        ("$x^2$", "$"),
+        ("**bold** __b__ ~~s~~", "**"),
+        ("a\n\n# heading\n- item", "\n"),
+    ],
+)
+def test_hostile_texts_lose_their_force(hostile: str, never: str) -> None:
+    assert never not in _ENTITY.sub("\0", prose(hostile))
+    assert tags(code(hostile)) == {"code"}
+
+
+@given(hostile_reports())
+def test_whatever_the_texts_only_our_own_markup_is_there(report: Report) -> None:
+    text = markdown.render(report)
+    assert tags(text) <= TAGS
+    assert text.count("<details>") == text.count("</details>")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in rows}) == 1
+    assert not re.search(r"@\w|\]\(|!\[", text)
+
+
+@pytest.mark.parametrize("report", samples())
+def test_it_fits_a_comment(report: Report) -> None:
+    text = markdown.render(report)
+    assert text.startswith("### ")
+    assert len(text) < 65_536
+
+
+def test_a_break_with_its_place_and_advice() -> None:
+    text = markdown.render(judged(rich_report()))
+    assert "<code>model.py:44</code>" in text
+    assert "Take the print out of the compiled code" in text
+    assert 'call <code>print("score", score)</code> outside the compiled function' in text
+    assert text.startswith("### ❌")
+    assert "| graph breaks | 6 |" in text
+
+
+def test_a_clean_run() -> None:
+    text = markdown.render(judged(clean_report()))
+    assert text.startswith("### ✅ dynalyze: <code>model.py</code>")
+    assert "Fix these first" not in text
+
+
+def test_a_run_that_failed_is_not_green() -> None:
+    assert markdown.render(judged(empty_report("failed", "It raised."))).startswith("### ❌")
+
+
+def test_the_policy_decides_and_failures_come_first() -> None:
+    report = judged_by_policy()
+    text = markdown.render(report)
+    assert text.startswith("### ❌ dynalyze: failed")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
+    assert [row.split(" | ")[0].strip("| ") for row in rows] == [
+        "check", "graph-breaks", "speed-up", "accuracy", "memory", "recompiles",
+    ]  # fmt: skip
+    assert "Logged until the release" in text
+    assert "known to the baseline" in text
+    assert report.policy is not None
+    report.policy.passed = True
+    assert markdown.render(report).startswith("### ✅ dynalyze: passed")
+
+
+def test_thousands_of_findings_are_counted_and_cut() -> None:
+    report = empty_report()
+    report.findings = [
+        Finding("graph-break", "warning", f"{number} " + "x" * 450, advice="y" * 450) for number in range(3000)
+    ]
+    text = markdown.render(report)
+    assert len(text) < 65_536
+    assert "2,995 more findings" in text

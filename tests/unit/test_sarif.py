@@ -1,0 +1,165 @@
+"""SARIF: valid by the schema of OASIS, places as code scanning needs them, nothing that a text can forge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from jsonschema import Draft4Validator
+
+from ci_reports import FOLDER, hostile_reports, judged, judged_by_policy, samples
+from dynalyze.render import sarif
+from dynalyze.report import Finding, Location, Report
+from dynalyze.rules.rule import rules
+from sample_reports import LIBRARY, clean_report, empty_report, rich_report
+
+SCHEMA = Draft4Validator(
+    json.loads((Path(__file__).parents[1] / "data" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+)
+
+
+def run_of(report: Report) -> dict[str, Any]:
+    """The one run of the log, which is valid."""
+    document = json.loads(sarif.render(report))
+    assert [error.message for error in SCHEMA.iter_errors(document)] == []
+    (run,) = document["runs"]
+    assert isinstance(run, dict)
+    return run
+
+
+def artifacts(value: Any) -> list[dict[str, Any]]:
+    """Every artifactLocation in it."""
+    if isinstance(value, list):
+        return [found for each in value for found in artifacts(each)]
+    if not isinstance(value, dict):
+        return []
+    own = [value["artifactLocation"]] if "artifactLocation" in value else []
+    return own + [found for each in value.values() for found in artifacts(each)]
+
+
+def test_the_schema_refuses_what_is_wrong() -> None:
+    document = json.loads(sarif.render(judged(rich_report())))
+    document["runs"][0]["results"][0]["level"] = "fatal"
+    assert list(SCHEMA.iter_errors(document))
+
+
+@pytest.mark.parametrize("report", samples())
+def test_it_is_valid(report: Report) -> None:
+    run = run_of(report)
+    ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert len(ids) == len(set(ids))
+    for result in run["results"]:
+        assert ids[result["ruleIndex"]] == result["ruleId"]
+        assert result["locations"], "code scanning refuses a result without a place"
+
+
+@given(hostile_reports())
+def test_it_is_valid_whatever_the_texts(report: Report) -> None:
+    run = run_of(report)
+    for found in artifacts(run["results"]):
+        assert found["uri"].isascii()
+        urlsplit(found["uri"])
+        assert "uriBaseId" not in found or not urlsplit(found["uri"]).scheme
+
+
+def test_every_rule_is_told_with_its_help() -> None:
+    told = {rule["id"]: rule for rule in run_of(judged(clean_report()))["tool"]["driver"]["rules"]}
+    assert set(told) == {rule_id for rule in rules() for rule_id in rule.ids}
+    for rule in told.values():
+        assert rule["shortDescription"]["text"] and rule["fullDescription"]["text"]
+        assert rule["help"]["markdown"] and rule["helpUri"].startswith("https://")
+        assert rule["defaultConfiguration"]["level"] in ("error", "warning", "note")
+
+
+def test_a_break_is_shown_at_its_line_with_the_way_to_it() -> None:
+    report = judged(rich_report())
+    found = next(finding for finding in report.findings if finding.evidence == ["b1"])
+    result = run_of(report)["results"][report.findings.index(found)]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "model.py", "uriBaseId": "SRCROOT"}
+    # The report counts columns from 0, SARIF from 1.
+    assert place["region"] == {"startLine": 44, "startColumn": 13, "endLine": 44, "endColumn": 34}
+    assert place["contextRegion"]["snippet"]["text"] == 'print("score", score)'
+    way = [each["location"]["physicalLocation"] for each in result["codeFlows"][0]["threadFlows"][0]["locations"]]
+    stack = next(item.stack for item in report.graph_breaks if item.id == "b1")
+    assert [each["region"]["startLine"] for each in way] == [line.line for line in stack]
+    assert result["message"]["text"].startswith(found.title)
+    assert found.advice in result["message"]["text"]
+
+
+def test_a_file_outside_of_the_working_directory_keeps_its_path() -> None:
+    report = judged(rich_report())
+    uris = [found for found in artifacts(run_of(report)["results"]) if "attention" in found["uri"]]
+    assert uris[0] == {"uri": f"file://{LIBRARY}"}
+
+
+def test_names_are_spelled_as_a_uri_has_them() -> None:
+    report = judged(empty_report())
+    report.findings = [Finding("graph-break", "warning", "t", Location(f"{FOLDER}/a b/ü#1%.py", 3))]
+    (found,) = artifacts(run_of(report)["results"])
+    assert (found["uri"], unquote(found["uri"])) == ("a%20b/%C3%BC%231%25.py", "a b/ü#1%.py")
+
+
+def test_redacted_folders_are_not_told() -> None:
+    report = judged(rich_report())
+    report.folder = "~/work/ranker"
+    report.findings = [Finding("graph-break", "warning", "t", Location("~/work/ranker/model.py", 3))]
+    run = run_of(report)
+    assert artifacts(run["results"])[0] == {"uri": "model.py", "uriBaseId": "SRCROOT"}
+    assert "uri" not in run["originalUriBaseIds"]["SRCROOT"]
+    assert "workingDirectory" not in run["invocations"][0]
+
+
+def test_a_finding_without_a_line_stands_at_the_program() -> None:
+    report = judged(empty_report())
+    report.target.spec = "net.py:Net"
+    report.findings = [Finding("graph-break", "warning", "t")]
+    assert artifacts(run_of(report)["results"]) == [{"uri": "net.py", "uriBaseId": "SRCROOT"}]
+
+
+def test_a_recompile_tells_the_functions_and_what_changed() -> None:
+    results = run_of(judged(rich_report()))["results"]
+    told = [each["message"]["text"] for result in results for each in result.get("relatedLocations", [])]
+    assert any("`x.size()[0]` was 4, then 5." in text for text in told)
+
+
+def test_a_policy_suppresses_what_it_waives_and_knows_the_baseline() -> None:
+    report = judged_by_policy()
+    results = {result["partialFingerprints"]["dynalyze/v1"]: result for result in run_of(report)["results"]
+               if "partialFingerprints" in result}  # fmt: skip
+    assert report.policy is not None
+    held, expired = report.policy.waivers
+    (suppression,) = results[held.findings[0]]["suppressions"]
+    assert suppression == {"kind": "external", "status": "accepted", "justification": held.reason}
+    assert "suppressions" not in results[expired.findings[0]]
+    new = {found for found, result in results.items() if result["baselineState"] == "new"}
+    assert new == set(report.policy.new)
+
+
+def test_failed_checks_that_no_finding_tells_are_results() -> None:
+    report = judged_by_policy()
+    told = {result["ruleId"]: result for result in run_of(report)["results"] if result["ruleId"].startswith("policy/")}
+    # graph-breaks is told by the findings of its breaks; memory was not asked for.
+    assert set(told) == {"policy/speed-up", "policy/accuracy"}
+    assert told["policy/speed-up"]["message"]["text"] == "speed-up: 1.1x (1.0 to 1.2); the policy allows 1.2x."
+
+
+def test_the_run_is_told() -> None:
+    (invocation,) = run_of(judged(empty_report("failed", "It raised.")))["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert invocation["exitCode"] == 1
+    assert invocation["toolExecutionNotifications"][0]["level"] == "error"
+    (invocation,) = run_of(judged(clean_report()))["invocations"]
+    assert invocation["executionSuccessful"] is True
+    assert invocation["endTimeUtc"] == "2026-11-20T22:00:00Z"
+
+
+def test_a_text_makes_no_link() -> None:
+    report = judged(empty_report())
+    report.findings = [Finding("graph-break", "warning", "see [here](https://evil.example) and x[0]")]
+    (result,) = run_of(report)["results"]
+    assert result["message"]["text"] == r"see \[here](https://evil.example) and x[0]."

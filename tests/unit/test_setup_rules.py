@@ -1,0 +1,254 @@
+"""Rules on settings, devices, distributed wrappers, and on models with nothing to gain; on reports by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dynalyze.measurements import Counts, Measurement, Memory, Speedup
+from dynalyze.model_facts import ModuleFacts
+from dynalyze.report import Finding, Graph, GraphInput, Kernel, Location, Report
+from dynalyze.rules.rule import judge
+from sample_measurements import MEGABYTE, measured, speedup
+from sample_reports import empty_report, graph_break, line_of, recompile
+
+AMPERE = {"torch.cuda.get_device_capability": [8, 0], "torch.cuda.get_device_name": "NVIDIA A100"}
+TURING = {"torch.cuda.get_device_capability": [7, 5], "torch.cuda.get_device_name": "Tesla T4"}
+DEFAULT = {"torch.float32_matmul_precision": "highest", "torch.backends.cuda.matmul.allow_tf32": False}
+TORCH = "/opt/venv/lib/python3.11/site-packages/torch"
+
+
+def found(report: Report, rule: str) -> list[Finding]:
+    return [finding for finding in judge(report) if finding.rule == rule]
+
+
+def graph(
+    dtype: str = "float32", device: str = "cuda:0", ops: str = "linear", shape: Any = (8, 8), **more: Any
+) -> Graph:
+    inputs = [GraphInput("x", dtype=dtype, device=device, shape=list(shape))]
+    return Graph("g1", "0/0", ops=4, inputs=inputs, histogram={ops: 3, "relu": 1}, location=line_of(41, 8, 20), **more)
+
+
+def report_with(settings: dict[str, Any], *graphs: Graph) -> Report:
+    report = empty_report()
+    report.settings, report.graphs = settings, list(graphs)
+    return report
+
+
+def module(dtype: str = "float32", device: str = "cuda:0", **more: Any) -> ModuleFacts:
+    return ModuleFacts("m1", "Net", "/home/ada/train.py", 12, parameters={dtype: 64}, devices={device: 64}, **more)
+
+
+def test_float32_products_on_a_gpu_with_tf32() -> None:
+    (finding,) = found(report_with({**AMPERE, **DEFAULT}, graph()), "float32-precision")
+    assert finding.title == "3 matrix products run in full float32, without tensor cores"
+    assert finding.evidence == ["g1", "torch.float32_matmul_precision"]
+    assert 'torch.set_float32_matmul_precision("high")' in finding.advice and "NVIDIA A100" in finding.advice
+    assert finding.detail is not None and "Read from the graph." in finding.detail.why
+
+
+@pytest.mark.parametrize(
+    ("settings", "one"),
+    [
+        (DEFAULT, graph()),  # No CUDA.
+        ({**AMPERE, **DEFAULT}, graph(device="cpu")),
+        ({**AMPERE, **DEFAULT}, graph(dtype="bfloat16")),
+        ({**AMPERE, **DEFAULT}, graph(ops="add")),
+        ({**TURING, **DEFAULT}, graph()),
+        ({**AMPERE, **DEFAULT, "torch.float32_matmul_precision": "high"}, graph()),
+        ({**AMPERE, **DEFAULT, "torch.backends.cuda.matmul.allow_tf32": True}, graph()),
+        ({**AMPERE, "torch.backends.cuda.matmul.allow_tf32": False}, graph()),  # Names were mixed: unknown.
+        ({**AMPERE, **DEFAULT, "torch.autocast.cuda.enabled": True, "torch.autocast.cuda.dtype": "float16"}, graph()),
+    ],
+)
+def test_where_float32_is_no_loss_or_not_known(settings: dict[str, Any], one: Graph) -> None:
+    assert found(report_with(settings, one), "float32-precision") == []
+
+
+def test_bfloat16_on_a_gpu_without_it() -> None:
+    (finding,) = found(report_with(TURING, graph("bfloat16")), "low-precision-device")
+    assert finding.title == "bfloat16 on Tesla T4, which has no instructions for it"
+    assert "model.to(torch.float16)" in finding.advice
+    assert finding.detail is not None and "7.5" in finding.detail.why and "graph" in finding.detail.why
+
+
+def test_autocast_to_bfloat16_on_a_gpu_without_it() -> None:
+    on = {"torch.autocast.cuda.enabled": True, "torch.autocast.cuda.dtype": "bfloat16"}
+    (finding,) = found(report_with({**TURING, **on}), "low-precision-device")
+    assert 'torch.autocast("cuda", dtype=torch.float16)' in finding.advice
+    assert finding.detail is not None and "the run did not show it" in finding.detail.why
+
+
+@pytest.mark.parametrize(
+    ("settings", "one"),
+    [
+        ({}, graph("bfloat16")),
+        (AMPERE, graph("bfloat16")),
+        (TURING, graph("bfloat16", "cpu")),
+        (TURING, graph("float16")),
+    ],
+)
+def test_bfloat16_that_is_no_fault(settings: dict[str, Any], one: Graph) -> None:
+    assert found(report_with(settings, one), "low-precision-device") == []
+
+
+def autocast(dtype: str, *modules: ModuleFacts, device: str = "cuda") -> list[Finding]:
+    report = report_with({f"torch.autocast.{device}.enabled": True, f"torch.autocast.{device}.dtype": dtype})
+    report.modules = list(modules)
+    return found(report, "autocast")
+
+
+def test_autocast_around_parameters_of_its_own_dtype() -> None:
+    (finding,) = autocast("bfloat16", module("bfloat16"))
+    assert finding.title == "autocast to bfloat16 around parameters that are bfloat16 already"
+    assert "`Net`" in finding.advice and finding.evidence == ["m1"]
+    assert finding.location == Location("/home/ada/train.py", 12)
+
+
+def test_autocast_for_another_device() -> None:
+    (finding,) = autocast("bfloat16", module(device="cuda:0"), device="cpu")
+    assert finding.title == 'autocast is on for "cpu", and the model is on cuda'
+    assert 'torch.autocast("cuda")' in finding.advice
+
+
+def test_autocast_as_it_is_meant() -> None:
+    assert autocast("bfloat16", module("float32")) == []
+    assert autocast("bfloat16", replace(module(), parameters={"float32": 1, "bfloat16": 9})) == []
+    assert autocast("bfloat16") == []
+    report = report_with({"torch.autocast.cuda.enabled": False, "torch.autocast.cuda.dtype": "bfloat16"})
+    report.modules = [module("bfloat16")]
+    assert found(report, "autocast") == []
+
+
+def wrapped(wrapper: str, code: str, *below: str, **more: Any) -> Report:
+    report = empty_report()
+    place = line_of(41, 8, 20)
+    stack = [place, *(Location(file, 1) for file in (f"{TORCH}/{code}", *below))]
+    report.graph_breaks = [replace(graph_break("b1", "split", place), stack=stack)]
+    report.modules = [module(wrappers=[wrapper], **more)]
+    return report
+
+
+def test_breaks_in_ddp_are_one_finding_that_says_the_order() -> None:
+    report = wrapped("DistributedDataParallel", "nn/parallel/distributed.py", "/usr/lib/python3.11/contextlib.py")
+    (finding,) = judge(report)
+    assert finding.rule == "distributed-order"
+    assert finding.title == "torch.compile traces DDP around Net: a graph break in torch's own code"
+    assert finding.evidence == ["b1", "m1"] and finding.location == Location("/home/ada/train.py", 12)
+    assert finding.advice == "Compile `Net` first and wrap it then: `model.compile()`, then `DDP(model)`."
+
+
+def test_breaks_in_fsdp_ask_for_compiled_blocks() -> None:
+    (finding,) = judge(wrapped("FSDPModule", "distributed/fsdp/_fully_shard/_fsdp_common.py"))
+    assert finding.rule == "distributed-order" and "`block.compile()` before it is sharded" in finding.advice
+
+
+def test_a_break_of_the_program_below_a_wrapper_is_its_own() -> None:
+    report = wrapped("DistributedDataParallel", "nn/parallel/distributed.py", "/home/ada/work/ranker/model.py")
+    assert [finding.rule for finding in judge(report)] == ["graph-break"]
+    inside = wrapped("DistributedDataParallel", "nn/parallel/distributed.py", inside_wrapper=True)
+    assert [finding.rule for finding in judge(inside)] == ["graph-break"]
+
+
+def test_a_model_that_was_compiled_before_it_was_wrapped() -> None:
+    report = empty_report()
+    report.modules = [module(wrappers=["DistributedDataParallel"], inside_wrapper=True, compiled_unwrapped=True)]
+    (finding,) = judge(report)
+    assert finding.title == "Net was compiled before DDP was put around it"
+    assert "torch._dynamo.reset()" in finding.advice
+
+
+def test_the_split_at_buckets_switched_off() -> None:
+    report = report_with({"torch._dynamo.config.optimize_ddp": False})
+    report.modules = [module(wrappers=["DistributedDataParallel"], inside_wrapper=True)]
+    (finding,) = judge(report)
+    assert (finding.rule, finding.severity) == ("distributed-order", "info")
+    report.settings = {"torch._dynamo.config.optimize_ddp": True}
+    assert judge(report) == []
+
+
+def measured_report(speed: Speedup, eager_ms: float = 0.3, **changes: Any) -> Report:
+    report = report_with({}, graph(device="cpu"))
+    report.measurements = [measured("default", eager_ms, speed, eager=eager_ms, **changes)]
+    return report
+
+
+def test_calls_too_small_to_gain() -> None:
+    (finding,) = found(measured_report(speedup(0.98, 0.9, 1.05)), "small-model")
+    assert "µs in eager, with 4 operations: there is little to gain" in finding.title
+    assert finding.detail is not None and "0.98x eager's speed (0.90 to 1.05)" in finding.detail.why
+
+
+def test_kernels_that_eager_has_too() -> None:
+    report = measured_report(speedup(1.01, 0.97, 1.04), eager_ms=30.0)
+    report.kernels = [Kernel("g1", "addmm", "extern", calls=3), Kernel("g1", "cpp_fused_relu_0", "cpp")]
+    (finding,) = found(report, "small-model")
+    assert finding.title == "3 of 4 kernel calls are matrix products and the like from libraries, as in eager"
+    report.kernels[1].calls = 9
+    assert found(report, "small-model") == []
+
+
+@pytest.mark.parametrize(
+    "speed",
+    [
+        speedup(1.3, 1.2, 1.4),
+        speedup(1.0, 0.9, 1.1, pairs=2),  # Too few to show anything.
+        replace(speedup(1.0, 0.9, 1.1), floor=None),
+    ],
+)
+def test_a_gain_or_no_good_measurement_is_no_finding(speed: Speedup) -> None:
+    assert found(measured_report(speed), "small-model") == []
+
+
+def test_a_large_model_without_a_reason_is_left_alone() -> None:
+    assert found(measured_report(speedup(1.0, 0.9, 1.1), eager_ms=30.0), "small-model") == []
+    assert found(measured_report(speedup(1.0, 0.9, 1.1), status="invalid"), "small-model") == []
+
+
+def test_cuda_graphs_of_changing_size() -> None:
+    report = report_with({}, graph(shape=("s0", 8)))
+    report.modules = [module(options={"mode": "reduce-overhead"})]
+    (finding,) = found(report, "cudagraph-memory")
+    assert finding.title == "1 graph of changing size under mode='reduce-overhead': recorded anew for every size"
+    assert finding.evidence == ["g1"]
+    report.settings = {"torch._inductor.config.triton.cudagraph_skip_dynamic_graphs": True}
+    assert found(report, "cudagraph-memory") == []
+
+
+def test_cuda_graphs_for_many_recompiles() -> None:
+    report = report_with({"torch._inductor.config.triton.cudagraphs": True}, graph())
+    sizes = [recompile(f"r{number}", f"0/{number}") for number in (1, 2, 3)]
+    report.recompiles = sizes
+    (finding,) = found(report, "cudagraph-memory")
+    assert finding.title.startswith("3 recompiles over sizes under torch._inductor.config.triton.cudagraphs")
+    report.recompiles = sizes[:2]
+    assert found(report, "cudagraph-memory") == []
+
+
+def test_no_cuda_graphs_on_a_cpu_or_unasked() -> None:
+    report = report_with({}, graph(shape=("s0", 8), device="cpu"))
+    report.modules = [module(options={"mode": "reduce-overhead"})]
+    assert found(report, "cudagraph-memory") == []
+    report = report_with({}, graph(shape=("s0", 8)))
+    assert found(report, "cudagraph-memory") == []
+
+
+def with_memory(kind: Any, ratio: float, replays: int | None) -> list[Finding]:
+    report = empty_report()
+    memory = Memory(kind, int(1000 * ratio) * MEGABYTE, eager_steady_peak=1000 * MEGABYTE, ratio=ratio)
+    row: Measurement = measured(
+        "reduce-overhead", 10.0, speedup(2.0, 1.9, 2.1), options={"mode": "reduce-overhead"}, memory=memory,
+        counts=Counts(compiled_frames=4, graphs=4, cudagraph_replays=replays),
+    )  # fmt: skip
+    report.measurements = [row]
+    return found(report, "cudagraph-memory")
+
+
+def test_measured_memory_of_cuda_graphs() -> None:
+    (finding,) = with_memory("cuda", 1.5, 40)
+    assert finding.title == "reduce-overhead needs 500 MB more than eager, 1.50 times as much"
+    assert with_memory("cuda", 1.1, 40) == []
+    assert with_memory("rss", 1.5, 40) == []
+    assert with_memory("cuda", 1.5, 0) == []
