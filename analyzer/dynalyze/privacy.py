@@ -13,11 +13,11 @@ from typing import Any, Literal, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
-from dynalyze.audit_records import AttentionCell, AttentionMatrix, PolicyVerdict, Warmup
+from dynalyze.audit_records import AttentionCell, AttentionMatrix, Bisection, PolicyVerdict, Warmup
 from dynalyze.facts.compilations import CUT_OFF, NOTHING_TRACED
 from dynalyze.facts.skipped import explain
 from dynalyze.measurements import Accuracy, Measurement, Pair
-from dynalyze.model_facts import ModuleFacts
+from dynalyze.model_facts import AttentionCall, ModuleFacts
 from dynalyze.registry import registry
 from dynalyze.report import Graph, Location, Report
 
@@ -47,14 +47,18 @@ _SKIP = re.compile(
 # Arguments of torch.compile, and their values that are torch's own words.
 _OF_COMPILE = ("backend", "mode", "dynamic", "fullgraph")
 _OF_TORCH = (
-    "inductor", "eager", "aot_eager", "cudagraphs", "default", "reduce-overhead", "max-autotune",
-    "max-autotune-no-cudagraphs",
+    "inductor", "eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs", "default", "reduce-overhead",
+    "max-autotune", "max-autotune-no-cudagraphs",
 )  # fmt: skip
 _NUMBER = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?")
 _DTYPE = re.compile(r"(?:bool|b?float|u?int|complex)\w*|Sym\(\w+\)")
 _EXCEPTION = re.compile(r"\w+(?:Error|Exception)(?=:)")
+# Operations of torch and Python; those of the program have other names.
+_OPERATION = re.compile(r"(?:torch(?:\.nn\.functional|\.linalg)?|operator|Tensor)\.\w{1,40}|aten\.\w{1,40}\.\w{1,40}")
 # What our own facts say of a compilation.
 _OUR_REASONS = (NOTHING_TRACED, CUT_OFF)
+# How a note on a module begins; what follows a colon quotes an exception.
+_OUR_NOTE = "Not all could be read "
 _LONGEST_VALUE = 40
 # A shorter masked value is a word that may stand anywhere.
 _SHORTEST_QUOTED = 6
@@ -133,6 +137,7 @@ def hide_values(report: Report) -> Report:
         measured.reason = _short_strings(measured.reason)
     for accuracy in report.accuracy:
         accuracy.reason = _short_strings(accuracy.reason)
+    report.bisections = [mapped(found, _short_strings) for found in report.bisections]
     if report.policy is not None:
         report.policy = mapped(report.policy, _short_strings)
     if report.warmup is not None:
@@ -177,6 +182,8 @@ def without_source(report: Report) -> Report:
         _hide_measurement(measured)
     for accuracy in report.accuracy:
         _hide_accuracy(accuracy)
+    for bisection in report.bisections:
+        _hide_bisection(bisection)
     if report.policy is not None:
         _hide_policy(report.policy)
     if report.warmup is not None:
@@ -185,6 +192,8 @@ def without_source(report: Report) -> Report:
         _hide_attentions(report.attention_matrix)
     for module in report.modules:
         _hide_module(module)
+    for call in report.attention:
+        _hide_attention(call)
     if report.outcome.status == "failed":
         report.outcome.message = "The program failed; its message is left out (--no-source)."
         if report.outcome.failed_stage is not None:
@@ -215,7 +224,7 @@ def _hide_measurement(item: Measurement) -> None:
 
 def _hide_module(module: ModuleFacts) -> None:
     """What exceptions said, and the names that the program gave to its parts and adapters."""
-    module.notes = [_before_quote(note) for note in module.notes]
+    module.notes = [_before_quote(note) for note in module.notes if note.startswith(_OUR_NOTE)]
     for group in module.layers:
         group.first = ""
     if module.adapters is not None:
@@ -223,6 +232,14 @@ def _hide_module(module: ModuleFacts) -> None:
         module.adapters.ranks = {numbers.get(name, "adapter"): rank for name, rank in module.adapters.ranks.items()}
         module.adapters.active = [numbers.get(name, "adapter") for name in module.adapters.active]
         module.adapters.names = list(numbers.values())
+
+
+def _hide_attention(call: AttentionCall) -> None:
+    """Names of operators may be the program's own; kinds, kernels, types, sizes and places stay."""
+    call.name, call.why_not = call.name if call.name.startswith("aten.") else "", {}
+    for tensor in (call.query, call.key, call.value, call.mask):
+        if tensor is not None:
+            tensor.dtype = tensor.dtype if _DTYPE.fullmatch(tensor.dtype) else ""
 
 
 def _hide_accuracy(item: Accuracy) -> None:
@@ -245,6 +262,16 @@ def _hide_warmup(warmup: Warmup) -> None:
         warmup.dynamic_advice = _before_quote(warmup.dynamic_advice)
     if warmup.second_start is not None:
         warmup.second_start.said = ""
+
+
+def _hide_bisection(found: Bisection) -> None:
+    """Names that the program gave, and the script, which holds its operations; torch's own names stay."""
+    found.tensor, found.module, found.module_class, found.repro = "", "", "", ""
+    found.why, found.reason = "", ""
+    found.op = found.op if _OPERATION.fullmatch(found.op) else ""
+    found.dtype = found.dtype if _DTYPE.fullmatch(found.dtype) else ""
+    for run in found.stages:
+        run.backend, run.reason = run.backend if run.backend in _OF_TORCH else "", ""
 
 
 def _hide_policy(verdict: PolicyVerdict) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch._inductor.config
 from accuracy_runs import calls, judged
 from bisect_models import blocks
-from planted_backends import InAten, InGraph, other_order, wrong_decomposition
+from planted_backends import InAten, InGraph, PlantedPass, other_order, wrong_decomposition
 
 from dynalyze.capture.bench.bisect import Bisector
 from dynalyze.capture.bench.wire import Configuration
@@ -124,3 +125,28 @@ def test_nothing_is_wrong_with_the_stages_of_torch(dtype: torch.dtype, tmp_path:
     for stage in ("aot_autograd", "decompositions"):
         answer = searched(model.to(dtype), x.to(dtype), "inductor", tmp_path, stage)
         assert answer["fault"] is None and answer["judged"] > 20 and not answer["problems"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20, 24))
+def test_a_pass_of_inductor_that_is_off_by_three_roundings(seed: int, tmp_path: Path) -> None:
+    """Of what is one operation of ATen for Inductor still."""
+    draw = random.Random(seed)
+    operation = next(each for each in _OPERATIONS if each[0] == "matmul")
+    layer, place = draw.randrange(_LAYERS), draw.randrange(2)
+    planted_pass = PlantedPass(torch.ops.aten.bmm.default, 2 * layer + place)
+    with torch._inductor.config.patch(post_grad_custom_post_pass=planted_pass):
+        answer = searched(*blocks(_LAYERS), "inductor", tmp_path, "inductor")
+    assert planted_pass.planted == 1
+    _check(answer, operation, f"layers.{layer}.attention")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_more_draws(seed: int, tmp_path: Path) -> None:
+    level = seed % 2
+    operation, occurrence, module = _drawn(seed, level)
+    backend = (InGraph, InAten)[level](operation[level], occurrence)
+    answer = searched(*blocks(_LAYERS), backend, tmp_path)
+    assert backend.planted == 1
+    _check(answer, operation, module)

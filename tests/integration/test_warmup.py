@@ -22,7 +22,7 @@ import torch
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear = torch.nn.Linear(4, 4)
+        self.linear = torch.nn.Linear(3, 3)
 
     def forward(self, x):
         return self.linear(x).relu()
@@ -38,22 +38,22 @@ class Fussy(Net):
     def forward(self, x):
         if x.shape[1] == 8:
             raise ValueError("eight is not allowed")
-        return super().forward(x)
+        return self.linear(x)
 
 def make(batch=2, sequence=4):
-    return Net(), (torch.randn(batch, sequence, 4),)
+    return Net(), (torch.randn(batch, sequence, 3),)
 
 def counter(sequence=4):
-    return Counter(), (torch.randn(2, sequence, 4),)
+    return Counter(), (torch.randn(2, sequence, 3),)
 
 def fussy(sequence=4):
-    return Fussy(), (torch.randn(2, sequence, 4),)
+    return Fussy(), (torch.randn(2, sequence, 3),)
 
 def wider(width=4):
     return torch.nn.Linear(width, 4), (torch.randn(2, width),)
 
 net = Net()
-example_inputs = (torch.randn(2, 4, 4),)
+example_inputs = (torch.randn(2, 4, 3),)
 """
 
 
@@ -117,7 +117,10 @@ def test_a_shape_that_fails_in_eager_too_is_told_and_the_others_go_on(model: Pat
     found = check(f"{model}:fussy", "sequence=4|8|16")
     assert [bool(run.error) for run in found.calls] == [False, True, False]
     assert found.calls[1].error == "in eager as well: ValueError: eight is not allowed"
-    assert found.reason == "" and found.after_warmup == []
+    assert found.reason == ""
+    # torch gives up a function that raises while it is traced: what comes after it runs in eager.
+    assert [run.compiles for run in found.calls] == [1, 0, 0]
+    assert found.calls[2].in_eager == ["Fussy.forward"]
 
 
 def test_inputs_of_an_object_are_resized(model: Path) -> None:

@@ -32,7 +32,7 @@ def matrix(**fields: Any) -> AttentionMatrix:
         cell("eager", "bfloat16", accuracy="suspicious", **timed(6.0)),
         cell("sdpa", "float32", accuracy="benign", **timed(5.0, 1.02)),
         cell("sdpa", "bfloat16", accuracy="rounding only", backends=["flash"], **timed(2.0, 1.83)),
-        cell("flash_attention_2", "float32", "eager_error", None, reason=FP32, facts={"raised": True}),
+        cell("flash_attention_2", "float32", "eager_error", None, reason=FP32, facts={"raised": True}, graph_breaks=5),
         cell("flash_attention_2", "bfloat16", "breaks", graph_breaks=3, recompiles=1,
              reason="Unsupported Tensor.item() call", file=MASKS, line=713, **timed(2.5)),
         cell("flash_attention_3", "float32", "not_here", None, reason=NO_PACKAGE),

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from records import report_of
 
 from dynalyze.audit_records import Bisection, StageRun
 from dynalyze.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
 from dynalyze.render.view.accuracy import accuracy_view
-from dynalyze.report import Report
+from dynalyze.report import Outcome, Report, Target
 from dynalyze.rules.rule import judge
 
 
 def _report(verdict: AccuracyVerdict, *found: Bisection, nonfinite: int = 0, reason: str = "") -> Report:
-    report = report_of()
+    report = Report("0", "", [], {}, Target("script", "net.py"), Outcome("complete"))
     tensor = TensorAccuracy("logits", "output", verdict, dtype="bfloat16", nonfinite=nonfinite)
     report.accuracy = [Accuracy("default", verdict=verdict, reason=reason, tensors=[tensor])]
     report.bisections = list(found)

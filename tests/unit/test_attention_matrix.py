@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from dynalyze.audit import attention_trials
 from dynalyze.audit.attention_cells import Combination, Recorded
 from dynalyze.audit.attention_matrix import check_target, fill
 from dynalyze.audit.attention_trials import Available, caches_of
 from dynalyze.audit_records import AttentionCell, AttentionMatrix
 from dynalyze.bench.measure import rebuilt_source
+from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Stopped, WorkerFailed
 from dynalyze.capture import adapter_attention
 from dynalyze.capture.bench.attention import attention_of
@@ -183,7 +187,26 @@ def test_ctrl_c_keeps_the_finished_cells() -> None:
 def test_a_cell_whose_numbers_were_cut_off_says_so() -> None:
     found = made(FakeTrials(accuracy=Stopped("out_of_time")))
     assert (found.stopped, len(found.cells)) == ("out_of_time", 1)
-    assert found.cells[0].notes == ["The time was up before its accuracy and speed were known."]
+    assert found.cells[0].notes == ["The time was up before its accuracy was known."]
+
+
+def test_speeds_come_last_so_that_a_time_limit_costs_no_cell() -> None:
+    trials = FakeTrials(speed=Stopped("out_of_time"))
+    found = made(trials)
+    assert (found.stopped, len(found.cells)) == ("out_of_time", 4)
+    assert [asked for asked in trials.asked if asked.startswith("speed")] == trials.asked[-1:]
+
+
+def test_the_end_of_the_whole_is_not_told_as_a_hang_of_a_combination(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome_of_run = SimpleNamespace(status="timed_out")
+    seen = nullcontext(SimpleNamespace(report=SimpleNamespace(outcome=outcome_of_run)))
+    monkeypatch.setattr(attention_trials, "observed", lambda observation: seen)
+    clock = iter((0.0, 1.0, 99.0))
+    monkeypatch.setattr(attention_trials, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    shop: Any = SimpleNamespace(attend=lambda: None)
+    trials = attention_trials.ProcessTrials(read_target("hf:LlamaModel", None, ()), Plan({}, total=10.0), shop)
+    with pytest.raises(Stopped, match="out_of_time"):
+        trials.recorded(Combination("sdpa", "float32"))
 
 
 # --- what is asked for
@@ -371,6 +394,8 @@ def test_a_cell_is_a_word_first_and_its_numbers_below() -> None:
     assert best.facts == [
         "answers that differ by rounding only", "1.83x faster (1.73 to 1.93)", "2.00 ms", "computed by flash",
     ]  # fmt: skip
+    fails = rows["flash_attention_2"][0] or pytest.fail()
+    assert (fails.word, fails.facts) == ("Fails in eager", []), "what broke before it failed says nothing"
     assert (broken.word, broken.own, broken.facts[:2]) == ("Breaks", True, ["3 graph breaks", "1 recompile"])
     assert [(each.word, each.names) for each in view.remarks if each.word == "Not tried here"] == [
         ("Not tried here", "flash_attention_3 (float32, bfloat16)")

@@ -316,7 +316,8 @@ def test_the_kernels_are_counted() -> None:
     assert "default backend" in finding.advice and finding.severity == "info"
 
 
-def test_nothing_is_said_where_no_kernel_is_known() -> None:
+def test_one_kernel_for_all_or_none_known_is_no_finding() -> None:
+    assert found(with_attention(sdpa("flash"), sdpa("flash", line=13)), "attention-backend") == []
     assert found(with_attention(sdpa("")), "attention-backend") == []
     assert found(with_attention(flash()), "attention-backend") == []
 

@@ -11,7 +11,7 @@ import pytest
 
 from dynalyze.audit import run
 from dynalyze.audit.run import Asked, audit
-from dynalyze.audit_records import Warmup
+from dynalyze.audit_records import Bisection, Warmup
 from dynalyze.bench.plan import Plan, Work
 from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
@@ -68,7 +68,7 @@ def test_a_step_that_fails_is_a_note(seen: Report, monkeypatch: pytest.MonkeyPat
     report = audit(asked(), lambda line: None)
     assert report.outcome.status == "complete"
     (note,) = report.capture.notes
-    assert note.startswith("Speed, memory and answers are not known: ")
+    assert note.startswith("The audit could not tell speed, memory and answers: ")
     assert str(error) in note
 
 
@@ -83,7 +83,7 @@ def test_ctrl_c_keeps_what_was_found_and_ends_the_audit(seen: Report, monkeypatc
 def test_without_time_no_step_is_begun(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "add_bench", bench(seen, AssertionError("begun")))
     report = audit(asked(timeout=5.0), lambda line: None)
-    assert report.capture.notes == ["Speed, memory and answers were left out: the time limit was reached."]
+    assert report.capture.notes == ["The audit left out speed, memory and answers: the time limit was reached."]
 
 
 @pytest.mark.parametrize("status", ["failed", "timed_out", "interrupted", "nothing_compiled"])
@@ -98,3 +98,24 @@ def test_after_a_run_that_did_not_end_nothing_is_measured(
 def test_no_bench_measures_nothing(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "add_bench", bench(seen, AssertionError("begun")))
     assert audit(asked(bench=False), lambda line: None).accuracy == []
+
+
+@pytest.mark.parametrize("verdict", ["suspicious", "rounding only"])
+def test_suspicious_answers_are_traced_to_their_place(
+    seen: Report, monkeypatch: pytest.MonkeyPatch, verdict: str
+) -> None:
+    found = Bisection("default", stage="inductor")
+    monkeypatch.setattr(run, "add_bench", bench(seen, verdict=verdict))
+    monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan: [found])
+    assert audit(asked(), lambda line: None).bisections == ([found] if verdict == "suspicious" else [])
+
+
+def test_a_place_that_is_not_found_costs_no_answers(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*given: object) -> None:
+        raise RuntimeError("lost")
+
+    monkeypatch.setattr(run, "add_bench", bench(seen, verdict="suspicious"))
+    monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", fails)
+    report = audit(asked(), lambda line: None)
+    assert report.capture.notes == ["The audit could not tell where wrong answers come from: lost"]
+    assert report.accuracy

@@ -68,6 +68,8 @@ HARMLESS = {
     "report.accuracy[].configuration", "report.accuracy[].phase", "report.accuracy[].verdict",
     "report.accuracy[].tensors[].kind", "report.accuracy[].tensors[].verdict", "report.accuracy[].tensors[].dtype",
     "report.accuracy[].tensors[].compiled_dtype",
+    "report.attention[].id", "report.attention[].graph", "report.attention[].file", "report.attention[].function",
+    "report.attention[].device",
     "report.modules[].id", "report.modules[].class_name", "report.modules[].file", "report.modules[].family",
     "report.modules[].parameters{key}", "report.modules[].devices{key}", "report.modules[].attention",
     "report.modules[].quantization", "report.modules[].wrappers[]", "report.modules[].cache",
@@ -84,6 +86,10 @@ HARMLESS |= {
         "cells[].accuracy", "cells[].speedup.verdict", "cells[].backends[]", "cells[].file",
     )
 }  # fmt: skip
+HARMLESS |= {
+    f"report.bisections[].{name}"
+    for name in ("configuration", "phase", "stage", "file", "stages[].stage", "stages[].verdict")
+}
 # Open objects, of which the listener fills names and numbers only.
 OPEN = ("report.environment", "report.policy", "report.settings", "report.modules[].config",
         "report.modules[].layers[].facts", "report.modules[].options", "report.attention_matrix.cells[].facts",

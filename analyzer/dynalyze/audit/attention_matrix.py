@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dynalyze.audit.attention_cells import Combination, Trials, add_accuracy, add_speed, not_here, recorded_cell
 from dynalyze.audit.attention_trials import STATIC, Available, ProcessTrials, caches_of
-from dynalyze.audit_records import AttentionCell, AttentionMatrix
+from dynalyze.audit_records import AttentionMatrix
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
 from dynalyze.capture.bench.wire import LANGUAGE_PHASES
@@ -83,32 +83,33 @@ def attention_matrix(
 def fill(
     matrix: AttentionMatrix, available: Available, caches: Sequence[str], trials: Trials, show: Callable[[str], None]
 ) -> None:
-    """Try the combinations one after another; a cell is in the matrix as soon as it is known what it became."""
+    """Try the combinations one after another, then time those that ran: a time limit costs speeds before cells."""
     combinations = [
         Combination(attention, dtype, cache)
         for attention, cache, dtype in product(available.names, caches, matrix.dtypes)
     ]
-    for number, combination in enumerate(combinations, 1):
-        name = f"cell{number}"
-        if combination.attention in available.refused:
-            matrix.cells.append(not_here(name, combination, available.refused[combination.attention]))
-            continue
-        show(f"attention matrix, cell {number} of {len(combinations)}: {combination.name}")
-        try:
-            cell = recorded_cell(name, combination, trials)
-            matrix.cells.append(cell)
-            _add_numbers(cell, combination, trials)
-        except Stopped as stop:
-            _stop(matrix, stop)
-            return
+    try:
+        for number, combination in enumerate(combinations, 1):
+            if combination.attention in available.refused:
+                reason = available.refused[combination.attention]
+                matrix.cells.append(not_here(f"cell{number}", combination, reason))
+                continue
+            show(f"attention matrix, cell {number} of {len(combinations)}: {combination.name}")
+            _try(matrix, f"cell{number}", combination, trials)
+        for cell, combination in zip(matrix.cells, combinations, strict=True):
+            add_speed(cell, combination, trials)
+    except Stopped as stop:
+        _stop(matrix, stop)
 
 
-def _add_numbers(cell: AttentionCell, combination: Combination, trials: Trials) -> None:
+def _try(matrix: AttentionMatrix, name: str, combination: Combination, trials: Trials) -> None:
+    """The cell is in the matrix as soon as it is known what became of it."""
+    cell = recorded_cell(name, combination, trials)
+    matrix.cells.append(cell)
     try:
         add_accuracy(cell, combination, trials)
-        add_speed(cell, combination, trials)
     except Stopped as stop:
-        cell.notes.append(f"{_STOPPED[stop.reason]} before its accuracy and speed were known.")
+        cell.notes.append(f"{_STOPPED[stop.reason]} before its accuracy was known.")
         raise
 
 

@@ -84,6 +84,8 @@ class ProcessTrials:
         with observed(observation) as seen:
             if seen.report.outcome.status == "interrupted":
                 raise Stopped("interrupted")
+            if seen.report.outcome.status == "timed_out":
+                self._left()  # The end of the whole is no fault of this combination.
             return Recorded(seen.report, self._verdict(observation, seen))
 
     def accuracy(self, combination: Combination) -> dict[str, Any]:

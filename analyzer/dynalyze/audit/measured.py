@@ -122,11 +122,22 @@ def _wrong_words(wrong: list[Accuracy], bisections: list[Bisection]) -> str:
     if tensor is not None and tensor.nonfinite:
         beyond = "not finite where eager's are"
     cause = next((each for each in bisections if each.configuration == worst.configuration and each.stage), None)
-    stage = f", stage {_STAGES.get(cause.stage, cause.stage)}" if cause is not None else ""
-    names = [f"{tensor.kind} {tensor.name}"] if tensor is not None else [words_bench.workload_name(worst)]
+    stage = f", stage {_stage(cause)}" if cause is not None else ""
+    names = (
+        [f"{tensor.kind} {tensor.name.removeprefix(tensor.kind).strip()}"]
+        if tensor is not None
+        else [words_bench.workload_name(worst)]
+    )
     names += [f"module {cause.module}"] if cause is not None and cause.module else []
     names += [f"operation {cause.op}"] if cause is not None and cause.op else []
     return f"{what} are {beyond}{stage}: {', '.join(names)}"
+
+
+def _stage(cause: Bisection) -> str:
+    """A stage by its name; a backend that is none of torch's by its own."""
+    if cause.stage == "backend":
+        return next((run.backend for run in cause.stages if run.stage == "backend"), "backend")
+    return _STAGES.get(cause.stage, cause.stage)
 
 
 def _small(words: str) -> str:

@@ -14,6 +14,7 @@ from dynalyze.capture.shapes import Dim
 from dynalyze.events.log import RunLog
 from dynalyze.report import Report
 from dynalyze.targets.observe import Observation, Observed, observed
+from dynalyze.targets.spec import TargetSpec
 
 _LEAST_SECONDS = 10.0
 """With less time than this no step is begun: its processes would hardly have started."""
@@ -36,10 +37,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class _Step:
-    """One part of an audit: what it is called on the way, and in a note on its failure."""
+    """One part of an audit; `doing` names it on the way, and in a note on its failure."""
 
     doing: str
-    what: str
     run: Callable[[Observed, float], None]
 
 
@@ -58,7 +58,7 @@ def audit(asked: Asked, progress: Callable[[str], None], keep: Callable[[RunLog]
                 break
             left = deadline - time.monotonic()
             if left < _LEAST_SECONDS:
-                seen.report.capture.notes.append(f"{step.what} were left out: the time limit was reached.")
+                seen.report.capture.notes.append(f"The audit left out {step.doing}: the time limit was reached.")
                 continue
             progress(f"audit, step {number} of {len(steps) + 1}: {step.doing}")
             _taken(step, seen, left)
@@ -74,17 +74,17 @@ def _taken(step: _Step, seen: Observed, left: float) -> None:
         report.outcome.status, report.outcome.message = "interrupted", f"Interrupted at {step.doing}."
     except Exception as error:
         said = " ".join(str(error).split())
-        report.capture.notes.append(f"{step.what} are not known: {said or type(error).__name__}")
+        report.capture.notes.append(f"The audit could not tell {step.doing}: {said or type(error).__name__}")
 
 
 def _steps(asked: Asked) -> list[_Step]:
     steps = []
     if asked.bench:
-        steps.append(_Step("speed, memory and answers", "Speed, memory and answers", _Bench(asked)))
+        steps.append(_Step("speed, memory and answers", _Bench(asked)))
     if asked.shapes:
-        steps.append(_Step("the shapes that production sends", "Compiles after warm-up", _Warmup(asked)))
+        steps.append(_Step("what the shapes of production compile", _Warmup(asked)))
     if asked.attention_matrix:
-        steps.append(_Step("every attention with every dtype", "Attentions", _Attention(asked)))
+        steps.append(_Step("how every attention does with every dtype", _Attention(asked)))
     return steps
 
 
@@ -98,12 +98,23 @@ class _Bench:
         report, target = seen.report, self.asked.observation.target
         until = time.monotonic() + left
         plan = add_bench(seen, target, self.asked.plan)
-        if plan is None or report.outcome.status != "complete":
-            return
+        suspicious = any(test.verdict == "suspicious" for test in report.accuracy)
+        if plan is not None and suspicious and report.outcome.status == "complete":
+            left = max(until - time.monotonic(), 0.0)
+            _taken(_Step("where wrong answers come from", _Bisect(target, plan)), seen, left)
+
+
+@dataclass(frozen=True)
+class _Bisect:
+    """The stage, module and operation that suspicious answers come from."""
+
+    target: TargetSpec
+    plan: Plan
+
+    def __call__(self, seen: Observed, left: float) -> None:
         from dynalyze.bench.bisect import bisect_suspicious
 
-        left = max(until - time.monotonic(), 0.0)
-        report.bisections = bisect_suspicious(report, target, replace(plan, total=left))
+        seen.report.bisections = bisect_suspicious(seen.report, self.target, replace(self.plan, total=left))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ _UNTOLD = (_RUN, _FINDINGS)
 # What the finding of a rule says again where this check has said it.
 _SAID_BY = {
     "graph-break": "max-graph-breaks", "recompile": "max-recompiles", "skipped-function": "max-eager-frames",
-    "all-eager": "max-eager-frames",
+    "all-eager": "max-eager-frames", "accuracy-suspicious": "accuracy", "accuracy-operation": "accuracy",
+    "compiles-after-warmup": "max-recompiles-after-warmup",
 }  # fmt: skip
 
 

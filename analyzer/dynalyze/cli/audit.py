@@ -143,7 +143,7 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
     if options["attention_matrix"]:
         from dynalyze.audit.attention_matrix import check_target
 
-        check_target(target)
+        check_target(target, plan.works[0].phase)
     shapes = shaped(plan.works, sizes, dims, target)
     return Asked(observation, plan, not options["no_bench"], shapes if sizes else (), dims, options["attention_matrix"])
 

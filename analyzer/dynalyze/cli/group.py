@@ -10,7 +10,7 @@ import click
 from dynalyze import __version__
 from dynalyze.errors import DynalyzeError
 
-_COMMANDS = ("explain", "bench", "audit", "sweep", "report", "diff", "rules")
+_COMMANDS = ("explain", "bench", "audit", "sweep", "report", "diff", "doctor", "rules")
 _INTERRUPTED = 130
 
 

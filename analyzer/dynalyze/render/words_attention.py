@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from dynalyze.audit_records import AttentionCell, AttentionMatrix
-from dynalyze.facts.attention_choice import CellOutcome, fastest, outcome, right
+from dynalyze.facts.attention_choice import RAN, CellOutcome, fastest, outcome, right
 from dynalyze.render import words_bench
 from dynalyze.render.amounts import count_of, milliseconds
 from dynalyze.render.words import cause_words, short_path
@@ -68,7 +68,9 @@ def name(cell: AttentionCell) -> str:
 
 
 def counts(cell: AttentionCell) -> list[str]:
-    """Its breaks and recompiles, those that there are: "2 graph breaks"."""
+    """Its breaks and recompiles: "2 graph breaks". Of what did not run to its end nothing counts."""
+    if cell.status not in RAN:
+        return []
     known = ((cell.graph_breaks, "graph break"), (cell.recompiles, "recompile"))
     return [count_of(number, what) for number, what in known if number]
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dynalyze.audit_records import Bisection, BisectStage
 from dynalyze.measurements import Accuracy
 from dynalyze.report import Advice, Location, Report
+from dynalyze.stage_names import stage_name
 
-STAGES: dict[BisectStage, str] = {
-    "eager": "eager", "dynamo": "Dynamo", "aot_autograd": "AOTAutograd", "decompositions": "decompositions",
-    "inductor": "Inductor", "emulated": "Inductor, rounding as eager", "backend": "the backend itself",
-}  # fmt: skip
 _WITHOUT: dict[BisectStage, str] = {
     "inductor": "`backend='aot_eager_decomp_partition'` gives right answers",
     "decompositions": "`backend='aot_eager'` gives right answers",
@@ -39,12 +36,6 @@ def where(found: Bisection | None) -> str:
     parts += [f"module {found.module}"] if found.module else []
     parts += [f"the gradient of {found.op}" if found.gradient else found.op] if found.op else []
     return f": {', '.join(parts)}"
-
-
-def stage_name(found: Bisection) -> str:
-    """The first suspicious stage for people; a backend of the user's own by its name."""
-    own = next((run.backend for run in found.stages if run.stage == "backend"), "")
-    return own if found.stage == "backend" and own else STAGES.get(found.stage, found.stage)
 
 
 def place(found: Bisection | None) -> Location | None:

@@ -11,7 +11,7 @@ from dynalyze.render.amounts import count_of, percent
 from dynalyze.render.view.links import Shown, shown
 from dynalyze.render.visible import clipped
 from dynalyze.report import Report
-from dynalyze.rules.wrong_answers import STAGES, stage_name
+from dynalyze.stage_names import STAGES, stage_name
 
 MAX_ROWS = 100
 MAX_TENSORS = 50
@@ -138,7 +138,7 @@ def _search(found: Bisection) -> Searched:
         "Script that shows it": found.repro,
     }
     facts = [(name, clipped(value, _MAX_TEXT)) for name, value in known.items() if value]
-    what = "an operation in it" if found.hidden else "the answers"
+    asked = "is an operation in it wrong?" if found.hidden else "are the answers wrong?"
     rungs = [
         Rung(
             STAGES.get(run.stage, run.stage), run.backend, words.verdict_short(run.verdict), _TONES[run.verdict][0],
@@ -146,7 +146,7 @@ def _search(found: Bisection) -> Searched:
         )
         for run in found.stages
     ]  # fmt: skip
-    return Searched(facts, rungs, f"Compiled so far, is it {what} that is wrong?", clipped(found.reason, _MAX_TEXT))
+    return Searched(facts, rungs, f"Compiled as far as this stage: {asked}", clipped(found.reason, _MAX_TEXT))
 
 
 def _badness(tensor: TensorAccuracy) -> tuple[int, float]:

@@ -35,6 +35,7 @@ class PolicyView:
     tone: str
     outcome: str
     headline: str
+    rest: str
     advice: str
     checks: list[CheckRow]
     notes: list[str]
@@ -48,11 +49,13 @@ def policy_view(report: Report, links: Index) -> PolicyView | None:
     if verdict is None:
         return None
     waivers, amount = shown(verdict.waivers, MAX_WAIVERS)
+    headline, _, rest = clipped(words.headline(verdict), _MAX_TEXT).partition("; ")
     return PolicyView(
         passed=verdict.passed,
         tone="good" if verdict.passed else "bad",
         outcome="Passed" if verdict.passed else "Failed",
-        headline=clipped(words.headline(verdict), _MAX_TEXT),
+        headline=f"{headline}." if rest else headline,
+        rest=f"{rest[:1].upper()}{rest[1:]}",
         advice=clipped(verdict.advice, _MAX_TEXT),
         checks=[_row(check, links) for check in words.worst_first(verdict.checks)],
         notes=_notes(verdict),

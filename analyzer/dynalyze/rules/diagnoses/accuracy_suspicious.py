@@ -8,7 +8,8 @@ from dynalyze.audit_records import Bisection
 from dynalyze.measurements import Accuracy
 from dynalyze.report import Finding, Report
 from dynalyze.rules.rule import Rule
-from dynalyze.rules.wrong_answers import advice, bisection_of, has_nan, place, stage_name, where
+from dynalyze.rules.wrong_answers import advice, bisection_of, has_nan, place, where
+from dynalyze.stage_names import stage_name
 
 _RANK = 1
 _RANK_OF_OPERATIONS = 60

@@ -1,0 +1,52 @@
+"""`dynalyze doctor`: what this environment can and cannot compile."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from dynalyze.cli.files import check_writable, write_whole
+
+
+@click.command()
+@click.option("--python", metavar="PATH", help="Look at this interpreter's environment.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the diagnosis as JSON; - for standard output.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=180.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give each step at most this long.",
+)
+@click.option("--redact", is_flag=True, help="Leave home folder, user and host names out.")
+def doctor(python: str | None, json_file: str | None, timeout: float, redact: bool) -> int:
+    """Say what this environment can and cannot compile, and what to install.
+
+    Looks at torch, the C++ compiler, CUDA and Triton, caches, environment variables and packages, and compiles a small
+    function. Exit status 1 where torch.compile cannot work at all.
+    """
+    import msgspec
+
+    from dynalyze import privacy
+    from dynalyze.doctor.ask import ask
+    from dynalyze.doctor.diagnose import diagnose
+    from dynalyze.doctor.text import render
+
+    if json_file not in (None, "-"):
+        check_writable("--json", str(json_file))
+    diagnosis = diagnose(ask(python, timeout))
+    diagnosis = privacy.without(diagnosis, [])
+    if redact:
+        diagnosis = privacy.redact(diagnosis)
+    document = msgspec.json.format(msgspec.json.encode(diagnosis), indent=1).decode() + "\n"
+    if json_file == "-":
+        sys.stdout.write(document)
+        sys.stdout.flush()
+    else:
+        if json_file is not None:
+            write_whole(Path(json_file), document)
+        click.echo(render(diagnosis), nl=False)
+    return 0 if diagnosis.works else 1

@@ -1,0 +1,1 @@
+"""The checks, one file each: a module with `check(facts)`. Their order is that of `diagnose.CHECKS`."""

@@ -1,0 +1,187 @@
+"""Attention of real programs: PyTorch itself tells which kernel it would choose; flash-attn are stand-ins."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import explain
+
+STAND_INS = Path(__file__).parents[1] / "stand_ins"
+# What torch._fused_sdp_choice answers on a CPU.
+CHOICES = {0: "math", 1: "cpu_flash"}
+
+# Each function asks PyTorch itself for its kernel, before it is compiled.
+SDPA = """
+    import json
+    import torch
+    import torch.nn.functional as F
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def plain(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+    def causal(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    def masked(q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    def dropped(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+
+    def forced(q, k, v):
+        with sdpa_kernel(SDPBackend.MATH):
+            return F.scaled_dot_product_attention(q, k, v)
+
+    def flexible(q, k, v):
+        return flex_attention(q, k, v, block_mask=create_block_mask(past, None, None, 8, 8, device="cpu"))
+
+    def past(batch, head, row, column):
+        return row >= column
+
+    q, k, v = (torch.randn(1, 2, 8, 16) for _ in range(3))
+    mask = torch.ones(8, 8, dtype=torch.bool)
+    choices = {
+        "plain": torch._fused_sdp_choice(q, k, v),
+        "causal": torch._fused_sdp_choice(q, k, v, is_causal=True),
+        "masked": torch._fused_sdp_choice(q, k, v, mask),
+        "dropped": torch._fused_sdp_choice(q, k, v, dropout_p=0.5),
+    }
+    with sdpa_kernel(SDPBackend.MATH):
+        choices["forced"] = torch._fused_sdp_choice(q, k, v)
+    with open("choices.json", "w") as out:
+        json.dump(choices, out)
+    for function in (plain, causal, dropped, forced, flexible):
+        torch.compile(function, backend="aot_eager")(q, k, v)
+    torch.compile(masked, backend="aot_eager")(q, k, v, mask)
+"""
+
+INDUCTOR = """
+    import torch
+    from torch.nn.attention.flex_attention import flex_attention
+
+    def written(q, k, v):
+        return (q @ k.transpose(-2, -1)).div(4.0).softmax(-1) @ v
+
+    def flexible(q, k, v):
+        return flex_attention(q, k, v)
+
+    with torch.no_grad():
+        for function in (written, flexible):
+            torch.compile(function)(*(torch.randn(2, 4, 32, 16) for _ in range(3)))
+"""
+
+PADDED = """
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers.modeling_flash_attention_utils import _flash_attention_forward
+
+    config = LlamaConfig(
+        vocab_size=16, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=1, attn_implementation="flash_attention_2",
+    )
+    model = LlamaForCausalLM(config).to(torch.bfloat16).eval()
+    padding = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="eager")
+        compiled(input_ids=torch.ones(2, 4, dtype=torch.long), attention_mask=padding, use_cache=False)
+
+    def attend(q, k, v, mask):
+        return _flash_attention_forward(q, k, v, mask, q.shape[1], True, attn_implementation="flash_attention_2")
+
+    torch._dynamo.reset()
+    torch._dynamo.config.capture_scalar_outputs = True
+    torch._dynamo.config.capture_dynamic_output_shape_ops = True
+    torch.compile(attend, backend="eager")(*(torch.randn(2, 4, 2, 8, dtype=torch.bfloat16) for _ in range(3)), padding)
+"""
+
+OLD_AND_OUTSIDE = """
+    import flash_attn_2_cuda
+    import torch
+    from torch.nn.attention.flex_attention import flex_attention
+
+    @torch.compile(backend="eager")
+    def attend(q, k, v):
+        return flash_attn_2_cuda.fwd(q, k, v) + 1
+
+    q, k, v = (torch.randn(1, 2, 8, 16) for _ in range(3))
+    attend(q, k, v)
+    flex_attention(q, k, v)
+"""
+
+
+def told(tmp_path: Path, program: str, stand_in: str = "", **options: Any) -> dict[str, Any]:
+    (tmp_path / "net.py").write_text(textwrap.dedent(program), encoding="utf-8")
+    env = {"OMP_NUM_THREADS": "1", **({"PYTHONPATH": str(STAND_INS / stand_in)} if stand_in else {})}
+    return explain("net.py", cwd=tmp_path, env=env, **options)[1]
+
+
+def findings(report: dict[str, Any], rule: str) -> list[dict[str, Any]]:
+    return [finding for finding in report["findings"] if finding["rule"] == rule]
+
+
+def line_of(program: str, code: str) -> int:
+    lines = textwrap.dedent(program).splitlines()
+    return next(number for number, line in enumerate(lines, 1) if code in line)
+
+
+def test_the_kernel_of_each_call_is_the_one_that_pytorch_chooses(tmp_path: Path) -> None:
+    report = told(tmp_path, SDPA)
+    calls = {call["function"]: call for call in report["attention"]}
+    choices = json.loads((tmp_path / "choices.json").read_text(encoding="utf-8"))
+    assert set(choices.values()) == set(CHOICES)
+    assert {name: calls[name]["backend"] for name in choices} == {name: CHOICES[c] for name, c in choices.items()}
+    assert all(call["query"]["shape"] == [1, 2, 8, 16] and call["device"] == "cpu" for call in calls.values())
+    assert calls["masked"]["mask"]["dtype"] == "bool" and calls["causal"]["causal"]
+    assert calls["dropped"]["dropout"] == 0.5
+    assert calls["causal"]["line"] == line_of(SDPA, "is_causal=True)")
+    assert calls["flexible"]["mask_made"] and calls["flexible"]["op"] == "flex_attention"
+    (masks,) = findings(report, "flex-attention")
+    assert masks["evidence"] == [calls["flexible"]["id"]]
+    math = {finding["location"]["function"]: finding["detail"]["why"] for finding in findings(report, "sdpa-math")}
+    assert set(math) == {name for name, choice in choices.items() if CHOICES[choice] == "math"}
+    assert "sdpa_kernel" in math["forced"] and "dropout" in math["dropped"]
+    assert len(findings(report, "attention-backend")) == 1
+
+
+def test_padding_breaks_flash_attention_and_the_flags_keep_it_whole(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    report = told(tmp_path, PADDED, "flash_attn")
+    assert report["outcome"]["status"] == "complete", report["outcome"]["message"]
+    (finding,) = findings(report, "flash-attention-padding")
+    breaks = {found["id"]: found for found in report["graph_breaks"]}
+    lines = {found["id"]: (found["location"]["function"], found["epoch"]) for found in breaks.values()}
+    assert [lines[identity] for identity in finding["evidence"]] == [
+        ("flash_attention_mask", 0), ("_get_unpad_data", 0), ("_get_unpad_data", 0),
+    ]  # fmt: skip
+    assert finding["location"]["line"] == line_of(PADDED, "compiled(input_ids")
+    assert "cu_seq_lens_q" in finding["advice"] and ".item()" not in finding["advice"]
+    assert {found["epoch"] for found in breaks.values()} == {0}, "with both flags nothing breaks"
+    called = [call for call in report["attention"] if call["op"] == "flash_attn"]
+    assert {call["backend"] for call in called} == {"external"}
+    assert {call["query"]["dtype"] for call in called} == {"bfloat16"}
+    assert len({call["graph"] for call in called}) == 2
+
+
+def test_an_old_flash_attn_and_flex_attention_outside_of_a_graph(tmp_path: Path) -> None:
+    report = told(tmp_path, OLD_AND_OUTSIDE, "flash_attn_builtin")
+    (old,) = findings(report, "flash-attention-builtin")
+    assert old["location"]["line"] == line_of(OLD_AND_OUTSIDE, "flash_attn_2_cuda.fwd(")
+    assert old["evidence"] == [report["graph_breaks"][0]["id"]]
+    (outside,) = findings(report, "flex-attention")
+    assert "outside of a compiled graph" in outside["title"]
+    assert outside["location"]["line"] == line_of(OLD_AND_OUTSIDE, "flex_attention(q")
+
+
+@pytest.mark.slow
+def test_what_inductor_makes_of_attention(tmp_path: Path) -> None:
+    """`make test` reads the same texts in test_attention_facts.py."""
+    report = told(tmp_path, INDUCTOR)
+    calls = {call["function"]: call for call in report["attention"]}
+    assert (calls["written"]["op"], calls["written"]["backend"]) == ("other", "cpu_flash")
+    assert (calls["flexible"]["op"], calls["flexible"]["backend"]) == ("flex_attention", "flex")

@@ -1,0 +1,115 @@
+"""The whole search in processes of its own: planted in a stage of torch, found there, with a script that shows it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dynalyze.audit_records import Bisection
+from dynalyze.bench.bisect import bisect_suspicious
+from dynalyze.bench.measure import rebuilt_source
+from dynalyze.bench.plan import Plan, with_options
+from dynalyze.measurements import Accuracy, AccuracyVerdict
+from dynalyze.report import Outcome, Report
+from dynalyze.targets.spec import read_target
+
+_HERE = Path(__file__).parent
+
+_OTHERWISE_UNDER_COMPILE = """
+import torch
+from bisect_models import Block, Blocks
+
+class Odd(Block):
+    def forward(self, x):
+        x = super().forward(x)
+        return x * 1.5 if torch.compiler.is_compiling() else x
+
+def make():
+    torch.manual_seed(0)
+    model = Blocks(5)
+    model.layers[3] = Odd(64)
+    return model.eval(), (torch.randn(2, 16, 64),)
+"""
+
+_NAN_IN_A_DECOMPOSITION = """
+import torch
+from torch._inductor import decomposition
+from bisect_models import blocks
+
+decomposition.decompositions[torch.ops.aten.gelu.default] = lambda x, approximate="none": torch.sqrt(x)
+
+def make():
+    model, x = blocks(2)
+    return model, (x,)
+"""
+
+_RIGHT = """
+from bisect_models import blocks
+
+def make():
+    model, x = blocks(2)
+    return model, (x,)
+"""
+
+_BACKEND = """
+from planted_backends import InGraph, other_order
+
+def wrong(graph, inputs):
+    return InGraph("softmax", 1)(graph, inputs)
+"""
+
+
+def searched(
+    folder: Path, program: str, backend: str, verdict: AccuracyVerdict, monkeypatch: pytest.MonkeyPatch
+) -> list[Bisection]:
+    """The search in a program whose answers were judged so. Its modules lie beside it."""
+    for name in ("bisect_models", "planted_backends"):
+        (folder / f"{name}.py").write_text((_HERE / f"{name}.py").read_text())
+    (folder / "faulty.py").write_text(_BACKEND)
+    (folder / "program.py").write_text(program)
+    monkeypatch.chdir(folder)
+    target = read_target("program.py:make", None, ())
+    chosen = (with_options(backend, None, "auto", False),)
+    plan = Plan(rebuilt_source(target), chosen, timeout=200, total=200, quiet=True)
+    report = Report("0", "", [], {"device": "cpu"}, target.described(), Outcome("complete"))
+    report.accuracy = [Accuracy("default", verdict=verdict)]
+    found = bisect_suspicious(report, target, plan, folder / "kept", progress=lambda line: None)
+    assert report.outcome.status == "complete"
+    return found
+
+
+def shows(script: str) -> int:
+    return subprocess.run([sys.executable, script], capture_output=True, check=False).returncode
+
+
+def test_a_module_that_computes_otherwise_under_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = searched(tmp_path, _OTHERWISE_UNDER_COMPILE, "aot_eager", "suspicious", monkeypatch)
+    assert (found.stage, found.module, found.module_class) == ("dynamo", "layers.3", "Odd")
+    assert [run.stage for run in found.stages] == ["dynamo"] and not found.op and not found.repro
+    assert found.file.endswith("program.py") and found.reason
+
+
+@pytest.mark.slow
+def test_nan_of_a_decomposition_and_a_script_that_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = searched(tmp_path, _NAN_IN_A_DECOMPOSITION, "inductor", "suspicious", monkeypatch)
+    assert [(run.stage, run.verdict) for run in found.stages][-1] == ("decompositions", "suspicious")
+    assert (found.stage, found.module, found.op) == ("decompositions", "layers.0", "torch.nn.functional.gelu")
+    assert found.nonfinite > 0
+    assert shows(found.repro) == 1
+
+
+@pytest.mark.slow
+def test_an_operation_that_the_answers_hide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = searched(tmp_path, _RIGHT, "faulty:wrong", "benign", monkeypatch)
+    assert found.hidden and (found.stage, found.stages[-1].backend) == ("backend", "faulty:wrong")
+    assert (found.module, found.op) == ("layers.1.attention", "torch.softmax")
+    assert shows(found.repro) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["faulty:other_order", "aot_eager"])
+def test_what_is_right_is_not_told_of(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert searched(tmp_path, _RIGHT, backend, "benign", monkeypatch) == []

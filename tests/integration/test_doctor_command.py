@@ -1,0 +1,72 @@
+"""`dynalyze doctor` on real interpreters: this one, one that is switched off, without a compiler, without torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from program import TRACEBACK, dynalyze
+
+
+@pytest.fixture(autouse=True)
+def _no_cache_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.slow  # Imports every package, and compiles with Inductor from empty caches.
+def test_here_it_works(tmp_path: Path) -> None:
+    ended = dynalyze("doctor", "--json", "-", cwd=tmp_path)
+    assert ended.status == 0, ended.stdout
+    found = json.loads(ended.stdout)
+    assert found["works"]
+    lines = {line["check"]: line for line in found["lines"]}
+    for check in (
+        "torch",
+        "C++ compiler",
+        "Python headers",
+        "compile with eager on cpu",
+        "compile with inductor on cpu",
+    ):
+        assert lines[check]["status"] == "ok", lines[check]
+    import torch
+
+    assert found["facts"]["torch"] == torch.__version__
+
+
+@pytest.mark.slow  # Imports every package that is installed.
+def test_switched_off_by_the_environment(tmp_path: Path) -> None:
+    ended = dynalyze("doctor", cwd=tmp_path, env={"TORCHDYNAMO_DISABLE": "1"})
+    assert ended.status == 1
+    assert "TORCHDYNAMO_DISABLE=1" in ended.stdout
+    assert "→ unset TORCHDYNAMO_DISABLE" in ended.stdout
+
+
+@pytest.mark.slow  # Imports every package that is installed.
+def test_no_compiler(tmp_path: Path) -> None:
+    ended = dynalyze("doctor", "--json", "-", cwd=tmp_path, env={"CXX": "/nowhere/g++"})
+    assert ended.status == 1
+    lines = {line["check"]: line for line in json.loads(ended.stdout)["lines"]}
+    assert lines["C++ compiler"]["fatal"]
+    assert lines["C++ compiler"]["mend"] == "unset CXX, or export CXX=g++"
+    assert lines["compile with eager on cpu"]["status"] == "ok"
+    assert lines["compile with inductor on cpu"]["status"] == "problem"
+
+
+def test_an_interpreter_without_torch(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    ended = dynalyze("doctor", "--python", python, cwd=tmp_path)
+    assert ended.status == 1
+    assert ended.stdout.startswith("torch.compile cannot work here.")
+    assert f'→ {python} -m pip install "torch>=2.8"' in " ".join(ended.stdout.split())
+
+
+def test_no_interpreter_at_all(tmp_path: Path) -> None:
+    ended = dynalyze("doctor", "--python", "/nowhere/python", cwd=tmp_path)
+    assert ended.status == 2
+    assert "/nowhere/python cannot be started" in ended.stderr
+    assert TRACEBACK not in ended.stderr

@@ -1,0 +1,179 @@
+"""Each check of the doctor on facts written by hand, and what makes it say that compile cannot work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dynalyze.doctor.ask import folder
+from dynalyze.doctor.diagnose import diagnose
+from dynalyze.doctor.records import Device, Facts, Folder, Line, Package, Trial
+from dynalyze.doctor.text import render
+from dynalyze.privacy import redact
+
+CPU = Facts(
+    interpreter="/env/bin/python", python="3.11.7", system="Linux", machine="x86_64", torch="2.13.0+cpu",
+    disabled=False, devices=[], compiler="g++", include="/env/include", headers_error="", openmp_error="",
+    folders=[Folder("Inductor", "/tmp/torchinductor_ada", True, True, 5_000_000, 50 << 30)],
+    packages=[Package("peft", "0.21.2")],
+    trials=[Trial("eager", "cpu", 0.5), Trial("inductor", "cpu", 9.0)],
+)  # fmt: skip
+GPU = replace(
+    CPU, torch="2.13.0", cuda="12.8", triton="3.4.0", triton_wanted="==3.4.0", devices=[Device("H100", [9, 0])],
+    trials=[*CPU.trials, Trial("inductor", "cuda", 5.0)],
+)  # fmt: skip
+
+
+def line(facts: Facts, check: str) -> Line:
+    return next(each for each in diagnose(facts).lines if each.check == check)
+
+
+@pytest.mark.parametrize("facts", [CPU, GPU], ids=["cpu", "gpu"])
+def test_all_well(facts: Facts) -> None:
+    found = diagnose(facts)
+    assert found.works
+    assert found.summary == "torch.compile works here."
+    assert {each.status for each in found.lines} == {"ok"}
+    assert not any(each.mend for each in found.lines)
+
+
+FATAL: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no torch": ({"torch": None}, "torch", '/env/bin/python -m pip install "torch>=2.8"'),
+    "torch does not import": (
+        {"torch_error": "OSError: libtorch.so"}, "torch",
+        "/env/bin/python -m pip install --force-reinstall torch==2.13.0",
+    ),
+    "switched off": ({"variables": {"TORCHDYNAMO_DISABLE": "1"}}, "Dynamo", "unset TORCHDYNAMO_DISABLE"),
+    "switched off too": ({"variables": {"TORCH_COMPILE_DISABLE": "1"}}, "Dynamo", "unset TORCH_COMPILE_DISABLE"),
+    "no compiler": ({"compiler": None, "compiler_error": "none"}, "C++ compiler", "sudo apt-get install g++"),
+    "a broken compiler": ({"compiler_error": "ld: no crt1.o"}, "C++ compiler", "sudo apt-get install g++"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "check", "mend"), FATAL.values(), ids=FATAL)
+def test_what_makes_compile_impossible(changes: dict[str, Any], check: str, mend: str) -> None:
+    facts = replace(CPU, **changes)
+    found = diagnose(facts)
+    assert not found.works
+    assert found.summary.startswith("torch.compile cannot work here.")
+    assert (line(facts, check).status, line(facts, check).fatal, line(facts, check).mend) == ("problem", True, mend)
+
+
+def test_a_switch_that_is_set_to_off_switches_nothing_off() -> None:
+    assert diagnose(replace(CPU, variables={"TORCHDYNAMO_DISABLE": "0"})).works
+
+
+def test_a_compiler_that_cxx_names() -> None:
+    facts = replace(CPU, compiler=None, compiler_error="no /nothing", variables={"CXX": "/nothing"})
+    assert line(facts, "C++ compiler").mend == "unset CXX, or export CXX=g++"
+
+
+def test_without_a_compiler_a_gpu_still_works() -> None:
+    facts = replace(GPU, compiler=None, compiler_error="none", trials=[CPU.trials[0], GPU.trials[2]])
+    assert diagnose(facts).works
+    assert line(facts, "C++ compiler").status == "warning"
+
+
+@pytest.mark.parametrize(
+    ("trials", "works"),
+    [
+        ([Trial("eager", "cpu", error="it compiled nothing")], False),
+        ([Trial("eager", "cpu"), Trial("inductor", "cpu", error="CppCompileError")], False),
+        ([Trial("eager", "cpu"), Trial("inductor", "cpu", error="x"), Trial("inductor", "cuda", error="y")], False),
+        ([Trial("eager", "cpu"), Trial("inductor", "cpu", error="x"), Trial("inductor", "cuda")], True),
+        ([Trial("eager", "cpu"), Trial("inductor", "cpu", error="too long", unfinished=True)], True),
+    ],
+)
+def test_the_compile_itself_decides(trials: list[Trial], works: bool) -> None:
+    assert diagnose(replace(CPU, trials=trials)).works is works
+
+
+def test_what_took_too_long_is_not_known() -> None:
+    facts = replace(CPU, trials=[Trial("eager", "cpu", error="it took longer", unfinished=True)])
+    assert line(facts, "compile with eager on cpu").status == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "status", "mend"),
+    [
+        ({"torch": "2.6.0"}, "torch", "warning", '/env/bin/python -m pip install --upgrade "torch>=2.8"'),
+        (
+            {"headers_error": "Python.h: no such file"},
+            "Python headers",
+            "problem",
+            "sudo apt-get install python3.11-dev",
+        ),
+        ({"headers_error": None}, "Python headers", "unknown", ""),
+        ({"openmp_error": "omp.h"}, "OpenMP", "warning", "sudo apt-get install libgomp1 g++"),
+        ({"cuda": "12.8"}, "GPU", "warning", "nvidia-smi"),
+        ({"cuda": "12.8", "devices": None}, "GPU", "unknown", ""),
+    ],
+)
+def test_what_is_less_than_well(changes: dict[str, Any], check: str, status: str, mend: str) -> None:
+    found = line(replace(CPU, **changes), check)
+    assert (found.status, found.mend, found.fatal) == (status, mend, False)
+
+
+@pytest.mark.parametrize(
+    ("capability", "status"),
+    [([9, 0], "ok"), ([8, 0], "ok"), ([7, 5], "warning"), ([7, 0], "warning"), ([6, 1], "problem")],
+)
+def test_the_capability_of_a_gpu(capability: list[int], status: str) -> None:
+    assert line(replace(GPU, devices=[Device("a GPU", capability)]), "GPU").status == status
+
+
+def test_triton_goes_with_torch() -> None:
+    assert line(replace(GPU, triton="3.2.0"), "Triton").status == "warning"
+    missing = line(replace(GPU, triton=None), "Triton")
+    assert (missing.status, missing.mend) == ("problem", '/env/bin/python -m pip install "triton==3.4.0"')
+
+
+def test_a_cuda_build_of_torchvision_beside_a_torch_for_the_cpu() -> None:
+    package = Package("torchvision", "0.28.0", "RuntimeError: operator torchvision::nms does not exist")
+    found = line(replace(CPU, packages=[package]), "torchvision")
+    assert found.status == "problem"
+    assert "--index-url https://download.pytorch.org/whl/cpu" in found.mend
+    assert "whl/cpu" not in line(replace(GPU, packages=[package]), "torchvision").mend
+
+
+def test_a_package_whose_import_ends_the_process() -> None:
+    found = line(replace(CPU, importing="flash-attn"), "flash-attn")
+    assert (found.status, found.mend) == ("problem", "/env/bin/python -m pip uninstall flash-attn")
+
+
+def test_variables_that_cost_are_warned_of() -> None:
+    facts = replace(CPU, variables={"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_MAX_AUTOTUNE": "1"})
+    assert line(facts, "TORCHINDUCTOR_FX_GRAPH_CACHE").mend == "unset TORCHINDUCTOR_FX_GRAPH_CACHE"
+    assert line(facts, "TORCHINDUCTOR_MAX_AUTOTUNE").status == "ok"
+
+
+def test_caches(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "kernel.so").write_bytes(b"x" * 1000)
+    (tmp_path / "file").write_text("")
+    here = folder("Inductor", str(tmp_path / "cache"))
+    assert (here.exists, here.writable, here.size) == (True, True, 1000)
+    assert folder("Inductor", str(tmp_path / "a" / "b")).writable
+    under_a_file = folder("Inductor", str(tmp_path / "file" / "cache"))
+    assert not under_a_file.writable
+    assert (
+        line(replace(CPU, folders=[under_a_file]), "Inductor cache").mend
+        == "export TORCHINDUCTOR_CACHE_DIR=/a/folder/with/room"
+    )
+    assert line(replace(CPU, folders=[replace(here, free=1 << 20)]), "Inductor cache").status == "warning"
+
+
+def test_the_text_has_each_line_and_what_mends_it() -> None:
+    facts = replace(CPU, torch=None, silence="")
+    text = render(diagnose(facts), color=False, width=100)
+    assert text.startswith("torch.compile cannot work here. torch: not installed there.")
+    assert '→ /env/bin/python -m pip install "torch>=2.8"' in text
+
+
+def test_redact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    facts = replace(CPU, interpreter="/home/ada/env/bin/python", torch=None)
+    assert "/home/ada" not in render(redact(diagnose(facts)), color=False)
