@@ -34,7 +34,7 @@ KEYS = [
 # Fields that hold no line of the user's code: names, paths, numbers, ids, our own words and the command line. A field
 # that is not listed here must come out of --no-source without a trace of what stood in it.
 HARMLESS = {
-    "report.dynalyze", "report.created", "report.command[]", "report.traced_hash",
+    "report.dynalyze", "report.created", "report.command[]", "report.traced_hash", "report.folder",
     "report.target.kind", "report.target.spec", "report.target.arguments[]",
     "report.target.model.class_name", "report.target.model.family", "report.target.model.inputs{key}",
     "report.target.model.inputs{}", "report.outcome.failed_stage.stage", "report.outcome.failed_stage.exception",
