@@ -43,7 +43,8 @@ try:
     model_class = getattr(transformers, name)
     config = model_class.config_class()
     for layers in ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers"):
-        if isinstance(getattr(config, layers, None), int):
+        # What a vision backbone calls layers are stages, each with a width of its own.
+        if isinstance(getattr(config, layers, None), int) and not hasattr(config, "stage_names"):
             setattr(config, layers, 2)
     if getattr(config, "layer_types", None):
         config.layer_types = config.layer_types[:2]
