@@ -11,9 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from dynalyze.audit_records import AttentionMatrix, Bisection, PolicyVerdict, Warmup
 from dynalyze.measurements import Accuracy, Measurement
-from dynalyze.model_facts import AttentionCall, ModuleFacts
 
 SCHEMA_VERSION = 1
 
@@ -387,10 +385,7 @@ class Capture(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """A whole report. `to_json` and `from_json` are inverse to each other.
-
-    `settings` are values of torch, under torch's own dotted names, as they were when the first frame was compiled.
-    """
+    """A whole report. `to_json` and `from_json` are inverse to each other."""
 
     dynalyze: str
     created: str
@@ -409,16 +404,10 @@ class Report(msgspec.Struct):
     traced_files: list[TracedFile] = []
     traced_hash: str = ""
     accuracy: list[Accuracy] = []
-    policy: PolicyVerdict | None = None
+    policy: dict[str, Any] | None = None
     measurements: list[Measurement] = []
     findings: list[Finding] = []
     capture: Capture = msgspec.field(default_factory=Capture)
-    settings: dict[str, Any] = {}
-    modules: list[ModuleFacts] = []
-    attention: list[AttentionCall] = []
-    bisections: list[Bisection] = []
-    warmup: Warmup | None = None
-    attention_matrix: AttentionMatrix | None = None
     schema_version: int = SCHEMA_VERSION
 
 

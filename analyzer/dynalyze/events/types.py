@@ -306,19 +306,6 @@ class EagerCall(Event, tag="eager_call"):
     seconds: float = 0.0
 
 
-class SettingsSeen(Event, tag="settings"):
-    """Values of torch under its own dotted names, when the first frame was compiled."""
-
-    values: dict[str, Any] = {}
-
-
-class ModuleSeen(Event, tag="module"):
-    """A module given to torch.compile; the last event of an `id` in a process counts. `facts` as in `model_facts`."""
-
-    id: str = ""
-    facts: dict[str, Any] = {}
-
-
 class Lost(Event, tag="lost"):
     """The listener could not record something."""
 
@@ -329,5 +316,5 @@ AnyEvent: TypeAlias = (
     ProcessStarted | TorchLoaded | CompileCall | ModelCalled | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
     | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
     | ReplayStarted | ReplayCall | ReplayEnded | ObjectStarted | ObjectCall | Lost | SkippedSeen
-    | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt | StageFailed | EagerCall | SettingsSeen | ModuleSeen
+    | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt | StageFailed | EagerCall
 )  # fmt: skip
