@@ -270,5 +270,5 @@ class AttentionMatrix(msgspec.Struct):
     own_attention: str = ""
     own_dtype: str = ""
     own_cache: str = ""
-    stopped: Literal["", "interrupted", "out_of_time"] = ""
+    stopped: Literal["interrupted", "out_of_time", ""] = ""
     notes: list[str] = []

@@ -64,7 +64,7 @@ def measure(target: TargetSpec, plan: Plan, command: tuple[str, ...]) -> Report:
 def add_bench(seen: Observed, target: TargetSpec, plan: Plan) -> Plan | None:
     """Benchmark what was just observed, and put it into the report; a note there says why not.
 
-    Returns the plan that was run, for more work of this kind while the run's folder is there; None where there was none.
+    Returns the plan that was run, for more work of this kind while the run's folder is there; None where none was.
     """
     report = seen.report
     ready, source = planned(seen, target, plan)
@@ -80,7 +80,7 @@ def add_bench(seen: Observed, target: TargetSpec, plan: Plan) -> Plan | None:
 
 
 def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None, Source]:
-    """The plan for what was just observed, and where it comes from; None where that says why nothing can be measured."""
+    """The plan for what was just observed, and its source; no plan where that says why nothing can be measured."""
     report = seen.report
     left = plan.timeout - report.outcome.seconds
     reason = _reason_against(report) or (

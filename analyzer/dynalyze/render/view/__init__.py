@@ -43,9 +43,9 @@ from dynalyze.render.words import only_measured
 from dynalyze.report import Report
 
 SECTIONS = (
-    "policy", "verdict", "fixes", "breaks", "recompiles", "compilations", "graphs", "map", "timeline", "skipped", "forced-sizes",
-    "measurements", "accuracy", "warmup", "attention-matrix", "modules", "processes", "files", "checks", "environment",
-    "content", "report-json", "filter", "theme",
+    "policy", "verdict", "fixes", "breaks", "recompiles", "compilations", "graphs", "map", "timeline", "skipped",
+    "forced-sizes", "measurements", "accuracy", "warmup", "attention-matrix", "modules", "processes", "files",
+    "checks", "environment", "content", "report-json", "filter", "theme",
 )  # fmt: skip
 """The anchors that the templates name themselves; no fact may take one."""
 
