@@ -4,3 +4,18 @@ This module stays empty of imports: the child process loads it beside the user's
 """
 
 __version__ = "0.1.0"
+
+_LAZY = ("Recording", "record")
+
+
+def __getattr__(name: str) -> object:
+    """`dynalyze.record()`, whose modules are imported when it is first named."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from dynalyze.recording import recorder
+
+    return getattr(recorder, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

@@ -13,6 +13,9 @@ from dynalyze.measurements import AccuracyVerdict, Speedup
 CheckStatus = Literal["passed", "failed", "unknown", "waived"]
 """unknown: what the check needs was not measured; a policy that asks for it does not pass."""
 
+Stopping = Literal["interrupted", "out_of_time", ""]
+"""What ended a part of an audit before it was done; what it had found until then stands."""
+
 
 class PolicyCheck(msgspec.Struct):
     """One line of a policy, judged. `limit` and `found` are texts for people; `evidence` are ids of facts.
@@ -150,8 +153,8 @@ class Warmup(msgspec.Struct):
     """What the shapes of production compile. `warm_after` counts the calls until nothing more was compiled; None where
     something still was on the last one. `after_warmup` are the shapes that compiled although their warm-up was over.
 
-    `reason` says why the check has no result. `bucket_padding` is what padding adds to the elements of all shapes.
-    `between` are shapes that are not among those asked for.
+    `reason` says why the check has no result, `stopped` what ended it early. `bucket_padding` is what padding adds to
+    the elements of all shapes.
     """
 
     calls: list[ShapeRun] = []
@@ -161,12 +164,12 @@ class Warmup(msgspec.Struct):
     dynamic_advice: str = ""
     second_start: SecondStart | None = None
     reason: str = ""
-    between: list[ShapeRun] = []
     functions: list[WarmupFunction] = []
     recompile_limit: int = 0
     dynamic: str = ""
     dynamic_trial: DynamicTrial | None = None
     bucket_padding: float | None = None
+    stopped: Stopping = ""
     notes: list[str] = []
 
 
@@ -270,5 +273,5 @@ class AttentionMatrix(msgspec.Struct):
     own_attention: str = ""
     own_dtype: str = ""
     own_cache: str = ""
-    stopped: Literal["interrupted", "out_of_time", ""] = ""
+    stopped: Stopping = ""
     notes: list[str] = []

@@ -251,7 +251,7 @@ def _hide_accuracy(item: Accuracy) -> None:
 
 def _hide_warmup(warmup: Warmup) -> None:
     """What exceptions said, and what guards compare; their kinds, places and counts stay."""
-    for run in (*warmup.calls, *warmup.after_warmup, *warmup.between):
+    for run in (*warmup.calls, *warmup.after_warmup):
         run.error = _before_quote(run.error)
         for found in run.recompiles:
             found.source, found.expected, found.actual, found.guard = None, None, None, ""

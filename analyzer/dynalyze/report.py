@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 # A list of numbers in indented JSON. No string holds a line's end, so this is never inside of one.
 _NUMBERS = re.compile(r"\[\n([-+.\deE,\s]+)\]")
 
-TargetKind = Literal["script", "object", "transformers", "trace"]
+TargetKind = Literal["script", "object", "transformers", "trace", "block"]
 Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_compiled"]
 CompilationStatus = Literal["compiled", "broken", "eager", "failed"]
 Effect = Literal["split", "partly_eager", "eager", "error"]

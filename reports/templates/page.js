@@ -87,7 +87,24 @@ function openTarget() {
   }
 }
 
+// Inside of a notebook the page has no address of its own: a link would lead to the notebook's.
+function followLinksInFrame() {
+  if (location.protocol !== "about:") return;
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href]");
+    if (!link || link.hasAttribute("download")) return;
+    const href = link.getAttribute("href");
+    if (href.startsWith("#")) {
+      event.preventDefault();
+      location.hash = href;
+    } else {
+      link.target = "_blank";
+    }
+  });
+}
+
 addThemeButton();
+followLinksInFrame();
 addFilter();
 addDownload();
 openTarget();

@@ -14,11 +14,13 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 Run = Callable[..., Any]
-Wrong = Callable[[torch.Tensor], torch.Tensor]
+Wrong = Callable[[Any], Any]
 
 
-def three_roundings(result: torch.Tensor) -> torch.Tensor:
-    """Each element moved by three units of rounding, by chance up or down."""
+def three_roundings(result: Any) -> Any:
+    """Each element moved by three units of rounding, by chance up or down; of several results the first is moved."""
+    if isinstance(result, tuple):
+        return (three_roundings(result[0]), *result[1:])
     unit = torch.finfo(result.dtype).eps / 2
     generator = torch.Generator().manual_seed(result.numel())
     signs = torch.randint(0, 2, result.shape, generator=generator) * 2 - 1
@@ -45,12 +47,17 @@ class InGraph:
 
 
 class InAten:
-    """A backend that lets AOTAutograd make graphs of ATen, and runs these in eager, but for one operation."""
+    """A backend that lets AOTAutograd make graphs of ATen, and runs these in eager, but for one operation.
 
-    def __init__(self, name: str, occurrence: int, wrong: Wrong = three_roundings) -> None:
+    With `backward` that is one of the graph of the way back.
+    """
+
+    def __init__(self, name: str, occurrence: int, wrong: Wrong = three_roundings, *, backward: bool = False) -> None:
         self._name, self._occurrence, self._wrong = name, occurrence, wrong
         self.planted = 0
-        self._backend = aot_autograd(fw_compiler=self._compile, bw_compiler=lambda graph, _: _boxed(graph))
+        right: Run = lambda graph, _: _boxed(graph)  # noqa: E731
+        ways = (right, self._compile) if backward else (self._compile, right)
+        self._backend = aot_autograd(fw_compiler=ways[0], bw_compiler=ways[1])
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Run:
         return self._backend(graph, inputs)  # type: ignore[no-any-return]

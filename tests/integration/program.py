@@ -34,10 +34,11 @@ def dynalyze(
     env: Mapping[str, str] | None = None,
     python: tuple[str, ...] = (),
     bench: bool = False,
+    seconds: float = WALL_SECONDS,
 ) -> Outcome:
     """Run `python -m dynalyze ARGUMENTS` in `cwd`; `env` is added to ours, `python` are options of Python's own.
 
-    `explain` measures speed with `bench` alone: that takes a score of processes.
+    `explain` measures speed with `bench` alone: that takes a score of processes, and more `seconds`.
     """
     command = [sys.executable, *python, "-m", "dynalyze", *(map(str, arguments) if bench else unmeasured(arguments))]
     ended = subprocess.run(
@@ -48,7 +49,7 @@ def dynalyze(
         stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
         text=True,
-        timeout=WALL_SECONDS,
+        timeout=seconds,
         check=False,
     )
     return Outcome(ended.returncode, ended.stdout, ended.stderr)

@@ -100,6 +100,28 @@ PADDED = """
     torch.compile(attend, backend="eager")(*(torch.randn(2, 4, 2, 8, dtype=torch.bfloat16) for _ in range(3)), padding)
 """
 
+ADVISED = """
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    def model(attention):
+        config = LlamaConfig(
+            vocab_size=16, hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2,
+            num_key_value_heads=1, attn_implementation=attention,
+        )
+        return LlamaForCausalLM(config).to(torch.bfloat16).eval()
+
+    ends = torch.tensor([0, 2, 6], dtype=torch.int32)
+    lengths = {"cu_seq_lens_q": ends, "cu_seq_lens_k": ends, "max_length_q": 4, "max_length_k": 4}
+    places = torch.tensor([[0, 1, 0, 1, 2, 3]])
+    padded, padding = torch.ones(2, 4, dtype=torch.long), torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
+    flash, sdpa = (torch.compile(model(name), backend="eager") for name in ("flash_attention_2", "sdpa"))
+    with torch.no_grad():
+        flash(input_ids=torch.ones(1, 6, dtype=torch.long), position_ids=places, use_cache=False, **lengths)
+        flash(input_ids=padded, use_cache=False)
+        sdpa(input_ids=padded, attention_mask=padding, use_cache=False)
+"""
+
 OLD_AND_OUTSIDE = """
     import flash_attn_2_cuda
     import torch
@@ -154,6 +176,7 @@ def test_padding_breaks_flash_attention_and_the_flags_keep_it_whole(tmp_path: Pa
     report = told(tmp_path, PADDED, "flash_attn")
     assert report["outcome"]["status"] == "complete", report["outcome"]["message"]
     (finding,) = findings(report, "flash-attention-padding")
+    assert findings(report, "graph-break") == [], "one cause, one finding"
     breaks = {found["id"]: found for found in report["graph_breaks"]}
     lines = {found["id"]: (found["location"]["function"], found["epoch"]) for found in breaks.values()}
     assert [lines[identity] for identity in finding["evidence"]] == [
@@ -171,11 +194,22 @@ def test_padding_breaks_flash_attention_and_the_flags_keep_it_whole(tmp_path: Pa
 def test_an_old_flash_attn_and_flex_attention_outside_of_a_graph(tmp_path: Path) -> None:
     report = told(tmp_path, OLD_AND_OUTSIDE, "flash_attn_builtin")
     (old,) = findings(report, "flash-attention-builtin")
+    assert findings(report, "graph-break") == []
     assert old["location"]["line"] == line_of(OLD_AND_OUTSIDE, "flash_attn_2_cuda.fwd(")
     assert old["evidence"] == [report["graph_breaks"][0]["id"]]
     (outside,) = findings(report, "flex-attention")
     assert "outside of a compiled graph" in outside["title"]
     assert outside["location"]["line"] == line_of(OLD_AND_OUTSIDE, "flex_attention(q")
+
+
+@pytest.mark.slow
+def test_what_is_advised_against_padding_breaks_nothing(tmp_path: Path) -> None:
+    """Texts laid end to end with their lengths, a batch without a mask, and sdpa with one."""
+    pytest.importorskip("transformers")
+    report = told(tmp_path, ADVISED, "flash_attn")
+    assert report["outcome"]["status"] == "complete", report["outcome"]["message"]
+    assert report["graph_breaks"] == [] and findings(report, "flash-attention-padding") == []
+    assert len([call for call in report["attention"] if call["op"] == "flash_attn"]) >= 2
 
 
 @pytest.mark.slow

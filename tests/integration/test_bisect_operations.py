@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch._inductor.config
-from accuracy_runs import calls, judged
+from accuracy_runs import calls, judged, training
 from bisect_models import blocks
 from planted_backends import InAten, InGraph, PlantedPass, other_order, wrong_decomposition
 
@@ -21,6 +21,15 @@ from dynalyze.capture.bench.wire import Configuration
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning")
 
 _LAYERS = 4
+# What one operation of ATen passes back, the operation of the program whose backward it is part of, and the modules of
+# those in a block.
+_BACKWARD = (
+    ("aten.gelu_backward.default", "torch.nn.functional.gelu", ("",)),
+    ("aten._softmax_backward_data.default", "torch.softmax", ("attention",)),
+    ("aten.native_layer_norm_backward.default", "torch.nn.functional.layer_norm", ("norm",)),
+    ("aten.div.Tensor", "operator.truediv", ("attention",)),
+    ("aten.bmm.default", "operator.matmul", ("attention",) * 4),
+)  # fmt: skip
 # Each operation of a block: its name in Dynamo's graph and in ATen's, how it is called in a program, how often it comes
 # in a block, and the modules of these.
 _OPERATIONS = (
@@ -42,11 +51,14 @@ def fresh() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-def searched(model: Any, x: Any, backend: Any, folder: Path, stage: str = "backend") -> dict[str, Any]:
+def searched(
+    model: Any, x: Any, backend: Any, folder: Path, stage: str = "backend", *, train: bool = False
+) -> dict[str, Any]:
     """The answer to the step `operations`; `backend` is a name, or a function that stands in for one of a module."""
     name = backend if isinstance(backend, str) else f"{__name__}:planted"
     _planted[:] = [backend]
-    bisector = Bisector(calls(model, x), Configuration("tested", backend=name), "cpu")
+    workload = (training if train else calls)(model, x)
+    bisector = Bisector(workload, Configuration("tested", backend=name), "cpu")
     return bisector.take("operations", {"stage": stage, "folder": str(folder)})
 
 
@@ -99,6 +111,63 @@ def test_an_operation_of_aten_is_named_by_the_line_it_comes_from(seed: int, tmp_
     _check(answer, operation, module)
 
 
+def _drawn_backward(seed: int) -> tuple[tuple[str, str, tuple[str, ...]], int, str]:
+    """A part of a backward, which one of its kind, and the path of its module."""
+    draw = random.Random(seed)
+    part = draw.choice(_BACKWARD)
+    layer, place = draw.randrange(_LAYERS), draw.randrange(len(part[2]))
+    module = f"layers.{layer}.{part[2][place]}".rstrip(".")
+    return part, (_LAYERS - 1 - layer) * len(part[2]) + place, module
+
+
+def _check_backward(seed: int, folder: Path) -> dict[str, Any]:
+    part, occurrence, module = _drawn_backward(seed)
+    backend = InAten(part[0], occurrence, backward=True)
+    answer = searched(*blocks(_LAYERS), backend, folder, train=True)
+    assert backend.planted == 1
+    fault = answer["fault"]
+    assert fault is not None and fault["gradient"]
+    assert (fault["op"], fault["module"]) == (part[1], module)
+    assert fault["compiled_rmse"] > 3 * (fault["eager_rmse"] or 0)
+    return answer
+
+
+@pytest.mark.parametrize("seed", [30])
+def test_a_wrong_backward_is_named_by_the_operation_that_it_belongs_to(seed: int, tmp_path: Path) -> None:
+    answer = _check_backward(seed, tmp_path)
+    assert [script["script"] for script in answer["scripts"]][:2] == ["gradient_seeded.py", "gradient_saved.py"]
+
+
+def test_gradients_that_are_added_up_wrong_are_told_from_those_that_are_passed_back(tmp_path: Path) -> None:
+    """What the two branches of the last residual pass back, added up: the first addition on the way back."""
+    backend = InAten("aten.add.Tensor", 0, backward=True)
+    fault = searched(*blocks(2), backend, tmp_path, train=True)["fault"]
+    assert backend.planted == 1 and fault["gradient"]
+    assert (fault["op"], fault["module"]) == ("operator.add", "layers.1") and "added up wrong" in fault["why"]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_right_gradients_are_not_called_wrong(backend: str, tmp_path: Path) -> None:
+    values = searched(*blocks(1), backend, tmp_path)["judged"]
+    answer = searched(*blocks(1), backend, tmp_path, train=True)
+    assert answer["fault"] is None and not answer["problems"]
+    assert answer["judged"] > values + 20
+
+
+def test_a_graph_that_writes_keeps_its_gradients_from_being_looked_at(tmp_path: Path) -> None:
+    class Writes(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu_(self.inner(x))
+
+    answer = searched(Writes(), torch.randn(4, 8), "aot_eager", tmp_path, "aot_autograd", train=True)
+    assert answer["fault"] is None and answer["judged"]
+    assert answer["problems"] == ["The gradients in a graph were not looked at one by one: the graph holds relu_."]
+
+
 def test_other_orders_of_adding_up_are_not_called_wrong(tmp_path: Path) -> None:
     model, x = blocks(_LAYERS)
     answer = searched(model, x, other_order, tmp_path)
@@ -135,7 +204,8 @@ def test_a_pass_of_inductor_that_is_off_by_three_roundings(seed: int, tmp_path: 
     operation = next(each for each in _OPERATIONS if each[0] == "matmul")
     layer, place = draw.randrange(_LAYERS), draw.randrange(2)
     planted_pass = PlantedPass(torch.ops.aten.bmm.default, 2 * layer + place)
-    with torch._inductor.config.patch(post_grad_custom_post_pass=planted_pass):
+    # Its caches would give the code of an earlier run again, and the pass would not be asked.
+    with torch._inductor.config.patch(post_grad_custom_post_pass=planted_pass, force_disable_caches=True):
         answer = searched(*blocks(_LAYERS), "inductor", tmp_path, "inductor")
     assert planted_pass.planted == 1
     _check(answer, operation, f"layers.{layer}.attention")
@@ -150,3 +220,9 @@ def test_more_draws(seed: int, tmp_path: Path) -> None:
     answer = searched(*blocks(_LAYERS), backend, tmp_path)
     assert backend.planted == 1
     _check(answer, operation, module)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40, 52))
+def test_more_draws_of_backwards(seed: int, tmp_path: Path) -> None:
+    _check_backward(seed, tmp_path)

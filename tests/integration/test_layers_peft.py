@@ -43,6 +43,30 @@ with tempfile.TemporaryDirectory() as folder, torch.no_grad():
 """
 )
 
+WARMED = (
+    BUILD
+    + """\
+model = build(4)
+model.add_adapter("other", model.peft_config["default"])
+compiled = torch.compile(model, backend="eager")
+
+def every_state():
+    for name in ("default", "other"):
+        model.set_adapter(name)
+        compiled(input_ids=tokens, use_cache=False)
+    with model.disable_adapter():
+        compiled(input_ids=tokens, use_cache=False)
+
+with torch.no_grad():
+    if "idle" in sys.argv:
+        compiled(input_ids=tokens, use_cache=False)
+    else:
+        every_state()
+        torch.compiler.set_stance("fail_on_recompile")
+        every_state()
+"""
+)
+
 SERVE = (
     BUILD
     + """\
@@ -112,6 +136,23 @@ def test_a_merged_adapter_is_a_plain_model(tmp_path: Path) -> None:
     plain, merged = run(tmp_path, SERVE), run(tmp_path, SERVE, "merged")
     assert merged["findings"] == [] and merged["modules"][0]["adapters"] is None
     assert merged["graphs"][0]["ops"] < plain["graphs"][0]["ops"]
+
+
+@pytest.mark.slow
+def test_nothing_compiles_after_every_state_was_called_once(tmp_path: Path) -> None:
+    """What the advice against switches says; `fail_on_recompile` ends a program that compiles all the same."""
+    report = run(tmp_path, WARMED)
+    assert len(report["recompiles"]) == 2
+    (finding,) = report["findings"]
+    assert finding["rule"] == "adapter-switch" and "once in the warm-up" in finding["advice"]
+
+
+@pytest.mark.slow
+def test_a_second_adapter_that_waits_is_told(tmp_path: Path) -> None:
+    report = run(tmp_path, WARMED, "idle")
+    (finding,) = report["findings"]
+    assert (finding["rule"], finding["severity"]) == ("lora-several-adapters", "info")
+    assert "default, other" in finding["title"]
 
 
 @pytest.mark.slow

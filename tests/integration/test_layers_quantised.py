@@ -71,6 +71,26 @@ with torch.no_grad():
     torch.compile(model, backend="aot_eager", fullgraph=True)(torch.randn(4, 64))
 """
 
+NARROW = (
+    TORCHAO.replace("Int8WeightOnlyConfig", "CONFIG")
+    .replace("CONFIG()", "CONFIG(**OPTIONS)")
+    .replace("Net().eval()", "Net().bfloat16().eval()")
+    .replace("torch.randn(4, 64)", "torch.randn(4, 64, dtype=torch.bfloat16)")
+)
+
+NAMED_ONLY = """\
+import torch
+from transformers import LlamaConfig, LlamaModel
+
+config = LlamaConfig(
+    vocab_size=32, hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4,
+    num_key_value_heads=2, quantization_config={"quant_method": "METHOD", "bits": 4, "group_size": 32},
+)
+model = LlamaModel(config).eval()
+with torch.no_grad():
+    torch.compile(model, backend="eager")(input_ids=torch.ones(1, 7, dtype=torch.long), use_cache=False)
+"""
+
 
 def run(tmp_path: Path, program: str, *words: str) -> dict[str, Any]:
     file = tmp_path / "serve.py"
@@ -126,3 +146,23 @@ def test_torchao_compiles_whole(tmp_path: Path) -> None:
     assert group["facts"]["dynamic_activations"] is False
     assert len(report["graphs"]) == 1
     assert report["findings"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("config", "options"),
+    [("Int8DynamicActivationInt8WeightConfig", ""), ("Int4WeightOnlyConfig", "group_size=32")],
+)
+def test_torchao_of_fewer_bits_compiles_whole(tmp_path: Path, config: str, options: str) -> None:
+    report = run(tmp_path, NARROW.replace("CONFIG", config).replace("**OPTIONS", options))
+    assert [group["library"] for group in groups(report)] == ["torchao"]
+    assert report["findings"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gptq", "awq"])
+def test_a_quantiser_that_only_the_configuration_names_is_unknown(tmp_path: Path, method: str) -> None:
+    report = run(tmp_path, NAMED_ONLY.replace("METHOD", method))
+    (finding,) = report["findings"]
+    assert (finding["rule"], finding["severity"]) == ("quantiser-unknown", "info")
+    assert f"configured for {method}" in finding["title"]

@@ -40,8 +40,9 @@ def test_rounding_is_never_called_wrong(verdict: AccuracyVerdict) -> None:
 def test_wrong_answers_name_stage_module_operation_line_and_script() -> None:
     (finding,) = [each for each in judge(_report("suspicious", _found())) if each.rule == "accuracy-suspicious"]
     assert finding.severity == "error"
-    assert "bfloat16 output logits is wrong beyond rounding" in finding.title
-    assert "stage Inductor, module layers.3, torch.softmax" in finding.title
+    assert finding.title == (
+        "default, forward: bf16 output of torch.softmax in layers.3 is wrong beyond rounding, stage: Inductor"
+    )
     assert finding.location is not None and (finding.location.file, finding.location.line) == ("net.py", 12)
     assert "python dynalyze-reports/net.repro.py" in finding.advice
     assert finding.detail is not None and "its error is 0.3" in finding.detail.why
@@ -49,14 +50,36 @@ def test_wrong_answers_name_stage_module_operation_line_and_script() -> None:
 
 def test_without_a_search_no_place_is_made_up() -> None:
     (finding,) = [each for each in judge(_report("suspicious")) if each.rule == "accuracy-suspicious"]
-    assert finding.location is None and "stage" not in finding.title
+    assert finding.location is None
+    assert finding.title == "default, forward: bf16 output logits is wrong beyond rounding"
+
+
+def test_a_module_alone_and_a_wrong_gradient_are_named_as_such() -> None:
+    (finding,) = [each for each in judge(_report("suspicious", _found(op=""))) if each.rule == "accuracy-suspicious"]
+    assert finding.title.endswith("bf16 output of layers.3 is wrong beyond rounding, stage: Inductor")
+    gradient = _found(gradient=True, dtype="float32")
+    (finding,) = [each for each in judge(_report("suspicious", gradient)) if each.rule == "accuracy-suspicious"]
+    assert finding.title.endswith(
+        "fp32 gradient of torch.softmax in layers.3 is wrong beyond rounding, stage: Inductor"
+    )
+
+
+def test_another_dtype_is_not_called_rounding() -> None:
+    report = _report("suspicious")
+    report.accuracy[0].tensors[0].compiled_dtype = "float32"
+    (finding,) = [each for each in judge(report) if each.rule == "accuracy-suspicious"]
+    assert finding.title == "default, forward: bf16 output logits is float32 where eager's is bfloat16"
 
 
 def test_nan_that_compiling_makes_is_an_error_of_its_own() -> None:
     report = _report("suspicious", _found(), nonfinite=3)
     assert _rules(report) == ["compile-makes-nan"]
     (finding,) = [each for each in judge(report) if each.rule == "compile-makes-nan"]
-    assert finding.severity == "error" and "3 values of logits" in finding.title and "Inductor" in finding.title
+    assert finding.severity == "error" and "3 values of logits are NaN or infinite" in finding.advice
+    assert finding.title == (
+        "default, forward: bf16 output of torch.softmax in layers.3 is NaN or infinite where eager's is not, "
+        "stage: Inductor"
+    )
 
 
 def test_an_operation_that_the_answers_hide_is_a_warning() -> None:
@@ -76,8 +99,26 @@ def test_what_could_not_be_compared_says_why() -> None:
     assert "other random numbers" in finding.advice and "model.eval()" in finding.advice
 
 
-def test_the_page_has_the_stages_and_the_place() -> None:
+def test_the_page_says_what_the_search_found_and_names_the_script() -> None:
     (row,) = accuracy_view(_report("suspicious", _found())).items
+    assert row.meaning.endswith(
+        "The search found: bf16 output of torch.softmax in layers.3 is wrong beyond rounding, stage: Inductor."
+    )
     (searched,) = row.searched
+    assert searched.title == "Where it comes from"
     assert [(rung.stage, rung.verdict) for rung in searched.rungs][1][0] == "Inductor"
     assert ("Line", "net.py:12") in searched.facts and ("Operation", "torch.softmax") in searched.facts
+    assert ("Script that shows it", "python dynalyze-reports/net.repro.py") in searched.facts
+
+
+def test_the_page_does_not_tell_people_to_search_where_a_search_was_made() -> None:
+    (row,) = accuracy_view(_report("suspicious", _found(stage=""))).items
+    assert row.meaning.endswith("A search did not find where it comes from.")
+    (row,) = accuracy_view(_report("suspicious")).items
+    assert "`dynalyze audit` names the stage" in row.meaning
+
+
+def test_the_page_does_not_call_right_answers_wrong_for_an_operation() -> None:
+    (row,) = accuracy_view(_report("benign", _found(hidden=True))).items
+    assert "search" not in row.meaning
+    assert [each.title for each in row.searched] == ["A wrong operation that the answers hide"]

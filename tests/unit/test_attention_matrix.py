@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from dynalyze.audit import attention_matrix as attention_matrix_module
 from dynalyze.audit import attention_trials
 from dynalyze.audit.attention_cells import Combination, Recorded
-from dynalyze.audit.attention_matrix import check_target, fill
+from dynalyze.audit.attention_matrix import attention_matrix, check_target, fill
 from dynalyze.audit.attention_trials import Available, caches_of
 from dynalyze.audit_records import AttentionCell, AttentionMatrix
 from dynalyze.bench.measure import rebuilt_source
@@ -42,9 +43,10 @@ CANARY = "canary_of_the_source"
 class FakeTrials:
     """Gives what it was told for a combination's name; an exception is raised."""
 
-    def __init__(self, runs: dict[str, Any] | None = None, **steps: Any) -> None:
+    def __init__(self, runs: dict[str, Any] | None = None, *, is_timed: bool = True, **steps: Any) -> None:
         self.runs = runs or {}
         self.steps = steps
+        self.timed = is_timed
         self.asked: list[str] = []
 
     def recorded(self, combination: Combination) -> Recorded:
@@ -72,6 +74,7 @@ def ran(status: Any = "full_graph", error: str = "", file: str = "", **facts: An
 
 def made(trials: FakeTrials, names: tuple[str, ...] = ("eager", "sdpa"), **told: Any) -> AttentionMatrix:
     found = AttentionMatrix(attentions=list(names), dtypes=["float32", "bfloat16"])
+    found.own_attention, found.own_dtype = "sdpa", "float32"
     available = Available("Net", "sdpa", "float32", "cpu", names, **told)
     fill(found, available, ("",), trials, lambda text: None)
     return found
@@ -195,6 +198,39 @@ def test_speeds_come_last_so_that_a_time_limit_costs_no_cell() -> None:
     found = made(trials)
     assert (found.stopped, len(found.cells)) == ("out_of_time", 4)
     assert [asked for asked in trials.asked if asked.startswith("speed")] == trials.asked[-1:]
+    assert trials.asked[-1] == "speed: sdpa, float32"  # what the target has by itself comes first
+    assert all(each.notes == ["The time was up before it was timed."] for each in found.cells)
+
+
+def test_without_a_benchmark_nothing_is_timed() -> None:
+    trials = FakeTrials(is_timed=False, speed=AssertionError("timed"))
+    assert not made(trials).stopped
+
+
+def test_a_speed_that_cannot_be_asked_for_costs_no_cell() -> None:
+    found = made(FakeTrials(speed=UsageError("no such phase")))
+    assert [each.notes for each in found.cells] == [["The speed is not known: no such phase"]] * 4
+
+
+def test_what_hangs_costs_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[Any] = []
+
+    class Shop:
+        def __init__(self, streams: Any, given: Any, python: Any = None) -> None:
+            limits.append(given)
+
+        def __enter__(self) -> Shop:
+            raise Stopped("interrupted")
+
+        def __exit__(self, *error: object) -> None:
+            """Never entered."""
+
+    monkeypatch.setattr(attention_matrix_module, "Workshop", Shop)
+    target = read_target("hf:LlamaModel", None, ())
+    for plan in (Plan({}, timeout=600.0, total=400.0), Plan({}, timeout=600.0, total=3600.0)):
+        with pytest.raises(Stopped):
+            attention_matrix(target, plan)
+    assert [(each.worker, each.total) for each in limits] == [(100.0, 400.0), (600.0, 3600.0)]
 
 
 def test_the_end_of_the_whole_is_not_told_as_a_hang_of_a_combination(monkeypatch: pytest.MonkeyPatch) -> None:

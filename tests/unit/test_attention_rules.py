@@ -219,16 +219,28 @@ def on_gpu(*capability: int) -> Report:
     return report
 
 
-def test_turing_has_no_flash_attention_and_no_bfloat16() -> None:
-    report = on_gpu(7, 5)
-    assert only(report, "flash-attention-device").title.endswith("Tesla T4 (compute capability 7.5)")
-    assert only(report, "bfloat16-device").advice == "Load the model with `dtype=torch.float16`."
+@pytest.mark.parametrize(
+    ("attention", "capability", "needs"),
+    [
+        ("flash_attention_2", (7, 5), "8.0 (Ampere)"),
+        ("flash_attention_3", (7, 5), "8.0 (Ampere)"),
+        ("flash_attention_4", (8, 9), "9.0 (Hopper)"),
+        ("kernels-community/flash-attn3", (7, 0), "8.0 (Ampere)"),
+    ],
+)
+def test_a_gpu_older_than_the_kernels(attention: str, capability: tuple[int, int], needs: str) -> None:
+    report = on_gpu(*capability)
+    report.modules = [module(attention)]
+    finding = only(report, "flash-attention-device")
+    assert finding.title.endswith(f"Tesla T4 (compute capability {capability[0]}.{capability[1]})")
+    assert finding.detail is not None and needs in finding.detail.why
+    assert "sdpa" in finding.advice and finding.evidence == ["m1"]
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), ()])
 def test_ampere_or_an_unknown_gpu_is_silent(capability: tuple[int, ...]) -> None:
     report = on_gpu(*capability)
-    assert found(report, "flash-attention-device") + found(report, "bfloat16-device") == []
+    assert found(report, "flash-attention-device") == []
 
 
 # Masks.
@@ -319,6 +331,7 @@ def test_the_kernels_are_counted() -> None:
 def test_one_kernel_for_all_or_none_known_is_no_finding() -> None:
     assert found(with_attention(sdpa("flash"), sdpa("flash", line=13)), "attention-backend") == []
     assert found(with_attention(sdpa("")), "attention-backend") == []
+    assert found(with_attention(sdpa(""), sdpa("math")), "attention-backend") == []
     assert found(with_attention(flash()), "attention-backend") == []
 
 

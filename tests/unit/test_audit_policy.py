@@ -103,6 +103,14 @@ def test_the_nearest_project_with_a_policy_is_taken(tmp_path: Path) -> None:
     assert policy.source == str(tmp_path / "pyproject.toml")
 
 
+def test_a_table_that_is_not_known_is_told_wherever_it_stands(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    written(tmp_path, "[tool.dynalyze.audits]\nmax-graph-breaks = 5\n", "pyproject.toml")
+    with pytest.raises(UsageError, match="'audits' is not known; did you mean audit"):
+        read_policy(None, inner)
+
+
 def test_somebody_elses_broken_project_is_no_business_of_ours(tmp_path: Path) -> None:
     written(tmp_path, "[[[ not TOML", "pyproject.toml")
     assert read_policy(None, tmp_path) == Policy()

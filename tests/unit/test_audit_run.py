@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,32 +59,71 @@ def test_each_step_is_told_before_it_begins(seen: Report, monkeypatch: pytest.Mo
     told: list[str] = []
     report = audit(asked(shapes=(Work(batch=1),)), told.append)
     assert [line.partition(":")[0] for line in told] == [f"audit, step {number} of 3" for number in (1, 2, 3)]
+    assert [line.partition(": ")[2] for line in told[1:]] == [
+        "the warm-up check", "the measurement of speed, memory and answers",
+    ]  # fmt: skip
     assert report.warmup == Warmup(reason="not today")
     assert report.accuracy[0].verdict == "equal"
 
 
-@pytest.mark.parametrize("error", [RuntimeError("out of cheese"), UsageError("no such size"), OSError(28, "No space")])
+@pytest.mark.parametrize("error", [RuntimeError("out of cheese"), OSError(28, "No space")])
 def test_a_step_that_fails_is_a_note(seen: Report, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(run, "add_bench", bench(seen, error))
     report = audit(asked(), lambda line: None)
     assert report.outcome.status == "complete"
     (note,) = report.capture.notes
-    assert note.startswith("The audit could not tell speed, memory and answers: ")
+    assert note.startswith("The audit could not finish the measurement of speed, memory and answers: ")
     assert str(error) in note
+
+
+def test_a_mistake_in_the_call_ends_it(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "add_bench", bench(seen, UsageError("no such size")))
+    with pytest.raises(UsageError, match="no such size"):
+        audit(asked(), lambda line: None)
+
+
+@pytest.mark.parametrize(("stopped", "status"), [("interrupted", "interrupted"), ("", "complete")])
+def test_a_step_that_was_interrupted_ends_the_audit(
+    seen: Report, monkeypatch: pytest.MonkeyPatch, stopped: Any, status: str
+) -> None:
+    found = Warmup(reason="interrupted after 1 call" if stopped else "", stopped=stopped)
+    monkeypatch.setattr(run, "add_bench", bench(seen))
+    monkeypatch.setattr("dynalyze.audit.warmup.check_warmup", lambda *given: found)
+    report = audit(asked(shapes=(Work(batch=1),)), lambda line: None)
+    assert report.warmup is found
+    assert report.outcome.status == status
+    assert bool(report.accuracy) == (status == "complete")
+
+
+def test_a_step_that_used_up_the_time_ends_the_audit(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((0.0, 1.0, 700.0))
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("dynalyze.audit.warmup.check_warmup", lambda *given: Warmup(stopped="out_of_time"))
+    report = audit(asked(shapes=(Work(batch=1),)), lambda line: None)
+    assert report.outcome.status == "timed_out"
+    assert report.outcome.message == "The time limit was reached during: the warm-up check."
+
+
+def test_the_steps_may_take_longer_than_the_run(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "add_bench", bench(seen))
+    assert audit(asked(timeout=5.0, seconds=60.0), lambda line: None).accuracy
 
 
 def test_ctrl_c_keeps_what_was_found_and_ends_the_audit(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "add_bench", bench(seen, KeyboardInterrupt()))
-    report = audit(asked(shapes=(Work(batch=1),)), lambda line: None)
+    monkeypatch.setattr("dynalyze.audit.attention_matrix.check_model", lambda *given: None)
+    report = audit(asked(attention_matrix=True), lambda line: None)
     assert report.outcome.status == "interrupted"
+    assert report.outcome.message == "Interrupted during: the measurement of speed, memory and answers."
     assert report.accuracy and report.compilations
-    assert report.warmup is None
+    assert report.attention_matrix is None
 
 
 def test_without_time_no_step_is_begun(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "add_bench", bench(seen, AssertionError("begun")))
     report = audit(asked(timeout=5.0), lambda line: None)
-    assert report.capture.notes == ["The audit left out speed, memory and answers: the time limit was reached."]
+    assert report.outcome.status == "timed_out"
+    assert report.outcome.message == "The time limit was reached before: the measurement of speed, memory and answers."
 
 
 @pytest.mark.parametrize("status", ["failed", "timed_out", "interrupted", "nothing_compiled"])
@@ -100,14 +140,24 @@ def test_no_bench_measures_nothing(seen: Report, monkeypatch: pytest.MonkeyPatch
     assert audit(asked(bench=False), lambda line: None).accuracy == []
 
 
-@pytest.mark.parametrize("verdict", ["suspicious", "rounding only"])
-def test_suspicious_answers_are_traced_to_their_place(
+@pytest.mark.parametrize("verdict", ["suspicious", "benign", "not comparable"])
+def test_answers_are_traced_to_their_place_where_they_could_be_compared(
     seen: Report, monkeypatch: pytest.MonkeyPatch, verdict: str
 ) -> None:
     found = Bisection("default", stage="inductor")
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict=verdict))
     monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan: [found])
-    assert audit(asked(), lambda line: None).bisections == ([found] if verdict == "suspicious" else [])
+    assert audit(asked(), lambda line: None).bisections == ([] if verdict == "not comparable" else [found])
+
+
+def test_the_search_in_right_answers_leaves_time_for_the_rest(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+    monkeypatch.setattr(run, "add_bench", bench(seen, verdict="benign"))
+    monkeypatch.setattr(
+        "dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan: given.append(plan.total) or []
+    )
+    audit(asked(timeout=600.0), lambda line: None)
+    assert 0 < given[0] < 600.0 * 0.81
 
 
 def test_a_place_that_is_not_found_costs_no_answers(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,5 +167,5 @@ def test_a_place_that_is_not_found_costs_no_answers(seen: Report, monkeypatch: p
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict="suspicious"))
     monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", fails)
     report = audit(asked(), lambda line: None)
-    assert report.capture.notes == ["The audit could not tell where wrong answers come from: lost"]
+    assert report.capture.notes == ["The audit could not finish the search for the place of wrong answers: lost"]
     assert report.accuracy

@@ -14,6 +14,7 @@ from dynalyze.audit.verdict import conclusion, judge_policy
 from dynalyze.audit.waivers import WaiverRule
 from dynalyze.audit_records import Bisection, PolicyCheck, PolicyVerdict, ShapeRun, Warmup
 from dynalyze.measurements import Accuracy, Memory
+from dynalyze.render.policy_words import title
 from dynalyze.report import Report
 from dynalyze.shown import showable
 from sample_audits import FAR_OFF, LONG_AGO, judged, measured_audit
@@ -105,14 +106,14 @@ def test_where_nothing_was_compiled_no_count_passes() -> None:
 def test_what_was_not_measured_fails_only_where_it_is_asked_for() -> None:
     report = judged(plain_report(compilations=[compiled("0/0")]))
     assert judge_policy(report, Policy()).passed
-    assert "not known: answers" in judge_policy(report, Policy()).summary
+    assert "answers not known (no answers were compared)" in judge_policy(report, Policy()).summary
     limits = {"min_speedup": 1.1, "max_memory_growth": 1.1, "accuracy": ("equal",), "max_recompiles_after_warmup": 0}
     for name, value in limits.items():
         verdict = judge_policy(report, asking(**{name: value}))
         key = name.replace("_", "-")
         assert check(verdict, key).status == "unknown"
         assert not verdict.passed
-        assert f"{key} is asked for and not known: " in verdict.summary
+        assert f"{title(check(verdict, key)).lower()} not known, though asked for (" in verdict.summary
 
 
 def test_speed_is_judged_by_the_low_end_of_its_interval() -> None:
@@ -149,11 +150,9 @@ def test_memory_and_the_time_to_compile() -> None:
 
 def test_wrong_answers_name_the_stage_and_the_place() -> None:
     report = measured_audit("suspicious")
-    assert "FAIL: bfloat16 answers are wrong beyond rounding: output logits" in judge_policy(report, Policy()).summary
+    assert "FAIL: bf16 output logits is wrong beyond rounding" in judge_policy(report, Policy()).summary
     report.bisections = [Bisection("default", stage="inductor", module="layers.3", op="aten.mul")]
-    told = (
-        "bfloat16 answers are wrong beyond rounding, stage Inductor: output logits, module layers.3, operation aten.mul"
-    )
+    told = "bf16 output of aten.mul in layers.3 is wrong beyond rounding, stage: Inductor"
     assert judge_policy(report, Policy()).summary == f"FAIL: {told}"
 
 

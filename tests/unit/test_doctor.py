@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dynalyze.doctor.ask import folder
+from dynalyze.doctor.ask import trials_of
 from dynalyze.doctor.diagnose import diagnose
+from dynalyze.doctor.folders import folder
 from dynalyze.doctor.records import Device, Facts, Folder, Line, Package, Trial
 from dynalyze.doctor.text import render
 from dynalyze.privacy import redact
@@ -18,11 +19,12 @@ CPU = Facts(
     interpreter="/env/bin/python", python="3.11.7", system="Linux", machine="x86_64", torch="2.13.0+cpu",
     disabled=False, devices=[], compiler="g++", include="/env/include", headers_error="", openmp_error="",
     folders=[Folder("Inductor", "/tmp/torchinductor_ada", True, True, 5_000_000, 50 << 30)],
-    packages=[Package("peft", "0.21.2")],
+    packages=[Package("peft", "0.21.2", "peft", ["torch>=1.13.0"])],
     trials=[Trial("eager", "cpu", 0.5), Trial("inductor", "cpu", 9.0)],
 )  # fmt: skip
 GPU = replace(
-    CPU, torch="2.13.0", cuda="12.8", triton="3.4.0", triton_wanted="==3.4.0", devices=[Device("H100", [9, 0])],
+    CPU, torch="2.13.0", cuda="12.8", triton="3.4.0", triton_wanted="triton==3.4.0",
+    arches=["sm_80", "sm_90"], devices=[Device("H100", [9, 0])],
     trials=[*CPU.trials, Trial("inductor", "cuda", 5.0)],
 )  # fmt: skip
 
@@ -93,7 +95,7 @@ def test_the_compile_itself_decides(trials: list[Trial], works: bool) -> None:
 
 def test_what_took_too_long_is_not_known() -> None:
     facts = replace(CPU, trials=[Trial("eager", "cpu", error="it took longer", unfinished=True)])
-    assert line(facts, "compile with eager on cpu").status == "unknown"
+    assert line(facts, "Dynamo alone").status == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,37 @@ def test_what_is_less_than_well(changes: dict[str, Any], check: str, status: str
     [([9, 0], "ok"), ([8, 0], "ok"), ([7, 5], "warning"), ([7, 0], "warning"), ([6, 1], "problem")],
 )
 def test_the_capability_of_a_gpu(capability: list[int], status: str) -> None:
-    assert line(replace(GPU, devices=[Device("a GPU", capability)]), "GPU").status == status
+    assert line(replace(GPU, arches=[], devices=[Device("a GPU", capability)]), "GPU").status == status
+
+
+TOO_OLD = (
+    "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU "
+    "driver by downloading and installing a new version. (Triggered internally at CUDAFunctions.cpp:119.)"
+)
+
+
+def test_a_driver_that_is_too_old_for_this_torch() -> None:
+    found = line(replace(GPU, devices=[], device_warning=TOO_OLD), "GPU")
+    assert (found.status, found.mend) == ("problem", "a newer driver: https://www.nvidia.com/drivers")
+    assert found.found == "the driver is for CUDA 11.4, too old for this torch (CUDA 12.8 needs 525.60 or later)"
+
+
+@pytest.mark.parametrize(
+    ("capability", "arches", "has_code"),
+    [
+        ([8, 6], ["sm_80", "sm_90"], True),  # Machine code for 8.0 runs on 8.6.
+        ([12, 0], ["sm_80", "sm_90"], False),
+        ([12, 0], ["sm_90", "compute_90"], True),  # PTX is compiled for later devices.
+        ([7, 0], ["sm_75", "sm_80"], False),
+        ([10, 0], ["sm_90a", "sm_100", "sm_120"], True),
+    ],
+)
+def test_a_torch_without_code_for_the_device(capability: list[int], arches: list[str], has_code: bool) -> None:
+    found = line(replace(GPU, devices=[Device("a GPU", capability)], arches=arches), "GPU")
+    assert ("this torch has no code for it" in found.found) is not has_code
+    if not has_code:
+        assert (found.status, found.fatal) == ("problem", False)
+        assert found.mend.endswith("https://pytorch.org/get-started/previous-versions")
 
 
 def test_triton_goes_with_torch() -> None:
@@ -132,15 +164,50 @@ def test_triton_goes_with_torch() -> None:
 
 
 def test_a_cuda_build_of_torchvision_beside_a_torch_for_the_cpu() -> None:
-    package = Package("torchvision", "0.28.0", "RuntimeError: operator torchvision::nms does not exist")
+    package = Package("torchvision", "0.28.0", error="RuntimeError: operator torchvision::nms does not exist")
     found = line(replace(CPU, packages=[package]), "torchvision")
     assert found.status == "problem"
     assert "--index-url https://download.pytorch.org/whl/cpu" in found.mend
     assert "whl/cpu" not in line(replace(GPU, packages=[package]), "torchvision").mend
 
 
+def flash_attn(version: str, error: str = "") -> Package:
+    return Package("flash-attn", version, "flash_attn", ["torch"], binary=True, imported=True, error=error)
+
+
+REBUILD = "/env/bin/python -m pip install --force-reinstall --no-deps --no-build-isolation --no-binary :all: flash-attn"
+
+
+@pytest.mark.parametrize(
+    ("package", "status", "mend"),
+    [
+        (flash_attn("2.8.3+cu12torch2.13cxx11abiTRUE"), "ok", ""),
+        (flash_attn("2.8.3+cu12torch2.7cxx11abiTRUE"), "warning", REBUILD),
+        (flash_attn("2.8.3", "ImportError: undefined symbol: _ZN3c104cuda9SetDeviceEa"), "problem", REBUILD),
+        (
+            Package("torchvision", "0.27.0", requires=["torch==2.12.0"], binary=True, imported=True), "problem",
+            '/env/bin/python -m pip install --force-reinstall --no-deps "torchvision==0.28.*"',
+        ),
+        (
+            Package("peft", "0.99", requires=["torch>=2.14"]), "problem",
+            '/env/bin/python -m pip install --upgrade "torch==2.13.0" peft',
+        ),
+        (Package("bitsandbytes", "0.50.2", requires=["torch<3,>=2.4"], binary=True, imported=True), "ok", ""),
+    ],
+)  # fmt: skip
+def test_a_package_and_the_torch_that_it_was_made_for(package: Package, status: str, mend: str) -> None:
+    found = line(replace(GPU, packages=[package]), package.name)
+    assert (found.status, found.mend) == (status, mend)
+
+
+def test_a_package_that_was_not_imported_is_not_said_to_import() -> None:
+    package = Package("bitsandbytes", "0.50.2", requires=["torch>=2.4"], binary=True)
+    assert line(replace(CPU, packages=[package]), "bitsandbytes").found == "0.50.2, takes torch>=2.4"
+
+
 def test_a_package_whose_import_ends_the_process() -> None:
-    found = line(replace(CPU, importing="flash-attn"), "flash-attn")
+    package = Package("flash-attn", "2.8.3", error="the process was ended by SIGSEGV", crashed=True)
+    found = line(replace(CPU, packages=[package]), "flash-attn")
     assert (found.status, found.mend) == ("problem", "/env/bin/python -m pip uninstall flash-attn")
 
 
@@ -148,6 +215,43 @@ def test_variables_that_cost_are_warned_of() -> None:
     facts = replace(CPU, variables={"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_MAX_AUTOTUNE": "1"})
     assert line(facts, "TORCHINDUCTOR_FX_GRAPH_CACHE").mend == "unset TORCHINDUCTOR_FX_GRAPH_CACHE"
     assert line(facts, "TORCHINDUCTOR_MAX_AUTOTUNE").status == "ok"
+
+
+def test_a_switch_with_a_value_that_does_nothing() -> None:
+    """torch compares with "1" alone."""
+    facts = replace(CPU, variables={"TORCHDYNAMO_DISABLE": "true"})
+    assert diagnose(facts).works
+    assert line(facts, "TORCHDYNAMO_DISABLE").status == "warning"
+
+
+@pytest.mark.parametrize(("writable", "runs"), [(False, True), (True, False)], ids=["read-only", "noexec"])
+@pytest.mark.parametrize("name", ["Inductor", "Triton"])
+def test_a_cache_folder_that_cannot_hold_code(name: str, writable: bool, runs: bool) -> None:
+    facts = replace(GPU, folders=[Folder(name, "/ro/cache", True, writable, 0, 50 << 30, runs)])
+    found = line(facts, f"{name} cache")
+    variable = {"Inductor": "TORCHINDUCTOR_CACHE_DIR", "Triton": "TRITON_CACHE_DIR"}[name]
+    assert (found.status, found.mend) == ("problem", f"export {variable}=/a/folder/with/room")
+    # Without its cache Inductor compiles for no device; Triton's is for a GPU alone.
+    assert diagnose(facts).works is (name == "Triton")
+
+
+@pytest.mark.parametrize(
+    ("facts", "trials"),
+    [
+        (CPU, [("eager", "cpu"), ("inductor", "cpu")]),
+        (GPU, [("eager", "cpu"), ("inductor", "cpu"), ("inductor", "cuda")]),
+        (replace(CPU, compiler_error="no crt1.o"), [("eager", "cpu")]),
+        (replace(GPU, compiler_error="no crt1.o"), [("eager", "cpu"), ("inductor", "cuda")]),
+    ],
+)
+def test_only_what_can_come_out_right_is_tried(facts: Facts, trials: list[tuple[str, str]]) -> None:
+    assert trials_of(facts) == trials
+
+
+def test_without_a_trial_nothing_is_claimed() -> None:
+    found = diagnose(replace(CPU, trials=[Trial("eager", "cpu", 0.1), Trial("inductor", "cpu", 0, "x", True)]))
+    assert found.works
+    assert found.summary == "It is not known whether torch.compile works here."
 
 
 def test_caches(tmp_path: Path) -> None:
@@ -171,6 +275,17 @@ def test_the_text_has_each_line_and_what_mends_it() -> None:
     text = render(diagnose(facts), color=False, width=100)
     assert text.startswith("torch.compile cannot work here. torch: not installed there.")
     assert '→ /env/bin/python -m pip install "torch>=2.8"' in text
+
+
+def test_the_text_fits_eighty_columns_and_commands_stay_whole() -> None:
+    package = Package("torchvision", "0.27.0", error="RuntimeError: operator torchvision::nms does not exist" * 3)
+    variables = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+    found = diagnose(replace(CPU, packages=[package], variables=variables, compiler_error="x" * 200))
+    text = render(found, color=False, width=80)
+    assert "\x1b" not in text
+    lines = text.splitlines()
+    assert all(len(each) <= 80 for each in lines if "→" not in each)
+    assert {each.strip() for each in lines if "→" in each} == {f"→ {each.mend}" for each in found.lines if each.mend}
 
 
 def test_redact(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -187,6 +188,65 @@ def test_a_cache_that_grows(source: str, cause: str) -> None:
     assert "one by one" not in finding.advice
 
 
+def test_a_cache_in_a_loop_of_ones_own_names_the_class() -> None:
+    report = empty_report()
+    lead = recompile("r1", "0/1", source=f"{CACHE}.keys.size()[2]", cause="shape", guard="")
+    report.recompiles = [lead]
+    mine, library = Location("/w/serve.py", 9), Location(f"{PACKAGES}/transformers/generation/utils.py", 3235)
+    called = compilation("0/1")
+    report.compilations, called.caller = [called], mine
+    assert "StaticCache(config=model.config" in found(report, "dynamic-cache")[0].advice
+    called.caller = library
+    assert 'cache_implementation="static"' in found(report, "dynamic-cache")[0].advice
+
+
+def generating(source: str, cause: str, *values: str, caller: Location | None = None) -> Report:
+    """Recompiles of a transformers model over one value that went through `values`."""
+    report = empty_report()
+    report.modules = [ModuleFacts("m1", "Llama", file="/w/serve.py", line=7, family="llama")]
+    for number, (before, after) in enumerate(pairwise(values), 1):
+        identity = f"0/{number}"
+        again = recompile(f"r{number}", identity, source=source, cause=cause, expected=before, actual=after, guard="")
+        again.change = f"c{number}"
+        report.recompiles.append(again)
+        one = compilation(identity)
+        one.caller = caller
+        report.compilations.append(one)
+    return report
+
+
+TOKENS = "kwargs['input_ids'].size()[1]"
+GENERATE = Location(f"{PACKAGES}/transformers/generation/utils.py", 3235)
+
+
+def test_a_prompt_and_single_tokens_are_two_programs_and_no_fault() -> None:
+    (finding,) = judge(generating(TOKENS, "shape", "6", "1"))
+    assert (finding.rule, finding.severity, finding.evidence) == ("prefill-and-decode", "info", ["r1"])
+    assert reaches([finding], "recompile") and "warm-up" in finding.advice
+    (finding,) = judge(generating("len(kwargs)", "container", "6", "7", caller=GENERATE))
+    assert finding.rule == "prefill-and-decode" and "`generate` of two tokens" in finding.advice
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        generating(TOKENS, "shape", "6", "7"),
+        generating(TOKENS, "shape", "6", "1", "9"),
+        generating("batch['pixels'].size()[1]", "shape", "6", "1"),
+        generating("len(kwargs)", "container", "6", "7", caller=Location("/w/serve.py", 9)),
+    ],
+    ids=["other lengths", "several", "no tokens", "keywords of the program's own"],
+)
+def test_other_changes_are_plain_recompiles(report: Report) -> None:
+    assert {each.rule for each in judge(report)} == {"recompile"}
+
+
+def test_a_size_of_one_is_not_advised_to_be_marked() -> None:
+    """torch specialises it all the same."""
+    (finding,) = judge(generating("batch['pixels'].size()[1]", "shape", "6", "1"))
+    assert "Keep size 1 away" in finding.advice and "mark_dynamic" not in finding.advice
+
+
 def test_layers_compiled_one_by_one_belong_to_the_cache_only_beside_it() -> None:
     report = empty_report()
     index = recompile("r2", "0/2", source="self.self_attn.layer_idx", cause="module_attribute", guard="")
@@ -325,10 +385,10 @@ def test_torchao_that_compiles_whole_is_no_finding() -> None:
 
 def test_what_happens_in_torchaos_code() -> None:
     report = broken_in(with_layers("torchao", "Int8Tensor", {}), "torchao/quantization/utils.py")
-    report.recompiles = [recompile("r1", "0/1", location=Location(f"{PACKAGES}/torchao/ops.py", 3))]
+    report.skipped_frames = [SkippedFrame("s1", Location(f"{PACKAGES}/torchao/ops.py", 3), "skip_list", tensors=True)]
     (finding,) = found(report, "torchao")
-    assert finding.title == "In torchao's own code: 1 graph break, 1 recompile"
-    assert finding.evidence == ["b1", "r1"]
+    assert finding.title == "In torchao's own code: 1 graph break, 1 function left in eager"
+    assert finding.evidence == ["b1", "s1"]
     assert "torchao 0.18.0 with torch 2.13.0" in finding.advice
 
 
@@ -364,3 +424,16 @@ def test_functions_of_a_quantiser_in_eager_count_and_silence_does_not() -> None:
     assert "1 function left in eager" in finding.title
     elsewhere = broken_in(with_layers("hqq", "HQQLinear", {}), "other/quantize.py")
     assert found(elsewhere, "other-quantiser") == []
+
+
+@pytest.mark.parametrize(("kind", "how"), [("script", "after `from_pretrained`"), ("transformers", "with `--weights`")])
+def test_a_quantiser_that_the_configuration_names_alone_is_unknown(kind: Any, how: str) -> None:
+    report = empty_report()
+    report.target.kind = kind
+    report.modules = [ModuleFacts("m1", "Llama", file="/w/serve.py", line=7, quantization="gptq")]
+    (finding,) = judge(report)
+    assert (finding.rule, finding.severity, finding.evidence) == ("quantiser-unknown", "info", ["m1"])
+    assert finding.title == "Llama is configured for gptq, and ran without its layers"
+    assert "is unknown until then" in finding.advice and how in finding.advice
+    report.modules[0].layers = [LayerGroup("gptqmodel", "TorchQuantLinear", 4)]
+    assert judge(report) == []

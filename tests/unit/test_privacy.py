@@ -74,7 +74,7 @@ HARMLESS = {
     "report.modules[].parameters{key}", "report.modules[].devices{key}", "report.modules[].attention",
     "report.modules[].quantization", "report.modules[].wrappers[]", "report.modules[].cache",
     "report.modules[].layers[].library", "report.modules[].layers[].kind", "report.modules[].adapters.library",
-    *(f"report.warmup.{calls}[].{field}" for calls in ("calls", "after_warmup", "between") for field in (
+    *(f"report.warmup.{calls}[].{field}" for calls in ("calls", "after_warmup") for field in (
         "shape{key}", "in_eager[]", "recompiles[].cause", "recompiles[].function", "recompiles[].file")),
     "report.warmup.buckets[].padded_to{key}", "report.warmup.functions[].function", "report.warmup.functions[].file",
     "report.warmup.dynamic", "report.warmup.second_start.reasons[]",
@@ -135,7 +135,7 @@ def canary_report() -> Report:
 def _tell_of_warmup(report: Report) -> None:
     warmup = report.warmup
     assert warmup is not None and warmup.dynamic_trial is not None
-    for run in (*warmup.calls, *warmup.after_warmup, *warmup.between):
+    for run in (*warmup.calls, *warmup.after_warmup):
         run.error = f"ValueError: {CANARY}"
     warmup.reason = f"no call came to its end: {CANARY}"
     warmup.notes = [f"The second start failed: {CANARY}"]

@@ -140,12 +140,23 @@ def test_a_policy_suppresses_what_it_waives_and_knows_the_baseline() -> None:
     assert new == set(report.policy.new)
 
 
+def test_what_fails_the_policy_is_an_error_and_what_passes_is_not() -> None:
+    """b1 is known to the baseline, b4 is new; both are evidence of the check of graph breaks, which failed."""
+    report = judged_by_policy()
+    assert report.policy is not None
+    levels = {result["properties"]["evidence"][0]: result["level"] for result in run_of(report)["results"]
+              if result["ruleId"] == "graph-break"}  # fmt: skip
+    severities = {finding.evidence[0]: finding.severity for finding in report.findings if finding.rule == "graph-break"}
+    assert (levels["b4"], severities["b4"]) == ("error", "warning")
+    assert levels["b1"] == severities["b1"] == "warning"
+
+
 def test_failed_checks_that_no_finding_tells_are_results() -> None:
     report = judged_by_policy()
     told = {result["ruleId"]: result for result in run_of(report)["results"] if result["ruleId"].startswith("policy/")}
     # graph-breaks is told by the findings of its breaks; memory was not asked for.
     assert set(told) == {"policy/speed-up", "policy/accuracy"}
-    assert told["policy/speed-up"]["message"]["text"] == "speed-up: 1.1x (1.0 to 1.2); the policy allows 1.2x."
+    assert told["policy/speed-up"]["message"]["text"] == "speed-up: 1.1x (1.0 to 1.2); asked: 1.2x."
 
 
 def test_the_run_is_told() -> None:

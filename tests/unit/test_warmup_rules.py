@@ -169,7 +169,6 @@ def test_misses_and_caches_that_are_off(second: SecondStart, says: str) -> None:
 def full() -> Warmup:
     warmup = static_lengths(*range(16, 26))
     warmup.after_warmup = [ShapeRun({"sequence": 17}, 9.0, 1, [counter(3)])]
-    warmup.between = [ShapeRun({"sequence": 20}, 1.0, in_eager=["Net.forward"])]
     warmup.buckets, warmup.bucket_padding = [Bucket({"sequence": 25}, 10)], 0.2
     warmup.dynamic_advice = "dynamic=True was tried: 1 graph instead of 8, and nothing compiled after the warm-up"
     warmup.second_start = SecondStart(9.0, 1.0, hits=4, warm=True)
@@ -186,7 +185,6 @@ def test_page_and_terminal_tell_all_of_it() -> None:
         assert "1 bucket would do: sequence 25" in shown
         assert "1 graph instead of 8" in shown
         assert "A second start is warm" in shown
-        assert "Sizes in between are not warm: sequence 20." in shown
     assert 'href="#warmup"' in page and '<section id="warmup"' in page
     assert "</script><b>" not in page
     assert 'href="#warmup"' not in html.render(empty_report())

@@ -52,7 +52,13 @@ class Recorded:
 
 
 class Trials(Protocol):
-    """What can be done with a combination, each in processes of its own. All may raise Stopped."""
+    """What can be done with a combination, each in processes of its own. All may raise Stopped.
+
+    `timed`: whether speeds are asked for.
+    """
+
+    @property
+    def timed(self) -> bool: ...
 
     def recorded(self, combination: Combination) -> Recorded:
         """Run it once, recorded; raises UsageError where it cannot even be begun."""
@@ -61,7 +67,7 @@ class Trials(Protocol):
         """The fields of `measurements.Accuracy`; raises WorkerFailed."""
 
     def speed(self, combination: Combination) -> Measurement | None:
-        """Compiled against eager; None where nothing is to be timed."""
+        """Compiled against eager; None where it left nothing."""
 
 
 def recorded_cell(name: str, combination: Combination, trials: Trials) -> AttentionCell:
@@ -108,8 +114,12 @@ def add_accuracy(cell: AttentionCell, combination: Combination, trials: Trials) 
 
 
 def add_speed(cell: AttentionCell, combination: Combination, trials: Trials) -> None:
-    """How fast it is. Times stand in the cell only where they are valid."""
-    measured = trials.speed(combination) if cell.status in RAN else None
+    """How fast a combination that ran is. Times stand in the cell only where they are valid."""
+    try:
+        measured = trials.speed(combination)
+    except UsageError as error:
+        cell.notes.append(f"The speed is not known: {_one_line(str(error))}")
+        return
     if measured is None:
         return
     if measured.status != "valid":

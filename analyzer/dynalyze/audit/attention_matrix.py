@@ -7,7 +7,8 @@ is a cell `not_here` with transformers' own reason, and never a failure.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -18,10 +19,14 @@ from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
 from dynalyze.capture.bench.wire import LANGUAGE_PHASES
 from dynalyze.errors import UsageError
+from dynalyze.facts.attention_choice import RAN, is_own
 from dynalyze.launch.streams import Streams
 from dynalyze.targets.spec import TargetSpec
 
 DTYPES = ("float32", "bfloat16", "float16")
+
+_MOST_OF_THE_TIME = 0.25
+"""The share of the whole that one process may take."""
 
 _STOPPED = {"interrupted": "Interrupted", "out_of_time": "The time was up"}
 
@@ -39,6 +44,25 @@ def check_target(target: TargetSpec, phase: str = "forward") -> None:
         )
     if target.asked is None and phase in LANGUAGE_PHASES:
         raise UsageError(f"--attention-matrix in phase {phase} is for hf:NAME; a FILE:NAME is called as it is")
+
+
+def check_model(target: TargetSpec, plan: Plan) -> None:
+    """Refuse what turns out to be no model of transformers once it is loaded, in a process of its own.
+
+    Raises:
+        UsageError: it is none. A target that fails by itself is told by those who run it.
+        KeyboardInterrupt: Ctrl-C was pressed meanwhile.
+    """
+    if target.asked is not None:
+        return
+    streams = Streams(Path(target.path or target.stem).name, quiet=True)
+    with Workshop(streams, Limits(plan.timeout), python=plan.python) as shop:
+        try:
+            ProcessTrials(target, plan, shop).available((), DTYPES)
+        except WorkerFailed:
+            return
+        except Stopped as stop:
+            raise KeyboardInterrupt from stop
 
 
 def attention_matrix(
@@ -60,6 +84,8 @@ def attention_matrix(
     """
     work = plan.works[0]
     check_target(target, work.phase)
+    if plan.total is not None:  # What hangs must not cost all others.
+        plan = replace(plan, timeout=min(plan.timeout, plan.total * _MOST_OF_THE_TIME))
     caches = caches or caches_of(work.phase)
     matrix = AttentionMatrix(caches=[each for each in caches if each], phase=work.phase)
     matrix.own_cache = "" if caches == ("",) else (STATIC if plan.static_cache else "dynamic")
@@ -96,10 +122,28 @@ def fill(
                 continue
             show(f"attention matrix, cell {number} of {len(combinations)}: {combination.name}")
             _try(matrix, f"cell{number}", combination, trials)
-        for cell, combination in zip(matrix.cells, combinations, strict=True):
-            add_speed(cell, combination, trials)
+        _time(matrix, dict(zip((cell.id for cell in matrix.cells), combinations, strict=True)), trials, show)
     except Stopped as stop:
         _stop(matrix, stop)
+
+
+def _time(
+    matrix: AttentionMatrix, combinations: Mapping[str, Combination], trials: Trials, show: Callable[[str], None]
+) -> None:
+    """Time what ran, the target's own combination first."""
+    if not trials.timed:
+        return
+    ran = [cell for cell in matrix.cells if cell.status in RAN]
+    order = sorted(ran, key=lambda cell: not is_own(cell, matrix))
+    for number, cell in enumerate(order, 1):
+        combination = combinations[cell.id]
+        show(f"attention matrix, speed {number} of {len(order)}: {combination.name}")
+        try:
+            add_speed(cell, combination, trials)
+        except Stopped as stop:
+            for left in order[number - 1 :]:
+                left.notes.append(f"{_STOPPED[stop.reason]} before it was timed.")
+            raise
 
 
 def _try(matrix: AttentionMatrix, name: str, combination: Combination, trials: Trials) -> None:

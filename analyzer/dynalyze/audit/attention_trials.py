@@ -24,6 +24,8 @@ from dynalyze.targets.observe import CompileOptions, Observation, Observed, obse
 from dynalyze.targets.spec import TargetSpec
 
 STATIC = "static"
+_MOST_SECONDS = 3.0
+"""Timed seconds of a combination: there are many of them."""
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,18 @@ class ProcessTrials:
         request = self._of(combination, self._configuration)
         return schedule.extra(self._shop, Arm(request, self._shop.empty_caches()), "accuracy")
 
+    @property
+    def timed(self) -> bool:
+        return self._plan.seconds > 0
+
     def speed(self, combination: Combination) -> Measurement | None:
-        """As few pairs of processes as can show a difference."""
-        if not self._plan.seconds:
-            return None
+        """As few pairs of processes as can show a difference, and a few seconds for all of them."""
         work = replace(self._work, shape=())
         plan = replace(
             self._plan, source=rebuilt_source(self._target.with_attention(combination.attention)),
             configurations=(self._configuration,), works=(work,), written=None, adds_written=False, rerun=False,
             dims=(), dtype=combination.dtype, static_cache=combination.cache == STATIC, pairs=MIN_PAIRS,
-            total=self._left(), accuracy=False, memory=False,
+            seconds=min(self._plan.seconds, _MOST_SECONDS), total=self._left(), accuracy=False, memory=False,
         )  # fmt: skip
         found = run_bench(plan)
         if found.status == "interrupted":

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dynalyze.audit.judging import Case, listed
-from dynalyze.audit_records import Bisection, BisectStage, CheckStatus, PolicyCheck
+from dynalyze.audit_records import Bisection, CheckStatus, PolicyCheck
 from dynalyze.bench.stats import MIN_PAIRS
 from dynalyze.measurements import Accuracy, Measurement, Speedup
 from dynalyze.render import words_bench
 from dynalyze.render.amounts import duration
 from dynalyze.render.words import totals
+from dynalyze.wrong_numbers import search_of, wrong_answers, wrong_tensor
 
 _EAGER = "eager"
 _NOT_MEASURED = "no speed was measured"
 _NOT_COMPARED = "no answers were compared"
-_STAGES: dict[BisectStage, str] = {
-    "dynamo": "Dynamo", "aot_autograd": "AOTAutograd", "decompositions": "decompositions", "inductor": "Inductor",
-    "emulated": "Inductor, with emulated casts too",
-}  # fmt: skip
 
 
 def answers(case: Case) -> PolicyCheck | None:
@@ -114,30 +111,13 @@ def _which(item: Measurement) -> str:
 
 
 def _wrong_words(wrong: list[Accuracy], bisections: list[Bisection]) -> str:
-    """`bfloat16 answers are wrong beyond rounding, stage Inductor: output logits, module layers.3, operation mul`."""
+    """`bf16 output of torch.softmax in layers.3.attention is wrong beyond rounding, stage: Inductor`."""
     worst = next((test for test in wrong if test.verdict == "suspicious"), wrong[0])
-    tensor = next((each for each in worst.tensors if each.verdict == worst.verdict), None)
-    beyond = "wrong beyond rounding" if worst.verdict == "suspicious" else f"not allowed to be {worst.verdict}"
-    what = f"{tensor.dtype} answers" if tensor is not None and tensor.dtype else "answers"
-    if tensor is not None and tensor.nonfinite:
-        beyond = "not finite where eager's are"
-    cause = next((each for each in bisections if each.configuration == worst.configuration and each.stage), None)
-    stage = f", stage {_stage(cause)}" if cause is not None else ""
-    names = (
-        [f"{tensor.kind} {tensor.name.removeprefix(tensor.kind).strip()}"]
-        if tensor is not None
-        else [words_bench.workload_name(worst)]
-    )
-    names += [f"module {cause.module}"] if cause is not None and cause.module else []
-    names += [f"operation {cause.op}"] if cause is not None and cause.op else []
-    return f"{what} are {beyond}{stage}: {', '.join(names)}"
-
-
-def _stage(cause: Bisection) -> str:
-    """A stage by its name; a backend that is none of torch's by its own."""
-    if cause.stage == "backend":
-        return next((run.backend for run in cause.stages if run.stage == "backend"), "backend")
-    return _STAGES.get(cause.stage, cause.stage)
+    if worst.verdict == "suspicious":
+        return wrong_answers(worst, search_of(worst, bisections))
+    tensor = wrong_tensor(worst)
+    which = words_bench.workload_name(worst) if tensor is None else f"{tensor.kind} {tensor.name}"
+    return f"answers are not allowed to be {worst.verdict}: {which}"
 
 
 def _small(words: str) -> str:

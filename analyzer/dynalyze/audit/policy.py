@@ -23,15 +23,15 @@ from typing import Any, get_args
 from dynalyze.audit.waivers import WaiverRule, check_rule, read_waivers
 from dynalyze.errors import UsageError
 from dynalyze.measurements import AccuracyVerdict
+from dynalyze.project_file import PROJECT_FILE, nearest_table, table_of, title
 from dynalyze.toml_text import check_keys, dashed, nearest, parsed
 
-PROJECT_FILE = "pyproject.toml"
 ANY = "any"
 """The value of a limit that is taken away."""
 
 _LEVELS = ("error", "warning", "info", "none")
 _VERDICTS: tuple[AccuracyVerdict, ...] = get_args(AccuracyVerdict)
-_TABLE = "tool.dynalyze.audit"
+_TABLE = "audit"
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ def read_policy(path: Path | None, folder: Path | None = None) -> Policy:
     """
     if path is not None:
         return _of_document(parsed(path), path)
-    for file in _projects(folder or Path.cwd()):
-        document = parsed(file)
-        if _holds_policy(document, file):
-            return _of_document(document, file)
-    return Policy()
+    found = nearest_table(_TABLE, folder or Path.cwd())
+    if found is None:
+        return Policy()
+    table, file = found
+    return _policy(table, file, f"{file}, {title(_TABLE)}")
 
 
 def as_asked(policy: Policy, *, fail_on: str | None, baseline: bool, warmup: bool) -> Policy:
@@ -85,38 +85,14 @@ def as_asked(policy: Policy, *, fail_on: str | None, baseline: bool, warmup: boo
     return replace(policy, asked=asked | {"max-recompiles-after-warmup"}) if warmup else policy
 
 
-def _projects(folder: Path) -> list[Path]:
-    """The project files from here upwards that speak of us; others are nobody's business, broken or not."""
-    found = []
-    for each in (folder, *folder.parents):
-        file = each / PROJECT_FILE
-        try:
-            if file.is_file() and b"dynalyze" in file.read_bytes():
-                found.append(file)
-        except OSError:
-            continue
-    return found
-
-
-def _holds_policy(document: Mapping[str, Any], file: Path) -> bool:
-    tools = document.get("tool", {})
-    ours = tools.get("dynalyze") if isinstance(tools, dict) else None
-    if not isinstance(ours, dict):
-        return False
-    check_keys(ours, ("audit",), f"{file}, tool.dynalyze")
-    return "audit" in ours
-
-
 def _of_document(document: Mapping[str, Any], file: Path) -> Policy:
     """The table of a project file, or a whole file that holds nothing else."""
     if "tool" not in document and file.name != PROJECT_FILE:
         return _policy(document, file, str(file))
-    if not _holds_policy(document, file):
-        raise UsageError(f"{file}: it has no table [{_TABLE}]")
-    table = document["tool"]["dynalyze"]["audit"]
-    if not isinstance(table, dict):
-        raise UsageError(f"{file}: {_TABLE} is a table: [{_TABLE}]")
-    return _policy(table, file, f"{file}, {_TABLE}")
+    table = table_of(document, _TABLE, file)
+    if table is None:
+        raise UsageError(f"{file}: it has no table [{title(_TABLE)}]")
+    return _policy(table, file, f"{file}, {title(_TABLE)}")
 
 
 def _policy(table: Mapping[str, Any], file: Path, where: str) -> Policy:

@@ -1,4 +1,4 @@
-"""The road of an audit: the run is observed, measured, driven over the shapes of production, and tried with every
+"""The road of an audit: the run is observed, driven over the shapes of production, measured, and tried with every
 attention. What fails on the way becomes a note; what was found stays.
 """
 
@@ -11,20 +11,30 @@ from dataclasses import dataclass, replace
 from dynalyze.bench.measure import add_bench, planned
 from dynalyze.bench.plan import Plan, Work
 from dynalyze.capture.shapes import Dim
+from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
 from dynalyze.report import Report
 from dynalyze.targets.observe import Observation, Observed, observed
 from dynalyze.targets.spec import TargetSpec
 
-_LEAST_SECONDS = 10.0
+_LEAST_SECONDS = 30.0
 """With less time than this no step is begun: its processes would hardly have started."""
+
+_SHARE_OF_RIGHT_ANSWERS = 0.8
+"""Of the time left: what the search for wrong operations may take where answers are right; more steps may follow."""
+
+_WARMUP = "the warm-up check"
+_BENCH = "the measurement of speed, memory and answers"
+_BISECT = "the search for the place of wrong answers"
+_ATTENTION = "the attention matrix"
 
 
 @dataclass(frozen=True)
 class Asked:
     """What an audit is to do. `plan` is its benchmark; without `bench` it only says how models are built and compiled.
 
-    `shapes` are what production sends, `dims` the inputs that have these sizes.
+    `shapes` are what production sends, `dims` the inputs that have these sizes. All steps together have `seconds`,
+    the time limit of the run unless given.
     """
 
     observation: Observation
@@ -33,6 +43,7 @@ class Asked:
     shapes: tuple[Work, ...] = ()
     dims: tuple[Dim, ...] = ()
     attention_matrix: bool = False
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,66 +58,86 @@ def audit(asked: Asked, progress: Callable[[str], None], keep: Callable[[RunLog]
     """Do all of it; the findings and the verdict are still to come. `progress` gets a line before each step.
 
     Raises:
-        UsageError: the target itself cannot be run as it was asked for; nothing was found out then.
+        UsageError: what was asked for cannot be; nothing is reported then.
     """
-    deadline = time.monotonic() + asked.observation.timeout
+    deadline = time.monotonic() + (asked.seconds or asked.observation.timeout)
     steps = _steps(asked)
+    if asked.attention_matrix:
+        _check_attention(asked)
     progress(f"audit, step 1 of {len(steps) + 1}: the run under torch.compile")
     with observed(asked.observation, keep) as seen:
+        outcome = seen.report.outcome
         for number, step in enumerate(steps, 2):
-            if seen.report.outcome.status != "complete":
+            if outcome.status != "complete":
                 break
             left = deadline - time.monotonic()
             if left < _LEAST_SECONDS:
-                seen.report.capture.notes.append(f"The audit left out {step.doing}: the time limit was reached.")
-                continue
+                missing = ", ".join(each.doing for each in steps[number - 2 :])
+                outcome.status, outcome.message = "timed_out", f"The time limit was reached before: {missing}."
+                break
             progress(f"audit, step {number} of {len(steps) + 1}: {step.doing}")
             _taken(step, seen, left)
+            if outcome.status == "complete" and time.monotonic() >= deadline:
+                outcome.status, outcome.message = "timed_out", f"The time limit was reached during: {step.doing}."
         return seen.report
 
 
 def _taken(step: _Step, seen: Observed, left: float) -> None:
-    """Take a step. Its failure must not cost the user what the others found."""
+    """Take a step. Its failure must not cost the user what the others found; a mistake in the call ends them all."""
     report = seen.report
     try:
         step.run(seen, left)
     except KeyboardInterrupt:
-        report.outcome.status, report.outcome.message = "interrupted", f"Interrupted at {step.doing}."
+        _interrupted(report, step.doing)
+    except UsageError:
+        raise
     except Exception as error:
         said = " ".join(str(error).split())
-        report.capture.notes.append(f"The audit could not tell {step.doing}: {said or type(error).__name__}")
+        report.capture.notes.append(f"The audit could not finish {step.doing}: {said or type(error).__name__}")
+
+
+def _interrupted(report: Report, doing: str) -> None:
+    report.outcome.status, report.outcome.message = "interrupted", f"Interrupted during: {doing}."
 
 
 def _steps(asked: Asked) -> list[_Step]:
     steps = []
-    if asked.bench:
-        steps.append(_Step("speed, memory and answers", _Bench(asked)))
     if asked.shapes:
-        steps.append(_Step("what the shapes of production compile", _Warmup(asked)))
+        steps.append(_Step(_WARMUP, _Warmup(asked)))
+    if asked.bench:
+        steps.append(_Step(_BENCH, _Bench(asked)))
     if asked.attention_matrix:
-        steps.append(_Step("how every attention does with every dtype", _Attention(asked)))
+        steps.append(_Step(_ATTENTION, _Attention(asked)))
     return steps
+
+
+def _check_attention(asked: Asked) -> None:
+    """What is no model of transformers is refused now, not after all other steps."""
+    from dynalyze.audit.attention_matrix import check_model
+
+    check_model(asked.observation.target, asked.plan)
 
 
 @dataclass(frozen=True)
 class _Bench:
-    """Speed, memory and answers; where answers are suspicious, the place that they come from."""
+    """Speed, memory and answers; then the place that wrong answers come from, or a wrong operation that they hide."""
 
     asked: Asked
 
     def __call__(self, seen: Observed, left: float) -> None:
         report, target = seen.report, self.asked.observation.target
         until = time.monotonic() + left
-        plan = add_bench(seen, target, self.asked.plan)
-        suspicious = any(test.verdict == "suspicious" for test in report.accuracy)
-        if plan is not None and suspicious and report.outcome.status == "complete":
-            left = max(until - time.monotonic(), 0.0)
-            _taken(_Step("where wrong answers come from", _Bisect(target, plan)), seen, left)
+        plan = add_bench(seen, target, replace(self.asked.plan, total=left))
+        verdicts = {test.verdict for test in report.accuracy} - {"not comparable"}
+        if plan is not None and verdicts and report.outcome.status == "complete":
+            share = 1.0 if "suspicious" in verdicts else _SHARE_OF_RIGHT_ANSWERS
+            left = max(until - time.monotonic(), 0.0) * share
+            _taken(_Step(_BISECT, _Bisect(target, plan)), seen, left)
 
 
 @dataclass(frozen=True)
 class _Bisect:
-    """The stage, module and operation that suspicious answers come from."""
+    """The stage, module and operation that wrong numbers come from."""
 
     target: TargetSpec
     plan: Plan
@@ -128,12 +159,14 @@ class _Warmup:
         from dynalyze.audit_records import Warmup
 
         target, shapes, dims = self.asked.observation.target, self.asked.shapes, self.asked.dims
-        plan, source = planned(seen, target, self.asked.plan)
+        plan, source = planned(seen, target, replace(self.asked.plan, total=left))
         if plan is None:
             seen.report.warmup = Warmup(reason=source.reason)
             return
-        plan = replace(plan, works=shapes, dims=dims, total=left)
-        seen.report.warmup = check_warmup(target, plan, shapes, dims)
+        found = check_warmup(target, replace(plan, works=shapes, dims=dims), shapes, dims)
+        seen.report.warmup = found
+        if found.stopped == "interrupted":
+            _interrupted(seen.report, _WARMUP)
 
 
 @dataclass(frozen=True)
@@ -147,8 +180,7 @@ class _Attention:
 
         plan = replace(self.asked.plan, total=left)
         plan = plan if self.asked.bench else replace(plan, seconds=0.0)
-        report = seen.report
-        report.attention_matrix = attention_matrix(self.asked.observation.target, plan)
-        if report.attention_matrix.stopped == "interrupted":
-            report.outcome.status = "interrupted"
-            report.outcome.message = "Interrupted while attentions were tried."
+        found = attention_matrix(self.asked.observation.target, plan)
+        seen.report.attention_matrix = found
+        if found.stopped == "interrupted":
+            _interrupted(seen.report, _ATTENTION)

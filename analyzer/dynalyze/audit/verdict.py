@@ -24,8 +24,8 @@ _CHECKS = (
 )  # fmt: skip
 _ENDED: dict[Status, str] = {
     "failed": "the program failed",
-    "timed_out": "the time limit ended the run",
-    "interrupted": "the run was interrupted",
+    "timed_out": "the time limit ended the audit",
+    "interrupted": "the audit was interrupted",
 }
 _RUN, _FINDINGS = "run", "fail-on"
 _UNTOLD = (_RUN, _FINDINGS)
@@ -91,18 +91,15 @@ def judge_policy(
 
 def _ran(case: Case) -> PolicyCheck:
     ended = _ENDED.get(case.report.outcome.status)
-    limit = "the program runs to its end"
-    return (
-        case.check("run", "failed", limit, ended) if ended else case.check("run", "passed", limit, "it ran to its end")
-    )
+    limit = "the program and the audit come to their end"
+    if ended:
+        return case.check(_RUN, "failed", limit, ended)
+    return case.check(_RUN, "passed", limit, "it came to its end")
 
 
 def _passes(checks: list[PolicyCheck]) -> str:
-    told = [
-        check.found for check in checks if check.status in ("passed", "waived") and check.name not in ("run", "fail-on")
-    ]
-    unknown = [title(check).lower() for check in checks if check.status == "unknown"]
-    told += [f"not known: {', '.join(unknown)}"] if unknown else []
+    told = [check.found for check in checks if check.status in ("passed", "waived") and check.name not in _UNTOLD]
+    told += [f"{title(check).lower()} not known ({check.reason})" for check in checks if check.status == "unknown"]
     return f"PASS: {'; '.join(told) or 'nothing was asked for'}"
 
 
@@ -113,7 +110,7 @@ def _failure(case: Case, checks: list[PolicyCheck]) -> str:
         if not check.fails:
             continue
         if check.status == "unknown":
-            told.append(f"{check.name} is asked for and not known: {check.reason}")
+            told.append(f"{title(check).lower()} not known, though asked for ({check.reason})")
         elif check.name == _FINDINGS:
             told += [counted.findings_words(left)] if (left := _not_said(case, failed)) else []
         else:

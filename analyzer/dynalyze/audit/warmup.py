@@ -18,13 +18,12 @@ from pathlib import Path
 from dynalyze.audit import buckets
 from dynalyze.audit.warmup_child import Child, Order, Passes, Runner
 from dynalyze.audit.warmup_facts import compiled_anything, warm_after
-from dynalyze.audit.warmup_shapes import between_works
 from dynalyze.audit_records import DynamicTrial, SecondStart, ShapeRun, Warmup
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, Work
 from dynalyze.capture.bench.wire import Configuration, WorkerRequest
 from dynalyze.capture.shapes import Dim
-from dynalyze.capture.warmup_wire import BETWEEN, LOOK, SERVING, WARM_UP
+from dynalyze.capture.warmup_wire import LOOK, SERVING, WARM_UP
 from dynalyze.launch.packages import folder_of
 from dynalyze.targets.spec import TargetSpec
 
@@ -35,19 +34,10 @@ _LEAST_SECONDS = 5.0
 _DYNAMIC = "dynamic=on"
 
 
-def check_warmup(
-    target: TargetSpec,
-    plan: Plan,
-    shapes: Sequence[Work],
-    dims: Sequence[Dim] = (),
-    *,
-    second_start: bool = True,
-    between: bool = False,
-) -> Warmup:
+def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: Sequence[Dim] = ()) -> Warmup:
     """Call the target with each of `shapes`, compiled once as the plan's first configuration says.
 
-    `plan` gives the source, the place, the limits and the seed of the order. With `between` sizes that lie between
-    those of `shapes` are called too, after all others.
+    `plan` gives the source, the place, the limits and the seed of the order.
 
     Raises:
         UsageError: what was asked for cannot be, as a size that nothing takes.
@@ -59,7 +49,7 @@ def check_warmup(
     folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))
     runner = Runner(Path(target.path or target.stem).name, plan.python, plan.quiet)
     try:
-        return _Check(plan, tuple(shapes), folder, runner).run(second_start=second_start, between=between)
+        return _Check(plan, tuple(shapes), folder, runner).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -75,35 +65,30 @@ class _Check:
         self._runner = runner
         self._until = time.monotonic() + (plan.timeout if plan.total is None else plan.total)
 
-    def run(self, *, second_start: bool, between: bool) -> Warmup:
-        first = self._first(between)
+    def run(self) -> Warmup:
+        first = self._child(self._configuration, "first", self._passes())
         found = _judged(first, self._configuration)
         if found.reason:
             return found
-        cold = sum(run.milliseconds for run in found.calls) / 1000
-        if second_start and self._keeps_caches(found):
-            self._start_again(found, cold)
-        if self._is_worth_trying(first, found):
-            self._try_dynamic(found, first.warmed.most_versions)
         _add_buckets(found)
+        cold = sum(run.milliseconds for run in found.calls) / 1000
+        if self._keeps_caches(found):
+            self._start_again(found, cold)
+        if not found.stopped and self._is_worth_trying(first, found):
+            self._try_dynamic(found, first.warmed.most_versions)
         return found
-
-    def _first(self, between: bool) -> Child:
-        more = between_works(self._works) if between else ()
-        works = (*self._works, *more)
-        beyond = range(len(self._works), len(works))
-        return self._child(self._configuration, "first", works, [*self._passes(), (BETWEEN, beyond), (LOOK, beyond)])
 
     def _passes(self) -> Passes:
         """The shapes in their order, in another one, and once more to look at what runs."""
         numbers = range(len(self._works))
         return [(WARM_UP, numbers), (SERVING, _shuffled(len(numbers), self._plan.seed)), (LOOK, numbers)]
 
-    def _child(self, configuration: Configuration, caches: str, works: tuple[Work, ...], passes: Passes) -> Child:
+    def _child(self, configuration: Configuration, caches: str, passes: Passes) -> Child:
         folder = self._folder / caches
         folder.mkdir(mode=0o700, exist_ok=True)
         seconds = max(min(self._plan.timeout, self._left()), 1.0)
-        return self._runner.run(Order(_request(self._plan, works[0], configuration), works, passes, folder, seconds))
+        request = _request(self._plan, self._works[0], configuration)
+        return self._runner.run(Order(request, self._works, passes, folder, seconds))
 
     def _left(self) -> float:
         return self._until - time.monotonic()
@@ -125,7 +110,8 @@ class _Check:
 
     def _start_again(self, found: Warmup, cold: float) -> None:
         passes = [(WARM_UP, range(len(self._works)))]
-        second = self._child(self._configuration, "first", self._works, passes)
+        second = self._child(self._configuration, "first", passes)
+        found.stopped = second.stopped
         if second.problem:
             found.notes.append(f"The second start failed: {second.problem}")
             return
@@ -140,7 +126,12 @@ class _Check:
     def _try_dynamic(self, found: Warmup, before: int) -> None:
         # A name of its own: what the program itself wrote would be compiled as it was written.
         tried = replace(self._configuration, name=_DYNAMIC, dynamic="on")
-        found.dynamic_trial = _trial(self._child(tried, "dynamic", self._works, self._passes()))
+        child = self._child(tried, "dynamic", self._passes())
+        found.stopped = child.stopped
+        if child.stopped:
+            found.notes.append(f"dynamic=True was tried: {child.problem}")
+            return
+        found.dynamic_trial = _trial(child)
         found.dynamic_advice = _advice(found.dynamic_trial, before)
 
 
@@ -176,10 +167,10 @@ def _judged(child: Child, configuration: Configuration) -> Warmup:
         calls=calls,
         warm_after=warm_after([*calls, *serving]),
         after_warmup=[run for run in serving if compiled_anything(run)],
-        between=warmed.of(BETWEEN),
         functions=warmed.functions,
         dynamic=configuration.dynamic,
         reason=child.problem,
+        stopped=child.stopped,
     )
     if warmed.ended is not None:
         found.recompile_limit, found.notes = warmed.ended.recompile_limit, list(warmed.ended.notes)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from dynalyze.audit.warmup_facts import Warmed, read_warmed
+from dynalyze.audit_records import Stopping
 from dynalyze.bench.plan import Work
 from dynalyze.capture.bench.wire import WorkerRequest
 from dynalyze.capture.warmup_wire import REQUEST_FILE
@@ -20,11 +21,13 @@ from dynalyze.events.reading import read_run
 from dynalyze.facts.build import misuse
 from dynalyze.launch.caches import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.progress import progress_line
-from dynalyze.launch.run import Command, Ending, run
+from dynalyze.launch.run import Command, Ending, Reason, run
 from dynalyze.launch.streams import Streams
 from dynalyze.targets.watch import Watch
 
 _START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
+
+_STOPPED: dict[Reason, Stopping] = {"timed_out": "out_of_time", "interrupted": "interrupted"}
 
 Passes = Sequence[tuple[str, Sequence[int]]]
 """Names of passes, each with the numbers of the shapes in their order."""
@@ -85,6 +88,11 @@ class Child:
 
     warmed: Warmed
     ending: Ending
+
+    @property
+    def stopped(self) -> Stopping:
+        """Whether Ctrl-C or the limit ended it."""
+        return _STOPPED.get(self.ending.reason, "") if self.warmed.ended is None else ""
 
     @property
     def problem(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dynalyze.audit_records import ShapeRun, WarmupFunction, WarmupRecompile
-from dynalyze.capture.warmup_wire import BETWEEN, LOOK, SERVING, WARM_UP
+from dynalyze.capture.warmup_wire import LOOK, SERVING, WARM_UP
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import (
     AnyEvent,
@@ -164,7 +164,7 @@ def _recompile(found: Recompile) -> WarmupRecompile:
 
 def _add_later(runs: Sequence[tuple[Call, ShapeRun]], names: Mapping[tuple[str, int, str], str]) -> None:
     """Give each call of the warm-up what later calls with its shape told."""
-    first = {call.shape: run for call, run in runs if call.stage in (WARM_UP, BETWEEN)}
+    first = {call.shape: run for call, run in runs if call.stage == WARM_UP}
     for call, run in runs:
         mine = first.get(call.shape)
         if mine is None or call.ended is None or call.ended.error:

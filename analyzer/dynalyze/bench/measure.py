@@ -80,9 +80,12 @@ def add_bench(seen: Observed, target: TargetSpec, plan: Plan) -> Plan | None:
 
 
 def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None, Source]:
-    """The plan for what was just observed, and its source; no plan where that says why nothing can be measured."""
+    """The plan for what was just observed, and its source; no plan where that says why nothing can be measured.
+
+    Where the plan has no `total`, the run and this share its `timeout`.
+    """
     report = seen.report
-    left = plan.timeout - report.outcome.seconds
+    left = plan.timeout - report.outcome.seconds if plan.total is None else plan.total
     reason = _reason_against(report) or (
         f"of the time limit {max(0, left):.0f} s were left, and it needs {_LEAST_SECONDS:.0f}"
         if left < _LEAST_SECONDS

@@ -23,6 +23,7 @@ _COMPILE_BOUNDARY = ("torch/_dynamo/convert_frame.py", "torch\\_dynamo\\convert_
 _CALL_BOUNDARY = ("torch/_dynamo/eval_frame.py", "torch\\_dynamo\\eval_frame.py")
 
 StackFrame = dict[str, Any]
+TellUntraced = Callable[[str, StackFrame, bool], None]
 
 
 def attach(handler: logging.Handler) -> None:
@@ -34,6 +35,30 @@ def attach(handler: logging.Handler) -> None:
     handlers = logging.getLogger(TRACE_LOGGER).handlers
     if handler not in handlers:
         handlers.insert(0, handler)
+
+
+def detach(handler: logging.Handler) -> None:
+    """End what `attach` began; torch's own handlers stay as they are."""
+    handlers = logging.getLogger(TRACE_LOGGER).handlers
+    if handler in handlers:
+        handlers.remove(handler)
+
+
+def interned_files() -> dict[int, str]:
+    """The file names that torch has numbered so far: it tells each number once, to whoever listens then."""
+    table = getattr(sys.modules.get("torch._logging.structured"), "INTERN_TABLE", None)
+    return {number: file for file, number in list(table.items())} if isinstance(table, dict) else {}
+
+
+def compiled_functions() -> int:
+    """How many functions of this process have compiled code now; 0 where torch does not tell."""
+    tracker = getattr(sys.modules.get("torch._dynamo.convert_frame"), "input_codes", None)
+    with contextlib.suppress(Exception):
+        from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
+
+        codes = [code for reference in list(tracker.seen) if (code := reference()) is not None]  # type: ignore[union-attr]
+        return sum(bool(_debug_get_cache_entry_list(code)) for code in codes)
+    return 0
 
 
 def frame_entry(file: str, line: int | None, name: str, column: int | None, end: int | None) -> StackFrame:
@@ -121,6 +146,12 @@ def is_refusal(error: BaseException) -> bool:
     if names & {"Unsupported", "UserError", "UncapturedHigherOrderOpError", "FailOnRecompileLimitHit"}:
         return True
     return isinstance(error, RuntimeError) and "fullgraph=True found no compiled frames" in str(error)
+
+
+def is_compile_error(error: BaseException) -> bool:
+    """Whether the compiler raised `error`, because it refused or because it failed; not what the program raised."""
+    raised = getattr(sys.modules.get("torch._dynamo.exc"), "TorchDynamoException", None)
+    return is_refusal(error) or (isinstance(raised, type) and isinstance(error, raised))
 
 
 def tracing_stack() -> Any:
@@ -228,28 +259,39 @@ def dynamo_disabled() -> bool:
     return bool(getattr(config, "disable", False))
 
 
-def watch_untraced_breaks(tell: Callable[[str, StackFrame, bool], None]) -> None:
+def watch_untraced_breaks(tell: TellUntraced) -> Callable[[], None]:
     """Call `tell(message, frame, refused)` for a break raised before tracing begins, which no event reports.
 
     A generator passed to torch.compile is refused so. torch only counts the message, so the counter is replaced
-    by one that looks at who counts.
+    by one that looks at who counts. Returns what ends it.
     """
-    utils = sys.modules.get("torch._dynamo.utils")
-    counters = getattr(utils, "counters", None)
-    if counters is not None and not isinstance(counters.get("unimplemented"), _WatchedCounter):
-        counters["unimplemented"] = _WatchedCounter(counters.get("unimplemented", ()), tell)
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    if counters is None:
+        return lambda: None
+    if not isinstance(counters.get("unimplemented"), _WatchedCounter):
+        counters["unimplemented"] = _WatchedCounter(counters.get("unimplemented", ()))
+    watched = counters["unimplemented"]
+    watched.listeners.append(tell)
+
+    def end() -> None:
+        watched.listeners.remove(tell)
+        if not watched.listeners and counters.get("unimplemented") is watched:
+            counters["unimplemented"] = collections.Counter(dict(watched))
+
+    return end
 
 
 class _WatchedCounter(collections.Counter[str]):
-    def __init__(self, counts: Any, tell: Callable[[str, StackFrame, bool], None]) -> None:
+    def __init__(self, counts: Any) -> None:
         super().__init__(counts)
-        self.tell = tell
+        self.listeners: list[TellUntraced] = []
 
     def __setitem__(self, message: str, count: int) -> None:
         if count > self.get(message, 0):
             offered = _offered_frame()
             if offered is not None:
-                self.tell(message, *offered)
+                for tell in list(self.listeners):
+                    tell(message, *offered)
         super().__setitem__(message, count)
 
     def __reduce__(self) -> Any:

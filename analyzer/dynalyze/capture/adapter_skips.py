@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from dynalyze.capture.adapter import StackFrame, frame_entry
+from dynalyze.capture.layers import Layer
 
 _BOUNDARY = ("torch/_dynamo/eval_frame.py", "torch\\_dynamo\\eval_frame.py")
 _MOST_VALUES = 50
@@ -34,25 +35,24 @@ class Skipped:
     tensors: bool = False
 
 
-def watch_skips(tell: Callable[[Skipped], None]) -> bool:
-    """Call `tell` for each function, outside torch, that the compiler leaves in eager; False where none is heard.
+def watch_skips(tell: Callable[[Skipped], None]) -> Callable[[], None]:
+    """Call `tell` for each function, outside torch, that the compiler leaves in eager. Returns what ends it.
 
     torch hands the reason and the frame to one function, which is replaced. A code object is skipped once and for all.
     """
     module = sys.modules.get("torch._dynamo.convert_frame")
-    original = getattr(module, "add_skip_reason", None)
-    if original is None or hasattr(original, "__wrapped__"):
-        return False
+    if not hasattr(module, "add_skip_reason"):
+        return lambda: None
+    layer = Layer(module, "add_skip_reason")
     inside = _torch_folder()
 
-    @functools.wraps(original)
+    @functools.wraps(layer.original)
     def add_skip_reason(reason: str, frame: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(inside):
+        if layer.active and not frame.f_code.co_filename.startswith(inside):
             tell(_skipped(str(reason), frame))
-        return original(reason, frame)
+        return layer.original(reason, frame)
 
-    module.add_skip_reason = add_skip_reason  # type: ignore[union-attr]
-    return True
+    return layer.put(add_skip_reason)
 
 
 def marked_disabled(value: Any) -> types.CodeType | None:

@@ -56,8 +56,8 @@ def own_trace(run: Path) -> str:
     return TRACE_VARIABLE if os.environ.get(TRACE_VARIABLE) == str(run / TRACE_FOLDER) else ""
 
 
-def watch_untraced(listener: Listener) -> None:
-    """Report breaks that are raised before tracing begins."""
+def watch_untraced(listener: Listener) -> Callable[[], None]:
+    """Report breaks that are raised before tracing begins; returns what ends it."""
 
     def tell(message: str, frame: adapter.StackFrame, refused: bool) -> None:
         stack = adapter.stack_above()
@@ -66,7 +66,7 @@ def watch_untraced(listener: Listener) -> None:
             inside=[frame], untraced=True, refused=refused,
         )  # fmt: skip
 
-    adapter.watch_untraced_breaks(tell)
+    return adapter.watch_untraced_breaks(tell)
 
 
 def watch_skips(listener: Listener) -> Skips:
@@ -81,24 +81,30 @@ def watch_bytecode(listener: Listener) -> None:
     after_import("torch._dynamo.convert_frame", lambda _: adapter.watch_bytecode(listener.tell_bytecode))
 
 
-def after_import(name: str, act: Callable[[ModuleType], None], *, without: str = "") -> None:
-    """Call `act` with the module once it has been imported; at once where it already is.
+def after_import(name: str, act: Callable[[ModuleType], object], *, without: str = "") -> Callable[[], None]:
+    """Call `act` with the module once it has been imported; at once where it already is. Returns what calls it off.
 
     The environment variable `without` is not there while the module is imported.
     """
     if name in sys.modules:
         act(sys.modules[name])
-    else:
-        sys.meta_path.insert(0, _ImportWatch(name, act, without))
+        return lambda: None
+    watch = _ImportWatch(name, act, without)
+    sys.meta_path.insert(0, watch)
+    return watch.call_off
 
 
 class _ImportWatch(importlib.abc.MetaPathFinder):
     """Finds one module as the others would, and adds a call after its execution."""
 
-    def __init__(self, name: str, act: Callable[[ModuleType], None], without: str) -> None:
+    def __init__(self, name: str, act: Callable[[ModuleType], object], without: str) -> None:
         self._name = name
         self._act = act
         self._without = without
+
+    def call_off(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -113,7 +119,7 @@ class _ImportWatch(importlib.abc.MetaPathFinder):
 
 
 class _ActingLoader(importlib.abc.Loader):
-    def __init__(self, loader: importlib.abc.Loader, act: Callable[[ModuleType], None], without: str) -> None:
+    def __init__(self, loader: importlib.abc.Loader, act: Callable[[ModuleType], object], without: str) -> None:
         self._loader = loader
         self._act = act
         self._without = without

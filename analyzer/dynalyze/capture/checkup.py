@@ -1,7 +1,7 @@
 """What `dynalyze doctor` learns in the target's interpreter. Each question is a process of its own: one may crash.
 
 `start_doctor.py facts|packages|compile FILE` reads a request from FILE and writes its answer there, again after each
-step, so that a crash or a hang leaves what was known before.
+step, so that a crash or a hang leaves what was known before, and `doing` says what it was at.
 """
 
 from __future__ import annotations
@@ -10,60 +10,70 @@ import importlib
 import importlib.metadata
 import importlib.util
 import json
+import os
 import platform
-import subprocess
-import sys
-import sysconfig
-import tempfile
-import time
-from collections.abc import Callable
+import re
+import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-_SECONDS = 60
-_TINY = '#include <cmath>\nextern "C" double tiny(double x) { return std::sqrt(x); }\n'
-_WITH_PYTHON = '#include <Python.h>\nextern "C" int tiny() { return PY_MAJOR_VERSION; }\n'
-_WITH_OPENMP = '#include <omp.h>\nextern "C" int tiny() { return omp_get_max_threads(); }\n'
-
 Answer = dict[str, Any]
+
+_REQUIRED = re.compile(r"\s*([\w.-]+)")
+_EXTRA = re.compile(r"""\bextra\s*==\s*['"]([^'"]*)['"]""")
+
+
+class Notes:
+    """The answer so far. It is replaced as a whole, because the parent reads it meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found: Answer = {}
+
+    def add(self, **found: Any) -> None:
+        """Keep these answers."""
+        self._found |= found
+        new = self._path.with_suffix(".new")
+        new.write_text(json.dumps(self._found), encoding="utf-8")
+        new.replace(self._path)
+
+    def doing(self, step: str) -> None:
+        """What comes next; "" when all is done."""
+        self.add(doing=step)
 
 
 def main(what: str, file: str) -> int:
     """Answer one question."""
     path = Path(file)
     request = json.loads(path.read_text(encoding="utf-8"))
-
-    def write(answer: Answer) -> None:
-        path.write_text(json.dumps(answer), encoding="utf-8")
-
-    _QUESTIONS[what](request, write)
+    notes = Notes(path)
+    _QUESTIONS[what](request, notes)
+    notes.doing("")
     return 0
 
 
 # Facts.
 
 
-def _facts(_: Answer, write: Callable[[Answer], None]) -> None:
-    found: Answer = {"python": platform.python_version(), "system": platform.system(), "machine": platform.machine()}
-    found["torch"] = _version("torch")
-    write(found)
+def _facts(request: Answer, notes: Notes) -> None:
+    notes.add(python=platform.python_version(), system=platform.system(), machine=platform.machine())
+    notes.add(torch=_version("torch"), packages=list(_installed(request["packages"])))
     if importlib.util.find_spec("torch") is None:
         return
+    notes.doing("importing torch")
     try:
         torch = importlib.import_module("torch")
     except BaseException as error:
-        found["torch_error"] = _said(error)
-        write(found)
+        notes.add(torch_error=said(error))
         return
-    found |= {"torch": torch.__version__, "cuda": torch.version.cuda, "hip": torch.version.hip}
-    found["disabled"] = _asked("dynamo_disabled")
-    found["caches"] = _asked("cache_folders") or {}
-    write(found)
-    found |= {"triton": _version("triton"), "triton_wanted": _triton_wanted()}
-    found["devices"] = _devices(torch)
-    write(found)
-    found |= _compiler()
-    write(found)
+    notes.add(torch=torch.__version__, cuda=torch.version.cuda, hip=torch.version.hip)
+    notes.doing("asking torch where it keeps what it compiles")
+    notes.add(disabled=_asked("dynamo_disabled"), caches=_asked("cache_folders") or {})
+    notes.doing("asking for GPUs")
+    notes.add(**_triton(), **_devices(torch))
+    notes.doing("compiling small C++ programs")
+    notes.add(**_compiler())
 
 
 def _asked(name: str) -> Any:
@@ -75,115 +85,98 @@ def _asked(name: str) -> Any:
         return None
 
 
-def _triton_wanted() -> str | None:
-    """The requirement that torch's own metadata states: "==3.4.0"; a CPU build states none."""
-    for text in importlib.metadata.requires("torch") or ():
-        name, _, rest = text.partition(";")[0].strip().partition("=")
-        if name.strip() == "triton":
-            return f"={rest}".strip()
-    return None
-
-
-def _devices(torch: Any) -> list[Answer]:
-    if not torch.cuda.is_available():
-        return []
-    found = []
-    for number in range(torch.cuda.device_count()):
-        capability = list(torch.cuda.get_device_capability(number))
-        found.append({"name": torch.cuda.get_device_name(number), "capability": capability})
-    return found
-
-
 def _compiler() -> Answer:
-    """The C++ compiler, and what Inductor needs of it beyond the language."""
-    from dynalyze.capture import adapter_doctor
+    from dynalyze.capture.checkup_compile import compiler
 
-    try:
-        compiler = adapter_doctor.cpp_compiler()
-    except BaseException as error:
-        return {"compiler": None, "compiler_error": _said(error)}
-    include = sysconfig.get_path("include")
-    openmp = ["-Xclang", "-fopenmp"] if sys.platform == "darwin" else ["-fopenmp"]
-    works = _compiles(compiler, _TINY, [])
-    found = {"compiler": compiler, "compiler_error": works, "include": include}
-    if not works:
-        found["headers_error"] = _compiles(compiler, _WITH_PYTHON, [f"-I{include}"])
-        found["openmp_error"] = _compiles(compiler, _WITH_OPENMP, openmp)
-    return found
+    return compiler()
 
 
-def _compiles(compiler: str, source: str, flags: list[str]) -> str:
-    """Why the compiler does not make a library of it; "" where it does."""
-    with tempfile.TemporaryDirectory(prefix="dynalyze-") as folder:
-        file = Path(folder) / "tiny.cpp"
-        file.write_text(source, encoding="utf-8")
-        shared = ["-shared", "-fPIC", *flags, str(file), "-o", str(file.with_suffix(".so"))]
-        if sys.platform == "darwin":
-            shared = ["-undefined", "dynamic_lookup", *shared]
-        try:
-            ended = subprocess.run(
-                [compiler, *shared], capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False,
-                stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return _said(error)
-    if ended.returncode == 0:
-        return ""
-    lines = [line for line in ended.stderr.splitlines() if "error" in line] or ended.stderr.splitlines()
-    return lines[0].strip() if lines else f"it ended with status {ended.returncode}"
+def _triton() -> Answer:
+    """Triton as torch's own metadata asks for it, "triton==3.4.0" (a build for the CPU does not), and as it is here."""
+    wanted = next((text for text in _requirements("torch") if "triton" in text.lower()), None)
+    name = wanted and _REQUIRED.match(wanted)
+    return {"triton_wanted": wanted, "triton": _version(name[1] if name else "triton") or _version("triton")}
+
+
+def _devices(torch: Any) -> Answer:
+    """The GPUs; what torch says of them on its standard error is kept: that a driver is too old is told only there."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        found = [
+            {"name": torch.cuda.get_device_name(number), "capability": list(torch.cuda.get_device_capability(number))}
+            for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+        ]
+        arches = torch.cuda.get_arch_list() if found else []
+    told = " ".join(" ".join(str(warning.message).split()) for warning in heard)
+    return {"devices": found, "arches": arches, "device_warning": told}
 
 
 # Packages.
 
 
-def _packages(request: Answer, write: Callable[[Answer], None]) -> None:
-    """Import each one that is installed. `importing` names the one that a crash would be of."""
-    found: list[Answer] = []
-    for distribution, module in request["packages"]:
-        version = _version(distribution)
-        if version is None:
+def _installed(packages: Iterable[tuple[str, str]]) -> Iterable[Answer]:
+    """Each one that is installed, with what it asks of torch, and whether it holds code that was compiled for it."""
+    for name, module in packages:
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
             continue
-        write({"packages": found, "importing": distribution})
-        found.append({"name": distribution, "version": version, "error": _import(module)})
-    write({"packages": found, "importing": ""})
+        binary = any(file.suffix in (".so", ".pyd") for file in distribution.files or ())
+        requires = [text for text in _requirements(name) if _names_torch(text)]
+        yield {"name": name, "module": module, "version": distribution.version, "requires": requires, "binary": binary}
+
+
+def _names_torch(requirement: str) -> bool:
+    found = _REQUIRED.match(requirement)
+    return found is not None and found[1] == "torch"
+
+
+def _requirements(distribution: str) -> list[str]:
+    """Without those of optional features, unless the feature is torch itself."""
+    try:
+        texts = importlib.metadata.requires(distribution) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    found = []
+    for text in texts:
+        needed, _, marker = text.partition(";")
+        extra = _EXTRA.search(marker)
+        if extra is None or extra[1] == "torch":
+            found.append(needed.strip())
+    return found
+
+
+def _packages(request: Answer, notes: Notes) -> None:
+    """Import each module; `at` names the one that a crash would be of."""
+    errors: dict[str, str] = {}
+    for name, module in request["packages"]:
+        notes.add(at=name, doing=f"importing {name}")
+        errors[name] = _import(module)
+        notes.add(errors=errors)
 
 
 def _import(module: str) -> str:
     try:
         importlib.import_module(module)
     except BaseException as error:
-        return _said(error)
+        return said(error)
     return ""
 
 
 # The compile itself.
 
 
-def _compile(request: Answer, write: Callable[[Answer], None]) -> None:
-    """A tiny function through one backend on one device, forward and with another result than zero."""
-    began = time.perf_counter()
-    try:
-        error = _try(request["backend"], request["device"])
-    except BaseException as raised:
-        error = _said(raised)
-    write({**request, "error": error, "seconds": round(time.perf_counter() - began, 3)})
+def _compile(request: Answer, notes: Notes) -> None:
+    """Each trial, with empty caches: an old result would hide that nothing can be compiled any more."""
+    from dynalyze.capture.checkup_compile import tried
 
-
-def _try(backend: str, device: str) -> str:
-    import torch
-
-    from dynalyze.capture.adapter_doctor import calls_counted_by
-
-    def tiny(x: Any) -> Any:
-        return (x.sin() + 1.0).relu()
-
-    seen: list[int] = []
-    compiled = torch.compile(tiny, backend=calls_counted_by(seen) if backend == "eager" else backend)
-    x = torch.linspace(-3.0, 3.0, 64, device=device)
-    difference = (compiled(x) - tiny(x)).abs().max().item()
-    if backend == "eager" and not seen:
-        return "torch.compile ran, and compiled nothing"
-    return "" if difference < 1e-4 else f"a wrong result: it differs by {difference:.3g}"
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = request["cache"]
+    os.environ["TRITON_CACHE_DIR"] = str(Path(request["cache"]) / "triton")
+    trials: list[Answer] = []
+    for backend, device in request["trials"]:
+        notes.doing(f"compiling a small function with {backend} on {device}")
+        trials.append(tried(backend, device))
+        notes.add(trials=trials)
 
 
 def _version(package: str) -> str | None:
@@ -193,12 +186,12 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
     """The first line of an exception that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-_QUESTIONS: dict[str, Callable[[Answer, Callable[[Answer], None]], None]] = {
+_QUESTIONS: dict[str, Callable[[Answer, Notes], None]] = {
     "facts": _facts, "packages": _packages, "compile": _compile,
 }  # fmt: skip

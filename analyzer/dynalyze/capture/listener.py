@@ -7,13 +7,13 @@ written down as a `lost` event, so that a partial recording says so.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import types
 from collections.abc import Callable
 from typing import Any
 
 from dynalyze.capture import adapter, bytecode, guard_values
+from dynalyze.capture.forks import after_fork
 from dynalyze.capture.trace_records import TraceRecords, cut
 from dynalyze.capture.writer import EventWriter
 
@@ -34,7 +34,7 @@ class Listener(logging.Handler):
         self._writer = writer
         self._on_compile = on_compile
         self._busy = threading.local()
-        self._records = TraceRecords()
+        self._records = TraceRecords(adapter.interned_files())
         self._traced: set[tuple[str, str, int]] = set()
         self._live: dict[str, Callable[[Facts, Any], Facts]] = {
             "compile_start": self._start,
@@ -43,7 +43,7 @@ class Listener(logging.Handler):
             "error": _error,
             "recompile": _recompile,
         }
-        os.register_at_fork(after_in_child=self._after_fork)
+        after_fork(self._after_fork)
 
     def emit(self, record: logging.LogRecord) -> None:
         if getattr(self._busy, "now", False):

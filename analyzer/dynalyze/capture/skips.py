@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from dynalyze.capture.adapter import frame_entry
@@ -22,8 +23,9 @@ class Skips:
         self._counts: dict[tuple[Any, ...], int] = {}
         self._busy = threading.local()
 
-    def watch(self) -> None:
-        watch_skips(self.tell)
+    def watch(self) -> Callable[[], None]:
+        """Listen to Dynamo, which has been imported; returns what ends it."""
+        return watch_skips(self.tell)
 
     def tell(self, skipped: Skipped) -> None:
         """Called by the compiler: must not raise, and must not be called by what it does itself."""

@@ -29,6 +29,7 @@ from dynalyze.capture.warmup_wire import LOOK, REQUEST_FILE, WARM_UP
 from dynalyze.capture.writer import EventWriter
 
 _STATUS_MISUSE = 2
+_STATUS_INTERRUPTED = 130
 # A CUDA graph is warmed up by the call after the one that compiles, and recorded by the next.
 _CALLS_OF_CUDA_GRAPHS = 3
 
@@ -44,6 +45,8 @@ def main(run: Path) -> int:
     except Misuse as misuse:
         check.tell("usage", message=str(misuse))
         return _STATUS_MISUSE
+    except KeyboardInterrupt:  # Pressed for the audit; a traceback of ours would tell the user nothing.
+        return _STATUS_INTERRUPTED
     check.tell("warmup_end", error=error, **check.found())
     return 0
 

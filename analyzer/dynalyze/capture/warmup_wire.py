@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 REQUEST_FILE = "warmup.json"
-# The passes: every shape in the order of the warm-up; all again in another order, as requests come; sizes in between;
-# and a last one that looks at what runs.
+# The passes: every shape in the order of the warm-up; all again in another order, as requests come; and a last one that
+# looks at what runs.
 WARM_UP = "warm_up"
 SERVING = "serving"
-BETWEEN = "between"
 LOOK = "look"

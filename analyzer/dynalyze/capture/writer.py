@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.forks import after_fork
 from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER
 
 
@@ -26,13 +27,16 @@ class EventWriter:
         self._pid = -1
         self._descriptor = -1
         self._texts = 0
+        self._closed = False
         self._lock = threading.RLock()
-        os.register_at_fork(after_in_child=self._after_fork)
+        after_fork(self._after_fork)
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one event; `fields` must be JSON values. Raises OSError when the disk refuses."""
         line = _as_json({"event": event, "at": time.time(), **fields})
         with self._lock:
+            if self._closed:
+                return
             if self._pid != os.getpid():
                 self._open()
             _write_all(self._descriptor, line.encode(errors="replace") + b"\n")
@@ -40,12 +44,20 @@ class EventWriter:
     def write_text(self, text: str) -> str:
         """Store a long text in a file of its own; returns its name below the run folder."""
         with self._lock:
+            if self._closed:
+                return ""
             self._texts += 1
             name = f"{TEXTS_FOLDER}/{os.getpid()}-{self._texts}.txt"
             folder = self.run / TEXTS_FOLDER
             folder.mkdir(mode=0o700, exist_ok=True)
             (self.run / name).write_text(text, encoding="utf-8", errors="backslashreplace")
         return name
+
+    def close(self) -> None:
+        """Write nothing more; what another thread still hears goes nowhere."""
+        with self._lock:
+            self._closed = True
+            self._close_file()
 
     def _open(self) -> None:
         self._pid = os.getpid()
@@ -59,6 +71,9 @@ class EventWriter:
         # The parent's lock may have been held by a thread that does not exist here.
         self._lock = threading.RLock()
         self._main = False
+        self._close_file()
+
+    def _close_file(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._pid, self._descriptor = -1, -1

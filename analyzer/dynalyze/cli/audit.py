@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dynalyze.report import Report
     from dynalyze.targets.spec import TargetSpec
 
+_MATRIX_SECONDS = 3600.0
 _COMPILE = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
 
 
@@ -40,7 +41,7 @@ _COMPILE = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype
 @click.option(
     "--policy",
     metavar="FILE",
-    help="What is asked of the run, as TOML. [default: [tool.dynalyze.audit] of the nearest pyproject.toml]",
+    help="What is asked of the run, as TOML. [default: [tool.dynalyze.audit] of the pyproject.toml nearest to TARGET]",
 )
 @click.option("--baseline", metavar="FILE", help="Findings that are known: they pass, new ones fail.")
 @click.option("--update-baseline", is_flag=True, help="Write the findings of this run to --baseline.")
@@ -57,7 +58,12 @@ _COMPILE = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype
     metavar="NAME=INPUT:AXIS",
     help="Which input has a size of --shapes, by position or keyword: batch=0:0; repeatable.",
 )
-@click.option("--attention-matrix", is_flag=True, help="Try every attention implementation with every dtype and cache.")
+@click.option(
+    "--attention-matrix",
+    is_flag=True,
+    help="Try every attention implementation with every dtype and cache. --timeout is 3600 then unless you give it; "
+    "with --no-bench it is faster, and tells no speed.",
+)
 @click.option("--no-bench", is_flag=True, help="Measure no speed, no memory and no answers.")
 @click.option(
     "--bench-seconds",
@@ -86,7 +92,7 @@ def audit(context: click.Context, /, **options: Any) -> int:
     target = read_target(options["target"], options["module"], options["arguments"], options["inputs"])
     target = asked_of(context, target)
     baseline = _baseline(options)
-    policy = _policy(context, options)
+    policy = _policy(context, options, target)
     asked = _asked(context, options, target)
     # The policy judges the findings, with --fail-on in it: what is waived or known does not fail.
     outputs = Outputs.from_options({**options, "fail_on": "none"}, f"{target.stem}.audit", target.path)
@@ -109,14 +115,13 @@ def _baseline(options: dict[str, Any]) -> Baseline | None:
     return None if file is None else read_baseline(Path(file))
 
 
-def _policy(context: click.Context, options: dict[str, Any]) -> Policy:
+def _policy(context: click.Context, options: dict[str, Any], target: TargetSpec) -> Policy:
     from dynalyze.audit.policy import as_asked, read_policy
 
-    policy = read_policy(None if options["policy"] is None else Path(options["policy"]))
-    given = context.get_parameter_source("fail_on") is click.core.ParameterSource.COMMANDLINE
+    policy = read_policy(None if options["policy"] is None else Path(options["policy"]), target.folder)
     return as_asked(
         policy,
-        fail_on=options["fail_on"] if given else None,
+        fail_on=options["fail_on"] if _is_given(context, "fail_on") else None,
         baseline=options["baseline"] is not None,
         warmup=bool(options["shapes"]),
     )
@@ -145,7 +150,20 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
 
         check_target(target, plan.works[0].phase)
     shapes = shaped(plan.works, sizes, dims, target)
-    return Asked(observation, plan, not options["no_bench"], shapes if sizes else (), dims, options["attention_matrix"])
+    return Asked(
+        observation, plan, bench=not options["no_bench"], shapes=shapes if sizes else (), dims=dims,
+        attention_matrix=options["attention_matrix"], seconds=_seconds(context, options),
+    )  # fmt: skip
+
+
+def _seconds(context: click.Context, options: dict[str, Any]) -> float:
+    """How long all steps may take together; a matrix starts some hundred processes, which have their own limits."""
+    longer = options["attention_matrix"] and not _is_given(context, "timeout")
+    return _MATRIX_SECONDS if longer else float(options["timeout"])
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def _updated(report: Report, policy: Policy, file: str) -> Baseline | None:

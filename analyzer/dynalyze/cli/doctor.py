@@ -34,10 +34,13 @@ def doctor(python: str | None, json_file: str | None, timeout: float, redact: bo
     from dynalyze.doctor.ask import ask
     from dynalyze.doctor.diagnose import diagnose
     from dynalyze.doctor.text import render
+    from dynalyze.launch.progress import telling
 
     if json_file not in (None, "-"):
         check_writable("--json", str(json_file))
-    diagnosis = diagnose(ask(python, timeout))
+    with telling() as tell:
+        facts = ask(python, timeout, tell)
+    diagnosis = diagnose(facts)
     diagnosis = privacy.without(diagnosis, [])
     if redact:
         diagnosis = privacy.redact(diagnosis)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from dynalyze.errors import UsageError
+from dynalyze.whole_files import write_whole_file
 
 
 def check_writable(option: str, file: str, source: str | None = None) -> None:
@@ -46,29 +46,7 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         UsageError: it cannot be written; what was there before is untouched.
     """
-    target = path.resolve()
     try:
-        if target.exists() and not target.is_file():  # A pipe or a device has no whole to keep.
-            target.write_text(text, encoding="utf-8", errors="backslashreplace")
-        else:
-            _replace(target, text)
+        write_whole_file(path, text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _replace(target: Path, text: str) -> None:
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-        Path(name).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

@@ -8,6 +8,9 @@ import msgspec
 
 Status = Literal["ok", "warning", "problem", "unknown"]
 
+SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
+"""Environment variables that switch torch.compile off; 1 does, and no other value."""
+
 
 class Device(msgspec.Struct):
     """A GPU. `capability` are the two numbers of its compute capability."""
@@ -17,11 +20,20 @@ class Device(msgspec.Struct):
 
 
 class Package(msgspec.Struct):
-    """An installed package; `error` says why it does not import."""
+    """An installed package. `requires` is what it asks of torch; `error` says why it does not import.
+
+    `binary`: it holds compiled code, so only an import tells. `imported`: that was tried; `crashed`: it ended the
+    process, or hung.
+    """
 
     name: str
     version: str
+    module: str = ""
+    requires: list[str] = []
+    binary: bool = False
+    imported: bool = False
     error: str = ""
+    crashed: bool = False
 
 
 class Trial(msgspec.Struct):
@@ -35,7 +47,10 @@ class Trial(msgspec.Struct):
 
 
 class Folder(msgspec.Struct):
-    """A folder of compiled code, as the parent sees it. `size` is None where there were too many files to add up."""
+    """A folder of compiled code, as the parent sees it. `size` is None where there were too many files to add up.
+
+    `runs`: its file system lets code be run from it.
+    """
 
     name: str
     path: str
@@ -43,10 +58,14 @@ class Folder(msgspec.Struct):
     writable: bool = False
     size: int | None = None
     free: int | None = None
+    runs: bool = True
 
 
 class Facts(msgspec.Struct):
-    """All that was found out. None, or "" for a text, is what could not be; `silence` says why the child told less."""
+    """All that was found out. None, or "" for a text, is what could not be; `silence` says why the child told less.
+
+    `arches` are the GPUs that this torch has code for; `device_warning` is what torch said when it was asked for GPUs.
+    """
 
     interpreter: str = ""
     python: str = ""
@@ -60,8 +79,11 @@ class Facts(msgspec.Struct):
     triton: str | None = None
     triton_wanted: str | None = None
     devices: list[Device] | None = None
+    arches: list[str] = []
+    device_warning: str = ""
     compiler: str | None = None
     compiler_error: str = ""
+    compiler_version: str = ""
     include: str = ""
     headers_error: str | None = None
     openmp_error: str | None = None
@@ -69,9 +91,28 @@ class Facts(msgspec.Struct):
     folders: list[Folder] = []
     variables: dict[str, str] = {}
     packages: list[Package] = []
-    importing: str = ""
     trials: list[Trial] = []
     silence: str = ""
+
+    @property
+    def imports(self) -> bool:
+        """Whether there is a torch to ask."""
+        return self.torch is not None and not self.torch_error
+
+    @property
+    def switch(self) -> str | None:
+        """The environment variable that switches torch.compile off, if one does."""
+        return next((name for name in SWITCHES if self.variables.get(name) == "1"), None)
+
+    @property
+    def switched_off(self) -> bool:
+        """Whether torch.compile runs everything in eager."""
+        return self.switch is not None or bool(self.disabled)
+
+    @property
+    def no_compiler(self) -> bool:
+        """Whether it is known that Inductor has no C++ compiler that works."""
+        return bool(self.compiler_error)
 
     @property
     def usable_gpu(self) -> bool:
@@ -87,6 +128,7 @@ class Line(msgspec.Struct):
     found: str
     mend: str = ""
     fatal: bool = False
+    group: str = ""
 
 
 class Diagnosis(msgspec.Struct):

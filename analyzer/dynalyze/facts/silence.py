@@ -36,6 +36,19 @@ def reason_for_model(name: str, silence: Silence | None, skipped: Sequence[Skipp
     return told or _skipped(skipped) or f"{name} was compiled and called, but torch compiled none of its functions."
 
 
+def reason_for_block(silence: Silence | None, skipped: Sequence[SkippedFrame], compiled_before: int) -> str:
+    """Why a block of a program compiled nothing, as `dynalyze.record()` heard it."""
+    told = _switched_off(silence) if silence is not None else ""
+    if told or (told := _skipped(skipped)):
+        return told
+    if compiled_before:
+        return (
+            "What had been compiled before the block served it, or nothing in it was compiled: have the first call "
+            "inside of the block, or call torch.compiler.reset() before it."
+        )
+    return "No compiled function was called in it, or torch skipped its code. Call what torch.compile returns."
+
+
 def _switched_off(silence: Silence) -> str:
     if silence.variable:
         return f"The environment variable {silence.variable} turns torch.compile off: unset it."

@@ -16,6 +16,8 @@ _RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
 _INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
 _CALL_PLUMBING = {"_wrapped_call_impl", "_call_impl", "_compiled_call_impl"}
 _OURS = str(Path(__file__).resolve().parents[1])
+# As IPython and, from 3.13 on, Python itself name what was typed.
+_CELLS = ("<ipython-input-", "<python-input-")
 _STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
 
@@ -89,8 +91,11 @@ def is_resume(name: str) -> bool:
 
 
 def is_file(file: str) -> bool:
-    """Whether a code object's file name can be one: not "<string>", not "<eval_with_key>.3"."""
-    return bool(file) and not file.startswith("<")
+    """Whether a code object's file name can be one: not "<string>", not "<eval_with_key>.3".
+
+    The cells of an interactive session have names of that form too, and their source is known.
+    """
+    return bool(file) and (not file.startswith("<") or file.startswith(_CELLS))
 
 
 def _same_function(one: Frame, other: Frame) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from dynalyze.launch.streams import Streams
 
@@ -13,3 +14,14 @@ def progress_line(streams: Streams) -> tuple[Callable[[str], None], float]:
     if sys.stderr.isatty():
         return streams.status, 1.0
     return lambda text: print(f"dynalyze: {text}", file=sys.stderr, flush=True), 10.0
+
+
+@contextmanager
+def telling() -> Iterator[Callable[[str], None]]:
+    """What shows each step as it begins; on a terminal nothing of it stays."""
+    streams = Streams("")
+    tell, _ = progress_line(streams)
+    try:
+        yield tell
+    finally:
+        streams.close()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from dynalyze.render.visible import visible
@@ -47,6 +48,22 @@ class Summary:
         """A line that belongs to the one above it."""
         self._console.print(Padding(text, (0, 0, 0, by), expand=False))
 
+    def beside(self, head: Text, text: Text, by: int = 0) -> None:
+        """A text beside its heading, wrapped within a column of its own."""
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        grid.add_row(head, text)
+        self._console.print(Padding(grid, (0, 0, 0, by), expand=False))
+
+    def table(self, table: Table, by: int = 3) -> None:
+        """Rows in columns; what does not fit wraps within its own."""
+        self._console.print(Padding(table, (0, 0, 0, by), expand=False))
+
+    def unwrapped(self, text: Text) -> None:
+        """A line that is copied as a whole: a command."""
+        self._console.print(text, soft_wrap=True)
+
     def place(self, location: Location) -> None:
         """File, line and function, and the line of code below."""
         place = Text(f"{one_line(_shown_path(location.file))}:{location.line}", style="cyan")
@@ -59,7 +76,7 @@ class Summary:
     def files(self, files: Sequence[tuple[str, str]]) -> None:
         """The files that were written, unwrapped, so that they can be copied."""
         for name, path in files:
-            self._console.print(Text.assemble((f"{name}  ", "dim"), one_line(path)), soft_wrap=True)
+            self.unwrapped(Text.assemble((f"{name}  ", "dim"), one_line(path)))
 
     def text(self) -> str:
         """All of it, without blanks at the ends of lines."""

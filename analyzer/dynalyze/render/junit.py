@@ -122,8 +122,8 @@ def _with_reason(finding: Finding, reasons: dict[str, str]) -> str:
 
 def _check_case(check: PolicyCheck) -> ET.Element:
     case = _case("policy", check.name)
-    allowed = f"; the policy allows {check.limit}" if check.limit else ""
-    found = f"{check.found or check.status}{allowed}"
+    asked = f"; asked: {check.limit}" if check.limit else ""
+    found = f"{check.found or check.status}{asked}"
     if fails(check):
         _say(case, "failure", found, "\n".join(each for each in (found, check.reason) if each), check.status)
     elif check.status == "unknown":

@@ -74,7 +74,7 @@ def _table(report: Report) -> Iterator[str]:
     """The policy's checks; without a policy what was counted."""
     if report.policy is not None and report.policy.checks:
         checks = sorted(report.policy.checks, key=lambda check: not fails(check))
-        yield from ("| check | result | found | allowed |", "|---|---|---|---|")
+        yield from ("| check | result | found | asked |", "|---|---|---|---|")
         yield from (_check(check) for check in checks[:_MOST_CHECKS])
     else:
         yield from ("| | |", "|---|---|")
@@ -83,9 +83,14 @@ def _table(report: Report) -> Iterator[str]:
 
 
 def _check(check: PolicyCheck) -> str:
-    found = " ".join(each for each in (check.found, f"({check.reason})" if check.reason else "") if each)
-    cells = (prose(check.name), _CHECKS[check.status], prose(found), prose(check.limit))
+    cells = (prose(check.name), _CHECKS[check.status], prose(_found(check)), prose(check.limit))
     return f"| {' | '.join(cells)} |"
+
+
+def _found(check: PolicyCheck) -> str:
+    if check.status == "unknown":
+        return check.reason or check.found
+    return " ".join(each for each in (check.found, f"({check.reason})" if check.reason else "") if each)
 
 
 def _counts(report: Report) -> Iterator[tuple[str, str]]:

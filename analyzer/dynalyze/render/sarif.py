@@ -110,11 +110,12 @@ def _of_check(check: PolicyCheck) -> Object:
 def _of_findings(report: Report) -> Iterator[Object]:
     breaks = {item.id: item for item in report.graph_breaks}
     again = {item.id: item for item in report.recompiles}
-    reasons = waived(report)
+    reasons, failing = waived(report), _failing(report)
     for finding, found in zip(report.findings, fingerprints(report), strict=True):
+        passes = found in reasons or is_known(report, found)
         yield {
             "ruleId": finding.rule,
-            "level": _LEVELS[finding.severity],
+            "level": "error" if not passes and failing & set(finding.evidence) else _LEVELS[finding.severity],
             "message": {"text": _message(finding.title, finding.advice)},
             "locations": [_place(finding, report)],
             "partialFingerprints": {_FINGERPRINT: found},
@@ -124,6 +125,12 @@ def _of_findings(report: Report) -> Iterator[Object]:
             **_suppressed(reasons.get(found)),
             **_baseline(report, found),
         }
+
+
+def _failing(report: Report) -> set[str]:
+    """The evidence of what fails the policy: code scanning holds a pull request up for errors alone."""
+    checks = report.policy.checks if report.policy is not None else []
+    return {name for check in checks if fails(check) for name in check.evidence}
 
 
 def _place(finding: Finding, report: Report) -> Object:
@@ -179,7 +186,7 @@ def _baseline(report: Report, found: str) -> Object:
 
 def _of_checks(report: Report) -> Iterator[Object]:
     for check in _told_checks(report):
-        limit = f"; the policy allows {check.limit}" if check.limit else ""
+        limit = f"; asked: {check.limit}" if check.limit else ""
         yield {
             "ruleId": _CHECK + check.name,
             "level": "error",

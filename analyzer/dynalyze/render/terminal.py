@@ -42,14 +42,19 @@ def _verdict(summary: Summary, report: Report) -> None:
 
 
 def _findings(summary: Summary, report: Report) -> None:
-    breaks = {found.id: found for found in report.graph_breaks}
-    for number, finding in enumerate(report.findings[:_MOST_FINDINGS], 1):
-        found = breaks.get(finding.evidence[0]) if finding.rule == "graph-break" and finding.evidence else None
-        _finding(summary, number, finding, found)
+    add_findings(summary, report, report.findings[:_MOST_FINDINGS])
     left = len(report.findings) - _MOST_FINDINGS
     if left > 0:
         summary.line(f"{words.count_of(left, 'more finding')}: see the page or --json.", style="dim")
         summary.line()
+
+
+def add_findings(summary: Summary, report: Report, findings: Sequence[Finding]) -> None:
+    """Findings of a report, numbered from 1: each with its line of code and its action."""
+    breaks = {found.id: found for found in report.graph_breaks}
+    for number, finding in enumerate(findings, 1):
+        found = breaks.get(finding.evidence[0]) if finding.rule == "graph-break" and finding.evidence else None
+        _finding(summary, number, finding, found)
 
 
 def _finding(summary: Summary, number: int, finding: Finding, found: GraphBreak | None) -> None:

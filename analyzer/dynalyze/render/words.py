@@ -236,15 +236,22 @@ def _ending(report: Report) -> list[str]:
         compiled = "" if report.compilations else "Nothing was compiled: "
         no_result = f"{compiled}this is no result of torch.compile."
         return [outcome.message, no_result[0].upper() + no_result[1:]]
+    if outcome.status in ("timed_out", "interrupted") and outcome.exit_status is not None:
+        return [outcome.message, "What was found until then is here."]  # The program itself had ended.
     after = f" after {duration(outcome.seconds)}" if outcome.seconds else ""
     exit_status = "" if outcome.exit_status is None else f" (exit status {outcome.exit_status})"
     until_then = "This is what was recorded until then."
+    if report.target.kind == "block":
+        failed, nothing = f"The recorded block failed{after}.", "Nothing was compiled in the recorded block."
+    else:
+        failed = f"The program failed{after}{exit_status}."
+        nothing = "torch.compile compiled nothing: every operation of this program ran in eager."
     endings: dict[Status, list[str]] = {
         "complete": [],
-        "failed": [f"The program failed{after}{exit_status}.", until_then],
+        "failed": [failed, until_then],
         "timed_out": [f"The time limit ended the program{after}.", until_then],
         "interrupted": [f"The run was interrupted{after}.", until_then],
-        "nothing_compiled": ["torch.compile compiled nothing: every operation of this program ran in eager."],
+        "nothing_compiled": [nothing],
     }
     return endings[outcome.status]
 

@@ -8,6 +8,7 @@ from dynalyze.audit_records import SecondStart, ShapeRun, Warmup
 from dynalyze.render.amounts import count_of, duration, milliseconds, percent
 
 _MOST_SHAPES = 4
+_MOST_LATE = 3
 
 
 def headline(warmup: Warmup) -> str:
@@ -30,7 +31,7 @@ def sentences(warmup: Warmup) -> list[str]:
     """What there is to say beside the headline, one sentence each."""
     if warmup.reason:
         return []
-    said = [_versions(warmup), _failed(warmup), _buckets(warmup), _dynamic(warmup), _between(warmup)]
+    said = [*_late(warmup), _versions(warmup), _failed(warmup), _buckets(warmup), _dynamic(warmup)]
     said.append(second_start(warmup.second_start) if warmup.second_start is not None else "")
     return [each for each in said if each]
 
@@ -98,6 +99,13 @@ def _why(run: ShapeRun) -> str:
     return f"{found.source}{values}"
 
 
+def _late(warmup: Warmup) -> list[str]:
+    """What compiled after the warm-up, the first ones with their cause."""
+    told = [f"After warm-up, {shape_words(run.shape)} compiled {compiled(run)}." for run in warmup.after_warmup]
+    left = len(told) - _MOST_LATE
+    return [*told[:_MOST_LATE], *([f"So did {count_of(left, 'more shape')}."] if left > 0 else [])]
+
+
 def _versions(warmup: Warmup) -> str:
     most = warmup.functions[0] if warmup.functions else None
     if most is None:
@@ -123,12 +131,3 @@ def _buckets(warmup: Warmup) -> str:
 
 def _dynamic(warmup: Warmup) -> str:
     return f"{warmup.dynamic_advice}." if warmup.dynamic_advice else ""
-
-
-def _between(warmup: Warmup) -> str:
-    if not warmup.between:
-        return ""
-    late = [run for run in warmup.between if run.compiles or run.recompiles or run.eager_frames or run.in_eager]
-    if not late:
-        return f"Sizes in between compile nothing either: {shapes_words(warmup.between)}."
-    return f"Sizes in between are not warm: {shapes_words(late)}."

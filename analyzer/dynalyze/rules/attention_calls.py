@@ -13,6 +13,8 @@ FROM_GRAPH = "Read from the graph."
 FROM_SETTINGS = "Read from the configuration; the run did not show it."
 FROM_RUN = "Seen in this run."
 HALVES = ("float16", "bfloat16")
+# transformers' own names, and those of kernels from the hub.
+_FLASH = re.compile(r"flash[-_]?(?:attention|attn)")
 BACKENDS: dict[AttentionBackend, str] = {
     "flash": "FlashAttention inside PyTorch",
     "efficient": "the memory-efficient kernel",
@@ -36,9 +38,14 @@ def on_cuda(call: AttentionCall) -> bool:
     return call.device.startswith("cuda")
 
 
-def place_of(call: AttentionCall) -> Location | None:
-    """The line that called it."""
-    return Location(call.file, call.line, function=call.function) if call.file else None
+def place_of(report: Report, call: AttentionCall) -> Location | None:
+    """The line that called it; where that is a library's, the compiled function, or the program's torch.compile."""
+    places = Places()
+    called = Location(call.file, call.line, function=call.function) if call.file else None
+    compiled = [graph.location for graph in report.graphs if graph.id == call.graph and graph.location is not None]
+    given = [Location(module.file, module.line) for module in report.modules if module.file]
+    own = (each for each in (called, *compiled, *given[:1]) if each and places.origin(each.file) == "user")
+    return next(own, called)
 
 
 def shape(tensor: AttentionInput | None) -> str:
@@ -48,7 +55,7 @@ def shape(tensor: AttentionInput | None) -> str:
 
 def flash_modules(report: Report) -> list[ModuleFacts]:
     """The modules whose configuration asks for FlashAttention of the library flash-attn."""
-    return [module for module in report.modules if re.search(r"flash_attention|flash_attn", module.attention)]
+    return [module for module in report.modules if _FLASH.search(module.attention)]
 
 
 def flash_calls(report: Report) -> list[AttentionCall]:
@@ -65,14 +72,6 @@ def users_line(found: GraphBreak) -> Location:
 def ids(facts: Iterable[AttentionCall | GraphBreak | ModuleFacts]) -> list[str]:
     """Their ids, once each."""
     return list(dict.fromkeys(fact.id for fact in facts))
-
-
-def capability(report: Report) -> tuple[int, int] | None:
-    """The compute capability of the GPU; None where there is none, or where it is not known."""
-    value = report.settings.get("torch.cuda.get_device_capability")
-    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(part, int) for part in value):
-        return value[0], value[1]
-    return None
 
 
 def counted(number: int, one: str, many: str = "") -> str:

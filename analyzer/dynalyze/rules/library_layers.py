@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from dynalyze.facts.stacks import Places
 from dynalyze.model_facts import Adapters, LayerGroup, ModuleFacts
 from dynalyze.report import GraphBreak, Location, Recompile, Report, SkippedFrame
 
@@ -51,11 +52,6 @@ def breaks_in(report: Report, folder: str) -> list[GraphBreak]:
     return [found for found in report.graph_breaks if comes_from(found.location, folder)]
 
 
-def recompiles_in(report: Report, folder: str) -> list[Recompile]:
-    """The recompiles of a package's own functions."""
-    return [each for each in report.recompiles if comes_from(each.location, folder)]
-
-
 def skipped_in(report: Report, folder: str) -> list[SkippedFrame]:
     """The functions of a package that torch left in eager, where they work on tensors."""
     return [each for each in report.skipped_frames if each.tensors and comes_from(each.location, folder)]
@@ -74,6 +70,29 @@ def trains(report: Report, module: ModuleFacts) -> bool:
 def place_of(module: ModuleFacts) -> Location | None:
     """The program's own call of torch.compile."""
     return Location(module.file, module.line) if module.file and module.line else None
+
+
+def called_from(report: Report, again: Recompile) -> Location:
+    """The function that was compiled again, where it is the program's own; for a library's, the line of the program
+    that called it, or that compiled the module.
+    """
+    named = [each for each in report.modules if (again.location.function or "").startswith(f"{each.class_name}.")]
+    places = Places()
+    known = (again.location, *callers(report, again), *map(place_of, named))
+    return next((each for each in known if each is not None and places.origin(each.file) == "user"), again.location)
+
+
+def callers(report: Report, again: Recompile) -> list[Location]:
+    """The line that made the call which compiled again; empty where it is not known."""
+    key = (again.process, again.epoch, again.compile_id)
+    made = (each for each in report.compilations if (each.process, each.epoch, each.compile_id) == key)
+    return [each.caller for each in made if each.caller is not None]
+
+
+def by_generate(report: Report, again: Recompile) -> bool:
+    """Whether `generate` of transformers made the call."""
+    files = (each.file.replace("\\", "/") for each in callers(report, again))
+    return any(file.endswith("/transformers/generation/utils.py") for file in files)
 
 
 def counted(number: int, what: str) -> str:

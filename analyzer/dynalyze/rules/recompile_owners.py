@@ -10,11 +10,19 @@ from functools import partial
 from typing import Literal
 
 from dynalyze.report import Recompile, Report
-from dynalyze.rules.library_layers import adapters_of, layers_of, was_traced
+from dynalyze.rules import break_owners
+from dynalyze.rules.library_layers import adapters_of, by_generate, layers_of, was_traced
 from dynalyze.rules.recompile_advice.source import read_source
 from dynalyze.rules.recompile_series import Series, gather
 
-Owner = Literal["adapter-switch", "lora-hotswap", "bitsandbytes-first-call", "dynamic-cache"]
+Owner = Literal[
+    "adapter-switch",
+    "lora-hotswap",
+    "bitsandbytes-first-call",
+    "dynamic-cache",
+    "flash-attention-padding",
+    "prefill-and-decode",
+]
 
 _SWITCHED = re.compile(r"\b_?active_adapters?\b|\b_?disable_adapters\b|\b_adapters_disabled\b|\bmerged_adapters\b")
 _LORA_WEIGHT = re.compile(r"\blora_(?:A|B|embedding_A|embedding_B|magnitude_vector)\b")
@@ -26,11 +34,15 @@ _CACHE_STATE = re.compile(
     r"\.layers\[\d+\]\.(?:is_initialized|cumulative_length)\b|\.is_updated\[|len\([^)]*past_key_values?"
 )
 _CACHE_INDEX = re.compile(r"\.layer_idx$")
+_TOKENS = re.compile(r"\b(?:input_ids|inputs_embeds|position_ids|cache_position)\b[^.]*\.size\(\)\[1\]$")
+_KEYWORDS = re.compile(r"^len\(\w*kwargs\)$")
+_LAYER_INDEX = re.compile(r"\blayer_idx\b")
+_FLASH_FILES = ("/integrations/flash_attention.py", "/modeling_flash_attention_utils.py")
 
 
 def owner(series: Series, report: Report) -> Owner | None:
     """The rule that tells of a series; None where it is the general one."""
-    return _owner(series.lead, report)
+    return "prefill-and-decode" if _is_first_token(series, report) else _owner(series.lead, report)
 
 
 def owned(report: Report, rule: Owner) -> list[Series]:
@@ -48,9 +60,27 @@ def _owner(lead: Recompile, report: Report) -> Owner | None:
             return "lora-hotswap"
     if _BNB_STATE.search(source) or _is_packed_weight(lead, report):
         return "bitsandbytes-first-call"
+    if _is_cut_off(lead) and break_owners.owned(report, "flash-attention-padding"):
+        return "flash-attention-padding"
     if _is_cache(lead) or (_CACHE_INDEX.search(source) and any(map(_is_cache, report.recompiles))):
         return "dynamic-cache"
     return None
+
+
+def _is_cut_off(lead: Recompile) -> bool:
+    """A piece of a layer that breaks for FlashAttention left by itself: it is compiled for each layer's number."""
+    file = lead.location.file.replace("\\", "/")
+    return _LAYER_INDEX.search(lead.source or "") is not None and file.endswith(_FLASH_FILES)
+
+
+def _is_first_token(series: Series, report: Report) -> bool:
+    """One change from a prompt to single tokens, or back, in a model of transformers that generates."""
+    lead, sizes = series.lead, {series.lead.expected, series.lead.actual}
+    if series.changes != 1 or not any(module.family for module in report.modules):
+        return False
+    if lead.cause == "container" and _KEYWORDS.search(lead.source or ""):
+        return by_generate(report, lead)
+    return lead.cause == "shape" and "1" in sizes and _TOKENS.search(lead.source or "") is not None
 
 
 def _uses_peft(report: Report) -> bool:

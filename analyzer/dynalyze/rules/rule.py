@@ -17,8 +17,8 @@ _SEVERITIES: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 class Rule:
     """A diagnosis. `judge` is a pure function of the facts; findings come with `rank`, lower is more urgent.
 
-    `passed` is what the page says when the rule finds nothing. `of` is a broader rule, in whose place its findings
-    stand: `--fail-on` counts them to both.
+    `passed` is what the page says when the rule finds nothing. `of` are broader rules, in whose place its findings
+    stand: `--fail-on` counts them to those too.
     """
 
     id: str
@@ -28,7 +28,7 @@ class Rule:
     passed: str
     judge: Callable[[Report], Iterable[tuple[int, Finding]]]
     more_ids: tuple[str, ...] = ()
-    of: str = ""
+    of: tuple[str, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -67,5 +67,5 @@ def reaches(findings: Iterable[Finding], level: str) -> bool:
     if level in _SEVERITIES:
         worst = _SEVERITIES[level]
         return any(_SEVERITIES[finding.severity] <= worst for finding in findings)
-    wanted = {level, *(rule_id for rule in rules() if rule.of == level for rule_id in rule.ids)}
+    wanted = {level, *(rule_id for rule in rules() if level in rule.of for rule_id in rule.ids)}
     return any(finding.rule in wanted for finding in findings)

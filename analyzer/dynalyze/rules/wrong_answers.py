@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynalyze.audit_records import Bisection, BisectStage
 from dynalyze.measurements import Accuracy
-from dynalyze.report import Advice, Location, Report
+from dynalyze.report import Advice, Location
 from dynalyze.stage_names import stage_name
 
 _WITHOUT: dict[BisectStage, str] = {
@@ -15,27 +15,9 @@ _WITHOUT: dict[BisectStage, str] = {
 }
 
 
-def bisection_of(test: Accuracy, report: Report) -> Bisection | None:
-    """The search after the place of these answers; None where none was made."""
-    key = test.configuration, test.phase
-    return next(
-        (each for each in report.bisections if (each.configuration, each.phase) == key and not each.hidden), None
-    )
-
-
 def has_nan(test: Accuracy) -> bool:
     """Whether compiling made NaN or infinities in these answers."""
     return test.verdict == "suspicious" and any(tensor.nonfinite for tensor in test.tensors)
-
-
-def where(found: Bisection | None) -> str:
-    """`: stage Inductor, module layers.3, torch.softmax`; "" where nothing is known."""
-    if found is None or not found.stage:
-        return ""
-    parts = [f"stage {stage_name(found)}"]
-    parts += [f"module {found.module}"] if found.module else []
-    parts += [f"the gradient of {found.op}" if found.gradient else found.op] if found.op else []
-    return f": {', '.join(parts)}"
 
 
 def place(found: Bisection | None) -> Location | None:

@@ -43,6 +43,11 @@ class TargetSpec:
         return self.mode in ("object", "transformers")
 
     @property
+    def folder(self) -> Path:
+        """Where its project begins to be looked for: the folder of its file, else the working directory."""
+        return Path(self.path).resolve().parent if self.path else Path.cwd()
+
+    @property
     def stem(self) -> str:
         """A file name for outputs, without suffix: `model` for `dir/model.py`, `model.Net` for `model.py:Net`."""
         if self.mode == "transformers":

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture import adapter_accuracy, adapter_bisect
-from dynalyze.capture.bench.accuracy import TOLERANCE, TOLERANCES, accuracy
+from dynalyze.capture.bench.accuracy import TOLERANCE, accuracy
 from dynalyze.capture.bench.bisect_local import OperationFault
 from dynalyze.capture.bench.bisect_modules import children_of, compile_only
 from dynalyze.capture.bench.bisect_names import operation_name
@@ -93,7 +93,7 @@ class Bisector:
     def _watched(self, configuration: Configuration) -> Watch:
         dynamic = {"on": True, "off": False}.get(configuration.dynamic)
         inner = adapter_bisect.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
-        watch = Watch(inner, TOLERANCES.get(self._workload.phase, TOLERANCE))
+        watch = Watch(inner, TOLERANCE, gradients=self._workload.phase == "train")
         state = KeptState(self._workload.model, _SEED)
         adapter_accuracy.forget_compiled()
         try:
@@ -101,6 +101,7 @@ class Bisector:
                 watched = replace(configuration, backend=backend, mode=None)
                 target = configured(self._workload.model, watched, self._device)
                 Observer(self._workload, state).run(target)
+                watch.finish()
         finally:
             state.leave()
             adapter_accuracy.forget_compiled()
@@ -125,6 +126,7 @@ class Bisector:
             "eager_rmse": facts.get("eager_rmse"),
             "compiled_rmse": facts.get("compiled_rmse"),
             "nonfinite": facts.get("nonfinite", 0),
+            "gradient": fault.gradient,
         }
 
     def _module_of(self, node: torch.fx.Node) -> tuple[str, str]:

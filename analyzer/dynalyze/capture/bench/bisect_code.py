@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import math
+import operator
 import re
 import types
 from collections.abc import Iterable
@@ -26,13 +27,19 @@ class CannotWrite(Exception):
 
 @dataclass(frozen=True)
 class Form:
-    """`graph` gives the inputs of the operation and its result, `operation` the result from these inputs alone."""
+    """`graph` gives the inputs of the operation and its result, `operation` the result from these inputs alone.
+
+    For a gradient, `towards` is the place of the input that it is passed back to; the last `incoming` of the inputs are
+    the gradients at the results then.
+    """
 
     graph: str
     operation: str
     imports: tuple[str, ...]
     inputs: tuple[Any, ...]
     description: str
+    towards: int | None = None
+    incoming: int = 0
 
 
 def alone(fault: OperationFault) -> Form:
@@ -49,6 +56,24 @@ def alone(fault: OperationFault) -> Form:
     source, imports = _source(fault.graph, operation)
     whole, more = _source(fault.graph, graph)
     return Form(whole, source, _unique(imports + more), tensors, "the operation by itself")
+
+
+def backward(fault: OperationFault) -> Form:
+    """The operation by itself, with the gradients that it got.
+
+    Raises:
+        CannotWrite
+    """
+    operation, tensors = _operation_graph(fault)
+    source, imports = _source(fault.graph, operation)
+    names = [node.name for node in operation.nodes if node.op == "placeholder"]
+    if fault.towards not in names:
+        raise CannotWrite(f"the gradient is not one of {', '.join(names)}")
+    gradients = tuple(gradient for _, gradient in fault.incoming)
+    return Form(
+        source, source, _unique(imports), (*tensors, *gradients), "the operation by itself, and its backward",
+        names.index(fault.towards), len(gradients),
+    )  # fmt: skip
 
 
 def within(fault: OperationFault) -> Form:
@@ -100,6 +125,12 @@ def _operation_graph(fault: OperationFault) -> tuple[torch.fx.Graph, tuple[Any, 
         map_arg(fault.operation.args, lambda used: made[used.name]),
         map_arg(fault.operation.kwargs, lambda used: made[used.name]),
     )  # fmt: skip
+    if fault.towards:
+        places = [place for place, _ in fault.incoming]
+        graph.output(
+            tuple(copied if at is None else graph.call_function(operator.getitem, (copied, at)) for at in places)
+        )
+        return graph, tuple(tensors)
     chosen = [] if fault.node is fault.operation else _steps_to(fault.node, fault.operation)
     for step in chosen:
         copied = graph.call_function(step.target, (copied, *step.args[1:]))

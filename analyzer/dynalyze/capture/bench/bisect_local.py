@@ -29,7 +29,7 @@ _SWITCHES = ("_set_grad_enabled",)
 _UNFILLED = ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_")
 
 
-class _Unknown(Exception):
+class Unknown(Exception):
     """A value that cannot be had; what is computed from it is not judged."""
 
 
@@ -38,7 +38,9 @@ class OperationFault:
     """The first operation whose result is wrong. `node` is that result; it may be one of several of the `operation`.
 
     `inputs` are the values that the operation had, by node, and `arguments` those of the whole graph. `autocast` is the
-    dtype that it ran under autocast to.
+    dtype that it ran under autocast to. With `gradient` it is the gradient that is wrong: the one passed back to the
+    input `towards` or, where that is "", the one that the operation gets. `incoming` are those that it got: at which of
+    its results (None for its only one), and the gradient.
     """
 
     node: torch.fx.Node
@@ -48,29 +50,35 @@ class OperationFault:
     inputs: dict[str, Any]
     arguments: tuple[Any, ...]
     autocast: str = ""
+    gradient: bool = False
+    towards: str = ""
+    incoming: tuple[tuple[int | None, torch.Tensor], ...] = ()
 
 
 @dataclass
-class _Value:
+class Value:
+    """What a node gave: in the compiled run, and in fp64 where it is computed again."""
+
     given: Any
     exact: Any = None
 
     def in_double(self) -> Any:
+        """The same in fp64."""
         if isinstance(self.given, torch.Tensor):
             return raised(self.given.detach())
         return self.given if self.exact is None else self.exact
 
 
 class LocalJudge:
-    """Judges one run of a tapped graph."""
+    """Judges one run of a tapped graph, whose `outputs` it is given once they are there."""
 
-    def __init__(self, tapped: Tapped, arguments: Sequence[Any], outputs: Sequence[Any], tolerance: float) -> None:
+    def __init__(self, tapped: Tapped, arguments: Sequence[Any], tolerance: float) -> None:
         self._tapped = tapped
         self._arguments = tuple(arguments)
-        self._outputs = outputs
+        self.outputs: Sequence[Any] = ()
         self._tolerance = tolerance
-        self._values: dict[str, _Value] = {}
-        self._exactly = Oracle(_evaluate, draws=False)
+        self._values: dict[str, Value] = {}
+        self._exactly = Oracle(evaluate, draws=False)
         self.judged = 0
 
     def first_fault(self) -> OperationFault | None:
@@ -83,7 +91,7 @@ class LocalJudge:
                     if node.op == "output":
                         break
                     if node.op == "placeholder":
-                        self._values[node.name] = _Value(next(arguments))
+                        self._values[node.name] = Value(next(arguments))
                     elif (fault := self._at(node)) is not None:
                         return fault
         finally:
@@ -93,15 +101,15 @@ class LocalJudge:
     def _at(self, node: torch.fx.Node) -> OperationFault | None:
         version = self._tapped.version[node.name]
         if _name(node) in _SWITCHES:
-            self._values[node.name] = _Value(None)
+            self._values[node.name] = Value(None)
             return None
         compiled = self._result(node, version)
         try:
             eager, exact = self._both(node, version)
         except Exception as error:
-            self._values[node.name] = _Value(compiled if compiled is not None else _Unknown(one_line(error)))
+            self._values[node.name] = Value(compiled if compiled is not None else Unknown(one_line(error)))
             return None
-        self._values[node.name] = _Value(
+        self._values[node.name] = Value(
             eager if compiled is None else compiled, None if compiled is not None else exact
         )
         if compiled is None or not isinstance(eager, torch.Tensor) or _name(node) in _UNFILLED:
@@ -113,14 +121,14 @@ class LocalJudge:
         root = self._tapped.original
         read, read_exact = self._reader(node, version, exact=False), self._reader(node, version, exact=True)
         before = random_position()
-        eager = _evaluate(root, node, *read)
+        eager = evaluate(root, node, *read)
         if random_position() != before:
-            raise _Unknown("it draws random numbers")
+            raise Unknown("it draws random numbers")
         try:
             exact = self._exactly(root, node, *read_exact)
         except Exception as error:
             if not isinstance(eager, torch.Tensor):
-                raise _Unknown(one_line(error)) from error
+                raise Unknown(one_line(error)) from error
             exact = None
         return eager, exact
 
@@ -130,17 +138,18 @@ class LocalJudge:
         def read(used: Any) -> Any:
             if not isinstance(used, torch.fx.Node):
                 return used
-            value = self._read(used, version)
+            value = self.read(used, version)
             found = value.in_double() if exact else value.given
-            if isinstance(found, _Unknown):
+            if isinstance(found, Unknown):
                 raise found
             return found.clone() if copied and isinstance(found, torch.Tensor) else found
 
         return map_aggregate(node.args, read), map_aggregate(node.kwargs, read)
 
-    def _read(self, node: torch.fx.Node, version: int) -> _Value:
+    def read(self, node: torch.fx.Node, version: int) -> Value:
+        """What a node gave, as it was after so many writes."""
         place = self._tapped.taps.get((node.name, version))
-        return self._values[node.name] if place is None else _Value(self._outputs[place])
+        return self._values[node.name] if place is None else Value(self.outputs[place])
 
     def _result(self, node: torch.fx.Node, version: int) -> torch.Tensor | None:
         """What the compiled code gave; of a node that writes, the tensor that it wrote to."""
@@ -148,7 +157,7 @@ class LocalJudge:
         found = self._tapped.taps.get((node.name, version + written))
         if found is None and written and node.all_input_nodes:
             found = self._tapped.taps.get((node.all_input_nodes[0].name, version + 1))
-        return None if found is None else self._outputs[found]
+        return None if found is None else self.outputs[found]
 
     def _compared(self, node: torch.fx.Node, eager: torch.Tensor, exact: Any, compiled: Any) -> OperationFault | None:
         if not isinstance(compiled, torch.Tensor):
@@ -157,12 +166,12 @@ class LocalJudge:
         judged = judged_alone(eager, exact if isinstance(exact, torch.Tensor) else None, compiled, self._tolerance)
         if judged.verdict != "suspicious":
             return None
-        return self._fault(node, judged)
+        return self.fault(node, _origin(node), judged)
 
-    def _fault(self, node: torch.fx.Node, judged: Judged) -> OperationFault:
-        operation = _origin(node)
+    def fault(self, node: torch.fx.Node, operation: torch.fx.Node, judged: Judged) -> OperationFault:
+        """What is known of an operation with a wrong result, or one that passes a wrong gradient back."""
         version = self._tapped.version[operation.name]
-        inputs = {used.name: self._read(used, version).given for used in operation.all_input_nodes}
+        inputs = {used.name: self.read(used, version).given for used in operation.all_input_nodes}
         device = self._device_of(inputs.values())
         autocast = str(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else ""
         return OperationFault(
@@ -176,14 +185,15 @@ class LocalJudge:
 def judged_alone(eager: torch.Tensor, exact: torch.Tensor | None, compiled: torch.Tensor, tolerance: float) -> Judged:
     """The verdict on one tensor, by the rule that outputs are judged by."""
     key: Key = (0, "output", "result")
-    once = Run({key: _plain(eager)})
-    runs = Runs(once, once, Run({key: _plain(compiled)}), None, tolerance)
-    runs.exact = Run({key: _plain(exact)}) if exact is not None else None
+    once = Run({key: plain(eager)})
+    runs = Runs(once, once, Run({key: plain(compiled)}), None, tolerance)
+    runs.exact = Run({key: plain(exact)}) if exact is not None else None
     (judged,) = judge(runs)
     return judged
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """On the host, with nothing left to be conjugated or negated."""
     return tensor.detach().to("cpu").resolve_conj().resolve_neg()
 
 
@@ -202,7 +212,7 @@ def _gives_several(node: torch.fx.Node) -> bool:
     return isinstance(node.meta.get("example_value"), (tuple, list))
 
 
-def _evaluate(root: torch.fx.GraphModule, node: torch.fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def evaluate(root: torch.fx.GraphModule, node: torch.fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of one node; of one that writes and gives nothing, the tensor that it wrote to."""
     if node.op == "get_attr":
         owner: Any = root

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.bench.bisect_code import CannotWrite, Form, alone, within
+from dynalyze.capture.bench.bisect_code import CannotWrite, Form, alone, backward, within
 from dynalyze.capture.bench.bisect_local import OperationFault
 from dynalyze.capture.bench.bisect_names import operation_name
 from dynalyze.capture.bench.failures import one_line
@@ -49,7 +49,8 @@ def write_scripts(fault: OperationFault, configuration: Configuration, folder: P
 
 
 def _ways(fault: OperationFault) -> Iterator[_Way]:
-    for name, make in (("operation", alone), ("graph", within)):
+    makers = (("gradient", backward),) if fault.gradient else (("operation", alone), ("graph", within))
+    for name, make in makers:
         try:
             form = make(fault)
         except CannotWrite:
@@ -77,7 +78,9 @@ def _text(way: _Way, fault: OperationFault, configuration: Configuration, data: 
     return _filled(
         _TEMPLATE.read_text(encoding="utf-8"),
         {
-            "OPERATION": operation_name(fault.operation).replace("`", "'"),
+            "OPERATION": f"{'the gradient of ' if fault.gradient else ''}{operation_name(fault.operation)}".replace(
+                "`", "'"
+            ),
             "WHERE": way.form.description,
             "TORCH": torch.__version__,
             "IMPORTS": "\n".join([*way.form.imports, *setup, *([way.prelude] if way.prelude else [])]),
@@ -86,6 +89,8 @@ def _text(way: _Way, fault: OperationFault, configuration: Configuration, data: 
             "AUTOCAST": f"torch.{fault.autocast}" if fault.autocast else "None",
             "GRAPH": way.form.graph,
             "ALONE": way.form.operation,
+            "TOWARDS": repr(way.form.towards),
+            "INCOMING": str(way.form.incoming),
             "INPUTS": _inputs(way.form.inputs, data),
         },
     )

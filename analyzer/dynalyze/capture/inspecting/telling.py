@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import sys
 import time
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from dynalyze.capture.forks import after_fork
 from dynalyze.capture.inspecting.modules import inspected
 from dynalyze.capture.inspecting.settings import settings_seen
 from dynalyze.capture.inspecting.wrapping import living_wrappers
+from dynalyze.capture.layers import Layer
 
 Tell = Callable[..., None]
 _MOST_MODULES = 200
@@ -51,7 +52,7 @@ class Inspection:
         self._names = itertools.count(1)
         self._settings_told = False
         self._spent = 0.0
-        os.register_at_fork(after_in_child=self._after_fork)
+        after_fork(self._after_fork)
 
     def given(self, model: Any, file: str, line: int, options: dict[str, Any]) -> None:
         """A call of torch.compile with a module, or with a method of one."""
@@ -114,15 +115,18 @@ def shown_options(options: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def watch_compile_calls(torch: Any, inspection: Inspection) -> None:
-    """Notice the modules that a process gives to torch.compile; what it gets back is torch's own."""
-    original = torch.compile
+def watch_compile_calls(torch: Any, inspection: Inspection) -> Callable[[], None]:
+    """Notice the modules that a process gives to torch.compile; what it gets back is torch's own.
 
-    @functools.wraps(original)
+    Returns what ends it.
+    """
+    layer = Layer(torch, "compile")
+
+    @functools.wraps(layer.original)
     def compile(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
+        result = layer.original(*args, **kwargs)
         model = args[0] if args else kwargs.get("model")
-        if model is not None:
+        if model is not None and layer.active:
             try:
                 from dynalyze.capture.compile_calls import caller
 
@@ -131,7 +135,7 @@ def watch_compile_calls(torch: Any, inspection: Inspection) -> None:
                 return result  # The user's own call goes before any fact.
         return result
 
-    torch.compile = compile
+    return layer.put(compile)
 
 
 def _is_word(value: Any) -> bool:

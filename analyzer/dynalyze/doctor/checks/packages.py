@@ -2,41 +2,86 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
 
 from dynalyze.doctor.records import Facts, Line, Package
+from dynalyze.doctor.requirements import exactly, meets, release
+
+GROUP = "Packages"
 
 KNOWN = (
-    ("flash-attn", "flash_attn"), ("flash-attn-3", "flash_attn_interface"), ("xformers", "xformers.ops"),
-    ("bitsandbytes", "bitsandbytes"), ("torchao", "torchao"), ("peft", "peft"), ("accelerate", "accelerate"),
-    ("torchvision", "torchvision"), ("transformers", "transformers"), ("triton", "triton"),
+    ("flash-attn", "flash_attn"), ("flash-attn-3", "flash_attn_interface"), ("flashinfer-python", "flashinfer"),
+    ("sageattention", "sageattention"), ("xformers", "xformers.ops"), ("causal-conv1d", "causal_conv1d"),
+    ("mamba-ssm", "mamba_ssm"), ("bitsandbytes", "bitsandbytes"), ("torchao", "torchao"), ("gptqmodel", "gptqmodel"),
+    ("autoawq", "awq"), ("hqq", "hqq"), ("optimum-quanto", "optimum.quanto"), ("deepspeed", "deepspeed"),
+    ("kernels", "kernels"), ("peft", "peft"), ("accelerate", "accelerate"), ("torchvision", "torchvision"),
+    ("torchaudio", "torchaudio"), ("transformers", "transformers"),
 )  # fmt: skip
 """Distributions, and the module of each that has to import."""
 
-# Built against one build of torch; they have no other use.
-_COMPILED = ("torchvision", "xformers")
-_BUILT_HERE = ("flash-attn", "flash-attn-3")
+# Released with torch, build by build: the index of packages has builds for CUDA alone.
+_RELEASED_WITH_TORCH = ("torchvision", "torchaudio", "xformers")
+# Built on the user's machine against the torch that is there.
+_BUILT_HERE = ("flash-attn", "flash-attn-3", "causal-conv1d", "mamba-ssm")
+# What a wheel says of the torch it was built for: 2.8.3+cu12torch2.7cxx11abiFALSE.
+_BUILT_FOR = re.compile(r"\+.*?torch(\d+\.\d+)")
+_CPU_INDEX = "--index-url https://download.pytorch.org/whl/cpu"
 
 
 def check(facts: Facts) -> Iterator[Line]:
     """One line for each that is installed."""
     for package in facts.packages:
-        if not package.error:
-            yield Line(package.name, "ok", f"{package.version}, imports")
-        else:
-            yield Line(
-                package.name, "problem", f"{package.version} does not import: {package.error}", _mend(facts, package)
-            )
-    if facts.importing:
-        found = "importing it ended the process, or took too long"
-        yield Line(facts.importing, "problem", found, f"{facts.interpreter} -m pip uninstall {facts.importing}")
+        yield _line(facts, package)
+
+
+def _line(facts: Facts, package: Package) -> Line:
+    if package.crashed:
+        found = f"{package.version}: importing it ended the process, or took too long: {package.error}"
+        return Line(package.name, "problem", found, f"{_python(facts)} -m pip uninstall {package.name}")
+    if package.error:
+        found = f"{package.version} does not import: {package.error}"
+        return Line(package.name, "problem", found, _mend(facts, package))
+    torch = facts.torch or ""
+    if unmet := next((text for text in package.requires if not meets(torch, text)), None):
+        return Line(package.name, "problem", f"{package.version} asks for {unmet}", _mend(facts, package))
+    built = _BUILT_FOR.search(package.version)
+    if built and release(built[1]) != release(torch)[:2]:
+        found = f"{package.version} was built for torch {built[1]}, and this is {torch}"
+        return Line(package.name, "warning", found, _mend(facts, package))
+    return Line(package.name, "ok", f"{package.version}{_how_known(package)}")
+
+
+def _how_known(package: Package) -> str:
+    if package.imported:
+        return ", imports"
+    asked = next(iter(package.requires), "")
+    if not asked:
+        return ""
+    return f", made for torch {exactly(asked)}" if exactly(asked) else f", takes {asked}"
 
 
 def _mend(facts: Facts, package: Package) -> str:
-    pip = f"{facts.interpreter} -m pip install"
-    if package.name in _COMPILED and not facts.cuda and not facts.hip:
-        # The index of packages has builds for CUDA alone; beside a torch for the CPU they do not load.
-        return f"{pip} --force-reinstall --no-deps {package.name} --index-url https://download.pytorch.org/whl/cpu"
+    pip = f"{_python(facts)} -m pip install"
+    torch = (facts.torch or "").partition("+")[0]
     if package.name in _BUILT_HERE:
-        return f"{pip} --force-reinstall --no-deps --no-build-isolation {package.name}"
-    return f"{pip} --upgrade {package.name}"
+        return f"{pip} --force-reinstall --no-deps --no-build-isolation --no-binary :all: {package.name}"
+    if package.name in _RELEASED_WITH_TORCH:
+        index = f" {_CPU_INDEX}" if not facts.cuda and not facts.hip else ""
+        return f"{pip} --force-reinstall --no-deps {_fitting(package, torch)}{index}"
+    return f'{pip} --upgrade "torch=={torch}" {package.name}'
+
+
+def _fitting(package: Package, torch: str) -> str:
+    """The release that goes with this torch, where its number follows from it."""
+    numbers = release(torch)
+    if package.name == "torchvision" and numbers[:1] == (2,) and len(numbers) > 1:
+        return f'"torchvision==0.{numbers[1] + 15}.*"'
+    if package.name == "torchaudio" and len(numbers) > 1:
+        return f'"torchaudio=={numbers[0]}.{numbers[1]}.*"'
+    return package.name
+
+
+def _python(facts: Facts) -> str:
+    return shlex.quote(facts.interpreter)

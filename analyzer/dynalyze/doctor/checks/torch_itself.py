@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 from collections.abc import Iterator
 
-from dynalyze.doctor.records import Facts, Line
+from dynalyze.doctor.records import SWITCHES, Facts, Line
+from dynalyze.doctor.requirements import meets
 
-_OLDEST = (2, 8)
-_TESTED = "2.8 to 2.15"
-_SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
-_OFF = ("", "0", "false", "False")
+GROUP = "torch"
+
+_TRIED = "2.8 to 2.15"
+_NOTHING = ("", "0", "1")
 
 
 def check(facts: Facts) -> Iterator[Line]:
     """Whether there is a torch that may compile."""
-    yield Line("Python", "ok", f"{facts.python or 'unknown'} ({facts.interpreter})")
-    pip = f"{facts.interpreter} -m pip install"
+    yield Line("Python", "ok", f"{facts.python or 'unknown'}, {facts.interpreter}")
+    pip = f"{shlex.quote(facts.interpreter)} -m pip install"
     if facts.torch is None:
         yield Line("torch", "problem", facts.silence or "not installed there", f'{pip} "torch>=2.8"', fatal=True)
         return
@@ -24,9 +25,8 @@ def check(facts: Facts) -> Iterator[Line]:
         mend = f"{pip} --force-reinstall torch=={facts.torch.partition('+')[0]}"
         yield Line("torch", "problem", f"{facts.torch} does not import: {facts.torch_error}", mend, fatal=True)
         return
-    version = tuple(int(part) for part in re.findall(r"\d+", facts.torch)[:2])
-    if version < _OLDEST:
-        found = f"{facts.torch}; dynalyze needs 2.8 or later (tried on {_TESTED})"
+    if not meets(facts.torch, "torch>=2.8"):
+        found = f"{facts.torch}; dynalyze needs 2.8 or later (tried on {_TRIED})"
         yield Line("torch", "warning", found, f'{pip} --upgrade "torch>=2.8"')
     else:
         yield Line("torch", "ok", f"{facts.torch}, {_build(facts)}")
@@ -40,10 +40,13 @@ def _build(facts: Facts) -> str:
 
 
 def _switched_off(facts: Facts) -> Iterator[Line]:
-    switch = next((name for name in _SWITCHES if facts.variables.get(name, "") not in _OFF), None)
-    if switch is not None:
-        found = f"{switch}={facts.variables[switch]} switches torch.compile off: everything runs in eager"
-        yield Line("Dynamo", "problem", found, f"unset {switch}", fatal=True)
+    if facts.switch is not None:
+        found = f"{facts.switch}=1 switches torch.compile off: everything runs in eager"
+        yield Line("Dynamo", "problem", found, f"unset {facts.switch}", fatal=True)
     elif facts.disabled:
         found = "torch._dynamo.config.disable is on: everything runs in eager"
         yield Line("Dynamo", "problem", found, "torch._dynamo.config.disable = False", fatal=True)
+    for name in SWITCHES:
+        if (value := facts.variables.get(name, "")) not in _NOTHING:
+            found = f"{value} does nothing: only 1 switches torch.compile off"
+            yield Line(name, "warning", found, f"export {name}=1, or unset {name}")

@@ -12,6 +12,7 @@ from dynalyze.render.view.links import Shown, shown
 from dynalyze.render.visible import clipped
 from dynalyze.report import Report
 from dynalyze.stage_names import STAGES, stage_name
+from dynalyze.wrong_numbers import search_of, wrong_answers
 
 MAX_ROWS = 100
 MAX_TENSORS = 50
@@ -25,10 +26,7 @@ _MEANINGS: dict[AccuracyVerdict, str] = {
         "Farther from fp64 than eager, because fused kernels round elsewhere. Rounding where eager rounds "
         "(`emulate_precision_casts`) takes the difference away."
     ),
-    "suspicious": (
-        "Farther from fp64 than eager and not by rounding, or of another dtype or shape, or with NaN. Compare "
-        "`backend=eager`, `backend=aot_eager` and the default to find the stage that changes the result."
-    ),
+    "suspicious": "Farther from fp64 than eager and not by rounding, or of another dtype or shape, or with NaN.",
     "not comparable": "Nothing can be said about these answers.",
 }
 
@@ -65,6 +63,7 @@ class Rung:
 class Searched:
     """Where wrong numbers come from: what was found as names and values, and the stages that were tried."""
 
+    title: str
     facts: list[tuple[str, str]]
     rungs: list[Rung]
     caption: str
@@ -103,10 +102,10 @@ _TONES: dict[AccuracyVerdict, tuple[str, str]] = {
 def accuracy_view(report: Report) -> AccuracyView:
     """The tests of a report, worst first."""
     items, amount = shown(sorted(report.accuracy, key=lambda item: _WORST.index(item.verdict)), MAX_ROWS)
-    return AccuracyView([_row(item, _searched(item, report)) for item in items], amount)
+    return AccuracyView([_row(item, report) for item in items], amount)
 
 
-def _row(item: Accuracy, searched: list[Searched]) -> AccuracyRow:
+def _row(item: Accuracy, report: Report) -> AccuracyRow:
     tone, mark = _TONES[item.verdict]
     tensors, amount = shown(sorted(item.tensors, key=_badness), MAX_TENSORS)
     return AccuracyRow(
@@ -114,13 +113,29 @@ def _row(item: Accuracy, searched: list[Searched]) -> AccuracyRow:
         tone=tone,
         mark=mark,
         verdict=words.answers_title(item.verdict),
-        meaning=_MEANINGS[item.verdict],
+        meaning=_meaning(item, report),
         notes=_notes(item),
         tensors=[_tensor(each) for each in tensors],
         amount=amount,
         unlisted=count_of(item.tensors_omitted, "more tensor") if item.tensors_omitted else "",
-        searched=searched,
+        searched=_searched(item, report),
     )
+
+
+def _meaning(item: Accuracy, report: Report) -> str:
+    """What the verdict says and, of suspicious answers, what a search after their place has found."""
+    if item.verdict != "suspicious":
+        return _MEANINGS[item.verdict]
+    found = search_of(item, report.bisections)
+    if found is None:
+        told = (
+            "Where it comes from was not searched for; `dynalyze audit` names the stage, the module and the operation."
+        )
+    elif found.stage:
+        told = f"The search found: {clipped(wrong_answers(item, found), _MAX_TEXT)}."
+    else:
+        told = "A search did not find where it comes from."
+    return f"{_MEANINGS[item.verdict]} {told}"
 
 
 def _searched(item: Accuracy, report: Report) -> list[Searched]:
@@ -135,7 +150,7 @@ def _search(found: Bisection) -> Searched:
         "Operation": f"the gradient of {found.op}" if found.op and found.gradient else found.op,
         "Line": f"{found.file}:{found.line}" if found.file and found.line else "",
         "What is wrong": found.why,
-        "Script that shows it": found.repro,
+        "Script that shows it": f"python {found.repro}" if found.repro else "",
     }
     facts = [(name, clipped(value, _MAX_TEXT)) for name, value in known.items() if value]
     asked = "is an operation in it wrong?" if found.hidden else "are the answers wrong?"
@@ -146,7 +161,8 @@ def _search(found: Bisection) -> Searched:
         )
         for run in found.stages
     ]  # fmt: skip
-    return Searched(facts, rungs, f"Compiled as far as this stage: {asked}", clipped(found.reason, _MAX_TEXT))
+    title = "A wrong operation that the answers hide" if found.hidden else "Where it comes from"
+    return Searched(title, facts, rungs, f"Compiled as far as this stage: {asked}", clipped(found.reason, _MAX_TEXT))
 
 
 def _badness(tensor: TensorAccuracy) -> tuple[int, float]:

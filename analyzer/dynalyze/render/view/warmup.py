@@ -38,7 +38,6 @@ class WarmupView:
     sentences: list[str]
     rows: list[ShapeRow]
     amount: Shown
-    between: list[ShapeRow]
     buckets: list[BucketRow]
     notes: list[str]
 
@@ -54,7 +53,6 @@ def warmup_view(report: Report) -> WarmupView | None:
         sentences=[clipped(each, MAX_TEXT) for each in words.sentences(warmup)],
         rows=[_row(run, warmup) for run in some],
         amount=amount,
-        between=[_row(run, warmup) for run in warmup.between],
         buckets=[BucketRow(words.shape_words(each.padded_to), each.shapes) for each in warmup.buckets],
         notes=[clipped(note, MAX_TEXT) for note in warmup.notes],
     )

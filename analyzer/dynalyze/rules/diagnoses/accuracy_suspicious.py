@@ -8,8 +8,8 @@ from dynalyze.audit_records import Bisection
 from dynalyze.measurements import Accuracy
 from dynalyze.report import Finding, Report
 from dynalyze.rules.rule import Rule
-from dynalyze.rules.wrong_answers import advice, bisection_of, has_nan, place, where
-from dynalyze.stage_names import stage_name
+from dynalyze.rules.wrong_answers import advice, has_nan, place
+from dynalyze.wrong_numbers import search_of, wrong_answers, wrong_operation
 
 _RANK = 1
 _RANK_OF_OPERATIONS = 60
@@ -18,23 +18,18 @@ _RANK_OF_OPERATIONS = 60
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     for test in report.accuracy:
         if test.verdict == "suspicious" and not has_nan(test):
-            yield _RANK, _wrong(test, bisection_of(test, report))
+            yield _RANK, _wrong(test, search_of(test, report.bisections))
     for found in report.bisections:
         if found.hidden and found.op:
             yield _RANK_OF_OPERATIONS, _hidden(found)
 
 
 def _wrong(test: Accuracy, found: Bisection | None) -> Finding:
-    worst = next((tensor for tensor in test.tensors if tensor.verdict == "suspicious"), None)
-    what = "answers"
-    if worst is not None:
-        dtype = f"{worst.dtype} " if worst.dtype else ""
-        what = f"{dtype}{'gradient of' if worst.kind == 'gradient' else 'output'} {worst.name}"
     told = advice(found)
     return Finding(
         rule="accuracy-suspicious",
         severity="error",
-        title=f"{test.configuration}, {test.phase}: the {what} is wrong beyond rounding{where(found)}",
+        title=f"{test.configuration}, {test.phase}: {wrong_answers(test, found)}",
         location=place(found),
         advice=f"{test.reason} {told.action}".strip(),
         detail=told,
@@ -49,10 +44,7 @@ def _hidden(found: Bisection) -> Finding:
     return Finding(
         rule="accuracy-operation",
         severity="warning",
-        title=(
-            f"{found.configuration}, {found.phase}: {found.op} is wrong beyond rounding, though the answers hide it: "
-            f"stage {stage_name(found)}{f', module {found.module}' if found.module else ''}"
-        ),
+        title=f"{found.configuration}, {found.phase}: {wrong_operation(found)}",
         location=place(found),
         advice=f"{told.action}{errors} Other inputs or weights may not hide it.",
         detail=told,

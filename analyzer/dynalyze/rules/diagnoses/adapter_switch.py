@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.model_facts import Adapters, ModuleFacts
 from dynalyze.report import Advice, Example, Finding, Impact, Report
-from dynalyze.rules.library_layers import FROM_RUN, NOT_SHOWN, adapters_of, counted, place_of, spent
+from dynalyze.rules.library_layers import FROM_RUN, NOT_SHOWN, adapters_of, called_from, counted, place_of, spent
 from dynalyze.rules.recompile_advice.titles import shown_values
 from dynalyze.rules.recompile_owners import owned
 from dynalyze.rules.recompile_series import Series
@@ -14,6 +14,7 @@ from dynalyze.rules.rule import Rule
 
 _RANK, _RANK_OF_CHANCES = 395, 650
 _MOST_VALUES = 6
+_LIMIT = "torch._dynamo.config.recompile_limit"
 _LINK = "https://huggingface.co/docs/peft/developer_guides/torch_compile"
 _EXAMPLE = Example(
     "compiled = torch.compile(model)",
@@ -47,19 +48,25 @@ def _switched(series: list[Series], report: Report) -> Finding:
         rule="adapter-switch",
         severity="warning",
         title=f"Switching adapters compiled the model again {_times(len(members))}",
-        location=series[0].lead.location,
+        location=called_from(report, series[0].lead),
         evidence=[member.id for member in members],
         advice=action,
         impact=None if seconds is None else Impact(seconds, "spent compiling again"),
         detail=Advice(
             action=action,
             why=f"{FROM_RUN} Which adapter is active is a Python value to the compiler, built into the code. torch "
-            "keeps 8 versions of a function by default; with more states than that, calls run in eager "
-            "(torch._dynamo.config.recompile_limit).",
+            f"keeps {_limit(report)} versions of a function ({_LIMIT}); with more states than that, calls run in "
+            "eager.",
             example=_EXAMPLE,
             link=_LINK,
         ),
     )
+
+
+def _limit(report: Report) -> int:
+    """How many versions torch keeps here; its default where the run does not tell."""
+    found = report.settings.get(_LIMIT)
+    return found if isinstance(found, int) else 8
 
 
 def _history(series: list[Series]) -> str:
@@ -118,5 +125,5 @@ RULE = Rule(
     passed="No adapter was switched between calls.",
     judge=_judge,
     more_ids=("lora-several-adapters",),
-    of="recompile",
+    of=("recompile",),
 )

@@ -14,12 +14,12 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     by_backend: dict[AttentionBackend, list[AttentionCall]] = {}
     for call in sdpa_calls(report):
         by_backend.setdefault(call.backend, []).append(call)
-    # One kernel for all calls is as it should be, or has a finding of its own; none known is no news.
-    if len(by_backend) > 1:
-        yield 900, _finding(by_backend)
+    # One kernel for all calls is as it should be, or has a finding of its own; an unknown one is no news.
+    if len(by_backend.keys() - {""}) > 1:
+        yield 900, _finding(report, by_backend)
 
 
-def _finding(by_backend: dict[AttentionBackend, list[AttentionCall]]) -> Finding:
+def _finding(report: Report, by_backend: dict[AttentionBackend, list[AttentionCall]]) -> Finding:
     parts = [
         f"{BACKENDS[backend]} ({counted(sum(call.count for call in calls), 'call')})"
         for backend, calls in by_backend.items()
@@ -32,7 +32,7 @@ def _finding(by_backend: dict[AttentionBackend, list[AttentionCall]]) -> Finding
         rule="attention-backend",
         severity="info",
         title=f"scaled_dot_product_attention is computed by {', '.join(parts)}",
-        location=place_of(calls[0]),
+        location=place_of(report, calls[0]),
         evidence=ids(calls),
         advice=action,
         detail=Advice(

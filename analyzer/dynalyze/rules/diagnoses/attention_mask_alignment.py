@@ -28,7 +28,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
                 rule="attention-mask-alignment",
                 severity="warning",
                 title=f"The attention mask is {keys} wide, no multiple of {_MULTIPLE}",
-                location=place_of(call),
+                location=place_of(report, call),
                 evidence=[call.id],
                 advice=action,
                 detail=Advice(

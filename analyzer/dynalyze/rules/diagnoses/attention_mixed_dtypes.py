@@ -35,7 +35,7 @@ def _finding(report: Report, call: AttentionCall, dtypes: dict[str, str]) -> Fin
         rule="attention-mixed-dtypes",
         severity="warning",
         title=f"FlashAttention is given {', '.join(f'{name} in {dtype}' for name, dtype in dtypes.items())}",
-        location=place_of(call),
+        location=place_of(report, call),
         evidence=[call.id],
         advice=action,
         detail=Advice(

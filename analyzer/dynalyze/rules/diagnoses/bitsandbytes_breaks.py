@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Finding, Report
-from dynalyze.rules.diagnoses.bitsandbytes_int8_threshold import is_of_outliers
-from dynalyze.rules.library_layers import FROM_RUN, breaks_in, counted, shown_version, version
+from dynalyze.report import Advice, Finding, GraphBreak, Report
+from dynalyze.rules.attention_calls import users_line
+from dynalyze.rules.break_owners import owned, severity_of
+from dynalyze.rules.library_layers import FROM_RUN, counted, shown_version, version
 from dynalyze.rules.rule import Rule
 
 _RANK = 195
@@ -16,17 +17,17 @@ _TORCH, _BITSANDBYTES = (2, 8), (0, 46)
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    breaks = [found for found in breaks_in(report, "bitsandbytes") if not is_of_outliers(found)]
+    breaks = owned(report, "bitsandbytes-breaks")
     if not breaks:
         return
-    action = _action(version(report, "torch"), version(report, "bitsandbytes"))
+    action = _action(version(report, "torch"), version(report, "bitsandbytes"), breaks[0])
     yield (
         _RANK,
         Finding(
             rule="bitsandbytes-breaks",
-            severity="warning",
+            severity=severity_of(breaks),
             title=f"bitsandbytes breaks the graph at {counted(len(breaks), 'place')}",
-            location=breaks[0].location,
+            location=users_line(breaks[0]),
             evidence=[found.id for found in breaks],
             advice=action,
             detail=Advice(
@@ -39,7 +40,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     )
 
 
-def _action(torch: tuple[int, ...], library: tuple[int, ...]) -> str:
+def _action(torch: tuple[int, ...], library: tuple[int, ...], first: GraphBreak) -> str:
     old = []
     if torch and torch < _TORCH:
         old.append(f"torch to 2.8 or later (here {shown_version(torch)})")
@@ -53,7 +54,8 @@ def _action(torch: tuple[int, ...], library: tuple[int, ...]) -> str:
         )
     return (
         f"torch {shown_version(torch)} and bitsandbytes {shown_version(library)} are new enough, so their age is not "
-        "the cause: see the graph breaks below for what torch says, and look for the line in bitsandbytes' issues."
+        f"the cause. torch says `{first.gb_type}`: look for `{first.location.function or 'the line'}` in bitsandbytes' "
+        "issues."
     )
 
 
@@ -67,4 +69,5 @@ RULE = Rule(
     ),
     passed="No graph break in bitsandbytes.",
     judge=_judge,
+    of=("graph-break",),
 )

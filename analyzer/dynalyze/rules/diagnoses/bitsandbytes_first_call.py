@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Impact, Report
-from dynalyze.rules.library_layers import FROM_RUN, spent
+from dynalyze.rules.library_layers import FROM_RUN, called_from, spent
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_owners import owned
 from dynalyze.rules.rule import Rule
@@ -31,7 +31,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
             severity="warning",
             title="bitsandbytes rearranged its weights in the first compiled call: compiled again "
             f"{'once' if len(members) == 1 else f'{len(members)} times'}",
-            location=series[0].lead.location,
+            location=called_from(report, series[0].lead),
             evidence=[member.id for member in members],
             advice=_ACTION,
             impact=None if seconds is None else Impact(seconds, "spent compiling again"),
@@ -58,5 +58,5 @@ RULE = Rule(
     ),
     passed="No layer of bitsandbytes was rearranged between two compiled calls.",
     judge=_judge,
-    of="recompile",
+    of=("recompile",),
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, GraphBreak, Report
-from dynalyze.rules.library_layers import FROM_RUN, breaks_in, layers_of
+from dynalyze.rules.attention_calls import users_line
+from dynalyze.rules.break_owners import owned, severity_of
+from dynalyze.rules.library_layers import FROM_RUN, layers_of
 from dynalyze.rules.rule import Rule
 
 _RANK = 190
@@ -18,13 +20,8 @@ _ACTION = (
 )
 
 
-def is_of_outliers(found: GraphBreak) -> bool:
-    """Whether a break comes of the number of outliers: an int8 operation whose output has a size of the data."""
-    return "int8_" in f"{found.context} {found.explanation} {found.location.code}"
-
-
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    breaks = [found for found in breaks_in(report, "bitsandbytes") if is_of_outliers(found)]
+    breaks = owned(report, "bitsandbytes-int8-threshold")
     if breaks:
         set_to = (group.facts.get("threshold") for _, group in layers_of(report, "bitsandbytes"))
         yield _RANK, _broke(breaks, next((f" of {value:g}" for value in set_to if value), ""))
@@ -34,9 +31,9 @@ def _broke(breaks: list[GraphBreak], threshold: str) -> Finding:
     seen = sum(found.occurrences for found in breaks)
     return Finding(
         rule="bitsandbytes-int8-threshold",
-        severity="warning",
+        severity=severity_of(breaks),
         title=f"8-bit layers with an outlier threshold{threshold} break the graph {_times(seen)}",
-        location=breaks[0].location,
+        location=users_line(breaks[0]),
         evidence=[found.id for found in breaks],
         advice=_ACTION,
         detail=Advice(
@@ -68,4 +65,5 @@ RULE = Rule(
     ),
     passed="No 8-bit layer broke a graph over its outliers.",
     judge=_judge,
+    of=("graph-break",),
 )

@@ -31,8 +31,8 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
                     advice=advice(forced, told)
                     if forced
                     else (
-                        f'{compilation.reason or "The compiler raised an error"}. Compile it with backend="eager", '
-                        'then "aot_eager": the first that fails names the stage to look at.'
+                        f"{compilation.reason.rstrip(':') or 'The compiler raised an error'}. Compile it with "
+                        'backend="eager", then "aot_eager": the first that fails names the stage to look at.'
                     ),
                 ),
             )

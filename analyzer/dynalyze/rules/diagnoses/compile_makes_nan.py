@@ -8,13 +8,14 @@ from dynalyze.audit_records import Bisection
 from dynalyze.measurements import Accuracy
 from dynalyze.report import Finding, Report
 from dynalyze.rules.rule import Rule
-from dynalyze.rules.wrong_answers import advice, bisection_of, has_nan, place, where
+from dynalyze.rules.wrong_answers import advice, has_nan, place
+from dynalyze.wrong_numbers import search_of, wrong_answers
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     for test in report.accuracy:
         if has_nan(test):
-            yield 0, _finding(test, bisection_of(test, report))
+            yield 0, _finding(test, search_of(test, report.bisections))
 
 
 def _finding(test: Accuracy, found: Bisection | None) -> Finding:
@@ -24,12 +25,9 @@ def _finding(test: Accuracy, found: Bisection | None) -> Finding:
     return Finding(
         rule="compile-makes-nan",
         severity="error",
-        title=(
-            f"{test.configuration}, {test.phase}: compiling makes {worst.nonfinite:,} values of {what} NaN or "
-            f"infinite{where(found)}"
-        ),
+        title=f"{test.configuration}, {test.phase}: {wrong_answers(test, found)}",
         location=place(found),
-        advice=told.action,
+        advice=f"{worst.nonfinite:,} values of {what} are NaN or infinite. {told.action}",
         detail=told,
     )
 

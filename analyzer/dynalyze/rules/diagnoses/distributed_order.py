@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.model_facts import ModuleFacts
 from dynalyze.report import Advice, Example, Finding, GraphBreak, Location, Report
+from dynalyze.rules.break_owners import severity_of
 from dynalyze.rules.distributed_breaks import breaks_of_wrappers
 from dynalyze.rules.rule import Rule
 from dynalyze.rules.setup import FROM_CONFIGURATION, FROM_RUN
@@ -38,7 +39,7 @@ def _traced(wrapper: str, breaks: list[GraphBreak], modules: list[ModuleFacts]) 
     sharded = wrapper in _SHARDED
     return Finding(
         rule="distributed-order",
-        severity="warning",
+        severity=severity_of(breaks),
         title=f"torch.compile traces {short} around {name}: {number} in torch's own code",
         location=_place(module) or breaks[0].location,
         evidence=[*(each.id for each in breaks), module.id],
@@ -144,5 +145,5 @@ RULE = Rule(
     ),
     passed="No distributed wrapper stands in the way of the compiler.",
     judge=_judge,
-    of="graph-break",
+    of=("graph-break",),
 )

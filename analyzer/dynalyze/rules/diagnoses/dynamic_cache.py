@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Impact, Recompile, Report
-from dynalyze.rules.library_layers import FROM_RUN, spent
+from dynalyze.rules.library_layers import FROM_RUN, by_generate, called_from, callers, spent
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_owners import owned
 from dynalyze.rules.rule import Rule
@@ -13,6 +13,10 @@ from dynalyze.rules.rule import Rule
 _RANK = 397
 _MOST_NAMED = 3
 _LINK = "https://huggingface.co/docs/transformers/kv_cache"
+_OWN_LOOP = Example(
+    "cache = DynamicCache(config=model.config)",
+    "cache = StaticCache(config=model.config, max_cache_len=1024)  # of the longest text, and its answer",
+)
 _EXAMPLE = Example(
     "output = model.generate(**inputs)", 'output = model.generate(**inputs, cache_implementation="static")'
 )
@@ -24,7 +28,9 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         return
     members = [member for one in series for member in one.recompiles]
     static = any(module.cache == "static" for module in report.modules) and not _grew(members)
-    action = _action(members, static=static)
+    # A loop of the program's own; where nobody knows who called, `generate` is the likelier one.
+    generates = not callers(report, members[0]) or any(by_generate(report, each) for each in members)
+    action = _action(report, members, static=static, generates=generates)
     seconds = spent(members)
     yield (
         _RANK,
@@ -32,28 +38,34 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
             rule="dynamic-cache",
             severity="warning",
             title=f"The key-value cache changed between calls: {_again(len(members))}",
-            location=series[0].lead.location,
+            location=called_from(report, series[0].lead),
             evidence=[member.id for member in members],
             advice=action,
             impact=None if seconds is None else Impact(seconds, "spent compiling again"),
             detail=Advice(
                 action=action,
                 why=f"{FROM_RUN} {_why(static=static)} The guards were on {_named(members)}.",
-                example=None if static else _EXAMPLE,
+                example=None if static else _EXAMPLE if generates else _OWN_LOOP,
                 link=_LINK,
             ),
         ),
     )
 
 
-def _action(members: list[Recompile], *, static: bool) -> str:
+def _action(report: Report, members: list[Recompile], *, static: bool, generates: bool) -> str:
     if static:
         return (
             "Make the static cache once and pass the same one, `past_key_values=cache`, in every call, with "
             "`cache.reset()` between texts: its state before the first call differs from that of every later one."
         )
     told = 'Generate with a cache of fixed size: `model.generate(..., cache_implementation="static")`.'
-    if any((each.source or "").endswith(".layer_idx") for each in members):
+    if not generates:
+        told = (
+            "Give the model a cache of fixed size: `past_key_values=StaticCache(config=model.config, "
+            "max_cache_len=...)` of transformers, as long as the longest text and its answer."
+        )
+    # After a graph break inside a layer its pieces are compiled apart too, without anyone's having asked for it.
+    if not report.graph_breaks and any((each.source or "").endswith(".layer_idx") for each in members):
         told += (
             " Compile the whole model, not its layers one by one: each layer asks the cache for its own number, so one "
             "compiled layer does not serve the others."
@@ -95,5 +107,5 @@ RULE = Rule(
     ),
     passed="No key-value cache set off a recompile.",
     judge=_judge,
-    of="recompile",
+    of=("recompile",),
 )

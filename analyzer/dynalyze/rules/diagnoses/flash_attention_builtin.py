@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, GraphBreak, Report
 from dynalyze.rules.attention_calls import FROM_RUN, ids, users_line
+from dynalyze.rules.break_owners import BUILTIN, owned, severity_of
 from dynalyze.rules.library_layers import shown_version, version
 from dynalyze.rules.rule import Rule
 
-_BUILTIN = re.compile(r"(flash_attn\w*)\.PyCapsule\.(\w+)")
 _FIRST_WITH_OPERATORS = (2, 7)
 _LINK = "https://github.com/Dao-AILab/flash-attention/pull/1139"
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     by_module: dict[str, list[GraphBreak]] = {}
-    for found in report.graph_breaks:
-        named = _BUILTIN.search(f"{found.explanation}\n{found.context}")
+    for found in owned(report, "flash-attention-builtin"):
+        named = BUILTIN.search(f"{found.explanation}\n{found.context}")
         if named is not None:
             by_module.setdefault(named[1], []).append(found)
     for module, breaks in by_module.items():
@@ -29,7 +28,7 @@ def _finding(report: Report, module: str, breaks: list[GraphBreak]) -> Finding:
     action = _action(report, module)
     return Finding(
         rule="flash-attention-builtin",
-        severity="warning",
+        severity=severity_of(breaks),
         title=f"The kernels of {module} cannot be in a graph",
         location=users_line(breaks[0]),
         evidence=ids(breaks),
@@ -67,4 +66,5 @@ RULE = Rule(
     ),
     passed="No kernel of flash-attn was called past torch's operators.",
     judge=_judge,
+    of=("graph-break",),
 )

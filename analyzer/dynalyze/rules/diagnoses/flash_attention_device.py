@@ -1,71 +1,69 @@
-"""GPUs older than Ampere: no FlashAttention-2, and no bfloat16 of their own."""
+"""FlashAttention on a GPU that is older than its kernels."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, Report
-from dynalyze.rules.attention_calls import FROM_SETTINGS, capability, flash_calls, flash_modules, ids
+from dynalyze.rules.attention_calls import FROM_SETTINGS, flash_calls, flash_modules, ids
 from dynalyze.rules.rule import Rule
+from dynalyze.rules.setup import capability, device_name
 
-_AMPERE = (8, 0)
-_LINK = "https://github.com/pytorch/pytorch/issues/118581"
+# What transformers asks of a GPU for each version of flash-attn; version 2 says so itself.
+_NEEDS = {"2": (8, 0), "3": (8, 0), "4": (9, 0)}
+_CALLED = {(8, 0): "Ampere", (9, 0): "Hopper"}
+_VERSION = re.compile(r"flash_attention_(\d)|flash-attn-?(\d)")
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     found = capability(report)
-    if found is None or found >= _AMPERE:
+    if found is None:
         return
-    name = str(report.settings.get("torch.cuda.get_device_name") or "This GPU")
-    gpu = f"{name} (compute capability {found[0]}.{found[1]})"
-    asked = [*ids(flash_calls(report)), *ids(flash_modules(report))]
-    if asked:
-        yield 10, _without_flash(gpu, asked)
-    half = [module for module in report.modules if "bfloat16" in module.parameters]
-    if half:
-        yield 120, _without_bfloat16(gpu, ids(half))
+    asked: dict[str, list[str]] = {}
+    for module in flash_modules(report):
+        asked.setdefault(_version(module.attention), []).extend(ids([module]))
+    if not asked and (calls := flash_calls(report)):
+        asked["2"] = ids(calls)  # Of the oldest: what the others need is not less.
+    for version, evidence in asked.items():
+        needed = _NEEDS.get(version, _NEEDS["2"])
+        if found < needed:
+            yield 10, _finding(report, version, needed, found, evidence)
 
 
-def _without_flash(gpu: str, evidence: list[str]) -> Finding:
-    action = 'Use `attn_implementation="sdpa"`: PyTorch\'s memory-efficient kernel runs on this GPU.'
+def _version(attention: str) -> str:
+    """`2` for flash_attention_2, and for a name that does not say."""
+    named = _VERSION.search(attention)
+    return (named[1] or named[2]) if named is not None else "2"
+
+
+def _finding(
+    report: Report, version: str, needed: tuple[int, int], found: tuple[int, int], evidence: list[str]
+) -> Finding:
+    name = device_name(report)
+    action = 'Use `attn_implementation="sdpa"`: PyTorch then takes the best kernel that this GPU has.'
     return Finding(
         rule="flash-attention-device",
         severity="error",
-        title=f"FlashAttention-2 does not run on {gpu}",
-        location=None,
-        evidence=evidence,
-        advice=action,
-        detail=Advice(action=action, why=f"{FROM_SETTINGS} FlashAttention-2 needs 8.0 (Ampere) or later."),
-    )
-
-
-def _without_bfloat16(gpu: str, evidence: list[str]) -> Finding:
-    action = "Load the model with `dtype=torch.float16`."
-    return Finding(
-        rule="bfloat16-device",
-        severity="warning",
-        title=f"The model is in bfloat16, which {gpu} does not compute in",
+        title=f"FlashAttention-{version} does not run on {name} (compute capability {found[0]}.{found[1]})",
         location=None,
         evidence=evidence,
         advice=action,
         detail=Advice(
             action=action,
-            why=f"{FROM_SETTINGS} Before 8.0 (Ampere) bfloat16 is emulated, and Triton's kernels for it are slow or "
-            "fail to compile.",
-            link=_LINK,
+            why=f"{FROM_SETTINGS} FlashAttention-{version} needs {needed[0]}.{needed[1]} ({_CALLED[needed]}) or later.",
         ),
     )
 
 
 RULE = Rule(
     id="flash-attention-device",
-    title="Attention that this GPU has no kernel for",
+    title="FlashAttention that this GPU has no kernel for",
     severity="error",
     description=(
-        "FlashAttention-2 and kernels in bfloat16 are made for GPUs of compute capability 8.0 or more. On older ones "
-        "the first fails and the second is slow."
+        "FlashAttention 2 and 3 are made for GPUs of compute capability 8.0 (Ampere) or more, version 4 for 9.0 "
+        "(Hopper). On an older one the model fails at its first call of attention."
     ),
     passed="The GPU has what attention asks for, or its capability is not known.",
     judge=_judge,
-    more_ids=("bfloat16-device",),
 )

@@ -26,10 +26,10 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     wide = [call for call in flash_calls(report) if call.query is not None and call.query.dtype == "float32"]
     if (refused := _refused(report)) is not None:
         evidence = [*ids(wide), *([refused.compile_id] if isinstance(refused, Compilation) else [])]
-        place = place_of(wide[0]) if wide else refused.location if isinstance(refused, Compilation) else None
+        place = place_of(report, wide[0]) if wide else refused.location if isinstance(refused, Compilation) else None
         yield 3, _finding(report, "FlashAttention refused float32", FROM_RUN, evidence, place, failed=True)
     elif wide:
-        yield 70, _finding(report, "FlashAttention is given float32", FROM_GRAPH, ids(wide), place_of(wide[0]))
+        yield 70, _finding(report, "FlashAttention is given float32", FROM_GRAPH, ids(wide), place_of(report, wide[0]))
     elif not flash_calls(report):
         modules = [module for module in flash_modules(report) if _is_float32(module)]
         if modules:

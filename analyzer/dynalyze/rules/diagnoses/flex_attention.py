@@ -31,7 +31,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         yield 150, _outside(outside)
     for call in report.attention:
         if call.op == "flex_attention" and call.mask_made:
-            yield 370, _mask_made(call)
+            yield 370, _mask_made(report, call)
     if again := [each for each in report.recompiles if _is_flex(each)]:
         yield 210, _again(again)
 
@@ -64,7 +64,7 @@ def _outside(compilations: list[Compilation]) -> Finding:
     )
 
 
-def _mask_made(call: AttentionCall) -> Finding:
+def _mask_made(report: Report, call: AttentionCall) -> Finding:
     action = (
         "Make it once with `create_block_mask`, outside of the compiled function, and pass it in; make a new one only "
         "where the lengths change."
@@ -73,7 +73,7 @@ def _mask_made(call: AttentionCall) -> Finding:
         rule="flex-attention",
         severity="info",
         title="flex_attention's block mask is made anew in each call",
-        location=place_of(call),
+        location=place_of(report, call),
         evidence=ids([call]),
         advice=action,
         detail=Advice(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Report, Severity
-from dynalyze.rules.distributed_breaks import breaks_of_wrappers
+from dynalyze.rules.break_owners import owners
 from dynalyze.rules.recipe import Recipe, fill, find, match_text
 from dynalyze.rules.rule import Rule
 
@@ -26,10 +26,10 @@ _GENERIC_HINTS = (
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    told = {each.id for breaks in breaks_of_wrappers(report).values() for each in breaks}
+    told = owners(report)
     for found in report.graph_breaks:
         if found.id in told:
-            continue  # distributed-order tells of it.
+            continue  # A rule of its own tells of it.
         recipe = find(found.gb_type, _text(found))
         detail = _from_recipe(found, recipe) if recipe is not None else _from_torch(found)
         yield (

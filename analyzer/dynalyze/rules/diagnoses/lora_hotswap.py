@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Impact, Report
-from dynalyze.rules.library_layers import FROM_RUN, adapters_of, spent
+from dynalyze.rules.library_layers import FROM_RUN, adapters_of, called_from, spent
 from dynalyze.rules.recompile_owners import owned
 from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.rule import Rule
@@ -32,7 +32,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
             severity="warning",
             title=f"{_what(series)} of an adapter changed, and the model was compiled again "
             f"{'once' if len(members) == 1 else f'{len(members)} times'}",
-            location=series[0].lead.location,
+            location=called_from(report, series[0].lead),
             evidence=[member.id for member in members],
             advice=action,
             impact=None if seconds is None else Impact(seconds, "spent compiling again"),
@@ -91,5 +91,5 @@ RULE = Rule(
     ),
     passed="No adapter was replaced by one that did not fit the compiled code.",
     judge=_judge,
-    of="recompile",
+    of=("recompile",),
 )

@@ -6,61 +6,65 @@ from collections.abc import Iterator
 
 from dynalyze.model_facts import LayerGroup, ModuleFacts
 from dynalyze.report import Advice, Finding, GraphBreak, Report, SkippedFrame
-from dynalyze.rules.library_layers import FROM_RUN, breaks_in, comes_from, counted, layers_of, skipped_in
+from dynalyze.rules.break_owners import severity_of
+from dynalyze.rules.library_layers import FROM_CONFIGURATION, FROM_RUN, counted, layers_of, place_of, skipped_in
+from dynalyze.rules.quantisers import NAMES, breaks_of
 from dynalyze.rules.rule import Rule
 
-_RANK = 197
+_RANK, _RANK_OF_UNKNOWN = 197, 630
 _LINK = "https://huggingface.co/docs/transformers/quantization/overview"
-_NAMES = {
-    "gptqmodel": "GPTQ or AWQ (gptqmodel)", "auto_gptq": "GPTQ (auto_gptq)", "awq": "AWQ", "hqq": "HQQ",
-    "optimum": "quanto or GPTQ (optimum)", "compressed_tensors": "compressed-tensors", "fbgemm": "FBGEMM",
-    "fbgemm_gpu": "FBGEMM", "fp8": "fine-grained FP8", "auto_round": "AutoRound", "auto_round_extension": "AutoRound",
-    "aqlm": "AQLM", "vptq": "VPTQ", "spqr_quant": "SpQR", "fp_quant": "FP-Quant", "sinq": "SINQ", "quark": "Quark",
-    "eetq": "EETQ", "bitnet": "BitNet", "higgs": "HIGGS", "mxfp4": "MXFP4", "nvfp4": "NVFP4", "metal": "Metal",
-    "gemma": "Gemma's quantiser", "fouroversix": "4/6",
-}  # fmt: skip
-# Where a quantiser's code is, beside the package of its own name.
-_FILES = {"fbgemm": "fbgemm_fp8", "fp8": "finegrained_fp8", "gemma": "gemma_quant", "metal": "metal_quantization"}
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     seen: set[str] = set()
-    for module, group in layers_of(report, *_NAMES):
+    for module, group in layers_of(report, *NAMES):
         if group.library not in seen:
             seen.add(group.library)
-            breaks, skipped = _breaks(report, group.library), skipped_in(report, group.library)
+            breaks, skipped = breaks_of(report, group.library), skipped_in(report, group.library)
             if breaks or skipped:
                 yield _RANK, _finding(module, group, breaks, skipped)
-
-
-def _breaks(report: Report, library: str) -> list[GraphBreak]:
-    """In the quantiser's package, or in transformers' file for it."""
-    own = breaks_in(report, library)
-    file = f"/integrations/{_FILES.get(library, library)}.py"
-    return own + [
-        found
-        for found in report.graph_breaks
-        if found.location.file.endswith(file) and comes_from(found.location, "transformers") and found not in own
-    ]
+    for module in report.modules:
+        if module.quantization and not module.layers:
+            yield _RANK_OF_UNKNOWN, _unknown(report, module)
 
 
 def _finding(module: ModuleFacts, group: LayerGroup, breaks: list[GraphBreak], skipped: list[SkippedFrame]) -> Finding:
-    name = _NAMES[group.library]
+    name = NAMES[group.library]
     parts = [counted(len(breaks), "graph break")] if breaks else []
-    parts += [counted(len(skipped), "function left in eager")] if skipped else []
+    parts += [f"{counted(len(skipped), 'function')} left in eager"] if skipped else []
     action = (
         f"Choose a kernel of {name} that is a custom operator, where its configuration offers one (`backend`), or "
-        f"upgrade it: a `{group.kind}` that torch cannot trace is cut out of the graph in each layer. The breaks below "
-        "name the lines."
+        f"upgrade it: a `{group.kind}` that torch cannot trace is cut out of the graph in each layer."
     )
     return Finding(
         rule="other-quantiser",
-        severity="warning",
+        severity=severity_of(breaks),
         title=f"{name}: {', '.join(parts)} in the code of {counted(group.count, group.kind + ' layer')}",
         location=(breaks or skipped)[0].location,
         evidence=[fact.id for facts in (breaks, skipped) for fact in facts],
         advice=action,
         detail=Advice(action=action, why=_why(module, group), link=_LINK),
+    )
+
+
+def _unknown(report: Report, module: ModuleFacts) -> Finding:
+    weights = "with `--weights`" if report.target.kind == "transformers" else "after `from_pretrained`"
+    action = (
+        f"Run it {weights} where {module.quantization} is installed and has a device that it runs on: what its layers "
+        "do to the graph is unknown until then."
+    )
+    return Finding(
+        rule="quantiser-unknown",
+        severity="info",
+        title=f"{module.class_name} is configured for {module.quantization}, and ran without its layers",
+        location=place_of(module),
+        evidence=[module.id],
+        advice=action,
+        detail=Advice(
+            action=action,
+            why=f"{FROM_CONFIGURATION} The module holds no quantised layer: what ran and was measured are plain ones.",
+            link=_LINK,
+        ),
     )
 
 
@@ -79,8 +83,11 @@ RULE = Rule(
     severity="warning",
     description=(
         "Layers of GPTQ, AWQ, HQQ, quanto, compressed-tensors and others call kernels of their own. Those that are "
-        "custom operators stay in the graph; others break it, or are left in eager, in every layer."
+        "custom operators stay in the graph; others break it, or are left in eager, in every layer. The finding "
+        "quantiser-unknown says that a configuration names a quantiser and the module that ran has none of its layers."
     ),
     passed="No quantiser's layer broke a graph.",
     judge=_judge,
+    more_ids=("quantiser-unknown",),
+    of=("graph-break",),
 )

@@ -24,7 +24,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
                 rule="sdpa-bool-mask",
                 severity="info",
                 title="A boolean attention mask is made into numbers in each call",
-                location=place_of(call),
+                location=place_of(report, call),
                 evidence=[call.id],
                 advice=action,
                 detail=Advice(

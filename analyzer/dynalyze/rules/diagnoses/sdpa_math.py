@@ -26,7 +26,7 @@ def _finding(report: Report, call: AttentionCall) -> Finding:
         rule="sdpa-math",
         severity="warning" if on_cuda(call) else "info",
         title="scaled_dot_product_attention runs as single operations",
-        location=place_of(call),
+        location=place_of(report, call),
         evidence=[call.id],
         advice=action,
         detail=Advice(

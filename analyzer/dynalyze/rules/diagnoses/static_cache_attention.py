@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, Report
+from dynalyze.rules.attention_calls import flash_modules
 from dynalyze.rules.library_layers import FROM_CONFIGURATION, place_of
 from dynalyze.rules.rule import Rule
 
@@ -13,8 +14,8 @@ _LINK = "https://github.com/huggingface/transformers/issues/32040"
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    for module in report.modules:
-        if module.cache != "static" or "flash_attention" not in module.attention:
+    for module in flash_modules(report):
+        if module.cache != "static":
             continue
         action = (
             f'Load {module.class_name} with `attn_implementation="sdpa"` for a static cache, or keep '

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, Report
+from dynalyze.rules.break_owners import owned, severity_of
 from dynalyze.rules.library_layers import (
     FROM_CONFIGURATION,
     FROM_RUN,
-    breaks_in,
     counted,
     layers_of,
     place_of,
-    recompiles_in,
     shown_version,
     skipped_in,
     version,
@@ -51,26 +50,22 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
 
 
 def _in_its_code(report: Report) -> Finding | None:
-    breaks, again, skipped = (read(report, "torchao") for read in (breaks_in, recompiles_in, skipped_in))
-    if not breaks and not again and not skipped:
+    breaks, skipped = owned(report, "torchao"), skipped_in(report, "torchao")
+    if not breaks and not skipped:
         return None
-    parts = [
-        counted(len(facts), what)
-        for facts, what in ((breaks, "graph break"), (again, "recompile"), (skipped, "function left in eager"))
-        if facts
-    ]
+    parts = [counted(len(breaks), "graph break")] if breaks else []
+    parts += [f"{counted(len(skipped), 'function')} left in eager"] if skipped else []
     library, torch = version(report, "torchao"), version(report, "torch")
     action = (
         f"torchao {shown_version(library) or '(version not known)'} with torch {shown_version(torch)}: install the "
-        "pair that torchao's table of versions names. Quantise before torch.compile, so that no weight changes its "
-        "class between calls."
+        "pair that torchao's table of versions names."
     )
     return Finding(
         rule="torchao",
-        severity="warning",
+        severity=severity_of(breaks),
         title=f"In torchao's own code: {', '.join(parts)}",
-        location=(breaks or again or skipped)[0].location,
-        evidence=[fact.id for facts in (breaks, again, skipped) for fact in facts],
+        location=(breaks or skipped)[0].location,
+        evidence=[fact.id for facts in (breaks, skipped) for fact in facts],
         advice=action,
         detail=Advice(
             action=action,
@@ -91,4 +86,5 @@ RULE = Rule(
     ),
     passed="torchao's code was traced whole.",
     judge=_judge,
+    of=("graph-break",),
 )

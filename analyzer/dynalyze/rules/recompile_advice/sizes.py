@@ -33,6 +33,9 @@ def shape(series: Series, source: Source) -> Advice:
         return _computed_size(source)
     if series.parts > 1:
         return _several_parts(series, source)
+    small = {"0", "1"} & set(series.values)
+    if small and len(set(series.values)) == 2:  # No other size came: a mark would have spared nothing.
+        return _zero_or_one(series, source, min(small))
     call = f"{callee(series.lead.location)}({source.argument})"
     marked = f"torch._dynamo.mark_dynamic({source.argument}, {source.dimension})"
     config, note = dynamic_sources(source.dynamo_name)

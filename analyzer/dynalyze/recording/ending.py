@@ -1,0 +1,37 @@
+"""How a recorded block ended."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+_OURS = str(Path(__file__).resolve().parents[1])
+_LONGEST = 2000
+
+
+@dataclass(frozen=True)
+class BlockEnding:
+    """`message` tells what was raised, and where; the exception itself is not kept."""
+
+    seconds: float
+    status: Literal["complete", "failed", "interrupted"] = "complete"
+    message: str = ""
+
+
+def ending(error: BaseException | None, trace: TracebackType | None, seconds: float) -> BlockEnding:
+    """The ending of a block that `error` left, or that ended by itself."""
+    seconds = round(seconds, 3)
+    if error is None or isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code):
+        return BlockEnding(seconds)
+    if isinstance(error, KeyboardInterrupt):
+        return BlockEnding(seconds, "interrupted", "Interrupted from the keyboard.")
+    said = traceback.format_exception_only(type(error), error)[-1].strip()[:_LONGEST]
+    return BlockEnding(seconds, "failed", f"The block raised {said}{_raised_at(trace)}")
+
+
+def _raised_at(trace: TracebackType | None) -> str:
+    frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(_OURS)]
+    return f" at {frames[-1].filename}:{frames[-1].lineno or 0}" if frames else ""

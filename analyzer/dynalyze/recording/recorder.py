@@ -1,0 +1,181 @@
+"""`dynalyze.record()` and what it returns. Rules and renderers are imported when somebody asks for them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from dynalyze.capture import adapter
+from dynalyze.capture.in_process import InProcess
+from dynalyze.recording.ending import BlockEnding, ending
+from dynalyze.recording.place import Place, here
+
+if TYPE_CHECKING:
+    from dynalyze.report import Finding, GraphBreak, Recompile, Report
+
+
+def record(*, no_source: bool = False, redact: bool = False, show_values: bool = False) -> Recording:
+    """Record what torch.compile does in a block: `with dynalyze.record() as seen: model(x)`.
+
+    What was recorded is there after the block, also when the block raised, and what came so far while it runs. The
+    options are those of the command line: leave out source lines, leave out names of this machine, show long values.
+    """
+    return Recording(no_source=no_source, redact=redact, show_values=show_values)
+
+
+class Recording:
+    """A block under observation, and its report.
+
+    All threads of the process are heard: a backward graph is compiled in a thread of autograd's. Blocks may lie inside
+    of each other, each hears everything until its end. What was compiled before is seen only where it compiles anew.
+    `outside`: folders of libraries that begin a recording for their user, whose line is its place then.
+    """
+
+    def __init__(
+        self,
+        *,
+        no_source: bool = False,
+        redact: bool = False,
+        show_values: bool = False,
+        outside: tuple[str, ...] = (),
+    ) -> None:
+        self._outside = outside
+        self._shown = {"no_source": no_source, "redact": redact, "show_values": show_values}
+        self._lock = threading.RLock()
+        self._listening: InProcess | None = None
+        self._folder: Path | None = None
+        self._remove_folder: weakref.finalize[[Path, int], Recording] | None = None
+        self._place: Place | None = None
+        self._compiled_before = 0
+        self._began = 0.0
+        self._ended: BlockEnding | None = None
+        self._report: Report | None = None
+
+    def __enter__(self) -> Recording:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(error)
+
+    def start(self) -> Recording:
+        """Begin to listen; a recording has one beginning.
+
+        Raises:
+            RuntimeError: it was begun before.
+        """
+        with self._lock:
+            if self._folder is not None:
+                raise RuntimeError("this recording was used already: call dynalyze.record() for each block")
+            self._place = here(self._outside)
+            self._folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))  # Readable by this user alone.
+            self._remove_folder = weakref.finalize(self, _remove, self._folder, os.getpid())
+            self._compiled_before = adapter.compiled_functions()
+            self._listening = InProcess(self._folder)
+            self._listening.start()
+            self._began = time.monotonic()
+        return self
+
+    def stop(self, error: BaseException | None = None) -> None:
+        """Stop to listen, and leave torch as it was; `error` is what ended the block. A second call does nothing."""
+        with self._lock:
+            if self._listening is None:
+                return
+            listening, self._listening = self._listening, None
+            listening.stop()
+            trace = error.__traceback__ if error is not None else None
+            self._ended = ending(error, trace, time.monotonic() - self._began)
+
+    def given(self, module: object, file: str = "", line: int = 0) -> None:
+        """Look at a module that was given to torch.compile before, there: those given from here on are noticed."""
+        if self._listening is not None:
+            self._listening.given(module, file, line)
+
+    @property
+    def report(self) -> Report:
+        """The typed report, judged by every rule; of an open block what it has so far.
+
+        Raises:
+            RuntimeError: the recording has not begun.
+        """
+        with self._lock:
+            if self._report is not None:
+                return self._report
+            report = self._build()
+            if self._ended is not None:
+                self._report = report
+                if self._remove_folder is not None:
+                    self._remove_folder()
+            return report
+
+    @property
+    def graph_breaks(self) -> list[GraphBreak]:
+        """Every graph break once, with its line and cause."""
+        return self.report.graph_breaks
+
+    @property
+    def recompiles(self) -> list[Recompile]:
+        """Every recompile, with the guard that failed and its values."""
+        return self.report.recompiles
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the rules say, the most urgent first."""
+        return self.report.findings
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report: `.html` is the page, `.json` the report JSON; `.md`, `.sarif` and `.xml` (JUnit) too.
+
+        Raises:
+            ValueError: another suffix.
+            OSError: the file cannot be written; what was there before is untouched.
+        """
+        from dynalyze.recording.saving import save
+
+        save(self.report, Path(path))
+
+    def _build(self) -> Report:
+        from dynalyze.recording.build import block_report
+        from dynalyze.shown import showable
+
+        if self._folder is None or self._place is None:
+            raise RuntimeError("nothing was recorded yet: use it as `with dynalyze.record() as seen:`")
+        ended = self._ended or BlockEnding(round(time.monotonic() - self._began, 3))
+        return showable(block_report(self._folder, self._place, ended, self._compiled_before), **self._shown)
+
+    def __repr__(self) -> str:
+        if self._folder is None:
+            return "<dynalyze.Recording, not begun>"
+        from dynalyze.render.amounts import count_of
+
+        report = self.report
+        breaks = count_of(len(report.graph_breaks), "graph break")
+        recompiles = count_of(len(report.recompiles), "recompile")
+        findings = count_of(len(report.findings), "finding")
+        return f"<dynalyze.Recording of {report.target.spec}: {breaks}, {recompiles}, {findings}>"
+
+    def __str__(self) -> str:
+        """The summary, as the command line prints it."""
+        from dynalyze.render import terminal
+
+        return terminal.render(self.report).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        """The page, in a frame of its own: nothing in it reaches the notebook around it."""
+        from dynalyze.recording.framed import framed
+
+        return framed(self.report)
+
+
+def _remove(folder: Path, pid: int) -> None:
+    """A forked process leaves the folder to the one that made it."""
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)

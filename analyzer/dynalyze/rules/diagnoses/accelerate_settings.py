@@ -1,0 +1,67 @@
+"""Accelerate, or a Trainer through it, called torch.compile: its arguments are Accelerate's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.report import Advice, Example, Finding, Report
+from dynalyze.rules.rule import Rule
+
+_RANK = 700
+_PREPARES = "/accelerate/"
+# What dynamic=True may spare; other causes have nothing to do with how torch.compile was called.
+_OF_SIZES = ("shape", "symbolic", "value")
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    modules = [
+        module
+        for module in report.modules
+        if _PREPARES in module.file.replace("\\", "/") and module.options.get("dynamic") is not True
+    ]
+    again = [recompile for recompile in report.recompiles if recompile.cause in _OF_SIZES]
+    if not modules or not again:
+        return
+    advice = _advice()
+    yield (
+        _RANK,
+        Finding(
+            rule="accelerate-settings",
+            severity="info",
+            title=f"Accelerate compiles {modules[0].class_name}: the arguments of torch.compile are its settings",
+            evidence=[*(module.id for module in modules), *(recompile.id for recompile in again)],
+            advice=advice.action,
+            detail=advice,
+        ),
+    )
+
+
+def _advice() -> Advice:
+    return Advice(
+        action=(
+            "For `dynamic=True` give the Accelerator a `TorchDynamoPlugin(dynamic=True)`, or set the environment "
+            "variable `ACCELERATE_DYNAMO_USE_DYNAMIC=true`, which a Trainer with torch_compile=True obeys too."
+        ),
+        why=(
+            "No call of torch.compile stands in your program: Accelerate makes it when it prepares the model. A "
+            "Trainer has arguments for backend and mode alone."
+        ),
+        example=Example(
+            'Accelerator(dynamo_backend="inductor")',
+            'Accelerator(dynamo_plugin=TorchDynamoPlugin(backend="inductor", dynamic=True))',
+        ),
+        link="https://huggingface.co/docs/accelerate/package_reference/utilities#accelerate.utils.TorchDynamoPlugin",
+    )
+
+
+RULE = Rule(
+    id="accelerate-settings",
+    title="Where Accelerate's torch.compile is set up",
+    severity="info",
+    description=(
+        "Functions were compiled again over a size or a value, and it was Accelerate, directly or for a Trainer, that "
+        "called torch.compile. The arguments that other findings name are settings of Accelerate there."
+    ),
+    passed="No model that Accelerate compiles was compiled again over a size.",
+    judge=_judge,
+)

@@ -1,0 +1,58 @@
+"""A prompt and the single tokens after it: two programs, each compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.report import Advice, Finding, Impact, Report
+from dynalyze.rules.library_layers import FROM_RUN, by_generate, called_from, spent
+from dynalyze.rules.recompile_owners import owned
+from dynalyze.rules.rule import Rule
+
+_RANK = 660
+_LINK = "https://huggingface.co/docs/transformers/llm_optims"
+
+
+def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    series = owned(report, "prefill-and-decode")
+    if not series:
+        return
+    members = [member for one in series for member in one.recompiles]
+    call = "`generate` of two tokens" if by_generate(report, members[0]) else "call with a prompt, and one with a token"
+    action = (
+        f"Nothing is wrong with it. Do both in the warm-up: one {call}, before the first text of a user. Prompts of "
+        "another length compile once more, and from then on any length fits."
+    )
+    seconds = spent(members)
+    yield (
+        _RANK,
+        Finding(
+            rule="prefill-and-decode",
+            severity="info",
+            title="The prompt and the single tokens after it were compiled apart",
+            location=called_from(report, members[0]),
+            evidence=[member.id for member in members],
+            advice=action,
+            impact=None if seconds is None else Impact(seconds, "spent compiling the second of them"),
+            detail=Advice(
+                action=action,
+                why=f"{FROM_RUN} A size of 1 always gets code of its own, so no setting joins the two. Each is kept.",
+                link=_LINK,
+            ),
+        ),
+    )
+
+
+RULE = Rule(
+    id="prefill-and-decode",
+    title="A prompt and single tokens are compiled apart",
+    severity="info",
+    description=(
+        "A language model is called with the whole prompt first and with one token a step then. torch compiles a size "
+        "of 1 by itself, so these are two programs: one recompile, once. More than one change of the length is the "
+        "finding recompile."
+    ),
+    passed="No prompt and single tokens were compiled apart.",
+    judge=_judge,
+    of=("recompile",),
+)

@@ -1,0 +1,1 @@
+"""Assertions about torch.compile for tests: what the pytest fixture `dynalyze` gives."""

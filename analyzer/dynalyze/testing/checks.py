@@ -1,0 +1,111 @@
+"""The assertions of the pytest fixture `dynalyze`, each for a function with its inputs or for a block of code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+import torch
+
+from dynalyze.capture.adapter_compiled import is_compiled_function, is_compiled_module
+from dynalyze.capture.inputs import Inputs, calls_from
+from dynalyze.recording.recorder import Recording
+from dynalyze.testing import judges
+from dynalyze.testing.block import CompileCheck
+from dynalyze.testing.quiet import quiet_trace
+
+Function = Callable[..., Any]
+# Graph breaks and recompiles are Dynamo's: no backend has to generate code for them.
+_DYNAMO_ALONE = "eager"
+
+
+class CompileChecks:
+    """Each assertion takes a function or module, which it compiles and calls; or none, as the head of a `with` block.
+
+    With a function the compile state is clean before and after it (torch.compiler.reset()), so that no other test has a
+    say, nor meets what was compiled here. A block is judged as it is: nothing is reset.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+
+    def compiled_with(self, **options: Any) -> CompileChecks:
+        """The same assertions with these arguments of torch.compile, such as backend, mode or dynamic."""
+        return CompileChecks(**{**self._options, **options})
+
+    def record(self) -> Recording:
+        """`dynalyze.record()`, for tests that look at the report themselves."""
+        return Recording()
+
+    @overload
+    def assert_no_graph_breaks(self, /) -> CompileCheck: ...
+    @overload
+    def assert_no_graph_breaks(self, fn: Function, /, *args: Any, **kwargs: Any) -> Recording: ...
+    def assert_no_graph_breaks(self, fn: Function | None = None, /, *args: Any, **kwargs: Any) -> Any:
+        """`fn(*args, **kwargs)` compiles without a graph break; with backend "eager" unless you choose one."""
+        __tracebackhide__ = True
+        check = CompileCheck(judges.whole_graphs, judges_errors=True)
+        if fn is None:
+            return _block(check, kwargs)
+        return self._checked(check, fn, [Inputs(args, kwargs)], backend=_DYNAMO_ALONE)
+
+    @overload
+    def assert_no_recompiles(self, /) -> CompileCheck: ...
+    @overload
+    def assert_no_recompiles(self, fn: Function, /, *calls: Any, warmup: int = 0) -> Recording: ...
+    def assert_no_recompiles(self, fn: Function | None = None, /, *calls: Any, warmup: int = 0) -> Any:
+        """None of these calls, one after the other, makes torch compile `fn` again.
+
+        A call is a tuple of positional inputs, a dict of keyword inputs, or the single input; a list is several calls.
+        The first `warmup` of them may compile as often as they want.
+        """
+        __tracebackhide__ = True
+        if fn is None:
+            return _block(CompileCheck(judges.no_recompiles), {"warmup": warmup} if warmup else {})
+        made = [call for value in calls for call in calls_from(dict(value) if isinstance(value, Mapping) else value)]
+        if len(made) <= warmup:
+            raise TypeError("assert_no_recompiles(fn, *calls) needs the inputs of a call after warm-up")
+        check = CompileCheck(judges.no_recompiles if warmup else judges.compiled_once)
+        return self._checked(check, fn, made, warmup, backend=_DYNAMO_ALONE)
+
+    @overload
+    def assert_compiles(self, /, *, fullgraph: bool = True) -> CompileCheck: ...
+    @overload
+    def assert_compiles(self, fn: Function, /, *args: Any, fullgraph: bool = True, **kwargs: Any) -> Recording: ...
+    def assert_compiles(self, fn: Function | None = None, /, *args: Any, fullgraph: bool = True, **kwargs: Any) -> Any:
+        """`torch.compile(fn, fullgraph=fullgraph)(*args, **kwargs)` works, down to the backend."""
+        __tracebackhide__ = True
+        check = CompileCheck(judges.whole_graphs if fullgraph else judges.compiles, judges_errors=True)
+        if fn is None:
+            return _block(check, kwargs)
+        return self._checked(check, fn, [Inputs(args, kwargs)], fullgraph=fullgraph)
+
+    def _checked(
+        self, check: CompileCheck, fn: Function, calls: Sequence[Inputs], warmup: int = 0, **defaults: Any
+    ) -> Recording:
+        __tracebackhide__ = True
+        run = fn if _compiles_by_itself(fn) else torch.compile(fn, **{**defaults, **self._options})
+        torch.compiler.reset()
+        try:
+            with quiet_trace():
+                for call in calls[:warmup]:
+                    run(*call.args, **call.kwargs)
+            with check as seen:
+                for call in calls[warmup:]:
+                    run(*call.args, **call.kwargs)
+            return seen
+        finally:
+            torch.compiler.reset()
+
+
+def _compiles_by_itself(fn: Function) -> bool:
+    """What torch.compile returned, or a module after `module.compile()`: its own options stay."""
+    in_place = isinstance(fn, torch.nn.Module) and getattr(fn, "_compiled_call_impl", None) is not None
+    return in_place or is_compiled_function(fn) or is_compiled_module(fn)
+
+
+def _block(check: CompileCheck, arguments: Mapping[str, Any]) -> CompileCheck:
+    """The assertion for a `with` block; inputs without a function are a slip."""
+    if arguments:
+        raise TypeError(f"{', '.join(arguments)} given without a function: name the function first")
+    return check

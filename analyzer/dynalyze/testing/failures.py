@@ -1,0 +1,69 @@
+"""What a failed assertion says: the lines of code, the causes and the fixes, from the rules' own findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dynalyze.render.amounts import count_of
+from dynalyze.render.console import Summary, one_line
+from dynalyze.render.terminal import add_findings
+from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report
+
+_MOST = 10
+_LONGEST = 600
+_WIDTH = 100
+
+
+def graph_break_failure(report: Report) -> str:
+    """Every graph break of a report; "" where there is none."""
+    found = report.graph_breaks
+    return _failure(report, f"{count_of(len(found), 'graph break')}, expected none", found) if found else ""
+
+
+def recompile_failure(report: Report) -> str:
+    """Every recompile of a report; "" where there is none."""
+    found = report.recompiles
+    return _failure(report, f"{count_of(len(found), 'recompile')}, expected none", found) if found else ""
+
+
+def compile_failure(report: Report, error: BaseException | None) -> str:
+    """What failed to compile; "" where nothing did."""
+    failed = [each for each in report.compilations if each.status == "failed"]
+    if not failed and error is None:
+        return ""
+    findings = [each for each in report.findings if each.severity == "error"]
+    place = failed[0].location if failed else None
+    text = _text(report, "it does not compile", place, findings)
+    return text if error is None else f"{text}\n\n{type(error).__name__}: {_said(error)}"
+
+
+def silence_failure(report: Report) -> str:
+    """Why nothing was compiled; "" where something was."""
+    if report.outcome.status != "nothing_compiled":
+        return ""
+    return f"nothing was compiled, so nothing was checked\n\n{report.outcome.message}"
+
+
+def _failure(report: Report, head: str, facts: Sequence[GraphBreak | Recompile]) -> str:
+    """The findings that rest on some of these facts, the most urgent first."""
+    ids = {fact.id for fact in facts}
+    findings = [finding for finding in report.findings if ids & set(finding.evidence)]
+    return _text(report, head, facts[0].location, findings)
+
+
+def _text(report: Report, head: str, place: Location | None, findings: list[Finding]) -> str:
+    if findings and findings[0].location is not None:
+        place = findings[0].location
+    summary = Summary(color=False, width=_WIDTH)
+    add_findings(summary, report, findings[:_MOST])
+    if len(findings) > _MOST:
+        summary.line(f"{len(findings) - _MOST} more.")
+    at = f" ({one_line(Path(place.file).name)}:{place.line} in {one_line(place.function)})" if place is not None else ""
+    return f"{head}{at}\n\n{summary.text()}".rstrip()
+
+
+def _said(error: BaseException) -> str:
+    """The first paragraph of torch's message, without hints: the rest is about the compiler's own code."""
+    lines = str(error).strip().partition("\n\n")[0].splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith("Hint:"))[:_LONGEST]
