@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/planted_faults.py --plants 20 --controls 5 --seed 1
 
 Each plant is a transformer in bf16 of 2 to 5 blocks, with one operation wrong: in the graph that Dynamo captured, in
-ATen's forward or backward graph, in a decomposition, or in a pass of Inductor over its own graph. Wrong is three units of
-rounding, and NaN for decompositions. Found is: the stage, the operation and the module are named, and all are right.
+ATen's forward or backward graph, in a decomposition, or in a pass of Inductor over its own graph. Wrong is three units
+of rounding, and NaN for decompositions. Found is: stage, operation and module are named, and all of them right.
 Controls are models in which nothing is wrong, or sums are only added up in another order: nothing may be named.
 
 The steps are those of `dynalyze audit` (`dynalyze.capture.bench.bisect`), in this process instead of one of their own.

@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 # A list of numbers in indented JSON. No string holds a line's end, so this is never inside of one.
 _NUMBERS = re.compile(r"\[\n([-+.\deE,\s]+)\]")
 
-TargetKind = Literal["script", "object", "transformers", "trace", "block"]
+TargetKind = Literal["script", "object", "transformers", "trace"]
 Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_compiled"]
 CompilationStatus = Literal["compiled", "broken", "eager", "failed"]
 Effect = Literal["split", "partly_eager", "eager", "error"]
@@ -379,12 +379,15 @@ class Finding(msgspec.Struct):
 
 
 class Capture(msgspec.Struct):
-    """How far the recording can be trusted: what was lost, and how the calls came about."""
+    """How far the recording can be trusted: what was lost, and how the calls came about.
+
+    `mode` "block": it is of a block of the program, by `dynalyze.record()`; the target's `spec` is its place.
+    """
 
     events: int = 0
     unreadable_lines: int = 0
     listener_errors: list[str] = []
-    mode: Literal["observed", "replayed", "examples", "object", "transformers", "none"] = "observed"
+    mode: Literal["observed", "replayed", "examples", "object", "transformers", "none", "block"] = "observed"
     recorded_calls: int = 0
     replayed_calls: int = 0
     notes: list[str] = []

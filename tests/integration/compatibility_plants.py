@@ -7,7 +7,7 @@ take the place of flash-attn's binding (tests/stand_ins); for CUDA graphs torch'
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import dedent
 
 MARK = "# here"
@@ -42,8 +42,8 @@ class Net(nn.Module):
 @dataclass(frozen=True)
 class Plant:
     """`code` is a template over NAME, OTHER, THIRD, WIDTH and LENGTH. The finding stands at the line with the mark,
-    where there is one. `says` are words of its advice. One that is `alone` changes what the whole process is like, or
-    ends it.
+    where there is one. `says` are words of its advice, `beside` the rules that rightly speak too. One that is `alone`
+    changes what the whole process is like, or ends it.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Plant:
     says: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     alone: bool = False
+    beside: tuple[str, ...] = ()
 
     def drawn(self, chance: random.Random) -> Plant:
         """The same fault under other names and in other sizes."""
@@ -61,7 +62,7 @@ class Plant:
         for word, value in values.items():
             code = code.replace(word, str(value))
             says = tuple(each.replace(word, str(value)) for each in says)
-        return Plant(self.name, self.rule, code, says, self.needs, self.alone)
+        return replace(self, code=code, says=says)
 
 
 def program(plants: list[Plant]) -> str:
@@ -121,7 +122,7 @@ PLANTS = [
         """
         def NAME():
             model = tiny_llama()
-            model.forward = torch.compile(model.forward, backend="eager")  # here
+            model.forward = torch.compile(model.forward, backend="eager")
             with torch.no_grad():
                 model.generate(torch.ones(1, LENGTH, dtype=torch.long), max_new_tokens=4, do_sample=False)
 
@@ -129,6 +130,7 @@ PLANTS = [
         """,
         ('cache_implementation="static"',),
         _LLAMA,
+        beside=("prefill-and-decode",),
     ),
     Plant(
         "FlashAttention on a padded batch",
@@ -146,6 +148,7 @@ PLANTS = [
         """,
         ("cu_seq_lens_q", "flash_attention_2"),
         _LLAMA,
+        beside=("comprehension-apart",),  # One of transformers', up to Python 3.11.
     ),
     Plant(
         "FlashAttention on a batch of one",
@@ -160,6 +163,7 @@ PLANTS = [
         """,
         ("cu_seq_lens_q",),
         _LLAMA,
+        beside=("comprehension-apart",),
     ),
     Plant(
         "FlashAttention in float32",

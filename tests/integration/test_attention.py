@@ -191,6 +191,7 @@ def test_padding_breaks_flash_attention_and_the_flags_keep_it_whole(tmp_path: Pa
     assert len({call["graph"] for call in called}) == 2
 
 
+@pytest.mark.slow
 def test_an_old_flash_attn_and_flex_attention_outside_of_a_graph(tmp_path: Path) -> None:
     report = told(tmp_path, OLD_AND_OUTSIDE, "flash_attn_builtin")
     (old,) = findings(report, "flash-attention-builtin")

@@ -68,6 +68,10 @@ def audit(folder: Path, *arguments: str) -> tuple[Outcome, dict[str, Any]]:
     return ended, json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
+def line_with(text: str, words: str) -> int:
+    return next(number for number, line in enumerate(text.splitlines(), 1) if words in line)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(700)
 def test_speed_memory_and_answers_are_measured(folder: Path) -> None:
@@ -149,7 +153,7 @@ def test_shapes_are_judged_and_one_that_nothing_takes_is_a_mistake(folder: Path)
 def test_a_model_that_is_none_of_transformers_has_no_attention_matrix(folder: Path) -> None:
     ended, report = audit(folder, "net.py:Net", *INPUT, *QUICK, "--attention-matrix")
     assert (ended.status, ended.stdout, report) == (2, "", {})
-    assert "is no model of transformers" in ended.stderr
+    assert "Net is none. Name an architecture (hf:NAME)" in ended.stderr
     assert "step 1" not in ended.stderr
 
 

@@ -11,7 +11,8 @@ import pytest
 from dynalyze.audit_records import Bisection
 from dynalyze.bench.bisect import bisect_suspicious
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.plan import Plan, with_options
+from dynalyze.bench.plan import Plan, Work, with_options
+from dynalyze.capture.bench.wire import Phase
 from dynalyze.measurements import Accuracy, AccuracyVerdict
 from dynalyze.report import Outcome, Report
 from dynalyze.targets.spec import read_target
@@ -46,6 +47,19 @@ def make():
     return model, (x,)
 """
 
+_WRONG_BACKWARD = """
+import torch
+from torch._inductor import decomposition
+from bisect_models import blocks
+
+aten = torch.ops.aten
+decomposition.decompositions[aten.gelu_backward.default] = lambda gradient, x, approximate="none": gradient / 2
+
+def make():
+    model, x = blocks(2)
+    return model, (x,)
+"""
+
 _RIGHT = """
 from bisect_models import blocks
 
@@ -63,7 +77,12 @@ def wrong(graph, inputs):
 
 
 def searched(
-    folder: Path, program: str, backend: str, verdict: AccuracyVerdict, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    program: str,
+    backend: str,
+    verdict: AccuracyVerdict,
+    monkeypatch: pytest.MonkeyPatch,
+    phase: Phase = "forward",
 ) -> list[Bisection]:
     """The search in a program whose answers were judged so. Its modules lie beside it."""
     for name in ("bisect_models", "planted_backends"):
@@ -73,16 +92,22 @@ def searched(
     monkeypatch.chdir(folder)
     target = read_target("program.py:make", None, ())
     chosen = (with_options(backend, None, "auto", False),)
-    plan = Plan(rebuilt_source(target), chosen, timeout=200, total=200, quiet=True)
+    plan = Plan(rebuilt_source(target), chosen, works=(Work(phase=phase),), timeout=200, total=200, quiet=True)
     report = Report("0", "", [], {"device": "cpu"}, target.described(), Outcome("complete"))
-    report.accuracy = [Accuracy("default", verdict=verdict)]
+    report.accuracy = [Accuracy("default", phase, verdict=verdict)]
     found = bisect_suspicious(report, target, plan, folder / "kept", progress=lambda line: None)
     assert report.outcome.status == "complete"
     return found
 
 
-def shows(script: str) -> int:
-    return subprocess.run([sys.executable, script], capture_output=True, check=False).returncode
+def shows(script: str, tmp_path: Path) -> bool:
+    """Whether it does by itself: in a new process, from another folder, told by its last line and its exit status."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    where = Path(script).resolve()
+    ran = subprocess.run([sys.executable, where], cwd=elsewhere, capture_output=True, text=True, check=False)
+    assert ("error of eager" in ran.stdout or "NaN" in ran.stdout) and ran.stdout.splitlines()[-1].startswith("WRONG")
+    return ran.returncode == 1
 
 
 def test_a_module_that_computes_otherwise_under_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +123,15 @@ def test_nan_of_a_decomposition_and_a_script_that_shows_it(tmp_path: Path, monke
     assert [(run.stage, run.verdict) for run in found.stages][-1] == ("decompositions", "suspicious")
     assert (found.stage, found.module, found.op) == ("decompositions", "layers.0", "torch.nn.functional.gelu")
     assert found.nonfinite > 0
-    assert shows(found.repro) == 1
+    assert shows(found.repro, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_wrong_backward_and_a_script_that_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = searched(tmp_path, _WRONG_BACKWARD, "inductor", "suspicious", monkeypatch, "train")
+    assert (found.stage, found.module, found.op) == ("decompositions", "layers.1", "torch.nn.functional.gelu")
+    assert found.gradient and (found.compiled_rmse or 0) > 10 * (found.eager_rmse or 0)
+    assert shows(found.repro, tmp_path)
 
 
 @pytest.mark.slow
@@ -106,7 +139,7 @@ def test_an_operation_that_the_answers_hide(tmp_path: Path, monkeypatch: pytest.
     (found,) = searched(tmp_path, _RIGHT, "faulty:wrong", "benign", monkeypatch)
     assert found.hidden and (found.stage, found.stages[-1].backend) == ("backend", "faulty:wrong")
     assert (found.module, found.op) == ("layers.1.attention", "torch.softmax")
-    assert shows(found.repro) == 1
+    assert shows(found.repro, tmp_path)
 
 
 @pytest.mark.slow

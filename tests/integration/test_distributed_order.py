@@ -61,9 +61,9 @@ MENDED = "ranker.compile(backend=counting)\nranker(x)\nmodel = wrap(ranker)\ntor
 @pytest.mark.parametrize(
     ("body", "split", "inside", "title"),
     [
-        (INSIDE, 3, True, ""),
+        pytest.param(INSIDE, 3, True, "", marks=pytest.mark.slow),
         (OUTSIDE, 3, False, "torch.compile traces DDP around Ranker: 2 graph breaks in torch's own code"),
-        (WARMED, 1, True, "Ranker was compiled before DDP was put around it"),
+        pytest.param(WARMED, 1, True, "Ranker was compiled before DDP was put around it", marks=pytest.mark.slow),
         pytest.param(MENDED, 4, True, "", marks=pytest.mark.slow),  # One graph before the reset, three after it.
     ],
     ids=["inside", "outside", "warmed", "mended"],

@@ -59,7 +59,9 @@ def told(tmp_path: Path, program: str, *words: str) -> dict[str, dict[str, Any]]
     return found
 
 
+@pytest.mark.slow
 def test_a_cache_that_grows_in_a_loop_of_ones_own(tmp_path: Path) -> None:
+    """`make test` has it in test_layer_rules.py, and `generate` in test_compatibility_plants.py."""
     found = told(tmp_path, LOOP)
     assert set(found) == {"dynamic-cache", "prefill-and-decode"}
     assert "StaticCache(config=model.config" in found["dynamic-cache"]["advice"]
@@ -79,3 +81,5 @@ def test_a_cache_that_grows_in_generate(tmp_path: Path) -> None:
     found = told(tmp_path, GENERATE)
     assert set(found) == {"dynamic-cache", "prefill-and-decode"}
     assert 'cache_implementation="static"' in found["dynamic-cache"]["advice"]
+    line = next(number for number, text in enumerate(GENERATE.splitlines(), 1) if "torch.compile(" in text)
+    assert {each["location"]["line"] for each in found.values()} == {line}, "transformers makes the calls"

@@ -107,6 +107,7 @@ def test_every_new_state_of_the_adapters_compiles_once(tmp_path: Path) -> None:
     assert adapters["switches"] >= 2
 
 
+@pytest.mark.slow
 def test_a_swap_of_another_rank_compiles_again(tmp_path: Path) -> None:
     report = run(tmp_path, SWAP)
     assert len(report["recompiles"]) == 1
@@ -122,6 +123,7 @@ def test_a_prepared_model_takes_another_rank_without_a_compile(tmp_path: Path) -
     assert report["modules"][0]["adapters"]["prepared_for_hotswap"] is True
 
 
+@pytest.mark.slow
 def test_an_unmerged_adapter_is_told(tmp_path: Path) -> None:
     report = run(tmp_path, SERVE)
     assert report["recompiles"] == []

@@ -138,6 +138,7 @@ def test_a_call_before_compiling_and_captured_sizes_leave_nothing(tmp_path: Path
     assert found(report, "bitsandbytes-int8-threshold") == []
 
 
+@pytest.mark.slow
 def test_torchao_compiles_whole(tmp_path: Path) -> None:
     report = run(tmp_path, TORCHAO)
     (group,) = groups(report)
@@ -151,7 +152,7 @@ def test_torchao_compiles_whole(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "options"),
-    [("Int8DynamicActivationInt8WeightConfig", ""), ("Int4WeightOnlyConfig", "group_size=32")],
+    [("Int8DynamicActivationInt8WeightConfig", ""), ("IntxWeightOnlyConfig", "weight_dtype=torch.int4")],
 )
 def test_torchao_of_fewer_bits_compiles_whole(tmp_path: Path, config: str, options: str) -> None:
     report = run(tmp_path, NARROW.replace("CONFIG", config).replace("**OPTIONS", options))

@@ -72,6 +72,7 @@ def check(target: str | Path, shapes: str, *dims: str, dynamic: str = "auto", ba
     return check_warmup(spec, plan, works, named)
 
 
+@pytest.mark.slow
 def test_static_shapes_reach_the_limit_and_dynamic_ones_do_not(model: Path) -> None:
     found = check(f"{model}:make", "batch=2,sequence=4..13", dynamic="off")
     assert found.reason == "" and found.after_warmup == []
@@ -100,6 +101,7 @@ def test_automatic_dynamic_shapes_are_warm_after_two(model: Path) -> None:
     assert all(run.later_milliseconds for run in found.calls)
 
 
+@pytest.mark.slow
 def test_a_counter_compiles_again_after_the_warm_up(model: Path) -> None:
     found = check(f"{model}:counter", "sequence=4|8")
     assert found.warm_after is None
@@ -154,6 +156,7 @@ def test_a_small_llama(tmp_path: Path) -> None:
     assert [run.compiles for run in found.calls] == [1, 0, 1, 0]
 
 
+@pytest.mark.slow
 def test_a_second_start_finds_every_graph(model: Path) -> None:
     found = check(f"{model}:net", "sequence=4|8", "sequence=0:1", backend="inductor")
     second = found.second_start

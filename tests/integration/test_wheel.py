@@ -58,6 +58,11 @@ def test_wheel_explains_breaks_offline(bare: Path) -> None:
     assert "print" in run(bare / "bare/bin/dynalyze", "rules", cwd=bare)
 
 
+def test_wheel_has_the_pytest_plugin(bare: Path) -> None:
+    code = "import importlib.metadata as m; print([e.value for e in m.entry_points(group='pytest11')])"
+    assert "dynalyze.pytest_plugin" in run(bare / "bare/bin/python", "-c", code, cwd=bare)
+
+
 def test_wheel_carries_what_the_child_needs(bare: Path) -> None:
     """Without torch the target still runs, and the report says why nothing was compiled."""
     (bare / "plain.py").write_text("print('no torch here')\n")

@@ -69,13 +69,14 @@ def snippet() -> Snippet:
 
 def empty_report(status: Status = "complete", message: str = "") -> Report:
     """A report of a run in which nothing was recorded."""
+    ended_by_us = status in ("timed_out", "interrupted")
     return Report(
         dynalyze="0.1.0",
         created="2026-11-20T22:00:00Z",
         command=["explain", "model.py"],
         environment={"python": "3.11.7", "torch": "2.13.0", "device": "cpu", "threads": 2},
         target=Target("script", "model.py"),
-        outcome=Outcome(status, message, int(status == "failed"), 12.3),
+        outcome=Outcome(status, message, None if ended_by_us else int(status == "failed"), 12.3),
     )
 
 

@@ -47,7 +47,8 @@ def test_no_text_of_a_verdict_forges_a_line() -> None:
 def test_the_page_begins_with_the_verdict() -> None:
     page = html.render(failed_report())
     assert page.index('id="policy"') < page.index('id="verdict"') < page.index('id="fixes"')
-    assert re.search(r'<h1 id="policy-heading">\d+ graph breaks?', page)
+    assert re.search(r'<h1 id="policy-heading">model.py fails its audit: \d+ graph breaks?: [^;]*\.</h1>', page)
+    assert '<h1 id="policy-heading">model.py passes its audit.</h1>' in html.render(passed_report())
     assert '<h2 id="verdict-heading">' in page
     assert "Audit: Failed" in page
     assert "Audit: Passed" in html.render(passed_report())

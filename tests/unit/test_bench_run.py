@@ -105,6 +105,15 @@ def test_extras_can_be_left_out(tmp_path: Path) -> None:
     assert not {"memory", "accuracy"} & {order for _, _, order in orders(tmp_path)}
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_answers_can_come_before_speed(tmp_path: Path, first: bool) -> None:
+    found = bench(tmp_path, answers_first=first)
+    order = [what for _, _, what in orders(tmp_path)]
+    assert (order.index("accuracy") < order.index("block")) == first
+    assert row(found, "default").status == "valid"
+    assert found.accuracy[0].verdict == "equal"
+
+
 def test_one_process_works_at_a_time_but_for_loading(tmp_path: Path) -> None:
     bench(tmp_path)
     working: set[tuple[str, str]] = set()

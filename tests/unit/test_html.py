@@ -19,7 +19,7 @@ from dynalyze.render.view.compiles import MAX_COMPILATIONS
 from dynalyze.render.view.links import Anchors, safe_url
 from dynalyze.render.view.run import embedded_json
 from dynalyze.render.visible import visible
-from dynalyze.report import Capture, Finding, Location, Report, Snippet, from_json, to_json
+from dynalyze.report import Capture, Finding, Location, Outcome, Report, Snippet, from_json, to_json
 from sample_audits import failed_report, hostile_audit, passed_report
 from sample_reports import (
     HOSTILE,
@@ -307,6 +307,15 @@ def test_a_run_that_went_wrong_says_so_first(status: str, sentence: str) -> None
     assert any(value == "verdict bad" for value in tree.values("class"))
     assert tree.text().index("RuntimeError: the message") < tree.text().index("Fix these first")
     assert "Nothing to fix was found" not in tree.text()
+
+
+@pytest.mark.parametrize("status", ["timed_out", "interrupted"])
+def test_what_was_cut_after_the_run_is_not_told_of_the_run(status: str) -> None:
+    report = clean_report()
+    report.outcome = Outcome(status, "The time limit was reached during: speed.", 0, 12.3)  # type: ignore[arg-type]
+    headline = Tree(render(report)).texts["h1"][0]
+    assert headline.startswith("The time limit was reached during: speed.")
+    assert "12 s" not in headline
 
 
 def test_what_was_lost_stands_before_the_findings() -> None:

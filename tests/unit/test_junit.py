@@ -9,6 +9,7 @@ from hypothesis import given
 
 from ci_reports import hostile_reports, judged, judged_by_policy, samples
 from dynalyze.render import junit
+from dynalyze.render.visible import visible
 from dynalyze.report import Report
 from dynalyze.rules.rule import rules
 from sample_reports import clean_report, empty_report, rich_report
@@ -64,6 +65,18 @@ def test_the_structure(report: Report) -> None:
 @given(hostile_reports())
 def test_the_structure_whatever_the_texts(report: Report) -> None:
     read(report)
+    text = junit.render(report)
+    text.encode()  # A file is UTF-8: no half of a surrogate pair may be left in it.
+    assert all(character.isprintable() or character == "\n" for character in text)
+
+
+@pytest.mark.parametrize(
+    "hostile", ["\x00", "\x1b[31m", "\ufffe", "\ud800", "]]>", "<!--", "\u202eabc", "&amp;", "\r\n"]
+)
+def test_a_text_that_xml_cannot_hold_is_spelled(hostile: str) -> None:
+    report = empty_report("failed", f"It said {hostile} and ended.")
+    (error,) = read(report).iter("error")
+    assert "".join(error.text.split()) == "".join(visible(f"It said {hostile} and ended.").split())
 
 
 def test_a_clean_run_passes_every_rule() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import html
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from ci_reports import hostile_reports, judged, judged_by_policy, samples, texts
 from dynalyze.render import markdown
@@ -67,6 +70,29 @@ def test_whatever_the_texts_only_our_own_markup_is_there(report: Report) -> None
     assert not re.search(r"@\w|\]\(|!\[", text)
 
 
+def tokens_of(text: str) -> list[Token]:
+    """What a reader of Markdown makes of it, with GitHub's tables, and with HTML let through."""
+    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    return [each for token in tokens for each in (token, *(token.children or ()))]
+
+
+@given(hostile_reports())
+def test_a_reader_of_markdown_finds_only_our_own_markup(report: Report) -> None:
+    text = markdown.render(report)
+    found = tokens_of(text)
+    raw = {name for token in found if token.type.startswith("html_") for name in tags(token.content)}
+    assert raw <= TAGS
+    assert not {"link_open", "image", "code_inline", "s_open", "em_open", "strong_open", "fence", "code_block"} & {
+        token.type
+        for token in found
+        if token.content != "dynalyze"  # Its own name, in the line of the command.
+    }
+    headings = [after.content for token, after in pairwise(found) if token.type == "heading_open"]
+    assert set(headings[1:]) <= {"Fix these first"}
+    hidden = {character for character in text if not character.isprintable()} - {"\n", "\u200b"}
+    assert hidden - set("\ufe0f") == set(), "a control or a bidirectional character would be shown as it is"
+
+
 @pytest.mark.parametrize("report", samples())
 def test_it_fits_a_comment(report: Report) -> None:
     text = markdown.render(report)
@@ -99,7 +125,7 @@ def test_the_policy_decides_and_failures_come_first() -> None:
     assert text.startswith("### ❌ dynalyze: failed")
     rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
     assert [row.split(" | ")[0].strip("| ") for row in rows] == [
-        "check", "graph-breaks", "speed-up", "accuracy", "memory", "recompiles",
+        "check", "graph-breaks", "speed-up", "Answers", "memory", "recompiles",
     ]  # fmt: skip
     assert "Logged until the release" in text
     assert "known to the baseline" in text

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
 
+from dynalyze.audit.waivers import WaiverRule
 from dynalyze.measurements import Measurement
 from dynalyze.model_facts import AttentionCall, AttentionInput, LayerGroup, ModuleFacts
 from dynalyze.report import Compilation, Effect, Finding, Graph, GraphBreak, Location, Report
@@ -58,6 +60,31 @@ def test_a_break_is_told_by_its_rule_alone(rule: str, fields: dict[str, Any], ef
     finding = only(report_of(broke(**fields, effect=effect)))
     assert (finding.rule, finding.evidence, finding.severity) == (rule, ["b1"], severity)
     assert reaches([finding], "graph-break") and reaches([finding], rule) and not reaches([finding], "all-eager")
+
+
+def test_a_comprehension_by_itself_is_a_consequence() -> None:
+    found = broke("transformers/utils/output_capturing.py", "<dictcomp>", "Missing tp_iternext", "eager")
+    found.compile_ids = ["5/0"]
+    report = report_of(found)
+    alone = Compilation("5/0", found.process, found.epoch, USER, "eager", function="<dictcomp>")
+    report.compilations = [Compilation("4/0", 0, 0, USER, "compiled"), alone]
+    told = next(each for each in judge(report) if each.evidence == ["b1"])
+    assert (told.rule, told.severity) == ("comprehension-apart", "info") and reaches([told], "graph-break")
+    alone.function = "forward"
+    told = next(each for each in judge(report) if each.evidence == ["b1"])
+    assert told.rule == "graph-break", "in a function of the program it is a break like any other"
+
+
+def test_a_finding_of_the_same_rule_without_a_break_is_none() -> None:
+    finding = Finding("torchao", "info", "Without its kernels", evidence=["m1"])
+    assert reaches([finding], "torchao") and not reaches([finding], "graph-break")
+
+
+def test_a_waiver_of_graph_breaks_covers_one_with_a_rule_of_its_own() -> None:
+    waiver = WaiverRule("graph-break", "goes with the next release", date(2027, 1, 31), file="serve.py")
+    finding = only(report_of(broke(FLASH, function="_get_unpad_data", gb_type="Dynamic shape operator")))
+    assert waiver.covers(finding)
+    assert not WaiverRule("recompile", "so", date(2027, 1, 31)).covers(finding)
 
 
 def test_a_batch_of_one_is_not_called_padded() -> None:

@@ -41,6 +41,14 @@ def artifacts(value: Any) -> list[dict[str, Any]]:
     return own + [found for each in value.values() for found in artifacts(each)]
 
 
+def texts_of(value: Any) -> list[str]:
+    """Every text in it."""
+    if isinstance(value, str):
+        return [value]
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [text for each in values for text in texts_of(each)]
+
+
 def test_the_schema_refuses_what_is_wrong() -> None:
     document = json.loads(sarif.render(judged(rich_report())))
     document["runs"][0]["results"][0]["level"] = "fatal"
@@ -64,6 +72,7 @@ def test_it_is_valid_whatever_the_texts(report: Report) -> None:
         assert found["uri"].isascii()
         urlsplit(found["uri"])
         assert "uriBaseId" not in found or not urlsplit(found["uri"]).scheme
+    assert all(character.isprintable() or character == "\n" for text in texts_of(run) for character in text)
 
 
 def test_every_rule_is_told_with_its_help() -> None:
@@ -156,7 +165,7 @@ def test_failed_checks_that_no_finding_tells_are_results() -> None:
     told = {result["ruleId"]: result for result in run_of(report)["results"] if result["ruleId"].startswith("policy/")}
     # graph-breaks is told by the findings of its breaks; memory was not asked for.
     assert set(told) == {"policy/speed-up", "policy/accuracy"}
-    assert told["policy/speed-up"]["message"]["text"] == "speed-up: 1.1x (1.0 to 1.2); asked: 1.2x."
+    assert told["policy/speed-up"]["message"]["text"] == "speed-up: 1.1x (1.0 to 1.2); asked for: 1.2x."
 
 
 def test_the_run_is_told() -> None:

@@ -62,7 +62,8 @@ def audit(asked: Asked, progress: Callable[[str], None], keep: Callable[[RunLog]
     """
     deadline = time.monotonic() + (asked.seconds or asked.observation.timeout)
     steps = _steps(asked)
-    if asked.attention_matrix:
+    if asked.attention_matrix and asked.observation.target.asked is None:
+        progress("audit, before the run: is this a model of transformers, whose attention can be chosen?")
         _check_attention(asked)
     progress(f"audit, step 1 of {len(steps) + 1}: the run under torch.compile")
     with observed(asked.observation, keep) as seen:

@@ -91,7 +91,7 @@ def judge_policy(
 
 def _ran(case: Case) -> PolicyCheck:
     ended = _ENDED.get(case.report.outcome.status)
-    limit = "the program and the audit come to their end"
+    limit = "everything comes to its end"
     if ended:
         return case.check(_RUN, "failed", limit, ended)
     return case.check(_RUN, "passed", limit, "it came to its end")

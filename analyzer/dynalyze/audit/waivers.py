@@ -11,6 +11,7 @@ from typing import Any
 from dynalyze.audit_records import Waiver
 from dynalyze.errors import UsageError
 from dynalyze.report import Finding
+from dynalyze.rules.rule import stands_for
 from dynalyze.toml_text import check_keys, dashed, nearest
 
 _KEYS = ("rule", "file", "function", "code", "reason", "expires")
@@ -31,7 +32,7 @@ class WaiverRule:
 
     def covers(self, finding: Finding) -> bool:
         """Whether it speaks of this finding; it may have expired."""
-        if finding.rule != self.rule:
+        if self.rule not in stands_for(finding):
             return False
         if not (self.file or self.function or self.code):
             return True

@@ -67,6 +67,7 @@ class Plan:
 
     Without `configurations` the sensible set for the device is run. `seconds` are timed seconds of a configuration,
     `timeout` is the life of each process, `total` bounds the whole benchmark: what is not done by then is left out.
+    With `answers_first` memory and answers are known before speed: what `total` cuts is speed.
     `label` names the target before each line of its output. `autocast` holds for eager too. `written` is what the
     program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`
     has each process run the program again. `dims` say which inputs have the sizes of a work's shape.
@@ -97,6 +98,7 @@ class Plan:
     label: str = "target"
     accuracy: bool = True
     memory: bool = True
+    answers_first: bool = False
 
     def configurations_on(self, device: str) -> tuple[Configuration, ...]:
         """The configurations to compare with eager on this device."""

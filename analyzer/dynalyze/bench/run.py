@@ -127,10 +127,9 @@ class WorkBench:
         self.rows = self._rows(self.eager.device)
         for row in self.rows:
             self._first_calls(row)
-        self._pairs()
-        for row in (self.eager, *self.rows):
-            if row.usable:
-                self._extras(row)
+        parts = (self._all_extras, self._pairs) if self._plan.answers_first else (self._pairs, self._all_extras)
+        for part in parts:
+            part()
 
     def stop(self, reason: str) -> None:
         """Say of every row what it lacks because the benchmark ended early."""
@@ -204,6 +203,11 @@ class WorkBench:
         self.eager.eager_samples += found.pair.eager
         if row is self.eager:
             self.eager.eager_samples += found.pair.compiled
+
+    def _all_extras(self) -> None:
+        for row in (self.eager, *self.rows):
+            if row.usable:
+                self._extras(row)
 
     def _extras(self, row: Row) -> None:
         if self._plan.memory:

@@ -135,7 +135,7 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
     from dynalyze.targets.shapes import read_dims, read_shapes
 
     sizes, dims = read_shapes(options["shapes"]), read_dims(options["dims"])
-    plan = replace(short_bench(options, target), memory=True)
+    plan = replace(short_bench(options, target), memory=True, answers_first=True)
     observation = Observation(
         target=target,
         options=CompileOptions(**{key: options[key] for key in _COMPILE}, given=given_compile_options(context)),

@@ -5,29 +5,25 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from dynalyze.paths import below, package_path
 from dynalyze.report import GraphBreak, Location
 
-# Where packages are installed: what follows is a path from a package on.
-_INSTALLED = re.compile(r".*/(?:site-packages|dist-packages)/(.+)$")
-_STANDARD_LIBRARY = re.compile(r".*/lib/(python\d[^/]*/.+)$")
 _MODEL_OF_TRANSFORMERS = re.compile(r"transformers/models/[^/]+/(?:modeling|modular)_[^/]+\.py$")
 
 
 def portable(file: str, root: str = "") -> str:
     """A file from its package on; one of the user's from the folder that the sweep was started in, or by its name."""
-    text = file.replace("\\", "/")
-    for pattern in (_INSTALLED, _STANDARD_LIBRARY):
-        if found := pattern.fullmatch(text):
-            return found[1]
+    if (library := package_path(file)) is not None:
+        return library
     path = Path(file)
     package = path.parent
     while (package / "__init__.py").is_file() and package != package.parent:
         package = package.parent
     if package != path.parent:
         return path.relative_to(package).as_posix()
-    if root and path.is_absolute() and path.is_relative_to(root):
-        return path.relative_to(root).as_posix()
-    return path.name if path.is_absolute() else text
+    if path.is_absolute():
+        return below(file, root) or path.name
+    return file.replace("\\", "/")
 
 
 def caller(found: GraphBreak, root: str, own_file: str | None) -> str:

@@ -40,12 +40,13 @@ def block_report(folder: Path, place: Place, ended: BlockEnding, compiled_before
     leave_out_around(run, place)
     torch_folder = _add_torch(run)
     report = assemble(
-        run, Target("block", printable(place.spec)), [], Places(torch_folder), LiveSources(), registry(torch_folder)
+        run, Target("script", printable(place.spec)), [], Places(torch_folder), LiveSources(), registry(torch_folder)
     )
     report.outcome = Outcome(ended.status, ended.message, None, ended.seconds)
     if ended.status == "complete" and not (report.compilations or report.graph_breaks):
         report.outcome.status = "nothing_compiled"
         report.outcome.message = reason_for_block(_silence(run), report.skipped_frames, compiled_before)
+    report.capture.mode = "block"
     report.folder = printable(working_folder())
     if compiled_before:
         report.capture.notes.append(_unheard(compiled_before))

@@ -1,8 +1,7 @@
-"""What the outputs for CI share: which findings count against a run, and which checks of a policy."""
+"""What the outputs for CI share: which findings count against a run."""
 
 from __future__ import annotations
 
-from dynalyze.audit_records import PolicyCheck
 from dynalyze.fingerprints import fingerprints
 from dynalyze.render.words import only_measured
 from dynalyze.report import Finding, Report
@@ -28,11 +27,6 @@ def counting(report: Report) -> list[Finding]:
     passed = waived(report)
     pairs = zip(report.findings, fingerprints(report), strict=True)
     return [finding for finding, found in pairs if found not in passed and not is_known(report, found)]
-
-
-def fails(check: PolicyCheck) -> bool:
-    """Whether a check counts against the run: unknown does where the user asked for it."""
-    return check.status == "failed" or (check.status == "unknown" and check.asked)
 
 
 def listened_to_the_end(report: Report) -> bool:

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 from dynalyze.audit_records import PolicyCheck
-from dynalyze.render.ci import ENDED_WELL, counting, fails, listened_to_the_end, waived
+from dynalyze.render.ci import ENDED_WELL, counting, listened_to_the_end, waived
 from dynalyze.render.visible import clipped, visible
 from dynalyze.render.words import severity_words, status_words, verdict
 from dynalyze.report import Finding, Report
@@ -122,9 +122,9 @@ def _with_reason(finding: Finding, reasons: dict[str, str]) -> str:
 
 def _check_case(check: PolicyCheck) -> ET.Element:
     case = _case("policy", check.name)
-    asked = f"; asked: {check.limit}" if check.limit else ""
+    asked = f"; asked for: {check.limit}" if check.limit else ""
     found = f"{check.found or check.status}{asked}"
-    if fails(check):
+    if check.fails:
         _say(case, "failure", found, "\n".join(each for each in (found, check.reason) if each), check.status)
     elif check.status == "unknown":
         _say(case, "skipped", check.reason or _NOT_KNOWN)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dynalyze.audit_records import CheckStatus, PolicyCheck
 from dynalyze.paths import portable_path
-from dynalyze.render import words_bench
-from dynalyze.render.ci import counting, fails, waived
+from dynalyze.render import policy_words, words_bench
+from dynalyze.render.ci import counting, waived
 from dynalyze.render.markdown_text import code, prose
 from dynalyze.render.words import count_of, duration, severity_words, totals, trust_notes, verdict
 from dynalyze.report import Finding, Report, Severity
@@ -73,8 +73,8 @@ def _summary(report: Report) -> Iterator[str]:
 def _table(report: Report) -> Iterator[str]:
     """The policy's checks; without a policy what was counted."""
     if report.policy is not None and report.policy.checks:
-        checks = sorted(report.policy.checks, key=lambda check: not fails(check))
-        yield from ("| check | result | found | asked |", "|---|---|---|---|")
+        checks = policy_words.worst_first(report.policy.checks)
+        yield from ("| check | result | found | asked for |", "|---|---|---|---|")
         yield from (_check(check) for check in checks[:_MOST_CHECKS])
     else:
         yield from ("| | |", "|---|---|")
@@ -83,14 +83,9 @@ def _table(report: Report) -> Iterator[str]:
 
 
 def _check(check: PolicyCheck) -> str:
-    cells = (prose(check.name), _CHECKS[check.status], prose(_found(check)), prose(check.limit))
+    told = policy_words.found(check)
+    cells = (prose(policy_words.title(check)), _CHECKS[check.status], prose(told), prose(check.limit))
     return f"| {' | '.join(cells)} |"
-
-
-def _found(check: PolicyCheck) -> str:
-    if check.status == "unknown":
-        return check.reason or check.found
-    return " ".join(each for each in (check.found, f"({check.reason})" if check.reason else "") if each)
 
 
 def _counts(report: Report) -> Iterator[tuple[str, str]]:

@@ -55,8 +55,14 @@ def outcome(verdict: PolicyVerdict) -> str:
 
 def headline(verdict: PolicyVerdict) -> str:
     """The summary without its first word, as a sentence."""
-    told = verdict.summary.removeprefix(outcome(verdict)).lstrip(": ")
-    return f"{told[:1].upper()}{told[1:]}." if told else f"{outcome(verdict)}."
+    told = details(verdict)
+    is_word = told.partition(" ")[0].isalpha()  # bf16 stays bf16.
+    return f"{told[:1].upper() if is_word else told[:1]}{told[1:]}." if told else f"{outcome(verdict)}."
+
+
+def details(verdict: PolicyVerdict) -> str:
+    """The summary without its first word; empty where nothing is told."""
+    return verdict.summary.removeprefix(outcome(verdict)).lstrip(": ")
 
 
 def source(verdict: PolicyVerdict) -> str:

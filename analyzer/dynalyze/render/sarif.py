@@ -10,7 +10,7 @@ from typing import Any
 
 from dynalyze.audit_records import PolicyCheck
 from dynalyze.fingerprints import fingerprints
-from dynalyze.render.ci import ENDED_WELL, fails, is_known, waived
+from dynalyze.render.ci import ENDED_WELL, is_known, waived
 from dynalyze.render.sarif_places import artifact, location, roots, target_location
 from dynalyze.render.visible import clipped, visible
 from dynalyze.render.words import cause_words, verdict
@@ -73,9 +73,9 @@ def _descriptors(report: Report) -> list[Object]:
     """Every rule, whether it found something or not, and what a report of another version names besides."""
     found = {rule_id: _of_rule(rule, rule_id) for rule in rules() for rule_id in rule.ids}
     for finding in report.findings:
-        found.setdefault(finding.rule, {"shortDescription": _text(finding.title or finding.rule)})
+        found.setdefault(visible(finding.rule), {"shortDescription": _text(finding.title or finding.rule)})
     for check in _told_checks(report):
-        found.setdefault(_CHECK + check.name, _of_check(check))
+        found.setdefault(_check_id(check), _of_check(check))
     return [{"id": identity, **each} for identity, each in found.items()]
 
 
@@ -114,11 +114,11 @@ def _of_findings(report: Report) -> Iterator[Object]:
     for finding, found in zip(report.findings, fingerprints(report), strict=True):
         passes = found in reasons or is_known(report, found)
         yield {
-            "ruleId": finding.rule,
+            "ruleId": visible(finding.rule),
             "level": "error" if not passes and failing & set(finding.evidence) else _LEVELS[finding.severity],
             "message": {"text": _message(finding.title, finding.advice)},
             "locations": [_place(finding, report)],
-            "partialFingerprints": {_FINGERPRINT: found},
+            "partialFingerprints": {_FINGERPRINT: visible(found)},
             "properties": _finding_properties(finding),
             **_flows([breaks[name] for name in finding.evidence if name in breaks], report.folder),
             **_related([again[name] for name in finding.evidence if name in again], report.folder),
@@ -130,7 +130,7 @@ def _of_findings(report: Report) -> Iterator[Object]:
 def _failing(report: Report) -> set[str]:
     """The evidence of what fails the policy: code scanning holds a pull request up for errors alone."""
     checks = report.policy.checks if report.policy is not None else []
-    return {name for check in checks if fails(check) for name in check.evidence}
+    return {name for check in checks if check.fails for name in check.evidence}
 
 
 def _place(finding: Finding, report: Report) -> Object:
@@ -186,9 +186,9 @@ def _baseline(report: Report, found: str) -> Object:
 
 def _of_checks(report: Report) -> Iterator[Object]:
     for check in _told_checks(report):
-        limit = f"; asked: {check.limit}" if check.limit else ""
+        limit = f"; asked for: {check.limit}" if check.limit else ""
         yield {
-            "ruleId": _CHECK + check.name,
+            "ruleId": _check_id(check),
             "level": "error",
             "message": {"text": _message(f"{check.name}: {check.found or check.status}{limit}", check.reason)},
             "locations": [target_location(report.target, report.folder)],
@@ -196,12 +196,16 @@ def _of_checks(report: Report) -> Iterator[Object]:
         }
 
 
+def _check_id(check: PolicyCheck) -> str:
+    return _CHECK + visible(check.name)
+
+
 def _told_checks(report: Report) -> list[PolicyCheck]:
     """Checks that failed and that no finding tells of already."""
     if report.policy is None:
         return []
     told = {name for finding in report.findings for name in finding.evidence}
-    failed = (check for check in report.policy.checks if fails(check))
+    failed = (check for check in report.policy.checks if check.fails)
     return [check for check in failed if told.isdisjoint(check.evidence)]
 
 

@@ -241,7 +241,7 @@ def _ending(report: Report) -> list[str]:
     after = f" after {duration(outcome.seconds)}" if outcome.seconds else ""
     exit_status = "" if outcome.exit_status is None else f" (exit status {outcome.exit_status})"
     until_then = "This is what was recorded until then."
-    if report.target.kind == "block":
+    if report.capture.mode == "block":
         failed, nothing = f"The recorded block failed{after}.", "Nothing was compiled in the recorded block."
     else:
         failed = f"The program failed{after}{exit_status}."

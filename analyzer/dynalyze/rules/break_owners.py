@@ -13,11 +13,13 @@ from dynalyze.rules.quantisers import NAMES, breaks_of
 
 Owner = Literal[
     "distributed-order", "flash-attention-builtin", "flash-attention-padding", "bitsandbytes-int8-threshold",
-    "bitsandbytes-breaks", "torchao", "other-quantiser",
+    "bitsandbytes-breaks", "torchao", "other-quantiser", "comprehension-apart",
 ]  # fmt: skip
 
 BUILTIN = re.compile(r"(flash_attn\w*)\.PyCapsule\.(\w+)")
 """A C++ function of flash-attn, as torch names it in a break."""
+# Functions of their own up to Python 3.11.
+_COMPREHENSIONS = ("<dictcomp>", "<listcomp>", "<setcomp>", "<genexpr>")
 _UNPADDING = ("_get_unpad_data", "_upad_input", "_unpad_input", "unpad_input", "index_first_axis", "_index_first_axis")
 _DATA_DEPENDENT = ("Dynamic shape", "Tensor.item()", "Data dependent", "Data-dependent")
 
@@ -66,6 +68,11 @@ def _claims(report: Report) -> Iterator[tuple[Owner, GraphBreak]]:
     yield from (("torchao", each) for each in breaks_in(report, "torchao"))
     for library in dict.fromkeys(group.library for _, group in layers_of(report, *NAMES)):
         yield from (("other-quantiser", each) for each in breaks_of(report, library))
+    alone = {(c.process, c.epoch, c.compile_id) for c in report.compilations if c.function in _COMPREHENSIONS}
+    for each in report.graph_breaks:
+        frames = {(each.process, each.epoch, compile_id) for compile_id in each.compile_ids}
+        if each.gb_type.startswith("Missing tp_iternext") and frames and frames <= alone:
+            yield "comprehension-apart", each
 
 
 def _unpads(found: GraphBreak) -> bool:

@@ -10,6 +10,7 @@ from dynalyze.rules.rule import Rule
 from dynalyze.rules.rule import rules as all_rules
 
 _WIDTH = 88
+_COLUMN = 28
 
 
 def known_ids() -> list[str]:
@@ -24,9 +25,9 @@ def known_ids() -> list[str]:
 def overview() -> str:
     """One line for each finding and each recipe, and where PyTorch's ids are."""
     lines = ["Findings", ""]
-    lines += [f"  {rule_id:<22} {rule.title}" for rule in all_rules() for rule_id in rule.ids]
+    lines += [f"  {rule_id:<{_COLUMN}} {rule.title}" for rule in all_rules() for rule_id in rule.ids]
     lines += ["", "Recipes: changes that were tried, before and after", ""]
-    lines += [f"  {recipe.id:<22} {recipe.title}" for recipe in recipes()]
+    lines += [f"  {recipe.id:<{_COLUMN}} {recipe.title}" for recipe in recipes()]
     count = len(pytorch.registry().entries)
     lines += ["", f"PyTorch's {count} graph-break ids are here too: dynalyze rules GB0059", ""]
     return "\n".join(lines)
@@ -45,7 +46,11 @@ def entry(rule_id: str) -> str | None:
 
 
 def _rule(rule: Rule) -> str:
-    return "\n".join([f"{rule.title}  ({', '.join(rule.ids)}, {rule.severity})", "", _wrapped(rule.description), ""])
+    lines = [f"{rule.title}  ({', '.join(rule.ids)}, {rule.severity})", "", _wrapped(rule.description), ""]
+    lines += ["What to do:", "", _wrapped(rule.fix), ""] if rule.fix else []
+    if rule.example is not None:
+        lines += ["Before:", "", _code(rule.example.before), "After:", "", _code(rule.example.after)]
+    return "\n".join(lines)
 
 
 def _recipe(recipe: Recipe) -> str:

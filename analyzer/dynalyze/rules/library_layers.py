@@ -74,12 +74,13 @@ def place_of(module: ModuleFacts) -> Location | None:
 
 def called_from(report: Report, again: Recompile) -> Location:
     """The function that was compiled again, where it is the program's own; for a library's, the line of the program
-    that called it, or that compiled the module.
+    that called it, or that compiled the only module of that class.
     """
     named = [each for each in report.modules if (again.location.function or "").startswith(f"{each.class_name}.")]
+    compiled = [place for each in named if (place := place_of(each)) is not None]
     places = Places()
-    known = (again.location, *callers(report, again), *map(place_of, named))
-    return next((each for each in known if each is not None and places.origin(each.file) == "user"), again.location)
+    known = (again.location, *callers(report, again), *(compiled if len(compiled) == 1 else ()))
+    return next((each for each in known if places.origin(each.file) == "user"), again.location)
 
 
 def callers(report: Report, again: Recompile) -> list[Location]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dynalyze.report import Finding, Report, Severity
+from dynalyze.report import Example, Finding, Report, Severity
 
+# The ids of the facts that a broader rule is about.
+_FACTS = {"graph-break": re.compile(r"b\d+"), "recompile": re.compile(r"r\d+")}
 _SEVERITIES: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 
 
@@ -18,7 +21,7 @@ class Rule:
     """A diagnosis. `judge` is a pure function of the facts; findings come with `rank`, lower is more urgent.
 
     `passed` is what the page says when the rule finds nothing. `of` are broader rules, in whose place its findings
-    stand: `--fail-on` counts them to those too.
+    stand: `--fail-on` counts them to those too. `fix` and `example` are the catalogue's: a finding's advice says more.
     """
 
     id: str
@@ -29,6 +32,8 @@ class Rule:
     judge: Callable[[Report], Iterable[tuple[int, Finding]]]
     more_ids: tuple[str, ...] = ()
     of: tuple[str, ...] = ()
+    fix: str = ""
+    example: Example | None = None
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -67,5 +72,10 @@ def reaches(findings: Iterable[Finding], level: str) -> bool:
     if level in _SEVERITIES:
         worst = _SEVERITIES[level]
         return any(_SEVERITIES[finding.severity] <= worst for finding in findings)
-    wanted = {level, *(rule_id for rule in rules() if level in rule.of for rule_id in rule.ids)}
-    return any(finding.rule in wanted for finding in findings)
+    return any(level in stands_for(finding) for finding in findings)
+
+
+def stands_for(finding: Finding) -> set[str]:
+    """Its rule, and the broader ones of whose facts it tells in their place."""
+    broader = next((rule.of for rule in rules() if finding.rule in rule.ids), ())
+    return {finding.rule, *(name for name in broader if any(map(_FACTS[name].fullmatch, finding.evidence)))}

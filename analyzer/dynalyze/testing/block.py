@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import torch
+
 from dynalyze.capture import adapter
 from dynalyze.recording.recorder import Recording
 from dynalyze.testing.quiet import quiet_trace
@@ -20,17 +22,22 @@ Judge = Callable[["Report", BaseException | None], str]
 class CompileCheck:
     """`with` this the block is recorded, and judged at its end; `as seen` is the recording.
 
-    An exception of the block's own goes on as it is. One of the compiler's is judged where `judges_errors`.
+    An exception of the block's own goes on as it is. One of the compiler's is judged where `judges_errors`. With
+    `clean` nothing that was compiled before serves the block, and nothing of the block stays.
     """
 
-    def __init__(self, judge: Judge, *, judges_errors: bool = False) -> None:
+    def __init__(self, judge: Judge, *, judges_errors: bool = False, clean: bool = False) -> None:
         self._judge = judge
         self._judges_errors = judges_errors
+        self._clean = clean
         self._recording = Recording()
-        self._quiet = ExitStack()
+        self._around = ExitStack()
 
     def __enter__(self) -> Recording:
-        self._quiet.enter_context(quiet_trace())
+        self._around.enter_context(quiet_trace())
+        if self._clean:
+            torch.compiler.reset()
+            self._around.callback(torch.compiler.reset)
         return self._recording.start()
 
     def __exit__(
@@ -38,7 +45,7 @@ class CompileCheck:
     ) -> None:
         __tracebackhide__ = True
         self._recording.stop(error)
-        self._quiet.close()
+        self._around.close()
         if error is not None and not (self._judges_errors and adapter.is_compile_error(error)):
             return
         failure = self._judge(self._recording.report, error)

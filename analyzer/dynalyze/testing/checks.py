@@ -22,8 +22,8 @@ _DYNAMO_ALONE = "eager"
 class CompileChecks:
     """Each assertion takes a function or module, which it compiles and calls; or none, as the head of a `with` block.
 
-    With a function the compile state is clean before and after it (torch.compiler.reset()), so that no other test has a
-    say, nor meets what was compiled here. A block is judged as it is: nothing is reset.
+    The compile state is clean before and after it (torch.compiler.reset()), so that no other test has a say, nor meets
+    what was compiled here. A block of assert_no_recompiles alone resets nothing: it is about what is warm already.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -44,7 +44,7 @@ class CompileChecks:
     def assert_no_graph_breaks(self, fn: Function | None = None, /, *args: Any, **kwargs: Any) -> Any:
         """`fn(*args, **kwargs)` compiles without a graph break; with backend "eager" unless you choose one."""
         __tracebackhide__ = True
-        check = CompileCheck(judges.whole_graphs, judges_errors=True)
+        check = CompileCheck(judges.whole_graphs, judges_errors=True, clean=fn is None)
         if fn is None:
             return _block(check, kwargs)
         return self._checked(check, fn, [Inputs(args, kwargs)], backend=_DYNAMO_ALONE)
@@ -75,7 +75,8 @@ class CompileChecks:
     def assert_compiles(self, fn: Function | None = None, /, *args: Any, fullgraph: bool = True, **kwargs: Any) -> Any:
         """`torch.compile(fn, fullgraph=fullgraph)(*args, **kwargs)` works, down to the backend."""
         __tracebackhide__ = True
-        check = CompileCheck(judges.whole_graphs if fullgraph else judges.compiles, judges_errors=True)
+        judge = judges.whole_graphs if fullgraph else judges.compiles
+        check = CompileCheck(judge, judges_errors=True, clean=fn is None)
         if fn is None:
             return _block(check, kwargs)
         return self._checked(check, fn, [Inputs(args, kwargs)], fullgraph=fullgraph)

@@ -23,7 +23,7 @@ from dynalyze.capture.bench.bisect_names import operation_name
 from dynalyze.capture.bench.bisect_observed import Watch, watching
 from dynalyze.capture.bench.bisect_scripts import write_scripts
 from dynalyze.capture.bench.configure import configured
-from dynalyze.capture.bench.failures import Failed
+from dynalyze.capture.bench.failures import Failed, one_line
 from dynalyze.capture.bench.kept_state import KeptState
 from dynalyze.capture.bench.observed import Observer
 from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration
@@ -91,9 +91,21 @@ class Bisector:
         return answer
 
     def _watched(self, configuration: Configuration) -> Watch:
+        """The run with everything looked at; without the gradients where it fails with them."""
+        wants_gradients = self._workload.phase == "train"
+        try:
+            return self._watch(configuration, gradients=wants_gradients)
+        except Exception as error:
+            if not wants_gradients:
+                raise
+            watch = self._watch(configuration, gradients=False)
+            watch.problems.append(f"The gradients were not looked at one by one: {one_line(error)}.")
+            return watch
+
+    def _watch(self, configuration: Configuration, *, gradients: bool) -> Watch:
         dynamic = {"on": True, "off": False}.get(configuration.dynamic)
         inner = adapter_bisect.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
-        watch = Watch(inner, TOLERANCE, gradients=self._workload.phase == "train")
+        watch = Watch(inner, TOLERANCE, gradients)
         state = KeptState(self._workload.model, _SEED)
         adapter_accuracy.forget_compiled()
         try:

@@ -1,14 +1,14 @@
 """Lets a graph of Dynamo tell the gradients that flow through it: each operation's own, and what it passes on.
 
-A probe is a tensor of zeros that is added to a value before an operation uses it, as one more input of the graph. The
-gradient of the probe is then what this operation alone passes back to that value, whatever compiles the graph and
+A probe is one more input of the graph. It stands beside a value where an operation uses it, changes nothing on the way
+forward, and gets the gradient that this operation alone passes back to that value, whatever compiles the graph and
 however. A value that several operations use has a probe of its own too, for the sum of what they pass back.
 """
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -18,8 +18,8 @@ from dynalyze.capture.bench.bisect_taps import Tapped, writes
 _MOST_BYTES = 2 << 30
 # What fills buffers on the way and leaves the values that gradients flow through alone.
 _LEAVES_VALUES = ("batch_norm", "instance_norm")
-# What reads memory by places of its own: with a probe before it, these would be others.
-_BY_PLACE = ("as_strided", "set_", "_enter_autocast", "_exit_autocast")
+# What changes the modes that all after it runs under: an operation alone would not be under them.
+_MODES = ("_enter_autocast", "_exit_autocast")
 
 Use = tuple[str, str]
 """A value, and the operation that uses it; "" for the value itself, with all of its uses."""
@@ -38,7 +38,7 @@ class Probed:
 
     def fresh(self) -> list[torch.Tensor]:
         """New probes, which want gradients."""
-        return [_zeros(adapter.value_of(probe)) for probe in self.probes.values()]
+        return [_probe_for(adapter.value_of(probe)) for probe in self.probes.values()]
 
     def gradient_of(self, node: torch.fx.Node, gradients: dict[Use, torch.Tensor]) -> torch.Tensor | None:
         """The gradient that the operation gets for its result."""
@@ -78,16 +78,16 @@ class _Probing:
                 continue
             mine = self._nodes[user.name]
             with self._graph.inserting_before(mine):
-                mine.replace_input_with(value, self._sum(value, (node.name, user.name), node))
+                mine.replace_input_with(value, self._watched(value, (node.name, user.name), node))
 
     def _of_value(self, node: torch.fx.Node) -> None:
         value = self._nodes[node.name]
         with self._graph.inserting_after(value):
-            made = self._sum(value, (node.name, ""), node)
+            made = self._watched(value, (node.name, ""), node)
         value.replace_all_uses_with(made, delete_user_cb=lambda user: user is not made)
 
-    def _sum(self, value: torch.fx.Node, use: Use, node: torch.fx.Node) -> torch.fx.Node:
-        made = self._graph.call_function(operator.add, (value, self._probe(use, node)))
+    def _watched(self, value: torch.fx.Node, use: Use, node: torch.fx.Node) -> torch.fx.Node:
+        made = self._graph.call_function(beside, (value, self._probe(use, node)))
         made.meta.update({key: item for key, item in node.meta.items() if key in ("example_value", "stack_trace")})
         return made
 
@@ -119,9 +119,11 @@ def _flows(node: torch.fx.Node) -> bool:
 
 
 def _reason_against(graph: torch.fx.GraphModule, flowing: list[torch.fx.Node]) -> str:
+    if not any(node.op == "placeholder" for node in graph.graph.nodes):
+        return "the graph has no inputs"
     for node in graph.graph.nodes:
         name = str(getattr(node.target, "__name__", node.target))
-        if name in _BY_PLACE or (writes(node) and not any(known in name for known in _LEAVES_VALUES)):
+        if name in _MODES or (writes(node) and not _leaves_values(node, name)):
             return f"the graph holds {name.lstrip('_')}"
     sizes = [
         (adapter.value_of(node).numel() * adapter.value_of(node).element_size(), len(node.users)) for node in flowing
@@ -133,8 +135,29 @@ def _reason_against(graph: torch.fx.GraphModule, flowing: list[torch.fx.Node]) -
     return ""
 
 
-def _zeros(value: torch.Tensor) -> torch.Tensor:
-    """Of the shape and in the order in memory of a value; what repeats in memory is written out."""
-    stride = value.stride() if 0 not in value.stride() else torch.empty(value.shape, device="meta").stride()
-    made = torch.empty_strided(tuple(value.shape), tuple(stride), dtype=value.dtype, device=value.device)
-    return made.zero_().requires_grad_()
+def _leaves_values(node: torch.fx.Node, name: str) -> bool:
+    """Whether what it writes is only a statistic, or a counter."""
+    written = [adapter.value_of(used) for used in node.all_input_nodes[:1]]
+    counts = any(isinstance(value, torch.Tensor) and not value.is_floating_point() for value in written)
+    return counts or any(known in name for known in _LEAVES_VALUES)
+
+
+class _Beside(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(_: Any, value: torch.Tensor, probe: torch.Tensor) -> torch.Tensor:
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(_: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return gradient, gradient
+
+
+def beside(value: torch.Tensor, probe: torch.Tensor) -> torch.Tensor:
+    """The value itself, whose gradient the probe gets as well."""
+    made: torch.Tensor = _Beside.apply(value, probe)
+    return made
+
+
+def _probe_for(value: torch.Tensor) -> torch.Tensor:
+    """As large as a value, and takes no memory."""
+    return torch.zeros((), dtype=value.dtype, device=value.device).expand(tuple(value.shape)).requires_grad_()

@@ -13,6 +13,7 @@ from dynalyze.report import Report
 MAX_WAIVERS = 100
 MAX_EVIDENCE = 10
 _MAX_TEXT = 4000
+_MAX_TARGET = 120
 _TONES: dict[CheckStatus, str] = {"passed": "good", "failed": "bad", "unknown": "unknown", "waived": "warning"}
 
 
@@ -49,19 +50,32 @@ def policy_view(report: Report, links: Index) -> PolicyView | None:
     if verdict is None:
         return None
     waivers, amount = shown(verdict.waivers, MAX_WAIVERS)
-    headline, _, rest = clipped(words.headline(verdict), _MAX_TEXT).partition("; ")
+    headline, rest = _sentences(report.target.spec, verdict)
     return PolicyView(
         passed=verdict.passed,
         tone="good" if verdict.passed else "bad",
         outcome="Passed" if verdict.passed else "Failed",
-        headline=f"{headline}." if rest else headline,
-        rest=f"{rest[:1].upper()}{rest[1:]}",
+        headline=headline,
+        rest=rest,
         advice=clipped(verdict.advice, _MAX_TEXT),
         checks=[_row(check, links) for check in words.worst_first(verdict.checks)],
         notes=_notes(verdict),
         waivers=[clipped(words.waiver(each), _MAX_TEXT) for each in waivers],
         amount=amount,
     )
+
+
+def _sentences(target: str, verdict: PolicyVerdict) -> tuple[str, str]:
+    """The sentence to quote, with the target and the first of what failed, and what there is to say beside it."""
+    name, told = clipped(target, _MAX_TARGET), clipped(words.details(verdict), _MAX_TEXT)
+    if verdict.passed:
+        return f"{name} passes its audit.", _sentence(told)
+    first, _, rest = told.partition("; ")
+    return f"{name} fails its audit{f': {first}' if first else ''}.", _sentence(rest)
+
+
+def _sentence(told: str) -> str:
+    return f"{told[:1].upper()}{told[1:]}." if told else ""
 
 
 def _row(check: PolicyCheck, links: Index) -> CheckRow:

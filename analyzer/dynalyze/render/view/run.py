@@ -135,7 +135,7 @@ def run_view(report: Report) -> RunView:
         target=report.target.spec,
         created=report.created,
         version=report.dynalyze,
-        command=command_line(report.command) if report.command or report.target.kind != "block" else "",
+        command=command_line(report.command) if report.command or report.capture.mode != "block" else "",
         environment=[(name, value_words(value)) for name, value in report.environment.items()],
         json=document if fits else Markup(),
         json_omitted="" if fits else f"{len(document) / 1e6:.0f} MB",

@@ -64,4 +64,9 @@ RULE = Rule(
     ),
     passed="No model that Accelerate compiles was compiled again over a size.",
     judge=_judge,
+    fix="Give the Accelerator a `TorchDynamoPlugin`, or set its environment variables.",
+    example=Example(
+        'Accelerator(dynamo_backend="inductor")',
+        'Accelerator(dynamo_plugin=TorchDynamoPlugin(backend="inductor", dynamic=True))',
+    ),
 )

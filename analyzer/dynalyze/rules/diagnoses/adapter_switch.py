@@ -122,6 +122,11 @@ RULE = Rule(
         "disable_adapter change them, and the model is compiled again: once for each new state. The finding "
         "lora-several-adapters says that more than one adapter is loaded, where the run showed no switch."
     ),
+    fix=(
+        "Call every state of the adapters once in the warm-up. For many adapters of one shape load a single one, "
+        "prepare it with `prepare_model_for_compiled_hotswap`, and swap its weights with `hotswap_adapter`."
+    ),
+    example=_EXAMPLE,
     passed="No adapter was switched between calls.",
     judge=_judge,
     more_ids=("lora-several-adapters",),

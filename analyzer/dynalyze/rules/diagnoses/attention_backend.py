@@ -51,6 +51,7 @@ RULE = Rule(
         "scaled_dot_product_attention is one name for several kernels. The ATen graph says which of them was taken for "
         "each call. Without such a graph (backend eager) it is unknown."
     ),
+    fix="Look at the calls that have another kernel than the rest: their types, masks and shapes chose it.",
     passed="All calls of scaled_dot_product_attention have one kernel, or none is known: see `attention` in the JSON.",
     judge=_judge,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.model_facts import AttentionInput
-from dynalyze.report import Advice, Finding, Report
+from dynalyze.report import Advice, Example, Finding, Report
 from dynalyze.rules.attention_calls import FROM_GRAPH, on_cuda, place_of, sdpa_calls, shape
 from dynalyze.rules.rule import Rule
 
@@ -62,6 +62,11 @@ RULE = Rule(
     description=(
         "On CUDA the memory-efficient kernel reads a mask in aligned pieces. A mask whose last dimension is no "
         "multiple of 8 has to be copied first, and with compiled code this has failed."
+    ),
+    fix="Make the mask a multiple of 8 wide and pass the part of it that is needed: `mask[..., :keys]`.",
+    example=Example(
+        "mask = torch.zeros(batch, 1, queries, keys)",
+        "wide = -(-keys // 8) * 8\nmask = torch.zeros(batch, 1, queries, wide)[..., :keys]",
     ),
     passed="Every attention mask on CUDA was aligned, or there was none.",
     judge=_judge,

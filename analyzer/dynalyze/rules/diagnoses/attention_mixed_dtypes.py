@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.model_facts import AttentionCall
-from dynalyze.report import Advice, Finding, Report
+from dynalyze.report import Advice, Example, Finding, Report
 from dynalyze.rules.attention_calls import FROM_GRAPH, flash_calls, place_of
 from dynalyze.rules.library_layers import shown_version, version
 from dynalyze.rules.rule import Rule
@@ -64,6 +64,10 @@ RULE = Rule(
     description=(
         "Kernels of other libraries want query, key and value in one type. Under autocast a norm on query and key may "
         "leave these two in float32 while value is bfloat16."
+    ),
+    fix="Cast query and key to the type of value before the call.",
+    example=Example(
+        "flash_attn_func(query, key, value)", "flash_attn_func(query.to(value.dtype), key.to(value.dtype), value)"
     ),
     passed="Query, key and value had one type wherever a kernel of flash-attn was called.",
     judge=_judge,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.model_facts import ModuleFacts
-from dynalyze.report import Advice, Finding, Location, Report
+from dynalyze.report import Advice, Example, Finding, Location, Report
 from dynalyze.rules.rule import Rule
 from dynalyze.rules.setup import FROM_CONFIGURATION, LOW_PRECISION, autocast_dtype, dtype_of, evidence_of
 
@@ -74,6 +74,13 @@ RULE = Rule(
         "autocast casts float32 operations of one kind of device while they run. Around a model that is in the lower "
         "dtype already, or on another device, it does not do what it is there for. A switch of autocast between calls "
         "is the finding recompile."
+    ),
+    fix=(
+        "Name the device that the model is on, and keep its parameters in float32 for autocast to cast; or cast "
+        "the model and leave autocast out."
+    ),
+    example=Example(
+        'with torch.autocast("cuda"):\n    model.to("cpu")(x)', 'with torch.autocast("cpu"):\n    model.to("cpu")(x)'
     ),
     passed="autocast is off, or has float32 parameters of its device to cast.",
     judge=_judge,

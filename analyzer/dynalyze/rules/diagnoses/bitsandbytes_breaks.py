@@ -67,6 +67,7 @@ RULE = Rule(
         "Older versions of bitsandbytes, and torch before 2.8, break the graph in every quantised layer, which leaves "
         "little to compile. Newer versions trace these layers whole."
     ),
+    fix="Upgrade to torch 2.8 and bitsandbytes 0.46 or later.",
     passed="No graph break in bitsandbytes.",
     judge=_judge,
     of=("graph-break",),

@@ -81,6 +81,11 @@ RULE = Rule(
         "bitsandbytes unpacks a 4-bit weight in every call and multiplies in the layer's compute dtype. transformers "
         "sets float32 unless bnb_4bit_compute_dtype is given. In a model of 16 bits on a GPU that is silently slow."
     ),
+    fix="Set `bnb_4bit_compute_dtype` in the `BitsAndBytesConfig` that loads the model.",
+    example=Example(
+        "BitsAndBytesConfig(load_in_4bit=True)",
+        "BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)",
+    ),
     passed="No 4-bit layer computes in float32.",
     judge=_judge,
 )

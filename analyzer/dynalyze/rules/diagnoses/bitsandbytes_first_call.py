@@ -11,6 +11,10 @@ from dynalyze.rules.recompile_owners import owned
 from dynalyze.rules.rule import Rule
 
 _RANK = 398
+_EXAMPLE = Example(
+    "compiled = torch.compile(model)",
+    "with torch.no_grad():\n    model(**inputs)  # in eager\ncompiled = torch.compile(model)",
+)
 _ACTION = (
     "Call the model once before torch.compile, without gradients: bitsandbytes then rearranges its weights outside of "
     "the compiled code, and the first compile is the only one."
@@ -39,10 +43,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
                 action=_ACTION,
                 why=f"{FROM_RUN} An 8-bit layer moves its statistics away from the weight in its first call, and on "
                 f"some processors a 4-bit weight is packed in another order. Here {changed} changed.",
-                example=Example(
-                    "compiled = torch.compile(model)",
-                    "with torch.no_grad():\n    model(**inputs)  # in eager\ncompiled = torch.compile(model)",
-                ),
+                example=_EXAMPLE,
             ),
         ),
     )
@@ -56,6 +57,8 @@ RULE = Rule(
         "Layers of bitsandbytes prepare themselves in their first call: 8-bit ones move their statistics, 4-bit ones "
         "may be packed anew for the processor. Where that call is compiled already, the second one compiles again."
     ),
+    fix="Call the model once in eager, without gradients, before torch.compile.",
+    example=_EXAMPLE,
     passed="No layer of bitsandbytes was rearranged between two compiled calls.",
     judge=_judge,
     of=("recompile",),

@@ -63,6 +63,13 @@ RULE = Rule(
         "LLM.int8() computes columns with values above llm_int8_threshold (6.0 by default in transformers) in 16 bits. "
         "Their number depends on the data, which breaks the graph in each layer unless such sizes are captured."
     ),
+    fix=(
+        "Set `torch._dynamo.config.capture_dynamic_output_shape_ops = True`, which changes no answer; or load with"
+        " `llm_int8_threshold=0.0` and compare the answers."
+    ),
+    example=Example(
+        "BitsAndBytesConfig(load_in_8bit=True)", "BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)"
+    ),
     passed="No 8-bit layer broke a graph over its outliers.",
     judge=_judge,
     of=("graph-break",),

@@ -103,6 +103,10 @@ RULE = Rule(
         "mode='reduce-overhead' records a CUDA graph for each size of the inputs, and a recording keeps its memory as "
         "long as the process lives. Sizes that vary freely make it grow. Said only of graphs on a CUDA device."
     ),
+    fix=(
+        "Pad the inputs to a few fixed sizes, or let graphs of changing size run without CUDA graphs: "
+        "`torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True`."
+    ),
     passed="CUDA graphs were not recorded for many sizes.",
     judge=_judge,
 )

@@ -76,6 +76,11 @@ RULE = Rule(
         "program that keeps the output of one call and reads it after the next is stopped by torch. Known by torch's "
         "own message; without a CUDA device it cannot happen."
     ),
+    fix=(
+        "Clone what is kept of a call, outside of the compiled function; or call "
+        "`torch.compiler.cudagraph_mark_step_begin()` before each call where nothing is kept."
+    ),
+    example=_EXAMPLE,
     passed="No output of a CUDA graph was read too late.",
     judge=_judge,
 )

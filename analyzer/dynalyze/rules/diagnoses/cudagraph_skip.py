@@ -52,6 +52,7 @@ RULE = Rule(
         "mode='reduce-overhead' replays whole graphs of kernels at once. Where a graph cannot be recorded, each kernel "
         "is started from Python as before, so the mode gains nothing there."
     ),
+    fix="Remove what PyTorch names: return new values instead of writing into arguments, keep every tensor on the GPU.",
     passed="No graph was kept from running as a CUDA graph.",
     judge=_judge,
 )

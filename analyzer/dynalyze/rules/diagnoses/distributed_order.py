@@ -143,6 +143,11 @@ RULE = Rule(
         "their code; compiled inside of them, it does not, and DDP still splits it at its buckets. A model that ran "
         "compiled before DDP was put around it keeps a graph that is not split."
     ),
+    fix=(
+        "With DDP call `model.compile()` and wrap the model then, before its first call. With FSDP compile each "
+        "block before it is sharded."
+    ),
+    example=Example(*_DDP_EXAMPLE),
     passed="No distributed wrapper stands in the way of the compiler.",
     judge=_judge,
     of=("graph-break",),

@@ -105,6 +105,8 @@ RULE = Rule(
         "transformers makes a cache that grows with each token, unless it is told otherwise. Its first fill and its "
         "first growth compile the model again; layers that are compiled one by one are compiled again for each layer."
     ),
+    fix="Use a cache of fixed size, at its cost in memory.",
+    example=_EXAMPLE,
     passed="No key-value cache set off a recompile.",
     judge=_judge,
     of=("recompile",),

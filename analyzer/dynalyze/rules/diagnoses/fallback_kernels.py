@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dynalyze.facts.stacks import Places
 from dynalyze.report import Finding, Kernel, Report
 from dynalyze.rules.rule import Rule
 
@@ -14,7 +15,9 @@ _MADE_FOR_IT = ("_scaled_dot_product_", "_flash_attention_", "_efficient_attenti
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     fallbacks = [
-        kernel for kernel in report.kernels if kernel.kind == "fallback" and not _op(kernel).startswith(_MADE_FOR_IT)
+        kernel
+        for kernel in report.kernels
+        if kernel.kind == "fallback" and not _op(kernel).startswith(_MADE_FOR_IT) and _can_be_changed(kernel)
     ]
     if not fallbacks:
         return
@@ -38,6 +41,12 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
             ),
         ),
     )
+
+
+def _can_be_changed(kernel: Kernel) -> bool:
+    """Whether a line of the program's own asks for it, or may do so: a library's code is as it is."""
+    places = Places()
+    return not kernel.places or any(places.origin(each.file) == "user" for each in kernel.places)
 
 
 def _op(kernel: Kernel) -> str:

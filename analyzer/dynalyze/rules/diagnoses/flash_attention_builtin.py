@@ -64,6 +64,7 @@ RULE = Rule(
         "Until version 2.7 flash-attn called its kernels as plain C++ functions. torch.compile cannot look into these "
         "and has no operator to put into the graph in their place: each call is a graph break."
     ),
+    fix="Install flash-attn 2.7 or later, or wrap the call with `torch.library.custom_op`.",
     passed="No kernel of flash-attn was called past torch's operators.",
     judge=_judge,
     of=("graph-break",),

@@ -64,6 +64,7 @@ RULE = Rule(
         "FlashAttention 2 and 3 are made for GPUs of compute capability 8.0 (Ampere) or more, version 4 for 9.0 "
         "(Hopper). On an older one the model fails at its first call of attention."
     ),
+    fix='Use `attn_implementation="sdpa"` on such a GPU.',
     passed="The GPU has what attention asks for, or its capability is not known.",
     judge=_judge,
 )

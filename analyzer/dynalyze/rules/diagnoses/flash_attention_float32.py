@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.model_facts import ModuleFacts
-from dynalyze.report import Advice, Compilation, Finding, Location, Report
+from dynalyze.report import Advice, Compilation, Example, Finding, Location, Report
 from dynalyze.rules.attention_calls import (
     FROM_GRAPH,
     FROM_RUN,
@@ -81,6 +81,11 @@ RULE = Rule(
     description=(
         "The kernels of flash-attn exist for float16 and bfloat16. A model whose weights are float32 fails at its "
         "first call of attention; compiled, only when the graph runs."
+    ),
+    fix="Load the model in bfloat16 or float16, run it under autocast, or use sdpa for float32.",
+    example=Example(
+        'from_pretrained(name, attn_implementation="flash_attention_2")',
+        'from_pretrained(name, attn_implementation="flash_attention_2", dtype=torch.bfloat16)',
     ),
     passed="FlashAttention got float16 or bfloat16, or was not used.",
     judge=_judge,

@@ -126,6 +126,11 @@ RULE = Rule(
         "puts it back afterwards, in each layer; what it needs for that is in the data, unknown to torch.compile. A "
         "batch of one is asked in each layer whether it holds several texts."
     ),
+    fix=(
+        "Pass texts laid end to end with their lengths and no `attention_mask`, or use sdpa, which takes the mask "
+        "as it is. Two settings keep taking the padding out in the graph: `capture_scalar_outputs` and "
+        "`capture_dynamic_output_shape_ops` of `torch._dynamo.config`."
+    ),
     passed="FlashAttention did not have to look into the data for padding or for packed texts.",
     judge=_judge,
     of=("graph-break", "recompile"),

@@ -127,6 +127,10 @@ RULE = Rule(
         "flex_attention becomes one fused kernel inside a compiled graph alone. Outside, with a block mask made in "
         "each call, or with new functions in each call it is slow; on a CPU it computes no gradients."
     ),
+    fix=(
+        "Compile the function that calls it, make block masks once outside of it, and define `mask_mod` and "
+        "`score_mod` at the top of a module."
+    ),
     passed="flex_attention was compiled once, with a mask made before, or was not used.",
     judge=_judge,
 )

@@ -75,6 +75,7 @@ RULE = Rule(
         "GPUs of compute capability 8.0 and later multiply float32 matrices several times as fast as TF32, which torch "
         "leaves off by default because it has fewer digits. Said only of a CUDA device whose graphs hold such products."
     ),
+    fix='Try `torch.set_float32_matmul_precision("high")` before the first call, and check the answers.',
     passed="No float32 matrix product leaves the tensor cores of a GPU idle.",
     judge=_judge,
 )

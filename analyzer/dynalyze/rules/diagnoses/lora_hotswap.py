@@ -89,6 +89,11 @@ RULE = Rule(
         "PEFT can replace the weights of a loaded adapter without a new compile, if the model was prepared: one rank "
         "for all, and scalings that are tensors. Without that an adapter of another rank or scaling compiles it again."
     ),
+    fix="Call `prepare_model_for_compiled_hotswap` once, before torch.compile, with the highest rank of all adapters.",
+    example=Example(
+        "compiled = torch.compile(model)",
+        "prepare_model_for_compiled_hotswap(model, target_rank=16)\ncompiled = torch.compile(model)",
+    ),
     passed="No adapter was replaced by one that did not fit the compiled code.",
     judge=_judge,
     of=("recompile",),

@@ -73,6 +73,8 @@ RULE = Rule(
         "An unmerged LoRA adapter adds two small multiplications to each of its layers. That is needed in training and "
         "for switching adapters, and costs time in inference with a single one."
     ),
+    fix="Merge an adapter that is always on, before torch.compile.",
+    example=_EXAMPLE,
     passed="No adapter was left unmerged in inference.",
     judge=_judge,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Finding, Report
+from dynalyze.report import Advice, Example, Finding, Report
 from dynalyze.rules.rule import Rule
 from dynalyze.rules.setup import (
     FROM_CONFIGURATION,
@@ -66,6 +66,8 @@ RULE = Rule(
         "Kernels in bfloat16 need a GPU of compute capability 8.0 (Ampere). On an older one Inductor generates none "
         "for such a graph, and eager emulates the arithmetic. float16 is fast there."
     ),
+    fix="Use float16 on such a GPU.",
+    example=Example("model.to(torch.bfloat16)", "model.to(torch.float16)"),
     passed="No dtype was used that the device has no instructions for.",
     judge=_judge,
 )

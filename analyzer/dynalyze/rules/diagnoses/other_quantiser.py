@@ -86,6 +86,10 @@ RULE = Rule(
         "custom operators stay in the graph; others break it, or are left in eager, in every layer. The finding "
         "quantiser-unknown says that a configuration names a quantiser and the module that ran has none of its layers."
     ),
+    fix=(
+        "Choose a kernel that is a custom operator where the quantiser's configuration offers one, or upgrade it. "
+        "Where the layers did not run, run them on the device that they need."
+    ),
     passed="No quantiser's layer broke a graph.",
     judge=_judge,
     more_ids=("quantiser-unknown",),

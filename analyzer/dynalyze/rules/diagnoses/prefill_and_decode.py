@@ -52,6 +52,7 @@ RULE = Rule(
         "of 1 by itself, so these are two programs: one recompile, once. More than one change of the length is the "
         "finding recompile."
     ),
+    fix="Call the model once with a prompt and once with a single token in the warm-up.",
     passed="No prompt and single tokens were compiled apart.",
     judge=_judge,
     of=("recompile",),

@@ -10,7 +10,7 @@ from dynalyze.report import Advice, Finding, Impact, Recompile, Report
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.titles import history, what_changed
-from dynalyze.rules.recompile_owners import owner
+from dynalyze.rules.recompile_owners import Owner, owner
 from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
 from dynalyze.rules.rule import Rule
 
@@ -19,6 +19,17 @@ _RANK_OF_LIMITS = 3
 _MOST_MILLISECONDS = 10**9
 _MOST_VALUES = 8
 _MOST_NAMES = 4
+# What helps where a library changes the value; for the program's own values see recompile_advice.
+_OF_LIBRARIES: dict[Owner | None, str] = {
+    "adapter-switch": "Load a single adapter, call `prepare_model_for_compiled_hotswap` before torch.compile, and "
+    "replace its weights with `hotswap_adapter`: then no number of adapters compiles anything.",
+    "lora-hotswap": "Call `prepare_model_for_compiled_hotswap` before torch.compile, with the highest rank of all "
+    "adapters as `target_rank`.",
+    "dynamic-cache": 'Use a cache of fixed size: `cache_implementation="static"` for `generate`, `StaticCache` in a '
+    "loop of your own.",
+    "flash-attention-padding": "These are pieces of layers that the breaks of FlashAttention cut off: end these, see "
+    "flash-attention-padding.",
+}
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
@@ -27,7 +38,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         if owner(series, report) is None:
             yield _rank(_RANK, series.members), _changed(series)
     for group in limited:
-        yield _rank(_RANK_OF_LIMITS, group.members), _reached_limit(group)
+        yield _rank(_RANK_OF_LIMITS, group.members), _reached_limit(group, report)
 
 
 def _rank(base: int, members: list[Recompile]) -> int:
@@ -69,9 +80,9 @@ def _named(names: list[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _reached_limit(group: Limited) -> Finding:
+def _reached_limit(group: Limited, report: Report) -> Finding:
     stopped = functions(group.reached)
-    advice = _limit_advice(group, stopped)
+    advice = _limit_advice(group, stopped, owner(group.main, report))
     return Finding(
         rule="recompile-limit",
         severity="error",
@@ -85,10 +96,12 @@ def _reached_limit(group: Limited) -> Finding:
     )
 
 
-def _limit_advice(group: Limited, stopped: list[str]) -> Advice:
+def _limit_advice(group: Limited, stopped: list[str], library: Owner | None) -> Advice:
     """The cause first; raising the limit only for a set of values that is known to be small."""
     main = group.main
     advice = advise(main)
+    if library in _OF_LIBRARIES:
+        advice = msgspec.structs.replace(advice, action=_OF_LIBRARIES[library], example=None)
     told = f"{what_changed(main)}. " if main.lead.source else ""
     others = [
         f"`{clipped(as_written(one.lead.source))}`" for one in group.series if one is not main and one.lead.source

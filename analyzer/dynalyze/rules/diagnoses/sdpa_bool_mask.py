@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Finding, Report
+from dynalyze.report import Advice, Example, Finding, Report
 from dynalyze.rules.attention_calls import FROM_GRAPH, on_cuda, place_of, sdpa_calls, shape
 from dynalyze.rules.rule import Rule
 
@@ -42,6 +42,10 @@ RULE = Rule(
     description=(
         "Kernels add a mask to the scores. A boolean one is made into zeros and minus infinities first, in every "
         "layer, and any mask at all keeps FlashAttention from being taken."
+    ),
+    fix="Pass `is_causal=True` and no mask where it is causal; else make a mask of numbers once, for all layers.",
+    example=Example(
+        "mask = allowed", "mask = torch.zeros(allowed.shape, dtype=query.dtype).masked_fill(~allowed, float('-inf'))"
     ),
     passed="No boolean mask was given to scaled_dot_product_attention on CUDA.",
     judge=_judge,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Finding, Report
+from dynalyze.report import Advice, Example, Finding, Report
 from dynalyze.rules.attention_calls import flash_modules
 from dynalyze.rules.library_layers import FROM_CONFIGURATION, place_of
 from dynalyze.rules.rule import Rule
@@ -50,6 +50,11 @@ RULE = Rule(
     description=(
         "A static cache has room for the longest text from the first token on. FlashAttention knows the length of the "
         "text only if the model tells it; versions of transformers that did not gave wrong answers or failed."
+    ),
+    fix="Use sdpa with a static cache, or FlashAttention with the default one; else compare the answers.",
+    example=Example(
+        'from_pretrained(name, attn_implementation="flash_attention_2")',
+        'from_pretrained(name, attn_implementation="sdpa")',
     ),
     passed="FlashAttention did not meet a static cache.",
     judge=_judge,

@@ -84,6 +84,7 @@ RULE = Rule(
         "torchao keeps quantised weights as tensor subclasses and counts on torch.compile to be fast. Each version is "
         "built for some versions of torch: with another one its kernels are not loaded, or its code is not traced."
     ),
+    fix="Install a torchao that is made for your torch.",
     passed="torchao's code was traced whole.",
     judge=_judge,
     of=("graph-break",),
