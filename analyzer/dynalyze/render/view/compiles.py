@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at
-from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, shown
+from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, shown
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import (
     cache_words,
@@ -111,7 +111,7 @@ def _recompile(item: Recompile, links: Index) -> RecompileView:
         id=item.id,
         anchor=links.fact(item.id).anchor,
         function=item.location.function,
-        place=place(item.location),
+        place=links.place(item.location),
         code=code_at(item.location, None),
         is_limit=item.cause == "limit",
         cause=item.cause,
@@ -142,7 +142,7 @@ def _compilation(item: Compilation, links: Index, slowest: float) -> Compilation
         anchor=links.compilation(*key).anchor,
         function=item.function or item.location.function,
         resumes=item.resumes,
-        place=place(item.location),
+        place=links.place(item.location),
         status=item.status,
         status_words=compilation_words(item.status),
         reason=clipped(item.reason, MAX_TEXT),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at, code_block
-from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, safe_url, shown
+from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, safe_url, shown
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import duration, severity_words
 from dynalyze.report import Advice, Finding, Location, Report, Severity, Snippet
@@ -70,7 +70,7 @@ def _card(
         title=clipped(item.title, 400),
         action="" if action == item.title else clipped(action, MAX_TEXT),
         why=clipped(detail.why, MAX_TEXT),
-        place=place(item.location) if item.location else None,
+        place=links.place(item.location) if item.location else None,
         code=code_at(item.location, snippets.get(item.location)) if item.location else None,
         before=code_block(example.before) if example else None,
         after=code_block(example.after) if example else None,

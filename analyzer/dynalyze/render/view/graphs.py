@@ -151,7 +151,7 @@ def _graph(graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) 
         id=graph.id,
         anchor=anchor,
         function=graph.location.function if graph.location else "",
-        place=place(graph.location) if graph.location else None,
+        place=links.place(graph.location) if graph.location else None,
         compilation=links.compilation(graph.process, graph.epoch, graph.compile_id),
         ways=_ways(graph),
         size=_total_size(graph.inputs),
