@@ -56,7 +56,10 @@ class Sources:
         lines = self._lines(file)
         if not 0 < line <= len(lines) or not _BEGINS.match(lines[line - 1]):
             return None
-        block = inspect.getblock([f"{text}\n" for text in lines[line - 1 : line - 1 + _LONGEST_FUNCTION]])
+        try:
+            block = inspect.getblock([f"{text}\n" for text in lines[line - 1 : line - 1 + _LONGEST_FUNCTION]])
+        except (tokenize.TokenError, SyntaxError):
+            return line
         return line - 1 + max(len(block), 1)
 
     def enclosing(self, file: str, line: int) -> int | None:

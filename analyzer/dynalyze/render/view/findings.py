@@ -11,6 +11,7 @@ from dynalyze.render.words import duration, severity_words
 from dynalyze.report import Advice, Finding, Location, Report, Severity, Snippet
 
 MAX_FINDINGS = 200
+MAX_BRIEF = 10
 MAX_EVIDENCE = 20
 MAX_TEXT = 4000
 UNFOLDED = 3
@@ -42,7 +43,10 @@ class FindingView:
 
 @dataclass(frozen=True)
 class FindingsView:
+    """`brief` are the first cards once more, for a list that fits on the first screen; none where one card is all."""
+
     cards: list[FindingView]
+    brief: list[FindingView]
     amount: Shown
 
 
@@ -51,7 +55,7 @@ def findings_view(report: Report, links: Index, anchors: Anchors) -> FindingsVie
     some, amount = shown(report.findings, MAX_FINDINGS)
     snippets = {item.location: item.snippet for item in report.graph_breaks}
     cards = [_card(rank, item, links, anchors, snippets) for rank, item in enumerate(some, start=1)]
-    return FindingsView(cards, amount)
+    return FindingsView(cards, cards[:MAX_BRIEF] if len(cards) > 1 else [], amount)
 
 
 def _card(
