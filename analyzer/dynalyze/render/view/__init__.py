@@ -46,7 +46,7 @@ from dynalyze.report import Report
 SECTIONS = (
     "policy", "verdict", "fixes", "breaks", "recompiles", "compilations", "graphs", "map", "timeline", "skipped",
     "forced-sizes", "measurements", "accuracy", "warmup", "attention-matrix", "modules", "processes", "sources",
-    "files", "checks", "environment", "content", "report-json", "filter", "theme",
+    "files", "checks", "environment", "content", "report-json", "filter", "theme", "help", "keys",
 )  # fmt: skip
 """The anchors that the templates name themselves; no fact may take one."""
 
