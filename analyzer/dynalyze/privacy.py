@@ -33,9 +33,10 @@ _SECRET_VALUE = re.compile(
     r"(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|AIza|ya29\.|eyJ)[\w./+=-]{12,}"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
 )
-# A string literal, also one that was cut short; an apostrophe inside a word, or after `code`, opens none.
+# A string literal, also one that was cut short; an apostrophe inside a word, or after `code`, opens none, nor does
+# that of a class, whose name is no value.
 _STRING = re.compile(
-    r"(?<!\w)(?!(?<=[\w)\]]`)'s\b)(?:[bBrRuUfF]{1,2})?"
+    r"(?<!\w)(?!(?<=<class )'[\w.<>]+'>)(?!(?<=[\w)\]]`)'s\b)(?:[bBrRuUfF]{1,2})?"
     r"(?:'(?:[^'\\]|\\.)*(?:'|$)|\"(?:[^\"\\]|\\.)*(?:\"|$))",
     re.DOTALL,
 )
