@@ -92,7 +92,7 @@ def build_page(report: Report) -> Page:
         metrics=[*measured_metrics(report), *metrics_view(report)],
         findings=findings,
         breaks=breaks_view(report.graph_breaks, links, anchors),
-        recompiles=recompiles_view(report.recompiles, links),
+        recompiles=recompiles_view(report, links),
         compilations=compilations_view(report, links),
         forced_sizes=forced_sizes_view(report, links),
         graphs=graphs_view(report, links, anchors),
