@@ -32,12 +32,12 @@ def plot_of(report: Report) -> Plot:
 def test_a_lane_for_what_changed_and_a_bar_for_each_compile() -> None:
     plot = plot_of(told(("x.size()[0]", "5", 1.0), ("n", "7", 2.0), ("x.size()[0]", "6", 3.0)))
     bars = [shape for shape in plot.shapes if isinstance(shape, Rect)]
-    assert [bar.title for bar in bars] == ["r1, 0.5 s: 4 → 5", "r3, 0.5 s: 4 → 6", "r2, 0.5 s: 4 → 7"]
+    assert [bar.title for bar in bars] == ["r1, 0.50 s: 4 → 5", "r3, 0.50 s: 4 → 6", "r2, 0.50 s: 4 → 7"]
     assert bars[0].y == bars[1].y < bars[2].y
     assert bars[0].x < bars[2].x < bars[1].x
     names = [shape.text for shape in plot.shapes if isinstance(shape, Label) and shape.kind == "name"]
     assert names == ["x.size()[0]", "n"]
-    assert plot.description == "x.size()[0]: 2 recompiles, 1 s; 5, 6; n: 1 recompile, 0.5 s; 7"
+    assert plot.description == "x.size()[0]: 2 recompiles, 1.0 s; 5, 6; n: 1 recompile, 0.50 s; 7"
 
 
 def test_nothing_is_drawn_of_unknown_times_or_of_one_alone() -> None:
