@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
@@ -156,6 +157,15 @@ def test_an_inline_script_that_is_not_ours_would_be_blocked(browser: Browser, sa
 def test_all_text_has_enough_contrast(open_page: Opener, name: str, scheme: str) -> None:
     ratio, text, colours = open_page(name, color_scheme=scheme).evaluate(CONTRAST)
     assert ratio >= 4.5, f"{text!r}: {colours}"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["rich", "benched", "hostile", "compared"])
+def test_axe_finds_no_violation(open_page: Opener, name: str, scheme: str) -> None:
+    """axe-core: WCAG A and AA, and its best practices. It is put into the page, which the CSP would forbid."""
+    page = open_page(name, color_scheme=scheme, bypass_csp=True)
+    found = Axe().run(page).response["violations"]
+    assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
 
 
 def test_everything_can_be_read_without_javascript(open_page: Opener) -> None:
