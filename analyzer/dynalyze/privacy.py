@@ -33,9 +33,10 @@ _SECRET_VALUE = re.compile(
     r"(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|AIza|ya29\.|eyJ)[\w./+=-]{12,}"
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
 )
-# A string literal, also one that was cut short; an apostrophe inside a word, or after `code`, opens none.
+# A string literal, also one that was cut short; an apostrophe inside a word, or after `code`, opens none, nor does
+# that of a class, whose name is no value.
 _STRING = re.compile(
-    r"(?<!\w)(?!(?<=[\w)\]]`)'s\b)(?:[bBrRuUfF]{1,2})?"
+    r"(?<!\w)(?!(?<=<class )'[\w.<>]+'>)(?!(?<=[\w)\]]`)'s\b)(?:[bBrRuUfF]{1,2})?"
     r"(?:'(?:[^'\\]|\\.)*(?:'|$)|\"(?:[^\"\\]|\\.)*(?:\"|$))",
     re.DOTALL,
 )
@@ -153,7 +154,7 @@ def without_source(report: Report) -> Report:
     Findings go too, since they quote the facts: judge what this returns.
     """
     known = registry()
-    report.findings = []
+    report.findings, report.sources = [], []
     for found in report.graph_breaks:
         entry = known.entry(found.gb_id) if found.gb_id else None
         found.gb_type = _known_type(found.gb_type) or (entry.gb_type if entry else "Graph break")

@@ -14,6 +14,7 @@ import msgspec
 from dynalyze.audit_records import AttentionMatrix, Bisection, PolicyVerdict, Warmup
 from dynalyze.measurements import Accuracy, Measurement
 from dynalyze.model_facts import AttentionCall, ModuleFacts
+from dynalyze.source_records import SourceFile
 
 SCHEMA_VERSION = 1
 
@@ -416,6 +417,7 @@ class Report(msgspec.Struct):
     kernels: list[Kernel] = []
     traced_files: list[TracedFile] = []
     traced_hash: str = ""
+    sources: list[SourceFile] = []
     accuracy: list[Accuracy] = []
     policy: PolicyVerdict | None = None
     measurements: list[Measurement] = []

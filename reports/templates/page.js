@@ -26,49 +26,112 @@ function addThemeButton() {
   button.hidden = false;
 }
 
+// What a search shows or hides as a whole; one that stands in another goes with it.
+const ITEMS =
+  ".card, .brief li, .break, .recompile, .graph, .rows tbody tr, .files > li, .lines tr[id], .checks li";
+
+// The notes and the caret below a line of code.
+function followers(element) {
+  const found = [];
+  if (!element.matches(".lines tr")) return found;
+  for (let next = element.nextElementSibling; next && !next.id; next = next.nextElementSibling) found.push(next);
+  return found;
+}
+
+function searchable() {
+  return [...document.querySelectorAll(ITEMS)]
+    .filter((element) => !element.parentElement.closest(ITEMS))
+    .map((element) => {
+      const parts = [element, ...followers(element)];
+      return { parts, text: parts.map((part) => part.textContent).join(" ").toLowerCase() };
+    });
+}
+
 function addFilter() {
   const input = document.getElementById("filter");
   if (!input) return;
   const status = document.getElementById("filter-status");
-  const groups = [...document.querySelectorAll(".file-group")];
-  const breaks = [...document.querySelectorAll(".break")].map((element) => ({
-    element,
-    text: element.textContent.toLowerCase(),
-  }));
+  let items = null;
 
   function apply() {
+    items ??= searchable();
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
-    for (const { element, text } of breaks) {
-      element.hidden = !words.every((word) => text.includes(word));
-      if (!element.hidden) shown += 1;
+    for (const { parts, text } of items) {
+      const hidden = !words.every((word) => text.includes(word));
+      for (const part of parts) part.hidden = hidden;
+      if (!hidden) shown += 1;
     }
-    for (const group of groups) group.hidden = !group.querySelector(".break:not([hidden])");
-    status.textContent = words.length ? `${shown} of ${breaks.length} shown` : "";
+    for (const group of document.querySelectorAll(".file-group, .source-file, main > section")) {
+      const inside = items.filter(({ parts }) => group.contains(parts[0]));
+      group.hidden = words.length > 0 && inside.length > 0 && inside.every(({ parts }) => parts[0].hidden);
+      if (words.length && group.tagName === "DETAILS" && !group.hidden) group.open = true;
+    }
+    status.textContent = words.length ? `${shown} of ${items.length} shown` : "";
+  }
+
+  function clear() {
+    input.value = "";
+    apply();
   }
 
   input.addEventListener("input", apply);
   input.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
-    input.value = "";
-    apply();
+    clear();
     input.blur();
   });
-  document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, textarea, select, [contenteditable]");
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || typing) return;
-    event.preventDefault();
-    input.focus();
-  });
-  // A link to a break that the filter hides must still lead there.
+  onKey("/", () => input.focus());
+  // A link to what the search hides must still lead there.
   addEventListener("hashchange", () => {
     const target = document.getElementById(location.hash.slice(1));
     if (!target || !target.closest("[hidden]")) return;
-    input.value = "";
-    apply();
+    clear();
     target.scrollIntoView();
   });
   document.querySelector(".filter").hidden = false;
+}
+
+// Calls `action` for a key that is not typed into something.
+function onKey(key, action) {
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, textarea, select, [contenteditable]");
+    if (event.key !== key || event.ctrlKey || event.metaKey || event.altKey || typing) return;
+    event.preventDefault();
+    action();
+  });
+}
+
+// j and k go through the findings and facts, as far as they are shown.
+function addSteps() {
+  let at = null;
+  const go = (by) => {
+    const stops = [...document.querySelectorAll(".card, .break, .recompile, .graph")].filter((each) =>
+      each.checkVisibility(),
+    );
+    if (!stops.length) return;
+    const now = stops.indexOf(at);
+    const below = stops.findIndex((each) => each.getBoundingClientRect().top > 1);
+    const start = now >= 0 ? now + by : by > 0 ? Math.max(below, 0) : below - 1;
+    at = stops[Math.min(Math.max(start, 0), stops.length - 1)];
+    at.tabIndex = -1;
+    at.focus({ preventScroll: true });
+    at.scrollIntoView({ block: "start" });
+  };
+  onKey("j", () => go(1));
+  onKey("k", () => go(-1));
+}
+
+function addHelp() {
+  const button = document.getElementById("help");
+  const dialog = document.getElementById("keys");
+  if (!button || !dialog) return;
+  const show = () => {
+    if (!dialog.open) dialog.showModal();
+  };
+  button.addEventListener("click", show);
+  onKey("?", show);
+  button.hidden = false;
 }
 
 function addDownload() {
@@ -106,6 +169,8 @@ function followLinksInFrame() {
 addThemeButton();
 followLinksInFrame();
 addFilter();
+addSteps();
+addHelp();
 addDownload();
 openTarget();
 addEventListener("hashchange", openTarget);

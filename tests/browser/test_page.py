@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
@@ -158,6 +159,15 @@ def test_all_text_has_enough_contrast(open_page: Opener, name: str, scheme: str)
     assert ratio >= 4.5, f"{text!r}: {colours}"
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["rich", "benched", "hostile", "compared"])
+def test_axe_finds_no_violation(open_page: Opener, name: str, scheme: str) -> None:
+    """axe-core: WCAG A and AA, and its best practices. It is put into the page, which the CSP would forbid."""
+    page = open_page(name, color_scheme=scheme, bypass_csp=True)
+    found = Axe().run(page).response["violations"]
+    assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
+
+
 def test_everything_can_be_read_without_javascript(open_page: Opener) -> None:
     page = open_page("rich", java_script_enabled=False)
     text = page.locator("body").inner_text()
@@ -196,7 +206,7 @@ def test_the_theme_button_is_remembered_before_the_first_paint(open_page: Opener
     assert page.get_by_role("button", name="Light mode").is_visible()
 
 
-def test_the_slash_key_leads_to_the_filter_and_escape_leaves_it(open_page: Opener) -> None:
+def test_the_slash_key_leads_to_the_search_and_escape_leaves_it(open_page: Opener) -> None:
     page = open_page("rich")
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "filter"
@@ -207,21 +217,72 @@ def test_the_slash_key_leads_to_the_filter_and_escape_leaves_it(open_page: Opene
     assert page.evaluate("document.activeElement.id") != "filter"
 
 
-def test_the_filter_hides_other_breaks_and_empty_files(open_page: Opener) -> None:
+def test_the_search_hides_what_does_not_match_and_what_is_empty_then(open_page: Opener) -> None:
     page = open_page("rich")
     page.locator("#filter").fill("LOGGER method")
     visible = page.locator(".break:visible")
     assert visible.evaluate_all("found => found.map((element) => element.id)") == ["b6"]
     assert page.locator(".file-group:visible").count() == 1
-    assert page.locator("#filter-status").inner_text() == "1 of 6 shown"
+    assert page.locator("#recompiles").is_hidden()
+    shown, _, every = page.locator("#filter-status").inner_text().removesuffix(" shown").partition(" of ")
+    assert 1 <= int(shown) < int(every)
     page.locator("#filter").fill("")
     assert page.locator(".break:visible").count() == 6
+    assert page.locator("#recompiles").is_visible()
+    assert page.locator("#filter-status").inner_text() == ""
+
+
+def test_the_search_finds_lines_of_code_with_their_advice(open_page: Opener) -> None:
+    page = open_page("rich")
+    page.locator("#filter").fill("def forward")
+    assert page.locator(".lines tr[id]:visible").count() == 1
+    assert page.locator(".lines .note:visible, .lines .caret:visible").count() == 0
+    page.locator("#filter").fill("")
+    assert page.locator(".lines .note:visible").count() > 0
+
+
+def test_j_and_k_go_through_the_facts_and_the_question_mark_tells(open_page: Opener) -> None:
+    page = open_page("rich")
+    focused = "document.activeElement.id"
+    page.keyboard.press("j")
+    assert page.evaluate(focused) == "fix-1"
+    page.keyboard.press("j")
+    assert page.evaluate(focused) == "fix-2"
+    page.keyboard.press("k")
+    assert page.evaluate(focused) == "fix-1"
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog", name="Keys").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.get_by_role("dialog", name="Keys").is_visible()
+    page.get_by_role("button", name="Keys").click()
+    page.get_by_role("button", name="Close").click()
+    assert page.evaluate("document.getElementById('keys').open") is False
+
+
+def test_every_place_of_a_shown_line_leads_to_it(open_page: Opener) -> None:
+    page = open_page("rich")
+    page.locator("#b1 .where a").first.click()
+    line = page.locator(".lines tr:target")
+    assert line.is_visible()
+    assert line.get_by_role("link", name="b1").count() == 1
+
+
+def test_what_to_fix_stands_on_the_first_screen_with_its_line(open_page: Opener) -> None:
+    page = open_page("rich", viewport={"width": 1280, "height": 800})
+    rows = page.locator(".brief li")
+    assert rows.count() == page.locator(".card").count()
+    for row in rows.all():
+        box = row.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 800
+    assert "model.py:" in rows.first.inner_text()
 
 
 def test_a_link_to_a_filtered_break_brings_it_back(open_page: Opener) -> None:
     page = open_page("rich")
     page.locator("#filter").fill("logger")
-    page.locator("#fix-1").get_by_role("link", name="b2").click()
+    assert page.locator("#b2").is_hidden()
+    page.evaluate("location.hash = '#b2'")
     page.wait_for_function("!document.getElementById('b2').hidden")
     assert page.locator("#b2").is_visible()
 

@@ -33,6 +33,7 @@ from dynalyze.report import (
     TracedFile,
     TracedFunction,
 )
+from dynalyze.source_records import LineState, SourceFile, SourceFunction, SourceLine
 from sample_measurements import (
     accuracies,
     hostile_accuracies,
@@ -195,6 +196,7 @@ def rich_report() -> Report:
     ]
     report.traced_files.append(traced(LIBRARY))
     report.findings = _findings(report.graph_breaks)
+    report.sources = [_lines(report)]
     report.capture = Capture(
         events=210,
         mode="replayed",
@@ -203,6 +205,18 @@ def rich_report() -> Report:
         notes=["Two calls were cut to 64 MB."],
     )
     return report
+
+
+def _lines(report: Report) -> SourceFile:
+    """SOURCE line by line: what broke, the rest compiled, but for its last line."""
+    breaks = {found.location.line: found.id for found in report.graph_breaks if found.location.file == MODEL}
+    last = SOURCE_START + len(SOURCE) - 1
+    lines = []
+    for number, code in enumerate(SOURCE, SOURCE_START):
+        state: LineState = "broken" if number in breaks else "eager" if number == last else "compiled"
+        ids = [breaks[number]] if number in breaks else []
+        lines.append(SourceLine(number, code, state, 2, ["g1"], ids, ["r1"] if number == SOURCE_START else []))
+    return SourceFile(MODEL, "user", [SourceFunction("Ranker.forward", SOURCE_START, last, "broken")], lines)
 
 
 def _compilations() -> list[Compilation]:
@@ -315,6 +329,8 @@ def hostile_report() -> Report:
             guard=HOSTILE,
         )
     ]
+    hostile_lines = [SourceLine(number, code, "broken", 1, [HOSTILE]) for number, code in enumerate(lines, 1)]
+    report.sources = [SourceFile(location.file, "user", [SourceFunction(HOSTILE, 1, 4, "broken")], hostile_lines)]
     report.graphs = [_hostile_graph(location)]
     report.kernels = [Kernel(HOSTILE + "g", HOSTILE, "triton", "forward", 1, [HOSTILE], [HOSTILE], [location])]
     report.traced_files = [TracedFile(HOSTILE, HOSTILE, [TracedFunction(HOSTILE, 1)])]

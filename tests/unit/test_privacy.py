@@ -353,6 +353,15 @@ def test_breaks_quote_values_too() -> None:
     assert LONG not in "".join([found.context, found.explanation, *found.hints])
 
 
+def test_the_name_of_a_class_is_no_value() -> None:
+    said = "builtin print [<class 'torch._dynamo.variables.constant.ConstantVariable'>, 'a']"
+    report = empty_report()
+    report.graph_breaks = [graph_break("b1", "split", line_of(44, 12, 33), context=f"{said} <class '{LONG}")]
+    (found,) = privacy.hide_values(report).graph_breaks
+    assert found.context.startswith(said)
+    assert LONG not in found.context
+
+
 def test_measurements_quote_values_too() -> None:
     report = filled_report(f"ValueError: '{LONG}'")
     cleaned = privacy.hide_values(report)

@@ -40,6 +40,7 @@ from dynalyze.facts.modules import modules, settings
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.silence import reason_for_model, reason_for_silence
 from dynalyze.facts.skipped import skipped_frames
+from dynalyze.facts.source_files import LineOps, Told, source_files
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
 from dynalyze.facts.traced import hash_of_set, traced_files
@@ -88,7 +89,9 @@ def assemble(
     sizes = forced_sizes(run, compiled, places, sources)
     connect(run, again, sizes, sources)
     texts = texts_of(run)
-    down, kernels = graphs(run, compiled, sources, places, texts)
+    lines: LineOps = {}
+    down, kernels = graphs(run, compiled, sources, places, texts, lines)
+    skipped = skipped_frames(run, places, sources)
     return Report(
         dynalyze=dynalyze.__version__,
         created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -101,10 +104,11 @@ def assemble(
         graph_breaks=breaks,
         recompiles=again,
         forced_sizes=sizes.facts,
-        skipped_frames=skipped_frames(run, places, sources),
+        skipped_frames=skipped,
         graphs=down,
         kernels=kernels,
         traced_files=files,
+        sources=source_files(Told(compiled, breaks, again, skipped, files, lines), sources, places),
         traced_hash=hash_of_set(files),
         capture=_capture(run),
         settings=settings(run),

@@ -12,6 +12,7 @@ from dynalyze.facts.graph_text import GraphText, Origin, parse
 from dynalyze.facts.graph_texts import KERNEL_NOTES, CompileTexts, Key, Text, texts_of
 from dynalyze.facts.kernels import KernelFound, kernels_of
 from dynalyze.facts.provenance import CameFrom, Tracked, came_from
+from dynalyze.facts.source_files import LineOps
 from dynalyze.facts.sources import LONGEST_LINE, Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.facts.tensors import graph_input
@@ -28,12 +29,15 @@ _SHOWN = ("dynamo", "forward", "backward", "inference", "post_grad", "output_cod
 
 def graphs(
     run: RunLog, compiled: list[Compilation], sources: Sources, places: Places | None = None,
-    compiles: list[CompileTexts] | None = None,
+    compiles: list[CompileTexts] | None = None, lines: LineOps | None = None,
 ) -> tuple[list[Graph], list[Kernel]]:  # fmt: skip
-    """The graphs that Dynamo gave to a backend, and the kernels that they became; `compiles` is what texts_of gives."""
+    """The graphs that Dynamo gave to a backend, and the kernels that they became; `compiles` is what texts_of gives.
+
+    `lines` is filled with the operations of each line, graph by graph.
+    """
     owners = {(c.process, c.epoch, c.compile_id): c for c in compiled}
     skips = _cudagraph_skips(run)
-    reader = _Reader(run, sources, places or Places())
+    reader = _Reader(run, sources, places or Places(), {} if lines is None else lines)
     found: list[Graph] = []
     kernels: list[Kernel] = []
     for number, texts in enumerate(texts_of(run) if compiles is None else compiles, 1):
@@ -86,8 +90,9 @@ class _Down:
 class _Reader:
     """Reads one text at a time; `_room` is how much code the report may still hold."""
 
-    def __init__(self, run: RunLog, sources: Sources, places: Places) -> None:
+    def __init__(self, run: RunLog, sources: Sources, places: Places, lines: LineOps) -> None:
         self._run = run
+        self._lines = lines
         self._sources = sources
         self._places = places
         self._room = MOST_CODE
@@ -103,6 +108,9 @@ class _Reader:
             if text.stage in _SHOWN and code:
                 self._keep(graph, file, code)
         graph.ops = len(down.dynamo.nodes)
+        for origin in down.dynamo.origins.values():
+            ops = self._lines.setdefault(origin.at, {})
+            ops[identity] = ops.get(identity, 0) + 1
         if owner is not None:
             graph.location = owner.location
             graph.ops = owner.ops if owner.ops is not None else graph.ops

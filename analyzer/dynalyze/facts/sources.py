@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tokenize
 from pathlib import Path
@@ -11,7 +12,10 @@ from dynalyze.report import Location, Snippet
 _CONTEXT_LINES = 3
 LONGEST_LINE = 400
 _LONGEST_DECORATION = 40
+_LONGEST_FUNCTION = 2000
 _DEFINITION = re.compile(r"\s*(?:async\s+)?def\s")
+# What a code object of its own can begin with: also a decorator whose `def` was not found.
+_BEGINS = re.compile(r"\s*(?:@|(?:async\s+)?def\s|.*\blambda\b)")
 
 
 class Sources:
@@ -46,6 +50,29 @@ class Sources:
             if _DEFINITION.match(lines[number - 1]):
                 return number
         return line
+
+    def last_line(self, file: str, line: int) -> int | None:
+        """The last line of the function whose `def` stands at `line`; None where no function begins there."""
+        lines = self._lines(file)
+        if not 0 < line <= len(lines) or not _BEGINS.match(lines[line - 1]):
+            return None
+        try:
+            block = inspect.getblock([f"{text}\n" for text in lines[line - 1 : line - 1 + _LONGEST_FUNCTION]])
+        except (tokenize.TokenError, SyntaxError):
+            return line
+        return line - 1 + max(len(block), 1)
+
+    def enclosing(self, file: str, line: int) -> int | None:
+        """The line of the innermost `def` that holds a line."""
+        lines = self._lines(file)
+        if not 0 < line <= len(lines):
+            return None
+        for number in range(line, max(0, line - _LONGEST_FUNCTION), -1):
+            if _DEFINITION.match(lines[number - 1]):
+                last = self.last_line(file, number)
+                if last is not None and last >= line:
+                    return number
+        return None
 
     def snippet(self, location: Location) -> Snippet | None:
         """The location's line with some lines around it."""

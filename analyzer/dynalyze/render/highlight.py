@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -66,7 +66,7 @@ def code_at(location: Location, snippet: Snippet | None) -> Code | None:
     if not location.code:
         return None
     # `code` is stripped and `column` counts in the raw line: without its indentation no caret can be placed.
-    (html,) = _highlighted([_fitted(location.code.splitlines()[0], None)[0]], None, 0)
+    (html,) = _highlighted([_fitted(location.code.splitlines()[0], None)[0]], {})
     return Code([CodeLine(location.line, html, marked=True)])
 
 
@@ -74,8 +74,32 @@ def code_block(text: str) -> Code:
     """Code that is of no file, such as an example of a fix."""
     lines = text.expandtabs(len(TAB)).rstrip().split("\n")
     shown = [_fitted(line, None)[0] for line in lines[:MAX_LINES]]
-    rows = _highlighted(shown, None, -1)
+    rows = _highlighted(shown, {})
     return Code([CodeLine(None, html) for html in rows], omitted=len(lines) - len(shown))
+
+
+@dataclass(frozen=True)
+class Caret:
+    """The columns of a raw line that are to be marked; without an end, to the end of the line."""
+
+    start: int
+    end: int | None
+
+
+def highlighted_lines(lines: list[str], carets: Mapping[int, Caret]) -> list[tuple[Markup, str]]:
+    """Each line highlighted, and the row below it where a caret marks columns of it. Indentation stays."""
+    fitted = [_fitted(line, _columns(line, carets.get(at))) for at, line in enumerate(lines)]
+    spans = {at: span for at, (_, span) in enumerate(fitted) if span is not None}
+    rows = _highlighted([text for text, _ in fitted], spans)
+    return [(html, _caret(fitted[at][0], spans.get(at))) for at, html in enumerate(rows)]
+
+
+def _columns(line: str, caret: Caret | None) -> _Span | None:
+    if caret is None:
+        return None
+    # A span that goes on in a later line has its end there: mark to the end of this one.
+    end = caret.end if caret.end is not None and caret.end > caret.start else len(line)
+    return _Span(caret.start, min(end, len(line))) if 0 <= caret.start < min(end, len(line)) else None
 
 
 def _from_snippet(location: Location, snippet: Snippet) -> Code:
@@ -88,11 +112,11 @@ def _from_snippet(location: Location, snippet: Snippet) -> Code:
     span = _span(location, lines[marked], indent) if 0 <= marked < len(lines) else None
     fitted = [_fitted(line, span if index == marked else None) for index, line in enumerate(lines)]
     span = fitted[marked][1] if span else None
-    rows = _highlighted([text for text, _ in fitted], span, marked)
+    rows = _highlighted([text for text, _ in fitted], {marked: span} if span else {})
     start = snippet.first_line + first
     return Code(
         [
-            CodeLine(start + index, html, index == marked, _caret(fitted[index][0], span, index == marked))
+            CodeLine(start + index, html, index == marked, _caret(fitted[index][0], span) if index == marked else "")
             for index, html in enumerate(rows)
         ],
         omitted=len(snippet.lines) - len(raw),
@@ -125,11 +149,8 @@ def _common_indent(lines: list[str]) -> int:
 def _span(location: Location, line: str, indent: int) -> _Span | None:
     if location.column is None:
         return None
-    start = location.column - indent
-    # A span that goes on in a later line has its end there: mark to the end of this one.
-    end = len(line) if location.end_column is None else location.end_column - indent
-    end = min(end if end > start else len(line), len(line))
-    return _Span(start, end) if 0 <= start < end else None
+    end = None if location.end_column is None else location.end_column - indent
+    return _columns(line, Caret(location.column - indent, end))
 
 
 def _fitted(line: str, span: _Span | None) -> tuple[str, _Span | None]:
@@ -152,8 +173,8 @@ def _cut(line: str, span: _Span | None) -> tuple[str, _Span | None]:
     return f"{head}{line[first:last]}{tail}", moved
 
 
-def _caret(line: str, span: _Span | None, marked: bool) -> str:
-    if span is None or not marked:
+def _caret(line: str, span: _Span | None) -> str:
+    if span is None:
         return ""
     return " " * _cells(line[: span.start]) + "^" * max(1, _cells(line[span.start : span.end]))
 
@@ -169,10 +190,10 @@ def _width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def _highlighted(lines: list[str], span: _Span | None, marked: int) -> list[Markup]:
+def _highlighted(lines: list[str], spans: Mapping[int, _Span]) -> list[Markup]:
     rows: list[list[Markup]] = [[] for _ in lines]
     for row, column, kind, text in _tokens(lines):
-        rows[row] += _pieces(text, kind, column, span if row == marked else None)
+        rows[row] += _pieces(text, kind, column, spans.get(row))
     return [Markup("").join(row) for row in rows]
 
 

@@ -37,6 +37,7 @@ from dynalyze.render.view.run import (
     verdict_view,
 )
 from dynalyze.render.view.skipped import SkippedView, skipped_view
+from dynalyze.render.view.sources import MAX_LINES, SourcesView, sources_view
 from dynalyze.render.view.timeline import TimelineView, timeline_view
 from dynalyze.render.view.warmup import WarmupView, warmup_view
 from dynalyze.render.words import only_measured
@@ -44,8 +45,8 @@ from dynalyze.report import Report
 
 SECTIONS = (
     "policy", "verdict", "fixes", "breaks", "recompiles", "compilations", "graphs", "map", "timeline", "skipped",
-    "forced-sizes", "measurements", "accuracy", "warmup", "attention-matrix", "modules", "processes", "files",
-    "checks", "environment", "content", "report-json", "filter", "theme",
+    "forced-sizes", "measurements", "accuracy", "warmup", "attention-matrix", "modules", "processes", "sources",
+    "files", "checks", "environment", "content", "report-json", "filter", "theme", "help", "keys",
 )  # fmt: skip
 """The anchors that the templates name themselves; no fact may take one."""
 
@@ -72,6 +73,7 @@ class Page:
     warmup: WarmupView | None
     timeline: TimelineView
     processes: ProcessesView
+    sources: SourcesView
     files: FilesView
     checks: list[Check]
     run: RunView
@@ -80,16 +82,17 @@ class Page:
 def build_page(report: Report) -> Page:
     """Everything that the page shows, in the order of the page."""
     anchors = Anchors(SECTIONS)
-    links = index(report, anchors, MAX_BREAKS, MAX_RECOMPILES, MAX_COMPILATIONS, MAX_GRAPHS)
+    links = index(report, anchors, MAX_BREAKS, MAX_RECOMPILES, MAX_COMPILATIONS, MAX_GRAPHS, MAX_LINES)
+    findings = findings_view(report, links, anchors)
     return Page(
         title=f"{report.target.spec} · dynalyze",
         listened=not only_measured(report),
         policy=policy_view(report, links),
         verdict=verdict_view(report),
         metrics=[*measured_metrics(report), *metrics_view(report)],
-        findings=findings_view(report, links, anchors),
+        findings=findings,
         breaks=breaks_view(report.graph_breaks, links, anchors),
-        recompiles=recompiles_view(report.recompiles, links),
+        recompiles=recompiles_view(report, links),
         compilations=compilations_view(report, links),
         forced_sizes=forced_sizes_view(report, links),
         graphs=graphs_view(report, links, anchors),
@@ -102,6 +105,7 @@ def build_page(report: Report) -> Page:
         warmup=warmup_view(report),
         timeline=timeline_view(report, links),
         processes=processes_view(report),
+        sources=sources_view(report, links, anchors, findings.cards),
         files=files_view(report, anchors),
         checks=checks_view(report),
         run=run_view(report),

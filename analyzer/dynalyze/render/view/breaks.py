@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at
-from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, safe_url, shown
+from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, safe_url, shown
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import count_of, effect_words, short_path
 from dynalyze.report import Effect, GraphBreak, Location
@@ -96,16 +96,16 @@ def _break(item: GraphBreak, links: Index) -> BreakView:
         title=clipped(item.gb_type, 300) or "Graph break",
         effect=item.effect,
         effect_words=effect_words(item.effect),
-        place=place(item.location),
+        place=links.place(item.location),
         code=code_at(item.location, item.snippet),
         explanation=clipped(item.explanation, MAX_TEXT),
         consequence=clipped(item.consequence, MAX_TEXT),
         context=clipped(item.context, MAX_TEXT),
         hints=[clipped(hint, MAX_TEXT) for hint in item.hints],
         url=safe_url(item.url),
-        stack=[_stack_line(frame) for frame in stack],
+        stack=[_stack_line(frame, links) for frame in stack],
         stack_omitted=stack_amount,
-        callers=[place(caller) for caller in callers],
+        callers=[links.place(caller) for caller in callers],
         callers_omitted=callers_amount,
         seen=_seen(item),
         compilations=[links.compilation(item.process, item.epoch, name) for name in ids],
@@ -118,5 +118,5 @@ def _seen(item: GraphBreak) -> str:
     return f"{times} in {len(item.processes)} processes" if len(item.processes) > 1 else times
 
 
-def _stack_line(frame: Location) -> StackLine:
-    return StackLine(place(frame), clipped(frame.code or "", 300))
+def _stack_line(frame: Location, links: Index) -> StackLine:
+    return StackLine(links.place(frame), clipped(frame.code or "", 300))

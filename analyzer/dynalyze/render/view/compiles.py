@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at
-from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, shown
+from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, shown
+from dynalyze.render.view.plots.changes import changes_plot
+from dynalyze.render.view.plots.shapes import Plot
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import (
     cache_words,
@@ -52,6 +54,7 @@ class RecompileView:
 class RecompilesView:
     items: list[RecompileView]
     amount: Shown
+    plot: Plot | None
 
 
 @dataclass(frozen=True)
@@ -97,10 +100,10 @@ class FilesView:
     set_hash: str
 
 
-def recompiles_view(recompiles: list[Recompile], links: Index) -> RecompilesView:
+def recompiles_view(report: Report, links: Index) -> RecompilesView:
     """Every recompile, in the order in which they happened."""
-    some, amount = shown(recompiles, MAX_RECOMPILES)
-    return RecompilesView([_recompile(item, links) for item in some], amount)
+    some, amount = shown(report.recompiles, MAX_RECOMPILES)
+    return RecompilesView([_recompile(item, links) for item in some], amount, changes_plot(report))
 
 
 def _recompile(item: Recompile, links: Index) -> RecompileView:
@@ -111,7 +114,7 @@ def _recompile(item: Recompile, links: Index) -> RecompileView:
         id=item.id,
         anchor=links.fact(item.id).anchor,
         function=item.location.function,
-        place=place(item.location),
+        place=links.place(item.location),
         code=code_at(item.location, None),
         is_limit=item.cause == "limit",
         cause=item.cause,
@@ -142,7 +145,7 @@ def _compilation(item: Compilation, links: Index, slowest: float) -> Compilation
         anchor=links.compilation(*key).anchor,
         function=item.function or item.location.function,
         resumes=item.resumes,
-        place=place(item.location),
+        place=links.place(item.location),
         status=item.status,
         status_words=compilation_words(item.status),
         reason=clipped(item.reason, MAX_TEXT),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at, code_block
-from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, safe_url, shown
+from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, safe_url, shown
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import duration, severity_words
 from dynalyze.report import Advice, Finding, Location, Report, Severity, Snippet
 
 MAX_FINDINGS = 200
+MAX_BRIEF = 10
 MAX_EVIDENCE = 20
 MAX_TEXT = 4000
 UNFOLDED = 3
@@ -42,7 +43,10 @@ class FindingView:
 
 @dataclass(frozen=True)
 class FindingsView:
+    """`brief` are the first cards once more, for a list that fits on the first screen; none where one card is all."""
+
     cards: list[FindingView]
+    brief: list[FindingView]
     amount: Shown
 
 
@@ -51,7 +55,7 @@ def findings_view(report: Report, links: Index, anchors: Anchors) -> FindingsVie
     some, amount = shown(report.findings, MAX_FINDINGS)
     snippets = {item.location: item.snippet for item in report.graph_breaks}
     cards = [_card(rank, item, links, anchors, snippets) for rank, item in enumerate(some, start=1)]
-    return FindingsView(cards, amount)
+    return FindingsView(cards, cards[:MAX_BRIEF] if len(cards) > 1 else [], amount)
 
 
 def _card(
@@ -70,7 +74,7 @@ def _card(
         title=clipped(item.title, 400),
         action="" if action == item.title else clipped(action, MAX_TEXT),
         why=clipped(detail.why, MAX_TEXT),
-        place=place(item.location) if item.location else None,
+        place=links.place(item.location) if item.location else None,
         code=code_at(item.location, snippets.get(item.location)) if item.location else None,
         before=code_block(example.before) if example else None,
         after=code_block(example.after) if example else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynalyze.render.view.links import MAX_SIZES, Index, Link, Place, Shown, place, shown
+from dynalyze.render.view.links import MAX_SIZES, Index, Link, Place, Shown, shown
 from dynalyze.render.visible import clipped
 from dynalyze.report import ForcedSize, Report
 
@@ -45,7 +45,7 @@ def _size(item: ForcedSize, links: Index) -> ForcedSizeView:
         anchor=links.fact(item.id).anchor,
         source=clipped(item.source or "", MAX_TEXT),
         values=clipped(", ".join(item.values[:MAX_VALUES]) + more, MAX_TEXT),
-        place=place(item.location),
+        place=links.place(item.location),
         code=clipped(item.location.code or "", MAX_TEXT),
         refused=item.refused,
         recompiles=[links.fact(name) for name in item.recompiles[:MAX_LINKS]],

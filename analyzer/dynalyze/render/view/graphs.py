@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from dynalyze.render.view.lines import LineKey, LinesView, lines_view
 from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, shown
+from dynalyze.render.view.plots.shapes import Plot
+from dynalyze.render.view.plots.treemap import KERNEL_KINDS, kernel_treemap
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import count_of
 from dynalyze.report import Direction, Graph, GraphCode, GraphInput, Kernel, KernelKind, Report, Stage, StageName
@@ -21,13 +23,6 @@ _STAGES: dict[StageName, tuple[str, str]] = {
     "aten": ("ATen operation", ""),
     "post_grad": ("after Inductor’s passes", "after Inductor’s passes"),
     "kernels": ("kernel call", ""),
-}
-_KINDS: dict[KernelKind, str] = {
-    "cpp": "generated C++",
-    "triton": "generated Triton",
-    "extern": "library call",
-    "fallback": "eager kernel",
-    "other": "generated",
 }
 _CODE = {
     "computation_graph": "The graph that Dynamo traced",
@@ -127,6 +122,7 @@ class GraphsView:
     items: list[GraphView]
     amount: Shown
     kernels: int
+    treemap: Plot | None
 
 
 def graphs_view(report: Report, links: Index, anchors: Anchors) -> GraphsView:
@@ -136,7 +132,7 @@ def graphs_view(report: Report, links: Index, anchors: Anchors) -> GraphsView:
     for kernel in report.kernels:
         kernels.setdefault(kernel.graph, []).append(kernel)
     views = [_graph(graph, kernels.get(graph.id, []), links, anchors) for graph in some]
-    return GraphsView(views, amount, len(report.kernels))
+    return GraphsView(views, amount, len(report.kernels), kernel_treemap(report.kernels))
 
 
 def _graph(graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) -> GraphView:
@@ -151,7 +147,7 @@ def _graph(graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) 
         id=graph.id,
         anchor=anchor,
         function=graph.location.function if graph.location else "",
-        place=place(graph.location) if graph.location else None,
+        place=links.place(graph.location) if graph.location else None,
         compilation=links.compilation(graph.process, graph.epoch, graph.compile_id),
         ways=_ways(graph),
         size=_total_size(graph.inputs),
@@ -204,7 +200,7 @@ def _kernel(item: Kernel, anchor: str, lines: dict[LineKey, str]) -> KernelView:
         anchor=anchor,
         name=clipped(item.name, MAX_TEXT),
         kind=item.kind,
-        kind_words=_KINDS[item.kind],
+        kind_words=KERNEL_KINDS[item.kind],
         direction=item.direction,
         calls=f"{item.calls:,}",
         ops=[clipped(op.removeprefix("aten."), MAX_TEXT) for op in ops],

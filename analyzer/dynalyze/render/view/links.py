@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -33,11 +34,12 @@ class Link:
 
 @dataclass(frozen=True)
 class Place:
-    """A line of code as people write it; `full` is the whole path."""
+    """A line of code as people write it; `full` is the whole path, `anchor` where the page shows the line."""
 
     text: str
     full: str
     function: str
+    anchor: str = ""
 
     @property
     def short(self) -> Place:
@@ -79,6 +81,7 @@ class Index:
 
     facts: dict[str, str]
     compilations: dict[CompilationKey, str]
+    lines: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def fact(self, identity: str) -> Link:
         """A link to a break, a recompile, a graph or a compilation by its id."""
@@ -90,8 +93,14 @@ class Index:
         key = (process, epoch, compile_id)
         return Link(compilation_name(*key), self.compilations.get(key, ""))
 
+    def place(self, location: Location) -> Place:
+        """A place that leads to its line in the source view."""
+        return replace(place(location), anchor=self.lines.get((location.file, location.line), ""))
 
-def index(report: Report, anchors: Anchors, breaks: int, recompiles: int, compilations: int, graphs: int = 0) -> Index:
+
+def index(
+    report: Report, anchors: Anchors, breaks: int, recompiles: int, compilations: int, graphs: int = 0, lines: int = 0
+) -> Index:
     """Give an anchor to each fact among the first so many of its kind."""
     facts = [fact.id for fact in report.graph_breaks[:breaks]] + [fact.id for fact in report.recompiles[:recompiles]]
     facts += [fact.id for fact in report.graphs[:graphs]]
@@ -101,7 +110,12 @@ def index(report: Report, anchors: Anchors, breaks: int, recompiles: int, compil
     return Index(
         facts={identity: anchors.claim(identity) for identity in dict.fromkeys(facts)},
         compilations={key: anchors.claim(f"compile-{compilation_name(*key)}") for key in dict.fromkeys(keys)},
+        lines={key: anchors.claim(f"L{key[1]}-{short_path(key[0])}") for key in islice(_lines(report), lines)},
     )
+
+
+def _lines(report: Report) -> Iterator[tuple[str, int]]:
+    return ((file.path, line.line) for file in report.sources for line in file.lines)
 
 
 def place(location: Location) -> Place:

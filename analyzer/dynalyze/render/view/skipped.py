@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynalyze.render.view.links import MAX_SKIPPED, Index, Place, Shown, place, shown
+from dynalyze.render.view.links import MAX_SKIPPED, Index, Place, Shown, shown
 from dynalyze.render.visible import clipped
 from dynalyze.report import Report, SkippedFrame
 
@@ -40,7 +40,7 @@ def _frame(item: SkippedFrame, links: Index) -> SkippedFrameView:
         id=item.id,
         anchor=links.fact(item.id).anchor,
         function=item.location.function,
-        place=place(item.location),
+        place=links.place(item.location),
         entry=item.entry,
         explanation=clipped(item.explanation, MAX_TEXT),
         tensors=item.tensors,

@@ -1,0 +1,194 @@
+"""What became of each line of the functions that the compiler came to."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dynalyze.facts.sources import LONGEST_LINE, Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.report import (
+    Compilation,
+    CompilationStatus,
+    GraphBreak,
+    Recompile,
+    SkippedFrame,
+    TracedFile,
+)
+from dynalyze.source_records import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
+
+MOST_CODE = 200_000
+"""Characters of source in a report, all files together. What has a graph break comes first, then the user's own."""
+
+LineKey = tuple[str, int]
+LineOps = dict[LineKey, dict[str, int]]
+"""How many operations of each graph, by its id, came from a line."""
+
+_WORST_FIRST: tuple[CompilationStatus, ...] = ("failed", "broken", "compiled", "eager")
+_ORIGINS = ("user", "library", "torch")
+
+
+@dataclass(frozen=True)
+class Told:
+    """Everything else that a run tells of lines."""
+
+    compilations: list[Compilation] = field(default_factory=list)
+    breaks: list[GraphBreak] = field(default_factory=list)
+    recompiles: list[Recompile] = field(default_factory=list)
+    skipped: list[SkippedFrame] = field(default_factory=list)
+    traced: list[TracedFile] = field(default_factory=list)
+    ops: Mapping[LineKey, Mapping[str, int]] = field(default_factory=dict)
+
+
+def source_files(told: Told, sources: Sources, places: Places) -> list[SourceFile]:
+    """Each file with its functions in the order of their lines; files and functions that cannot be read are left out.
+
+    Of torch's own code only what has a graph break is shown.
+    """
+    marks = _Marks(told)
+    found = _functions(told, sources)
+    files = [_file(path, functions, marks, sources, places) for path, functions in found.items()]
+    files = [each for each in files if each.functions and (each.origin != "torch" or _has_break(each))]
+    files.sort(key=lambda each: (not _has_break(each), _ORIGINS.index(each.origin)))
+    room = MOST_CODE
+    for each in files:
+        room = _fit(each, room)
+    return sorted(files, key=lambda each: _ORIGINS.index(each.origin))
+
+
+class _Marks:
+    """What is known of single lines."""
+
+    def __init__(self, told: Told) -> None:
+        self.ops = told.ops
+        self.breaks: dict[LineKey, list[str]] = {}
+        self.gives_up: dict[str, list[int]] = {}
+        self.recompiles: dict[LineKey, list[str]] = {}
+        for found in told.breaks:
+            place = found.location
+            self.breaks.setdefault((place.file, place.line), []).append(found.id)
+            if found.effect == "partly_eager":
+                self.gives_up.setdefault(place.file, []).append(place.line)
+        for again in told.recompiles:
+            forced = again.forced_by
+            for place in (again.location,) if forced is None else (again.location, forced):
+                ids = self.recompiles.setdefault((place.file, place.line), [])
+                if again.id not in ids:
+                    ids.append(again.id)
+
+
+def _functions(told: Told, sources: Sources) -> dict[str, dict[int, SourceFunction]]:
+    """The functions of each file by the line of their `def`, with what became of them."""
+    statuses: dict[LineKey, set[CompilationStatus]] = {}
+    names: dict[LineKey, str] = {}
+    for compiled in told.compilations:
+        place = compiled.location
+        at = (place.file, sources.definition(place.file, place.line))
+        names.setdefault(at, place.function)
+        if not compiled.resumes:
+            statuses.setdefault(at, set()).add(compiled.status)
+    for skipped in told.skipped:
+        at = (skipped.location.file, sources.definition(skipped.location.file, skipped.location.line))
+        names.setdefault(at, skipped.location.function)
+        statuses.setdefault(at, set()).add("eager")
+    for file in told.traced:
+        for traced in file.functions:
+            names.setdefault((file.path, sources.definition(file.path, traced.line)), traced.name)
+    for found in told.breaks:
+        start = sources.enclosing(found.location.file, found.location.line)
+        if start is not None:
+            names.setdefault((found.location.file, start), found.location.function)
+    by_file: dict[str, dict[int, SourceFunction]] = {}
+    for (path, line), name in names.items():
+        last = sources.last_line(path, line)
+        if last is not None:
+            status = _status(statuses.get((path, line), set()))
+            by_file.setdefault(path, {})[line] = SourceFunction(name, line, last, status)
+    return by_file
+
+
+def _status(statuses: set[CompilationStatus]) -> FunctionStatus:
+    return next((status for status in _WORST_FIRST if status in statuses), "inlined")
+
+
+def _file(
+    path: str, functions: dict[int, SourceFunction], marks: _Marks, sources: Sources, places: Places
+) -> SourceFile:
+    ordered = [functions[line] for line in sorted(functions)]
+    starts = [each.line for each in ordered]
+    numbers = sorted({number for each in ordered for number in range(each.line, each.last + 1)})
+    lines = []
+    for number in numbers:
+        code = sources.line(path, number)
+        if code is not None:
+            inner = _innermost(ordered, starts, number)
+            lines.append(_line(path, number, code[:LONGEST_LINE], inner, marks))
+    return SourceFile(path, places.origin(path), ordered, lines)
+
+
+def _innermost(ordered: list[SourceFunction], starts: list[int], number: int) -> SourceFunction:
+    """The function that begins last among those that hold a line: an inner one is after the one around it."""
+    at = bisect.bisect_right(starts, number) - 1
+    while ordered[at].last < number and at > 0:
+        at -= 1
+    return ordered[at]
+
+
+def _line(path: str, number: int, code: str, function: SourceFunction, marks: _Marks) -> SourceLine:
+    at = (path, number)
+    ops = marks.ops.get(at, {})
+    return SourceLine(
+        number,
+        code,
+        _state(at, code, function, marks),
+        sum(ops.values()),
+        list(ops),
+        marks.breaks.get(at, []),
+        marks.recompiles.get(at, []),
+    )
+
+
+def _state(at: LineKey, code: str, function: SourceFunction, marks: _Marks) -> LineState:
+    path, number = at
+    if at in marks.breaks:
+        return "broken"
+    if marks.ops.get(at):
+        return "compiled"
+    bare = code.strip()
+    if number == function.line or not bare or bare.startswith("#"):
+        return "silent"
+    after_giving_up = any(function.line <= line < number for line in marks.gives_up.get(path, ()))
+    return "eager" if function.status == "eager" or after_giving_up else "silent"
+
+
+def _has_break(file: SourceFile) -> bool:
+    return any(line.breaks for line in file.lines)
+
+
+def _fit(file: SourceFile, room: int) -> int:
+    """Leave out the functions that find no room, those without a mark first; returns what is left of it."""
+    sizes = {each.line: _size(file, each) for each in file.functions}
+    kept: list[SourceFunction] = []
+    for each in sorted(file.functions, key=lambda each: (not _is_marked(file, each), each.line)):
+        if sizes[each.line] <= room:
+            kept.append(each)
+            room -= sizes[each.line]
+    file.omitted = len(file.functions) - len(kept)
+    if file.omitted:
+        spans = [range(each.line, each.last + 1) for each in kept]
+        file.lines = [line for line in file.lines if any(line.line in span for span in spans)]
+        file.functions = [each for each in file.functions if each in kept]
+    return room
+
+
+def _lines_of(file: SourceFile, function: SourceFunction) -> Iterable[SourceLine]:
+    return (line for line in file.lines if function.line <= line.line <= function.last)
+
+
+def _size(file: SourceFile, function: SourceFunction) -> int:
+    return sum(len(line.code) + 1 for line in _lines_of(file, function))
+
+
+def _is_marked(file: SourceFile, function: SourceFunction) -> bool:
+    return any(line.breaks or line.recompiles for line in _lines_of(file, function))

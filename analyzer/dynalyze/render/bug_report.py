@@ -1,0 +1,203 @@
+"""A report for PyTorch's issue tracker: what the compiler did wrong, once each, with what it takes to see it again.
+
+Only what torch itself should do better is told: wrong answers, compiles that failed, and graph breaks. It is Markdown
+for the form of that tracker, and says which parts its reader still has to fill in.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from dynalyze.audit_records import Bisection
+from dynalyze.measurements import Accuracy
+from dynalyze.paths import portable_path
+from dynalyze.render.markdown_text import code, prose
+from dynalyze.render.visible import clipped, visible
+from dynalyze.render.words import count_of, effect_words
+from dynalyze.report import Compilation, GraphBreak, Location, Report
+from dynalyze.stage_names import stage_name
+
+_MOST = 10
+_LONGEST_MESSAGE = 6_000
+_LONGEST_CODE = 400
+_SHOWN = ("os", "system", "machine", "cuda", "hip", "cores")
+
+
+def render(report: Report) -> str:
+    """The issue. A run in which nothing went wrong gives one that says so."""
+    return "\n".join(_parts(report)).rstrip() + "\n"
+
+
+def _parts(report: Report) -> Iterator[str]:
+    wrong = _wrong(report)
+    failed = _failures(report)
+    broken = _breaks(report)
+    yield f"Title: {_title(wrong, failed, broken)}"
+    yield ""
+    yield from ("### 🐛 Describe the bug", "")
+    if not (wrong or failed or broken):
+        yield from ("Nothing that torch.compile did wrong was recorded in this run.", "")
+    for test in wrong:
+        yield from _wrong_answers(test, report.bisections)
+    for compilation, times in failed:
+        yield from _failure(compilation, times, report.folder)
+    for found, others in broken:
+        yield from _break(found, others, report.folder)
+    yield from _again(report)
+    yield from _versions(report)
+
+
+def _title(wrong: list[Accuracy], failed: list[tuple[Compilation, int]], broken: list[tuple[GraphBreak, int]]) -> str:
+    if wrong:
+        return "[torch.compile] compiled results are wrong beyond rounding"
+    if failed:
+        return f"[torch.compile] {prose(_first_line(failed[0][0].reason) or 'compile fails')}"
+    if broken:
+        return f"[dynamo] graph break: {prose(broken[0][0].gb_type)}"
+    return "(nothing to report)"
+
+
+# What is told, each once.
+
+
+def _wrong(report: Report) -> list[Accuracy]:
+    return [test for test in report.accuracy if test.verdict == "suspicious"][:_MOST]
+
+
+def _failures(report: Report) -> list[tuple[Compilation, int]]:
+    """Failed compiles by what torch said; a refusal under fullgraph is told as its graph break."""
+    refused = {key for found in report.graph_breaks if found.effect == "error" for key in found.compile_ids}
+    once: dict[str, tuple[Compilation, int]] = {}
+    for each in report.compilations:
+        if each.status == "failed" and each.compile_id not in refused:
+            first, times = once.get(each.reason, (each, 0))
+            once[each.reason] = (first, times + 1)
+    return list(once.values())[:_MOST]
+
+
+def _breaks(report: Report) -> list[tuple[GraphBreak, int]]:
+    """Breaks by torch's own reason and what it saw; the number is that of further lines like it."""
+    once: dict[tuple[str, str], tuple[GraphBreak, int]] = {}
+    for found in report.graph_breaks:
+        key = (found.gb_type, found.explanation)
+        first, others = once.get(key, (found, -1))
+        once[key] = (first, others + 1)
+    return list(once.values())[:_MOST]
+
+
+# Sections.
+
+
+def _wrong_answers(test: Accuracy, bisections: Iterable[Bisection]) -> Iterator[str]:
+    worst = next((each for each in test.tensors if each.verdict == "suspicious"), None)
+    what = f" {code(worst.name)}" if worst is not None else ""
+    yield f"**Wrong answers** with {code(test.configuration)}:{what} {prose(test.reason)}"
+    yield ""
+    for found in bisections:
+        if found.configuration == test.configuration and found.stage:
+            yield from _bisected(found)
+
+
+def _bisected(found: Bisection) -> Iterator[str]:
+    yield f"- first wrong at: {stage_name(found)}"
+    for name, value in (("module", found.module), ("operation", found.op)):
+        if value:
+            yield f"- {name}: {code(value)}"
+    if found.eager_rmse is not None and found.compiled_rmse is not None:
+        yield f"- error against fp64: {found.eager_rmse:.3g} in eager, {found.compiled_rmse:.3g} compiled"
+    yield ""
+    if found.repro:
+        # Not read here: a report may come from anybody, and name any file.
+        yield from (f"<!-- {_comment(found.repro)} runs alone and shows it: put it here. -->", "")
+
+
+def _failure(compilation: Compilation, times: int, folder: str) -> Iterator[str]:
+    often = f" ({count_of(times, 'compile')})" if times > 1 else ""
+    yield f"**A compile failed**{often} at {_where(compilation.location, folder)}"
+    yield ""
+    yield from _line(compilation.location)
+    yield from (*_fenced(compilation.reason or "torch gave no reason", "text"), "")
+
+
+def _break(found: GraphBreak, others: int, folder: str) -> Iterator[str]:
+    more = f", and at {count_of(others, 'further line')}" if others else ""
+    number = f" ({prose(found.gb_id)})" if found.gb_id else ""
+    yield f"**Graph break**{number}: {prose(found.gb_type)}, at {_where(found.location, folder)}{more}"
+    yield f"{prose(effect_words(found.effect))}."
+    yield ""
+    if found.snippet is not None and found.snippet.lines:
+        yield from (*_fenced(_block(found.snippet.lines), "python"), "")
+    else:
+        yield from _line(found.location)
+    told = [part for part in (found.context, found.explanation) if part]
+    if told:
+        yield from (*_fenced("\n".join(told), "text"), "")
+
+
+def _again(report: Report) -> Iterator[str]:
+    command = " ".join(["dynalyze", *report.command])
+    yield from ("### To see it again", "", *_fenced(command, "sh"), "")
+    yield "<!-- Add the smallest program that shows it, if no script stands above. -->"
+    yield ""
+
+
+def _versions(report: Report) -> Iterator[str]:
+    environment = report.environment
+    yield from ("### Versions", "")
+    yield f"- torch {prose(str(environment.get('torch') or 'unknown'))}"
+    yield f"- Python {prose(str(environment.get('python') or 'unknown'))}"
+    for name in _SHOWN:
+        if environment.get(name):
+            yield f"- {name}: {prose(str(environment[name]))}"
+    for name, version in sorted((environment.get("packages") or {}).items()):
+        yield f"- {prose(str(name))} {prose(str(version))}"
+    for name, value in sorted((environment.get("variables") or {}).items()):
+        yield f"- {code(f'{name}={value}')}"
+    yield ""
+    yield f"Written by dynalyze {prose(report.dynalyze)}. `python -m torch.utils.collect_env` tells more."
+
+
+# Pieces.
+
+
+def _where(place: Location, folder: str) -> str:
+    return code(f"{portable_path(place.file, folder)}:{place.line}")
+
+
+def _block(lines: list[str]) -> str:
+    return textwrap.dedent("\n".join(lines)).strip("\n")
+
+
+def _line(place: Location) -> Iterator[str]:
+    if place.code:
+        yield from (*_fenced(place.code, "python"), "")
+
+
+def _fenced(text: str, language: str) -> list[str]:
+    """A block of code whose fence is longer than any in it, so that nothing in it can end it."""
+    shown = "\n".join(visible(line) for line in clipped(text, _LONGEST_MESSAGE).splitlines())
+    longest = max((len(run) for run in _runs_of_backticks(shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}{language}", shown, fence]
+
+
+def _runs_of_backticks(text: str) -> Iterator[str]:
+    run = ""
+    for character in text:
+        if character == "`":
+            run += character
+        elif run:
+            yield run
+            run = ""
+    if run:
+        yield run
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0][:_LONGEST_CODE] if text.strip() else ""
+
+
+def _comment(text: str) -> str:
+    """A text that cannot end the comment around it."""
+    return visible(" ".join(text.split())).replace("--", "- -").replace(">", "")

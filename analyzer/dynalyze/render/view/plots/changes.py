@@ -1,0 +1,105 @@
+"""Recompiles over the time of the run: a lane for what changed, a bar for each compile that it set off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dynalyze.render.amounts import count_of, duration
+from dynalyze.render.view.plots.scale import Scale, across, time_tick
+from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Rect, Shape, label_of, px
+from dynalyze.render.visible import clipped, visible
+from dynalyze.render.words import cause_words
+from dynalyze.report import Recompile, Report
+
+MAX_LANES = 12
+MAX_BARS = 400
+
+_WIDTH, _LABELS, _RIGHT = 760, 180, 20
+_TOP, _LANE, _BAR = 10, 30, 12
+_LEAST_WIDTH = 3.0
+_CHARACTER = 7.0
+_LONGEST_VALUE = 24
+_LONGEST_TITLE = 200
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A recompile on the clock of the run, in seconds."""
+
+    fact: Recompile
+    began: float
+    seconds: float
+
+
+def changes_plot(report: Report, most: int = MAX_BARS) -> Plot | None:
+    """What changed, and when; None with fewer than two recompiles whose time is known."""
+    changes = _changes(report)[:most]
+    if len(changes) < 2:
+        return None
+    lanes: dict[str, list[_Change]] = {}
+    for each in changes:
+        lanes.setdefault(each.fact.source or cause_words(each.fact.cause), []).append(each)
+    shown = sorted(lanes.items(), key=lambda lane: -sum(each.seconds for each in lane[1]))[:MAX_LANES]
+    drawn = [each for _, lane in shown for each in lane]
+    first, last = min(each.began for each in drawn), max(each.began + each.seconds for each in drawn)
+    scale = Scale(first, max(last, first + 1e-3), _LABELS, _WIDTH - _RIGHT)
+    bottom = _TOP + _LANE * len(shown)
+    shapes: list[Shape] = [*across(scale, _TOP - 4, bottom, time_tick)]
+    for at, (source, lane) in enumerate(shown):
+        shapes += _lane(source, lane, scale, _TOP + at * _LANE)
+    return Plot(
+        "recompiles-over-time",
+        "What changed, and when",
+        "; ".join(_words(source, lane) for source, lane in shown),
+        _WIDTH,
+        bottom + 22,
+        shapes,
+        [Key("change", "a compile; beside it the value that it is for")],
+        _note(len(drawn), sum(each.cause != "limit" for each in report.recompiles)),
+    )
+
+
+def _changes(report: Report) -> list[_Change]:
+    """Those of which the start is known, in their order; reaching the limit is no compile."""
+    began = {(each.process, each.epoch, each.compile_id): each.began for each in report.compilations}
+    found = []
+    for fact in report.recompiles:
+        start = began.get((fact.process, fact.epoch, fact.compile_id))
+        if start is not None and fact.cause != "limit":
+            found.append(_Change(fact, start, max(fact.seconds or 0.0, 0.0)))
+    return sorted(found, key=lambda each: each.began)
+
+
+def _lane(source: str, lane: Sequence[_Change], scale: Scale, top: float) -> list[Shape]:
+    middle = top + _LANE / 2
+    shapes: list[Shape] = [
+        Label("name", 0, middle + 4, label_of(source)),
+        Path("even", f"M{px(_LABELS)} {px(middle)}H{px(_WIDTH - _RIGHT)}"),
+    ]
+    free = float(_LABELS)
+    for each in lane:
+        x = scale.at(each.began)
+        width = max(round(scale.at(each.began + each.seconds) - x, 1), _LEAST_WIDTH)
+        shapes.append(Rect("change", x, middle - _BAR / 2, width, _BAR, _title(each)))
+        value = clipped(visible(each.fact.actual or ""), _LONGEST_VALUE)
+        if value and x >= free and x + len(value) * _CHARACTER < _WIDTH:
+            shapes.append(Label("tick", x, top + 7, value))
+            free = x + (len(value) + 1) * _CHARACTER
+    return shapes
+
+
+def _title(each: _Change) -> str:
+    fact = each.fact
+    values = f": {fact.expected or '?'} → {fact.actual}" if fact.actual else ""
+    return clipped(visible(f"{fact.id}, {duration(each.seconds)}{values}"), _LONGEST_TITLE)
+
+
+def _words(source: str, lane: Sequence[_Change]) -> str:
+    spent = duration(sum(each.seconds for each in lane))
+    values = ", ".join(dict.fromkeys(each.fact.actual for each in lane if each.fact.actual))
+    return clipped(visible(f"{source}: {count_of(len(lane), 'recompile')}, {spent}; {values}"), _LONGEST_TITLE)
+
+
+def _note(drawn: int, total: int) -> str:
+    return "" if drawn == total else f"{drawn:,} of {total:,} recompiles are drawn; the list below has more."

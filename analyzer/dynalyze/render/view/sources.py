@@ -1,0 +1,185 @@
+"""The program line by line: what was compiled, where a graph broke, what runs in eager, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from dynalyze.render.amounts import count_of
+from dynalyze.render.highlight import Caret, highlighted_lines
+from dynalyze.render.view.findings import FindingView
+from dynalyze.render.view.links import Anchors, Index, Link
+from dynalyze.render.words import short_path
+from dynalyze.report import Finding, GraphBreak, Location, Report, Severity
+from dynalyze.source_records import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
+
+MAX_LINES = 3000
+"""Lines of source on the page, all files together."""
+
+_MAX_OPEN = 300
+_MAX_LINKS = 8
+
+_STATES: dict[LineState, str] = {
+    "compiled": "compiled", "broken": "graph break", "eager": "runs in eager", "silent": "",
+}  # fmt: skip
+_FUNCTIONS: dict[FunctionStatus, str] = {
+    "compiled": "compiled", "broken": "compiled in parts", "eager": "runs in eager", "failed": "compile failed",
+    "inlined": "compiled within its callers",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Note:
+    """Advice in place: the finding of this line. `card` is the anchor of all that is known of it."""
+
+    card: str
+    rank: int
+    severity: Severity
+    severity_words: str
+    title: str
+    action: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line. `gap`: lines of no interest were left out before it."""
+
+    anchor: str
+    number: int
+    html: Markup
+    caret: str
+    state: LineState
+    state_words: str
+    function: str
+    ops: str
+    links: list[Link]
+    links_omitted: int
+    notes: list[Note]
+    gap: bool
+
+
+@dataclass(frozen=True)
+class SourceView:
+    anchor: str
+    name: str
+    path: str
+    origin: str
+    counts: str
+    open: bool
+    rows: list[Row]
+    omitted: int
+
+
+@dataclass(frozen=True)
+class SourcesView:
+    files: list[SourceView]
+    omitted: int
+
+
+def sources_view(report: Report, links: Index, anchors: Anchors, cards: Sequence[FindingView]) -> SourcesView:
+    """Every file of which lines are known, as far as the page has room; what is broken stands open."""
+    carets = _carets(report.graph_breaks)
+    notes = _notes(report.findings, cards)
+    shown, left_open = [], _MAX_OPEN
+    for file in report.sources:
+        lines = [line for line in file.lines if (file.path, line.line) in links.lines]
+        if not lines:
+            continue
+        stands_open = any(line.breaks for line in lines) and len(lines) <= left_open
+        left_open -= len(lines) if stands_open else 0
+        shown.append(_file(file, lines, links, anchors, carets, notes, stands_open))
+    omitted = sum(len(file.lines) + file.omitted for file in report.sources) - sum(len(each.rows) for each in shown)
+    return SourcesView(shown, omitted)
+
+
+def _file(
+    file: SourceFile,
+    lines: list[SourceLine],
+    links: Index,
+    anchors: Anchors,
+    carets: Mapping[tuple[str, int], Caret],
+    notes: Mapping[tuple[str, int], list[Note]],
+    stands_open: bool,
+) -> SourceView:
+    marks = {at: carets[file.path, line.line] for at, line in enumerate(lines) if (file.path, line.line) in carets}
+    begins = {function.line: function for function in file.functions}
+    html = highlighted_lines([line.code for line in lines], marks)
+    rows = []
+    for at, (line, (text, caret)) in enumerate(zip(lines, html, strict=True)):
+        gap = bool(at) and lines[at - 1].line != line.line - 1
+        told = notes.get((file.path, line.line), [])
+        rows.append(_row(file.path, line, text, caret, begins.get(line.line), links, told, gap))
+    return SourceView(
+        anchor=anchors.claim(f"source-{short_path(file.path)}"),
+        name=short_path(file.path),
+        path=file.path,
+        origin=file.origin,
+        counts=_counts(lines),
+        open=stands_open,
+        rows=rows,
+        omitted=len(file.lines) - len(lines),
+    )
+
+
+def _row(
+    path: str,
+    line: SourceLine,
+    html: Markup,
+    caret: str,
+    begins: SourceFunction | None,
+    links: Index,
+    notes: list[Note],
+    gap: bool,
+) -> Row:
+    facts = [*line.breaks, *line.recompiles, *line.graphs]
+    return Row(
+        anchor=links.lines[path, line.line],
+        number=line.line,
+        html=html,
+        caret=caret,
+        state=line.state,
+        state_words=_STATES[line.state],
+        function=_FUNCTIONS[begins.status] if begins is not None else "",
+        ops=count_of(line.ops, "op") if line.ops else "",
+        links=[links.fact(identity) for identity in facts[:_MAX_LINKS]],
+        links_omitted=max(0, len(facts) - _MAX_LINKS),
+        notes=notes,
+        gap=gap,
+    )
+
+
+def _counts(lines: Iterable[SourceLine]) -> str:
+    """`12 lines compiled, 3 in eager, 2 with graph breaks`."""
+    states = [line.state for line in lines]
+    compiled, eager, broken = (states.count(state) for state in ("compiled", "eager", "broken"))
+    told = [f"{count_of(compiled, 'line')} compiled"] if compiled else []
+    told += [f"{eager:,} in eager"] if eager else []
+    told += [f"{broken:,} with graph breaks"] if broken else []
+    return ", ".join(told)
+
+
+def _carets(breaks: Iterable[GraphBreak]) -> dict[tuple[str, int], Caret]:
+    """The columns of the first break of each line."""
+    found: dict[tuple[str, int], Caret] = {}
+    for each in breaks:
+        place = each.location
+        if place.column is not None:
+            found.setdefault((place.file, place.line), Caret(place.column, place.end_column))
+    return found
+
+
+def _notes(findings: Sequence[Finding], cards: Sequence[FindingView]) -> dict[tuple[str, int], list[Note]]:
+    found: dict[tuple[str, int], list[Note]] = {}
+    for place, card in _placed(findings, cards):
+        note = Note(card.anchor, card.rank, card.severity, card.severity_words, card.title, card.action)
+        found.setdefault((place.file, place.line), []).append(note)
+    return found
+
+
+def _placed(findings: Sequence[Finding], cards: Sequence[FindingView]) -> Iterator[tuple[Location, FindingView]]:
+    # The page shows the first findings alone, in their order.
+    for finding, card in zip(findings, cards, strict=False):
+        if finding.location is not None:
+            yield finding.location, card

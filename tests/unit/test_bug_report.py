@@ -1,0 +1,97 @@
+"""The report for PyTorch's tracker: what went wrong, once each, inert, and runnable again."""
+
+from __future__ import annotations
+
+from dynalyze.audit_records import Bisection, StageRun
+from dynalyze.measurements import Accuracy, TensorAccuracy
+from dynalyze.render.bug_report import render
+from dynalyze.report import Compilation, GraphBreak, Location, Snippet
+from sample_reports import clean_report, empty_report, hostile_report, rich_report
+
+PLACE = Location("/home/ada/model.py", 12, 8, "forward", "print(h)", 16)
+
+
+def broken(identity: str, line: int, **more: object) -> GraphBreak:
+    place = Location("/home/ada/model.py", line, None, "forward", "print(h)")
+    fields = {"explanation": "Dynamo does not know print.", "context": "builtin print", **more}
+    return GraphBreak(identity, "GB0059", "Failed to trace builtin operator", "split", place, [place], **fields)  # type: ignore[arg-type]
+
+
+def test_breaks_of_one_reason_are_told_once() -> None:
+    report = empty_report()
+    report.graph_breaks = [broken("b1", 12), broken("b2", 30), broken("b3", 31)]
+    text = render(report)
+    assert text.startswith("Title: [dynamo] graph break: Failed to trace builtin operator\n")
+    assert text.count("**Graph break**") == 1
+    assert "<code>model.py:12</code>, and at 2 further lines" in text
+    assert "builtin print\nDynamo does not know print." in text
+
+
+def test_the_code_around_it_stands_without_its_indentation() -> None:
+    report = empty_report()
+    report.graph_breaks = [broken("b1", 12, snippet=Snippet(10, ["", "    h = x", "    print(h)", ""]))]
+    assert "```python\nh = x\nprint(h)\n```" in render(report)
+
+
+def test_a_failed_compile_has_the_compilers_message_once() -> None:
+    report = empty_report()
+    reason = "InductorError: CppCompileError: C++ compile error\n```evil```"
+    report.compilations = [Compilation(f"0/{number}", 0, 0, PLACE, "failed", reason=reason) for number in range(3)]
+    text = render(report)
+    assert text.startswith("Title: [torch.compile] InductorError: CppCompileError: C++ compile error\n")
+    assert "**A compile failed** (3 compiles) at <code>model.py:12</code>" in text
+    assert f"````text\n{reason}\n````" in text
+
+
+def test_a_refusal_under_fullgraph_is_told_as_its_break() -> None:
+    report = empty_report()
+    report.compilations = [Compilation("0/0", 0, 0, PLACE, "failed", reason="Unsupported")]
+    report.graph_breaks = [broken("b1", 12, compile_ids=["0/0"])]
+    report.graph_breaks[0].effect = "error"
+    text = render(report)
+    assert "A compile failed" not in text
+    assert "compile refuses under fullgraph" in text
+
+
+def test_wrong_answers_come_first_with_what_the_search_found() -> None:
+    report = rich_report()
+    tensor = TensorAccuracy("logits", "output", "suspicious")
+    report.accuracy = [Accuracy("default", "forward", "suspicious", reason="4 times", tensors=[tensor])]
+    report.bisections = [
+        Bisection(
+            "default", stage="inductor", module="layers.3", op="aten.mul.Tensor", repro="/tmp/repro --> x.py",
+            eager_rmse=1e-3, compiled_rmse=4e-2, stages=[StageRun("inductor", "inductor", "suspicious")],
+        )
+    ]  # fmt: skip
+    text = render(report)
+    assert text.startswith("Title: [torch.compile] compiled results are wrong beyond rounding\n")
+    assert text.index("Wrong answers") < text.index("Graph break")
+    for part in ("- first wrong at: Inductor", "<code>layers.3</code>", "0.001 in eager, 0.04 compiled"):
+        assert part in text
+    (comment,) = [line for line in text.splitlines() if "runs alone" in line]
+    assert comment.count("--") == 2  # Its own two ends.
+
+
+def test_versions_and_the_command_are_there() -> None:
+    report = rich_report()
+    text = render(report)
+    assert f"dynalyze {' '.join(report.command)}" in text
+    assert f"- torch {report.environment['torch']}" in text
+
+
+def test_a_run_without_faults_says_so() -> None:
+    assert "Nothing that torch.compile did wrong" in render(clean_report())
+
+
+def test_hostile_texts_stay_texts() -> None:
+    text = render(hostile_report())
+    assert "\u202e" not in text
+    fences = [line for line in text.splitlines() if line.startswith("```")]
+    assert len(fences) % 2 == 0
+    outside, inside = [], False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            inside = not inside
+        elif not inside:
+            outside.append(line)
+    assert "<script" not in "\n".join(outside)

@@ -1,0 +1,91 @@
+"""The section "Line by line" of the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynalyze.render.html import render
+from dynalyze.render.view import build_page
+from dynalyze.render.view import sources as module
+from dynalyze.report import Finding, GraphBreak, Location, Report
+from dynalyze.source_records import SourceFile, SourceFunction, SourceLine
+from sample_reports import empty_report
+
+FILE = "/home/ada/model.py"
+LINES = ["    def forward(self, x):", "        h = x.relu()", "        print(h)", "        return h"]
+
+
+def told() -> Report:
+    """A function with a break in its third line, and a finding for it."""
+    report = empty_report()
+    place = Location(FILE, 12, 8, "Net.forward", "print(h)", 16)
+    report.graph_breaks = [GraphBreak("b1", "GB0059", "call", "split", place, [place])]
+    report.findings = [
+        Finding("graph-break", "warning", "Take the print out", place, ["b1"], "Call `print(h)` outside.")
+    ]
+    states = ("silent", "compiled", "broken", "eager")
+    lines = [SourceLine(10 + at, code, state) for at, (code, state) in enumerate(zip(LINES, states, strict=True))]
+    lines[1].ops, lines[1].graphs, lines[2].breaks = 1, ["g1"], ["b1"]
+    report.sources = [SourceFile(FILE, "user", [SourceFunction("Net.forward", 10, 13, "broken")], lines)]
+    return report
+
+
+def test_each_line_says_what_became_of_it() -> None:
+    (file,) = build_page(told()).sources.files
+    assert (file.name, file.counts, file.open) == (
+        "/home/ada/model.py", "1 line compiled, 1 in eager, 1 with graph breaks", True
+    )  # fmt: skip
+    assert [(row.number, row.state_words, row.function, row.ops) for row in file.rows] == [
+        (10, "", "compiled in parts", ""),
+        (11, "compiled", "", "1 op"),
+        (12, "graph break", "", ""),
+        (13, "runs in eager", "", ""),
+    ]
+
+
+def test_the_broken_line_has_its_caret_its_advice_and_its_break() -> None:
+    (file,) = build_page(told()).sources.files
+    row = file.rows[2]
+    assert row.caret == " " * 8 + "^" * 8
+    assert "<mark>" in row.html
+    assert [(link.text, link.anchor) for link in row.links] == [("b1", "b1")]
+    (note,) = row.notes
+    assert (note.card, note.title, note.action) == ("fix-1", "Take the print out", "Call `print(h)` outside.")
+
+
+def test_places_lead_to_their_lines() -> None:
+    page = build_page(told())
+    row = page.sources.files[0].rows[2]
+    assert page.breaks.groups[0].breaks[0].place.anchor == row.anchor
+    assert page.findings.cards[0].place is not None
+    assert page.findings.cards[0].place.anchor == row.anchor
+    html = render(told())
+    assert html.count(f'href="#{row.anchor}"') >= 3
+    assert html.count(f'id="{row.anchor}"') == 1
+
+
+def test_lines_beyond_the_room_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dynalyze.render.view.MAX_LINES", 3)
+    sources = build_page(told()).sources
+    assert ([row.number for row in sources.files[0].rows], sources.omitted) == ([10, 11, 12], 1)
+
+
+def test_long_files_and_whole_ones_stay_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_OPEN", 3)
+    assert not build_page(told()).sources.files[0].open
+    whole = told()
+    whole.sources[0].lines[2].breaks = []
+    assert not build_page(whole).sources.files[0].open
+
+
+def test_hostile_lines_are_inert() -> None:
+    report = told()
+    report.sources[0].lines[3].code = "x = '</code><script>alert(1)</script>\u2028\u202e'"
+    html = render(report)
+    assert "<script>alert" not in html
+    assert "\u202e" not in html
+    assert "\u2028" not in html
+
+
+def test_without_sources_there_is_no_section() -> None:
+    assert 'id="sources"' not in render(empty_report())
