@@ -138,6 +138,7 @@ def output_options(command: _Command) -> _Command:
         click.option("--sarif", metavar="FILE", help="Write the findings as SARIF 2.1.0, for code scanning."),
         click.option("--junit", metavar="FILE", help="Write rules and checks as JUnit XML, for CI."),
         click.option("--markdown", metavar="FILE", help="Write a comment for a pull request; - for standard output."),
+        click.option("--bug-report", metavar="FILE", help="Write an issue for PyTorch; - for standard output."),
     )
 
 

@@ -27,13 +27,17 @@ _DEFAULT_FOLDER = "dynalyze-reports"
 # Outputs that are one file each: the option's parameter, which is the renderer's module too, and what it is called.
 _FORMATS = {
     "chrome_trace": "Chrome trace", "graphml": "GraphML", "sarif": "SARIF", "junit": "JUnit", "markdown": "Markdown",
+    "bug_report": "Bug report",
 }  # fmt: skip
+_DOCUMENTS = ("json_file", "markdown", "bug_report")
+"""Outputs that may be standard output, which then carries nothing else."""
+
 _STATUSES: dict[Status, int] = {"timed_out": 4, "failed": 3, "interrupted": 130, "complete": 0, "nothing_compiled": 0}
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of one command. `json_file` or `markdown` "-" is standard output, which then carries nothing else."""
+    """The outputs of one command: files, or "-" for the one document on standard output."""
 
     json_file: str | None
     html_file: str | None
@@ -47,6 +51,7 @@ class Outputs:
     sarif: str | None = None
     junit: str | None = None
     markdown: str | None = None
+    bug_report: str | None = None
     artifacts: str | None = None
 
     @classmethod
@@ -61,8 +66,9 @@ class Outputs:
             options["no_source"], options["redact"], options["show_values"],
             **{name: options.get(name) for name in _FORMATS}, artifacts=options.get("artifacts"),
         )  # fmt: skip
-        if outputs.json_file == "-" and outputs.markdown == "-":
-            raise UsageError("--json - and --markdown - exclude each other: standard output carries one document")
+        if len(streamed := outputs._streamed()) > 1:
+            both = " and ".join(f"{_option(name)} -" for name in streamed)
+            raise UsageError(f"{both} exclude each other: standard output carries one document")
         named = outputs._named()
         for option, file in named:
             check_writable(option, file, source)
@@ -99,9 +105,13 @@ class Outputs:
 
     def _on_standard_output(self, report: Report) -> str | None:
         """The one document that was asked for there; None where it carries the summary."""
-        if self.json_file == "-":
-            return to_json(report)
-        return _rendered("markdown", report) if self.markdown == "-" else None
+        name = next(iter(self._streamed()), None)
+        if name is None:
+            return None
+        return to_json(report) if name == "json_file" else _rendered(name, report)
+
+    def _streamed(self) -> list[str]:
+        return [name for name in _DOCUMENTS if getattr(self, name) == "-"]
 
     def _write_files(self, report: Report) -> Path | None:
         if self.json_file not in (None, "-"):
@@ -132,16 +142,19 @@ class Outputs:
         return Path(_DEFAULT_FOLDER) / f"{self.default_stem}.dynalyze.html" if self._wants_default() else None
 
     def _wants_default(self) -> bool:
-        return self.json_file is None and self.markdown is None and not self._named()
+        return not self._streamed() and not self._named()
 
     def _named(self) -> list[tuple[str, str]]:
         """Every file that was asked for, with its option."""
-        json_file = None if self.json_file == "-" else self.json_file
-        files = {"--json": json_file, "--html": self.html_file}
-        files |= {f"--{name.replace('_', '-')}": getattr(self, name) for name in _FORMATS}
-        if self.markdown == "-":
-            del files["--markdown"]
+        names = ("json_file", "html_file", *_FORMATS)
+        streamed = self._streamed()
+        files = {_option(name): None if name in streamed else getattr(self, name) for name in names}
         return [(option, file) for option, file in files.items() if file is not None]
+
+
+def _option(name: str) -> str:
+    """`--bug-report` for `bug_report`."""
+    return f"--{name.removesuffix('_file').replace('_', '-')}"
 
 
 def _rendered(name: str, report: Report) -> str:

@@ -65,8 +65,9 @@ class GradientJudge:
         return None
 
     def _noting(self, use: Use) -> Callable[[torch.Tensor], None]:
-        def note(gradient: torch.Tensor) -> None:
-            self._gradients.setdefault(use, gradient.detach().clone())
+        def note(gradient: torch.Tensor | None) -> None:
+            if gradient is not None:
+                self._gradients.setdefault(use, gradient.detach().clone())
 
         return note
 
