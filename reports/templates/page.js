@@ -134,12 +134,14 @@ function addHelp() {
   button.hidden = false;
 }
 
-function addDownload() {
+async function addDownload() {
   const data = document.getElementById("report-json");
   const link = document.getElementById("download");
-  if (!data || !link) return;
-  const blob = new Blob([data.textContent], { type: "application/json" });
-  link.href = URL.createObjectURL(blob);
+  if (!data || !link || !("DecompressionStream" in window)) return;
+  const packed = Uint8Array.from(atob(data.textContent), (character) => character.charCodeAt(0));
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const text = await new Response(unpacked).blob();
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
   link.hidden = false;
 }
 

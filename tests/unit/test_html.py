@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -17,7 +18,6 @@ from dynalyze.render.html import render
 from dynalyze.render.view.breaks import MAX_BREAKS
 from dynalyze.render.view.compiles import MAX_COMPILATIONS
 from dynalyze.render.view.links import Anchors, safe_url
-from dynalyze.render.view.run import embedded_json
 from dynalyze.render.visible import visible
 from dynalyze.report import Capture, Finding, Location, Outcome, Report, Snippet, from_json, to_json
 from sample_audits import failed_report, hostile_audit, passed_report
@@ -168,15 +168,9 @@ def test_hostile_text_is_shown_as_it_was() -> None:
 def test_the_embedded_json_is_the_report() -> None:
     for make in REPORTS.values():
         tree = Tree(render(make()))
-        data = tree.texts["script"][1]
+        data = gzip.decompress(base64.b64decode(tree.texts["script"][1], validate=True))
         assert json.loads(data) == json.loads(to_json(make()))
         assert from_json(data) == make()
-
-
-def test_the_embedded_json_holds_nothing_that_ends_its_element() -> None:
-    data = embedded_json(hostile_report())
-    assert data.isascii()
-    assert not set("<>&") & set(data)
 
 
 def test_a_report_too_large_to_embed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
