@@ -103,6 +103,9 @@ class LocalJudge:
         if _name(node) in _SWITCHES:
             self._values[node.name] = Value(None)
             return None
+        if node.name in self._tapped.transformed:
+            self._values[node.name] = Value(Unknown("it is inside of a transform"))
+            return None
         compiled = self._result(node, version)
         try:
             eager, exact = self._both(node, version)

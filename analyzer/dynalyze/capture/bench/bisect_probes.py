@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture import adapter_bisect as adapter
-from dynalyze.capture.bench.bisect_taps import Tapped, writes
+from dynalyze.capture.bench.bisect_taps import Tapped, transformed, writes
 
 _MOST_BYTES = 2 << 30
 # What fills buffers on the way and leaves the values that gradients flow through alone.
@@ -119,6 +119,8 @@ def _flows(node: torch.fx.Node) -> bool:
 
 
 def _reason_against(graph: torch.fx.GraphModule, flowing: list[torch.fx.Node]) -> str:
+    if transformed(graph):
+        return "the graph holds a transform of torch.func"
     if not any(node.op == "placeholder" for node in graph.graph.nodes):
         return "the graph has no inputs"
     for node in graph.graph.nodes:

@@ -36,7 +36,7 @@ class Tapped:
     """`graph` gives what `original` gives and then its values: `taps` says which place of the outputs has which.
 
     `version` is that of each node: how many writes there are before it. `cut` counts the operations whose values were
-    too large to keep.
+    too large to keep. `transformed` names the nodes inside of a torch.vmap, jvp or grad: their values exist only there.
     """
 
     original: torch.fx.GraphModule
@@ -44,6 +44,7 @@ class Tapped:
     taps: dict[Tap, int] = field(default_factory=dict)
     version: dict[str, int] = field(default_factory=dict)
     cut: int = 0
+    transformed: frozenset[str] = frozenset()
 
     @property
     def own_outputs(self) -> int:
@@ -62,6 +63,7 @@ class _Tapping:
         self._only = only
         self._nodes = list(original.graph.nodes)
         self._writes = any(writes(node) for node in self._nodes)
+        self._transformed = transformed(original)
         self._graph = torch.fx.Graph()
         self._copies: dict[torch.fx.Node, torch.fx.Node] = {}
         self._taps: dict[Tap, torch.fx.Node] = {}
@@ -78,7 +80,7 @@ class _Tapping:
         graph = torch.fx.GraphModule(self._original, self._graph)
         graph.meta = self._original.meta
         places = {tap: len(own) + number for number, tap in enumerate(self._taps)}
-        return Tapped(self._original, graph, places, self._version, self._cut)
+        return Tapped(self._original, graph, places, self._version, self._cut, self._transformed)
 
     def _add(self, node: torch.fx.Node) -> None:
         if self._writes:
@@ -107,7 +109,19 @@ class _Tapping:
             made.meta.update({k: v for k, v in node.meta.items() if k in ("example_value", "stack_trace")})
 
     def _is_wanted(self, node: torch.fx.Node) -> bool:
-        return self._only is None or node.name in self._only
+        return node.name not in self._transformed and (self._only is None or node.name in self._only)
+
+
+def transformed(graph: torch.fx.GraphModule) -> frozenset[str]:
+    """The nodes between the begin and the end of a transform of torch.func, these two included."""
+    found, depth = [], 0
+    for node in graph.graph.nodes:
+        name = str(getattr(node.target, "__name__", node.target))
+        depth += name.endswith("_increment_nesting")
+        if depth:
+            found.append(node.name)
+        depth -= name.endswith("_decrement_nesting")
+    return frozenset(found)
 
 
 def writes(node: torch.fx.Node) -> bool:
