@@ -136,6 +136,7 @@ def test_a_mistake_ends_before_anything_runs(folder: Path, arguments: tuple[str,
     assert not (folder / "ran").exists()
 
 
+@pytest.mark.slow
 def test_shapes_are_judged_and_one_that_nothing_takes_is_a_mistake(folder: Path) -> None:
     ended, report = audit(folder, "served.py:build", *QUICK, "--shapes", "batch=2|3,length=4")
     assert ended.status == 1, ended.stderr[-2000:]

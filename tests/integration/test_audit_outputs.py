@@ -124,6 +124,7 @@ def test_a_waiver_suppresses_its_finding_until_it_expires(folder: Path) -> None:
     assert junit_outcomes(folder)[CHECK] == "failure"
 
 
+@pytest.mark.slow
 def test_a_baseline_tells_old_from_new_though_lines_moved(folder: Path) -> None:
     command = ("net.py:Broken", *INPUT, "--baseline", "known.json")
     ended, _ = audit(folder, *command, "--update-baseline")

@@ -226,6 +226,7 @@ def test_rerun_runs_the_program_again_in_every_process(cwd: Path) -> None:
     assert "The program was run again in each process (--rerun)." in report["capture"]["notes"]
 
 
+@pytest.mark.slow
 def test_each_shape_is_a_row(cwd: Path) -> None:
     ended, report = bench(cwd, "sizes.py:make", "--configs", "eager", "--shapes", "batch=2|3")
     assert ended.status == 0

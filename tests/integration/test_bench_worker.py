@@ -298,6 +298,7 @@ def _warm_to_the_end(worker: Process) -> dict:
     return warmed
 
 
+@pytest.mark.slow
 def test_other_configurations_are_checked_before_anything_is_measured(planted: Path) -> None:
     others = [dataclasses.asdict(Configuration("good")), dataclasses.asdict(Configuration("bad", backend="none_such"))]
     with started(of_object(planted, "Block", X, configuration=EAGER, extra={"check": others[:1]})) as worker:

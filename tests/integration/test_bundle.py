@@ -53,6 +53,7 @@ def test_a_training_loop_that_ends_badly(tmp_path: Path) -> None:
     assert found["grad"].abs().sum() > 0 and found["cleared"]
 
 
+@pytest.mark.slow
 def test_the_file_is_private_and_checked(tmp_path: Path) -> None:
     recorded = record("seen(torch.nn.Linear(4, 4)(torch.randn(2, 4)))\n", tmp_path)
     file = recorded.folder / recorded.bundle["file"]

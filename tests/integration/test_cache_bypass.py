@@ -157,6 +157,7 @@ def test_a_cache_that_is_switched_off(tmp_path: Path, cache: Path) -> None:
     assert finding["severity"] == "info"
 
 
+@pytest.mark.slow
 def test_a_log_of_torch_tells_the_same(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "serve.py").write_text((HEAD + FUNCTIONS).lstrip(), encoding="utf-8")
     variables = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCH_TRACE": str(tmp_path / "logs"), **CACHES}

@@ -29,8 +29,9 @@ LEFT_TO_SLOW = (
     "generate_goes_round", "generators", "hangs", "lists_from_tensors", "log_line_in_forward", "loss_reads_a_value",
     "module_of_a_package-clear", "module_of_a_package-submodule", "named_like_a_package", "noisy_streams",
     "noisy_streams-quiet", "numpy_and_copies", "object_in_a_package", "only_classes-by_name",
-    "raises_under_fullgraph", "recursion", "script_with_arguments", "shapes_do_not_fit_fullgraph",
-    "strict_then_lenient", "system_calls", "transformers_head", "uncaught_raise",
+    "blocks_around_the_break", "one_helper_two_models", "raises_under_fullgraph", "recursion", "reset_between",
+    "rest_runs_in_eager", "sizes_from_values", "ways_to_compile", "script_with_arguments",
+    "shapes_do_not_fit_fullgraph", "strict_then_lenient", "system_calls", "transformers_head", "uncaught_raise",
 )  # fmt: skip
 
 

@@ -140,6 +140,7 @@ def test_ctrl_c_in_a_program_without_torch(cwd: Path) -> None:
     assert json.loads((cwd / "report.json").read_text())["outcome"]["status"] == "interrupted"
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_the_program_began(cwd: Path) -> None:
     (cwd / "model.py").write_text(NOTHING)
     (cwd / "slow").write_text("#!/bin/sh\ntouch ready\nsleep 60\n")

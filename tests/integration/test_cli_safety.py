@@ -164,6 +164,7 @@ def test_no_source_from_a_report_that_has_it(leaky: Path) -> None:
     assert json.loads(written.json)["graph_breaks"]
 
 
+@pytest.mark.slow
 def test_places_stay_without_source(leaky: Path) -> None:
     written = write("explain", "model.py", "--no-source", cwd=leaky)
     line = next(n for n, text in enumerate(LEAKY.splitlines(), 1) if "canary_literal" in text)
@@ -237,6 +238,7 @@ for word in ("very", "most"):
 """
 
 
+@pytest.mark.slow
 def test_long_values_are_hidden_unless_asked_for(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(PROMPTS)
     private = re.compile(r"very private")

@@ -174,7 +174,13 @@ def test_a_syntax_error_in_an_imported_file_is_a_failure_of_the_program(cwd: Pat
 
 
 @pytest.mark.parametrize(
-    "options", [["--backend", "eager"], ["--fullgraph"], ["--dynamic", "on", "--train"], ["--dtype", "bfloat16"]]
+    "options",
+    [
+        ["--backend", "eager"],
+        pytest.param(["--fullgraph"], marks=pytest.mark.slow),
+        ["--dynamic", "on", "--train"],
+        pytest.param(["--dtype", "bfloat16"], marks=pytest.mark.slow),
+    ],
 )
 def test_compile_options_on_a_program_that_compiles_itself(cwd: Path, options: list[str]) -> None:
     (cwd / "own.py").write_text(COMPILES)

@@ -169,6 +169,7 @@ def test_a_ray_worker_that_is_killed_takes_its_item_along_and_it_runs_again(
     assert row["status"] != "crash"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_everything_here_and_there(models: Path, tmp_path: Path) -> None:
     with start(
         tmp_path, {}, "models/failing.py", "models/patient.py", "--out", "out", "--workers", "2", "--cluster", "local",
@@ -189,6 +190,7 @@ def test_ctrl_c_ends_everything_here_and_there(models: Path, tmp_path: Path) -> 
     assert [row["target"] for row in rows_of(tmp_path / "out")] == ["models/failing.py"]
 
 
+@pytest.mark.slow
 def test_a_sweep_whose_driver_was_killed_goes_on(cluster: Head, models: Path, tmp_path: Path) -> None:
     arguments = (
         "models/failing.py", "models/patient.py", "--out", "out", "--cluster", cluster.address, "--resume",

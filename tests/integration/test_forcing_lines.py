@@ -116,7 +116,7 @@ def test_the_line_that_fixed_a_size_is_told_with_the_recompile(tmp_path: Path, n
     assert "mark_dynamic" not in finding["advice"], "it is dynamic already"
 
 
-@pytest.mark.parametrize("name", ["compares", "counts", "calls", "meets"])
+@pytest.mark.parametrize("name", [pytest.param("compares", marks=pytest.mark.slow), "counts", "calls", "meets"])
 def test_a_marked_size_that_a_line_fixes(tmp_path: Path, name: str) -> None:
     report, line = explained(tmp_path, HEAD + FORCING[name] + MARKED.format(name=name))
     size = of(report)
@@ -156,7 +156,7 @@ def test_a_size_that_never_changes_is_a_fact_and_no_finding(tmp_path: Path) -> N
     assert report["findings"] == []
 
 
-@pytest.mark.parametrize("kind", [DYNAMIC, MARKED])
+@pytest.mark.parametrize("kind", [pytest.param(DYNAMIC, marks=pytest.mark.slow), MARKED])
 def test_a_log_of_torch_tells_the_same(tmp_path: Path, kind: str) -> None:
     path, line = write(tmp_path, HEAD + FORCING["calls"] + kind.format(name="calls"))
     logs = tmp_path / "logs"

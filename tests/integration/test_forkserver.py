@@ -59,6 +59,7 @@ def _request(folder: Path, program: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_no_tensor_operation_runs_before_the_fork() -> None:
     packages = str(Path(__file__).resolve().parents[2] / "analyzer")
     program = _COUNTING.replace("PACKAGES", repr(packages))

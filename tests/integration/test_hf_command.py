@@ -45,7 +45,7 @@ def test_a_clean_architecture(tmp_path: Path) -> None:
     assert "LlamaModel (llama) with" in " ".join(ended.stdout.split())
 
 
-@pytest.mark.parametrize("cold", [False, True])
+@pytest.mark.parametrize("cold", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_breaks_in_the_librarys_code(tmp_path: Path, cold: bool) -> None:
     """Where they are is established by reading Reformer: the first of them asks a tensor for a number."""
     ended, report = explained("hf:ReformerModel", *(["--cold"] if cold else []), cwd=tmp_path)
@@ -69,6 +69,7 @@ def test_a_training_step_of_another_head(tmp_path: Path) -> None:
     assert [compiled["status"] for compiled in report["compilations"]] == ["compiled"]
 
 
+@pytest.mark.slow
 def test_sound(tmp_path: Path) -> None:
     ended, report = explained("hf:Wav2Vec2Model", cwd=tmp_path)
     assert ended.status == 0

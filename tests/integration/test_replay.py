@@ -53,6 +53,7 @@ def replayed(recorder: Recorder, **options: Any) -> tuple[dict[str, Any], list[i
     return summary, backend.graphs, events
 
 
+@pytest.mark.slow
 def test_a_llama_generates_with_the_cache_it_had() -> None:
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
@@ -125,7 +126,11 @@ def _in_place(model: torch.nn.Module, backend: CountingBackend) -> Callable[...,
 @pytest.mark.parametrize("hooks", [False, True], ids=["plain", "hooks"])
 @pytest.mark.parametrize(
     "compile_it",
-    [lambda model, backend: torch.compile(model, backend=backend), _in_place, _by_function],
+    [
+        lambda model, backend: torch.compile(model, backend=backend),
+        pytest.param(_in_place, marks=pytest.mark.slow),
+        pytest.param(_by_function, marks=pytest.mark.slow),
+    ],
     ids=["torch.compile", "module.compile", "decorator"],
 )
 def test_a_program_that_compiles_sees_the_same_graphs_while_recorded(compile_it: Any, hooks: bool) -> None:

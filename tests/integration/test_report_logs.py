@@ -254,6 +254,7 @@ def test_no_file_that_a_log_names_is_opened(tmp_path: Path, rooted: bool) -> Non
         assert any("no hashes" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_a_page_of_a_log_with_very_many_compilations_says_what_it_leaves_out(tmp_path: Path) -> None:
     data = SERVE.read_bytes()
     log = tmp_path / "many.log"

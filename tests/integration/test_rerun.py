@@ -74,7 +74,9 @@ def compiling(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return script(tmp_path_factory.mktemp("compiling"), LOCKED, calls)
 
 
-@pytest.mark.parametrize(("configuration", "frames"), [(EAGER, 0), (BY_EAGER_BACKEND, 4), (WRITTEN, 4)])
+@pytest.mark.parametrize(
+    ("configuration", "frames"), [(EAGER, 0), pytest.param(BY_EAGER_BACKEND, 4, marks=pytest.mark.slow), (WRITTEN, 4)]
+)
 def test_a_program_that_compiles_by_itself(compiling: Path, configuration: Configuration, frames: int) -> None:
     loaded, compiled, invalid = compiled_frames(request(compiling, configuration))
     assert (loaded["calls"], loaded["phase"], loaded["threads"]) == (4, "train", 1)
@@ -115,7 +117,7 @@ def test_every_process_meets_the_same_random_numbers(tmp_path: Path) -> None:
     ("ends", "made", "says"),
     [
         ("raise ValueError('no file')", None, "run again, the program failed: ValueError: no file"),
-        ("sys.exit(3)", None, "run again, the program failed: exit status 3"),
+        pytest.param("sys.exit(3)", None, "run again, the program failed: exit status 3", marks=pytest.mark.slow),
         ("", [["Net", "(Tensor[2, 8] float32)", 2]], "made other calls: 1 instead of 2"),
         (
             "",

@@ -106,6 +106,7 @@ def test_each_break_has_its_finding_on_its_line(tmp_path: Path) -> None:
     assert [MARKED_BREAK.search(entry["location"]["code"])[2] for entry in refused] == ["error"]  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_the_read_number_makes_it_compile_again(tmp_path: Path) -> None:
     report = run_sample("breaks.py", cwd=tmp_path)
     marked = [
@@ -171,6 +172,7 @@ def test_training_stops_once_nothing_new_compiles(tmp_path: Path) -> None:
     assert found_breaks(report) == marked_breaks("training.py")
 
 
+@pytest.mark.slow
 def test_a_slow_start_is_no_reason_to_stop(tmp_path: Path) -> None:
     """Nothing compiles while a model loads; the wait begins with its first call."""
     program = tmp_path / "serving.py"
@@ -199,6 +201,7 @@ def test_arguments_reach_the_program(tmp_path: Path) -> None:
     assert report["recompiles"] == []
 
 
+@pytest.mark.slow
 def test_a_second_number_of_steps_is_a_recompile(tmp_path: Path) -> None:
     report = run_sample("arguments.py", "--", "--steps", "2", cwd=tmp_path)
     assert [(each["cause"], each["source"]) for each in report["recompiles"]] == [("value", "steps")]
@@ -212,7 +215,10 @@ def test_definitions_alone_are_compiled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "kind"),
-    [(["-m", "package"], "script"), (["package.model:build", "--backend", "eager"], "object")],
+    [
+        pytest.param(["-m", "package"], "script", marks=pytest.mark.slow),
+        (["package.model:build", "--backend", "eager"], "object"),
+    ],
     ids=["run with -m", "an object of it"],
 )
 def test_a_package_with_relative_imports(tmp_path: Path, arguments: list[str], kind: str) -> None:
@@ -257,6 +263,7 @@ def test_each_sample_says_the_command_to_try(sample: Path) -> None:
     assert all(command.split()[0] == f"samples/{sample.name}" for command in commands)
 
 
+@pytest.mark.slow
 def test_a_backend_of_ones_own_by_its_registered_name(tmp_path: Path) -> None:
     ended, report = explain(str(SAMPLES / "custom_backend.py"), cwd=tmp_path)
     assert ended.status == 0
@@ -265,6 +272,7 @@ def test_a_backend_of_ones_own_by_its_registered_name(tmp_path: Path) -> None:
     assert report["graph_breaks"] == []
 
 
+@pytest.mark.slow
 def test_a_backend_of_ones_own_as_module_and_function(tmp_path: Path) -> None:
     """In the folder of the module, as its docstring says; what it rewrote is printed to see that it ran."""
     text = (SAMPLES / "custom_backend.py").read_text(encoding="utf-8")

@@ -199,6 +199,7 @@ def _table(folder: Path, out: str) -> list[tuple[str, str, int, str]]:
     return [(row["target"], row["status"], row["graph_breaks"], row["key"]) for row in document["items"]]
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_and_resumed_it_is_the_same_table(folder: Path) -> None:
     """DYNALYZE_KILLS kills of the parent (1 unless told otherwise), none of which may leave a process behind."""
     assert _start(folder, "whole", "--json", "whole.json").wait(timeout=WALL_SECONDS) == 0

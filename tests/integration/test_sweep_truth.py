@@ -32,6 +32,7 @@ def truth() -> dict[str, str]:
     return told
 
 
+@pytest.mark.slow
 def test_a_sweep_agrees_with_torch(truth: dict[str, str], tmp_path: Path) -> None:
     targets = [f"hf:{name}" for name in NAMES]
     command = [sys.executable, "-m", "dynalyze", "sweep", *targets, "--out", str(tmp_path / "sweep"), "--json", "-"]

@@ -129,7 +129,7 @@ def test_no_bytes_are_too_strange(data: bytes, before: bytes) -> None:
         assert run.count >= whole - 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.dictionaries(st.text(max_size=12), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
 )

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from jsonschema import Draft4Validator
 
 from ci_reports import FOLDER, hostile_reports, judged, judged_by_policy, samples
@@ -65,6 +65,7 @@ def test_it_is_valid(report: Report) -> None:
         assert result["locations"], "code scanning refuses a result without a place"
 
 
+@settings(max_examples=30)
 @given(hostile_reports())
 def test_it_is_valid_whatever_the_texts(report: Report) -> None:
     run = run_of(report)
