@@ -166,3 +166,14 @@ def test_damaged_source_is_no_harm(tmp_path: Path, text: str) -> None:
     told = Told([compilation(file, 1, "f")], [broken(file, 2)], ops={(file, 1): {"g1": 1}})
     for found in source_files(told, Sources(), Places(TORCH)):
         assert all(line.line >= 1 for line in found.lines)
+
+
+def test_of_a_library_only_functions_that_left_something_are_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    text = "def helper(config):\n    return config.n + 1\n\n\ndef block(x):\n    return x + 1\n"
+    library = write_source(folder, text, "library.py")
+    traced = [TracedFile(library, "", [TracedFunction("helper", 1), TracedFunction("block", 5)])]
+    (file,) = source_files(Told(traced=traced, ops={(library, 6): {"g1": 1}}), Sources(), Places(TORCH))
+    assert ([each.name for each in file.functions], [line.line for line in file.lines]) == (["block"], [5, 6])
+    assert (file.origin, file.omitted) == ("library", 0)

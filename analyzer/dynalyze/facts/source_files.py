@@ -44,11 +44,14 @@ class Told:
 def source_files(told: Told, sources: Sources, places: Places) -> list[SourceFile]:
     """Each file with its functions in the order of their lines; files and functions that cannot be read are left out.
 
-    Of torch's own code only what has a graph break is shown.
+    Of torch's own code only what has a graph break is shown, of a library's only functions that left something.
     """
     marks = _Marks(told)
     found = _functions(told, sources)
     files = [_file(path, functions, marks, sources, places) for path, functions in found.items()]
+    for each in files:
+        if each.origin != "user":
+            _keep(each, [function for function in each.functions if _says_something(each, function)])
     files = [each for each in files if each.functions and (each.origin != "torch" or _has_break(each))]
     files.sort(key=lambda each: (not _has_break(each), _ORIGINS.index(each.origin)))
     room = MOST_CODE
@@ -175,11 +178,21 @@ def _fit(file: SourceFile, room: int) -> int:
             kept.append(each)
             room -= sizes[each.line]
     file.omitted = len(file.functions) - len(kept)
-    if file.omitted:
-        spans = [range(each.line, each.last + 1) for each in kept]
-        file.lines = [line for line in file.lines if any(line.line in span for span in spans)]
-        file.functions = [each for each in file.functions if each in kept]
+    _keep(file, kept)
     return room
+
+
+def _keep(file: SourceFile, functions: list[SourceFunction]) -> None:
+    """Leave out the other functions, and the lines that are in none of these."""
+    if len(functions) < len(file.functions):
+        spans = [range(each.line, each.last + 1) for each in functions]
+        file.lines = [line for line in file.lines if any(line.line in span for span in spans)]
+        file.functions = [each for each in file.functions if each in functions]
+
+
+def _says_something(file: SourceFile, function: SourceFunction) -> bool:
+    """Whether anything became of a line; a library's helpers that compute no tensor leave nothing."""
+    return any(line.state != "silent" or line.recompiles for line in _lines_of(file, function))
 
 
 def _lines_of(file: SourceFile, function: SourceFunction) -> Iterable[SourceLine]:

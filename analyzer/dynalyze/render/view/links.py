@@ -110,12 +110,17 @@ def index(
     return Index(
         facts={identity: anchors.claim(identity) for identity in dict.fromkeys(facts)},
         compilations={key: anchors.claim(f"compile-{compilation_name(*key)}") for key in dict.fromkeys(keys)},
-        lines={key: anchors.claim(f"L{key[1]}-{short_path(key[0])}") for key in islice(_lines(report), lines)},
+        lines={key: anchors.claim(name) for key, name in islice(_lines(report), lines)},
     )
 
 
-def _lines(report: Report) -> Iterator[tuple[str, int]]:
-    return ((file.path, line.line) for file in report.sources for line in file.lines)
+def _lines(report: Report) -> Iterator[tuple[tuple[str, int], str]]:
+    """Every line of source with a short name for it: there are thousands."""
+    return (
+        ((file.path, line.line), f"L{number}-{line.line}")
+        for number, file in enumerate(report.sources, 1)
+        for line in file.lines
+    )
 
 
 def place(location: Location) -> Place:

@@ -15,7 +15,7 @@ from dynalyze.render.words import short_path
 from dynalyze.report import Finding, GraphBreak, Location, Report, Severity
 from dynalyze.source_records import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
 
-MAX_LINES = 3000
+MAX_LINES = 2000
 """Lines of source on the page, all files together."""
 
 _MAX_OPEN = 300
