@@ -56,7 +56,10 @@ def test_breaks_in_the_librarys_code(tmp_path: Path, cold: bool) -> None:
     assert {Path(found["location"]["file"]).name for found in breaks} == {"modeling_reformer.py"}
     reads = [found for found in breaks if found["gb_id"] == "GB0124"]
     assert "position_ids.max().item()" in {found["expression"] for found in reads}
+    assert [each["process"] for each in report["processes"]] == [0]  # Heard by us, not by torch's own log.
+    assert "modeling_reformer.py" in {Path(each["path"]).name for each in report["traced_files"]}
     for found in breaks:
+        assert found["location"]["column"] is not None
         assert found["explanation"]
         files = [Path(each["file"]).name for each in found["stack"]]
         assert files[-1] == "modeling_reformer.py"

@@ -7,6 +7,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -95,34 +96,48 @@ def after_import(name: str, act: Callable[[ModuleType], object], *, without: str
 
 
 class _ImportWatch(importlib.abc.MetaPathFinder):
-    """Finds one module as the others would, and adds a call after its execution."""
+    """Finds one module as the others would, and adds a call after its execution.
+
+    It stays until the module is executed: many programs only ask first whether there is one (`find_spec("torch")`).
+    """
 
     def __init__(self, name: str, act: Callable[[ModuleType], object], without: str) -> None:
         self._name = name
         self._act = act
-        self._without = without
+        self.without = without
+        self._looking = threading.local()
+        self._over = False
 
     def call_off(self) -> None:
+        self._over = True
         if self in sys.meta_path:
             sys.meta_path.remove(self)
+
+    def executed(self, module: ModuleType) -> None:
+        """Act, once."""
+        if not self._over:
+            self.call_off()
+            self._act(module)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._name:
+        if fullname != self._name or getattr(self._looking, "now", False):
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._looking.now = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._looking.now = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _ActingLoader(spec.loader, self._act, self._without)
+            spec.loader = _ActingLoader(spec.loader, self)
         return spec
 
 
 class _ActingLoader(importlib.abc.Loader):
-    def __init__(self, loader: importlib.abc.Loader, act: Callable[[ModuleType], object], without: str) -> None:
+    def __init__(self, loader: importlib.abc.Loader, watch: _ImportWatch) -> None:
         self._loader = loader
-        self._act = act
-        self._without = without
+        self._watch = watch
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -132,10 +147,11 @@ class _ActingLoader(importlib.abc.Loader):
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
-        hidden = os.environ.pop(self._without, None) if self._without else None
+        without = self._watch.without
+        hidden = os.environ.pop(without, None) if without else None
         try:
             self._loader.exec_module(module)
         finally:
             if hidden is not None:
-                os.environ[self._without] = hidden
-        self._act(module)
+                os.environ[without] = hidden
+        self._watch.executed(module)
