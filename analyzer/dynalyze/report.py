@@ -6,7 +6,6 @@ which it first happened. Unknown fields are ignored on reading, so a newer repor
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
 import msgspec
@@ -17,9 +16,6 @@ from dynalyze.model_facts import AttentionCall, ModuleFacts
 from dynalyze.source_records import SourceFile
 
 SCHEMA_VERSION = 1
-
-# A list of numbers in indented JSON. No string holds a line's end, so this is never inside of one.
-_NUMBERS = re.compile(r"\[\n([-+.\deE,\s]+)\]")
 
 TargetKind = Literal["script", "object", "transformers", "trace"]
 Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_compiled"]
@@ -395,7 +391,7 @@ class Capture(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """A whole report. `to_json` and `from_json` are inverse to each other.
+    """A whole report.
 
     `settings` are values of torch, under torch's own dotted names, as they were when the first frame was compiled.
     `folder` is the working directory of the run, or of what read its logs; "" where it is not known.
@@ -433,35 +429,6 @@ class Report(msgspec.Struct):
     schema_version: int = SCHEMA_VERSION
 
 
-def to_json(report: Report) -> str:
-    """The report as indented JSON text, `schema_version` first."""
-    document = msgspec.to_builtins(report)
-    ordered = {"schema_version": document.pop("schema_version"), **document}
-    text = msgspec.json.format(msgspec.json.encode(ordered), indent=1).decode()
-    return _NUMBERS.sub(_on_one_line, text) + "\n"
-
-
-def _on_one_line(numbers: re.Match[str]) -> str:
-    return f"[{' '.join(numbers[1].split())}]"
-
-
 def printable(text: str) -> str:
     """`text` as JSON can carry it: undecodable bytes of a file name or an argument become question marks."""
     return text.encode(errors="replace").decode()
-
-
-def from_json(data: bytes | str) -> Report:
-    """Read a report.
-
-    Raises:
-        msgspec.DecodeError: not JSON, or not a report; the message names the place.
-        ValueError: a report of another schema version.
-    """
-    version = msgspec.json.decode(data, type=_Versioned).schema_version
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"schema_version is {version}, this dynalyze reads {SCHEMA_VERSION}")
-    return msgspec.json.decode(data, type=Report)
-
-
-class _Versioned(msgspec.Struct):
-    schema_version: int

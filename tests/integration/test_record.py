@@ -22,7 +22,7 @@ from torch._dynamo.testing import CompileCounter
 from torch._dynamo.utils import counters
 
 import dynalyze
-from dynalyze.report import from_json
+from dynalyze.report_json import from_json
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.report import GraphBreak, Location, Outcome, Report, Target, to_json
+from dynalyze.report import GraphBreak, Location, Outcome, Report, Target
+from dynalyze.report_json import to_json
 
 ROOT = Path(__file__).resolve().parents[2]
 

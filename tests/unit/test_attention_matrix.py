@@ -27,7 +27,8 @@ from dynalyze.measurements import Latency, Measurement
 from dynalyze.model_facts import AttentionCall
 from dynalyze.render import html, terminal, words_attention
 from dynalyze.render.view.attention_matrix import attention_matrix_view
-from dynalyze.report import GraphBreak, Location, Recompile, Report, from_json, to_json
+from dynalyze.report import GraphBreak, Location, Recompile, Report
+from dynalyze.report_json import from_json, to_json
 from dynalyze.rules.rule import judge
 from dynalyze.shown import showable
 from dynalyze.targets.observe import Observation, request_of

@@ -9,7 +9,7 @@ import pytest
 
 from dynalyze.cli.outputs import Outputs
 from dynalyze.render import html, terminal
-from dynalyze.report import from_json, to_json
+from dynalyze.report_json import from_json, to_json
 from dynalyze.shown import showable
 from sample_audits import failed_report, hostile_audit, passed_report
 from sample_reports import clean_report

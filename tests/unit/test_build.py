@@ -28,7 +28,8 @@ from dynalyze.events.types import (
     Wrapped,
 )
 from dynalyze.facts.build import Ended, build_report, misuse
-from dynalyze.report import Report, Target, from_json, to_json
+from dynalyze.report import Report, Target
+from dynalyze.report_json import from_json, to_json
 from records import MAIN, TORCH, again, broke, end, failed, frame, process, run_of, start
 
 OK = TargetEnded(exit_status=0)

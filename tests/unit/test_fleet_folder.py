@@ -148,7 +148,8 @@ def test_items_and_settings_travel_as_json() -> None:
 
 def test_the_report_of_an_item_opens(tmp_path: Path) -> None:
     """`dynalyze report` and `dynalyze diff` read what a sweep writes compactly."""
-    from dynalyze.report import Outcome, Target, from_json
+    from dynalyze.report import Outcome, Target
+    from dynalyze.report_json import from_json
 
     written = msgspec.json.encode(Report("0", "", [], {}, Target("script", "x.py"), Outcome("complete")))
     assert from_json(written).target.spec == "x.py"

@@ -20,7 +20,8 @@ from dynalyze.facts.build import Ended, build_report
 from dynalyze.render import html, terminal
 from dynalyze.render.view import build_page
 from dynalyze.render.words import trust_notes, verdict
-from dynalyze.report import Report, Target, TargetModel, from_json, to_json
+from dynalyze.report import Report, Target, TargetModel
+from dynalyze.report_json import from_json, to_json
 from records import end, run_of, start
 
 BUILT = ModelBuilt(

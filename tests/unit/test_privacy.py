@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs
 from dynalyze.privacy import MASK, masked_arguments
-from dynalyze.report import Location, Process, Report, Snippet, from_json, to_json
+from dynalyze.report import Location, Process, Report, Snippet
+from dynalyze.report_json import from_json, to_json
 from records import filled_report, texts_of
 from sample_reports import empty_report, graph_break, line_of, recompile, rich_report
 

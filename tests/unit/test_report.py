@@ -18,10 +18,9 @@ from dynalyze.report import (
     Severity,
     Status,
     TargetKind,
-    from_json,
     printable,
-    to_json,
 )
+from dynalyze.report_json import from_json, to_json
 from records import filled_report, texts_of
 from sample_measurements import accuracies, measurements
 from sample_reports import clean_report, empty_report, hostile_report, measured_report, rich_report

@@ -9,7 +9,7 @@ import pytest
 
 from dynalyze.fleet import privacy
 from dynalyze.fleet.reading import is_sweep, read_sweep, rows_in
-from dynalyze.report import to_json
+from dynalyze.report_json import to_json
 from sample_reports import rich_report
 from sample_sweeps import broken, failed, row, small_sweep, sweep
 

@@ -15,7 +15,8 @@ from dynalyze.audit_records import (
 )
 from dynalyze.privacy import redact, without_source
 from dynalyze.render import html, terminal, words_warmup
-from dynalyze.report import Finding, Report, from_json, to_json
+from dynalyze.report import Finding, Report
+from dynalyze.report_json import from_json, to_json
 from dynalyze.rules.rule import judge
 from sample_reports import empty_report
 

@@ -10,6 +10,7 @@ from dynalyze.audit.attention_cells import Combination, Recorded
 from dynalyze.bench import schedule
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import DEFAULT, EAGER, Plan, Work
+from dynalyze.bench.requests import worker_request
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS
@@ -18,7 +19,6 @@ from dynalyze.capture.bench.wire import LANGUAGE_PHASES, Configuration, WorkerRe
 from dynalyze.errors import UsageError
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.statuses import RunEnd, Verdict, after_eager, judge_run
-from dynalyze.launch.packages import folder_of
 from dynalyze.measurements import Measurement
 from dynalyze.targets.observe import CompileOptions, Observation, Observed, observed
 from dynalyze.targets.spec import TargetSpec
@@ -177,13 +177,8 @@ class ProcessTrials:
     def _request(
         self, target: TargetSpec, dtype: str | None, configuration: Configuration, *, static: bool = False
     ) -> WorkerRequest:
-        plan, work = self._plan, self._work
-        return WorkerRequest(
-            source=rebuilt_source(target), configuration=configuration, phase=work.phase, seed=plan.seed,
-            threads=plan.threads, device=plan.device, dtype=dtype, train=self._train, batch=work.batch,
-            sequence=work.sequence, new_tokens=plan.new_tokens, static_cache=static,
-            cloudpickle=folder_of("cloudpickle"),
-        )  # fmt: skip
+        request = worker_request(self._plan, self._work, configuration)
+        return replace(request, source=rebuilt_source(target), dtype=dtype, train=self._train, static_cache=static)
 
 
 def caches_of(phase: str) -> tuple[str, ...]:

@@ -21,10 +21,10 @@ from dynalyze.audit.warmup_facts import compiled_anything, warm_after
 from dynalyze.audit_records import DynamicTrial, SecondStart, ShapeRun, Warmup
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, Work
-from dynalyze.capture.bench.wire import Configuration, WorkerRequest
+from dynalyze.bench.requests import worker_request
+from dynalyze.capture.bench.wire import Configuration
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.warmup_wire import LOOK, SERVING, WARM_UP
-from dynalyze.launch.packages import folder_of
 from dynalyze.targets.spec import TargetSpec
 
 FEW_VERSIONS = 2
@@ -87,7 +87,9 @@ class _Check:
         folder = self._folder / caches
         folder.mkdir(mode=0o700, exist_ok=True)
         seconds = max(min(self._plan.timeout, self._left()), 1.0)
-        request = _request(self._plan, self._works[0], configuration)
+        # One model for all shapes: none of their sizes goes into it.
+        sizeless = replace(self._works[0], batch=None, sequence=None, shape=())
+        request = worker_request(self._plan, sizeless, configuration)
         return self._runner.run(Order(request, self._works, passes, folder, seconds))
 
     def _left(self) -> float:
@@ -140,23 +142,6 @@ def _shuffled(count: int, seed: int) -> list[int]:
     order = list(range(count))
     random.Random(seed).shuffle(order)
     return order if order != sorted(order) else order[::-1]
-
-
-def _request(plan: Plan, work: Work, configuration: Configuration) -> WorkerRequest:
-    return WorkerRequest(
-        source=plan.source,
-        configuration=configuration,
-        phase=work.phase,
-        seed=plan.seed,
-        threads=plan.threads,
-        device=plan.device,
-        dtype=plan.dtype,
-        train=True if work.phase == "train" else plan.train,
-        new_tokens=plan.new_tokens,
-        static_cache=plan.static_cache,
-        dims=[(dim.name, dim.input, dim.axis) for dim in plan.dims],
-        cloudpickle=folder_of("cloudpickle"),
-    )
 
 
 def _judged(child: Child, configuration: Configuration) -> Warmup:

@@ -14,9 +14,11 @@ from dynalyze.cli.files import check_writable, write_whole
 from dynalyze.cli.options import (
     asked_of,
     check_fail_on,
+    compile_asked,
     compile_options,
-    given_compile_options,
     output_options,
+    shape_options,
+    short_bench_options,
     target_options,
     transformers_options,
 )
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from dynalyze.targets.spec import TargetSpec
 
 _MATRIX_SECONDS = 3600.0
-_COMPILE = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
 
 
 @click.command()
@@ -45,34 +46,14 @@ _COMPILE = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype
 )
 @click.option("--baseline", metavar="FILE", help="Findings that are known: they pass, new ones fail.")
 @click.option("--update-baseline", is_flag=True, help="Write the findings of this run to --baseline.")
-@click.option(
-    "--shapes",
-    multiple=True,
-    metavar="NAME=SIZES",
-    help="Sizes that production sends: does anything compile after warm-up? batch=1..8,sequence=128|512; repeatable.",
-)
-@click.option(
-    "--dim",
-    "dims",
-    multiple=True,
-    metavar="NAME=INPUT:AXIS",
-    help="Which input has a size of --shapes, by position or keyword: batch=0:0; repeatable.",
-)
+@shape_options(": does anything compile after warm-up?")
 @click.option(
     "--attention-matrix",
     is_flag=True,
     help="Try every attention implementation with every dtype and cache. --timeout is 3600 then unless you give it; "
     "with --no-bench it is faster, and tells no speed.",
 )
-@click.option("--no-bench", is_flag=True, help="Measure no speed, no memory and no answers.")
-@click.option(
-    "--bench-seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Timed seconds of the measurement of speed; its processes need more.",
-)
+@short_bench_options("Measure no speed, no memory and no answers.")
 @click.pass_context
 def audit(context: click.Context, /, **options: Any) -> int:
     """Decide whether TARGET may ship: run it under torch.compile, measure speed, memory and answers, and judge all of
@@ -131,14 +112,14 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
     """What the options ask for, checked as far as it can be before anything runs."""
     from dynalyze.audit.run import Asked
     from dynalyze.bench.shaping import shaped
-    from dynalyze.targets.observe import CompileOptions, Observation
+    from dynalyze.targets.observe import Observation
     from dynalyze.targets.shapes import read_dims, read_shapes
 
     sizes, dims = read_shapes(options["shapes"]), read_dims(options["dims"])
     plan = replace(short_bench(options, target), memory=True, answers_first=True)
     observation = Observation(
         target=target,
-        options=CompileOptions(**{key: options[key] for key in _COMPILE}, given=given_compile_options(context)),
+        options=compile_asked(context),
         timeout=options["timeout"],
         python=options["python"],
         quiet=options["quiet_target"],

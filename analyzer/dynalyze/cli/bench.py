@@ -18,6 +18,7 @@ from dynalyze.cli.options import (
     given_compile_options,
     model_options,
     report_options,
+    shape_options,
     target_options,
 )
 from dynalyze.errors import UsageError
@@ -45,19 +46,7 @@ _AS_THEY_ARE = (
 )
 @click.option("--batch", "batches", metavar="LIST", help="Batch sizes of a language model or of hf:NAME, e.g. 1,4.")
 @click.option("--sequence", "sequences", metavar="LIST", help="Lengths of its prompt or of its inputs, e.g. 128,1024.")
-@click.option(
-    "--shapes",
-    multiple=True,
-    metavar="NAME=SIZES",
-    help="Sizes that production sends, a row for each combination: batch=1..8,sequence=128|512; repeatable.",
-)
-@click.option(
-    "--dim",
-    "dims",
-    multiple=True,
-    metavar="NAME=INPUT:AXIS",
-    help="Which input has a size of --shapes, by position or keyword: batch=0:0; repeatable.",
-)
+@shape_options(", a row for each combination:")
 @click.option(
     "--rerun",
     is_flag=True,

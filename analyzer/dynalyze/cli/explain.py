@@ -11,9 +11,10 @@ from dynalyze.cli.options import (
     artifacts_option,
     asked_of,
     check_fail_on,
+    compile_asked,
     compile_options,
-    given_compile_options,
     output_options,
+    short_bench_options,
     target_options,
     transformers_options,
 )
@@ -40,15 +41,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Have Inductor track which lines each kernel came from. It cost nothing measurable on a small network.",
 )
-@click.option("--no-bench", is_flag=True, help="Do not measure how much faster the compiled model is.")
-@click.option(
-    "--bench-seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Timed seconds of that measurement; its processes need more.",
-)
+@short_bench_options("Do not measure how much faster the compiled model is.")
 @click.pass_context
 def explain(context: click.Context, /, **options: Any) -> int:
     """Run TARGET under torch.compile and explain what the compiler did.
@@ -68,17 +61,16 @@ def explain(context: click.Context, /, **options: Any) -> int:
     """
     from dynalyze.bench.measure import add_bench
     from dynalyze.cli.outputs import Outputs
-    from dynalyze.targets.observe import CompileOptions, Observation, observed
+    from dynalyze.targets.observe import Observation, observed
     from dynalyze.targets.spec import read_target
 
     check_fail_on(options["fail_on"])
     target = read_target(options["target"], options["module"], options["arguments"], options["inputs"])
     target = asked_of(context, target)
     outputs = Outputs.from_options(options, target.stem, target.path)
-    compile_keys = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
     observation = Observation(
         target=target,
-        options=CompileOptions(**{key: options[key] for key in compile_keys}, given=given_compile_options(context)),
+        options=compile_asked(context),
         timeout=options["timeout"],
         stop_after=options["stop_after"],
         python=options["python"],

@@ -12,6 +12,7 @@ from dynalyze.capture.hf.asked import ASKED, PHASES, Asked
 from dynalyze.errors import UsageError
 
 if TYPE_CHECKING:
+    from dynalyze.targets.observe import CompileOptions
     from dynalyze.targets.spec import TargetSpec
 
 _Command = Callable[..., Any]
@@ -161,11 +162,62 @@ def report_options(command: _Command) -> _Command:
     )
 
 
+def shape_options(what_for: str) -> Callable[[_Command], _Command]:
+    """The sizes that production sends; `what_for` says what a command does with them."""
+
+    def add(command: _Command) -> _Command:
+        return _all(
+            command,
+            click.option(
+                "--shapes",
+                multiple=True,
+                metavar="NAME=SIZES",
+                help=f"Sizes that production sends{what_for} batch=1..8,sequence=128|512; repeatable.",
+            ),
+            click.option(
+                "--dim",
+                "dims",
+                multiple=True,
+                metavar="NAME=INPUT:AXIS",
+                help="Which input has a size of --shapes, by position or keyword: batch=0:0; repeatable.",
+            ),
+        )
+
+    return add
+
+
+def short_bench_options(without: str) -> Callable[[_Command], _Command]:
+    """The benchmark that comes with a run; `without` says what leaving it out leaves out."""
+
+    def add(command: _Command) -> _Command:
+        return _all(
+            command,
+            click.option("--no-bench", is_flag=True, help=without),
+            click.option(
+                "--bench-seconds",
+                type=click.FloatRange(min=0, min_open=True),
+                default=10.0,
+                show_default=True,
+                metavar="SECONDS",
+                help="Timed seconds of the measurement of speed; its processes need more.",
+            ),
+        )
+
+    return add
+
+
 def artifacts_option(command: _Command) -> _Command:
     """For commands that can see what the compiler wrote."""
     return click.option(
         "--artifacts", metavar="DIR", help="Write every graph, the code made of it and a repro into DIR."
     )(command)
+
+
+def compile_asked(context: click.Context) -> CompileOptions:
+    """What the compile options ask for, and which of them stand on the command line."""
+    from dynalyze.targets.observe import CompileOptions
+
+    return CompileOptions(**{name: context.params[name] for name in _COMPILE}, given=given_compile_options(context))
 
 
 def given_compile_options(context: click.Context) -> tuple[str, ...]:

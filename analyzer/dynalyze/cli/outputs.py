@@ -19,7 +19,8 @@ from dynalyze.audit_records import PolicyVerdict
 from dynalyze.cli.files import check_writable, same_file, write_whole
 from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
-from dynalyze.report import Report, Status, to_json
+from dynalyze.report import Report, Status
+from dynalyze.report_json import to_json
 from dynalyze.rules.rule import reaches
 from dynalyze.shown import showable as showable
 

@@ -10,7 +10,8 @@ from dynalyze.errors import UsageError
 from dynalyze.fleet.reading import is_sweep as is_sweep
 from dynalyze.fleet.reading import read_sweep as _read_sweep
 from dynalyze.fleet.records import Sweep
-from dynalyze.report import Report, from_json
+from dynalyze.report import Report
+from dynalyze.report_json import from_json
 
 
 def read_report(path: Path, kind: str = "a report of dynalyze", hint: str = "") -> Report:

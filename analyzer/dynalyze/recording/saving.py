@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from dynalyze.report import Report, to_json
+from dynalyze.report import Report
+from dynalyze.report_json import to_json
 from dynalyze.whole_files import write_whole_file
 
 _RENDERERS = {".html": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit"}

@@ -101,6 +101,11 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
+def times(number: int) -> str:
+    """`once`, `4 times`."""
+    return "once" if number == 1 else f"{number} times"
+
+
 def spent(members: list[Recompile]) -> float | None:
     """What recompiles took together, where each was timed."""
     known = [each.seconds for each in members if each.seconds is not None]

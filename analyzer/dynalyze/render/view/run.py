@@ -12,7 +12,8 @@ from typing import Any, Literal
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import duration, only_measured, status_words, totals, trust_notes, verdict_sentences
 from dynalyze.render.words_bench import all_well
-from dynalyze.report import Report, to_json
+from dynalyze.report import Report
+from dynalyze.report_json import to_json
 
 MAX_MESSAGE = 20_000
 MAX_ERRORS = 50

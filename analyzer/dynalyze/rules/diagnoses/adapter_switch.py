@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.model_facts import Adapters, ModuleFacts
 from dynalyze.report import Advice, Example, Finding, Impact, Report
-from dynalyze.rules.library_layers import FROM_RUN, NOT_SHOWN, adapters_of, called_from, counted, place_of, spent
+from dynalyze.rules.library_layers import FROM_RUN, NOT_SHOWN, adapters_of, called_from, counted, place_of, spent, times
 from dynalyze.rules.recompile_advice.titles import shown_values
 from dynalyze.rules.recompile_owners import owned
 from dynalyze.rules.recompile_series import Series
@@ -47,7 +47,7 @@ def _switched(series: list[Series], report: Report) -> Finding:
     return Finding(
         rule="adapter-switch",
         severity="warning",
-        title=f"Switching adapters compiled the model again {_times(len(members))}",
+        title=f"Switching adapters compiled the model again {times(len(members))}",
         location=called_from(report, series[0].lead),
         evidence=[member.id for member in members],
         advice=action,
@@ -107,10 +107,6 @@ def _why(*, together: bool) -> str:
     if together:
         return "Read from the layers: every active adapter adds two multiplications to each layer that it is in."
     return f"{NOT_SHOWN} Each state of the adapters is compiled by itself, at the first call that meets it."
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
 
 
 RULE = Rule(

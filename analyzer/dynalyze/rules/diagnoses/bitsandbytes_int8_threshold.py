@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dynalyze.report import Advice, Example, Finding, GraphBreak, Report
 from dynalyze.rules.attention_calls import users_line
 from dynalyze.rules.break_owners import owned, severity_of
-from dynalyze.rules.library_layers import FROM_RUN, layers_of
+from dynalyze.rules.library_layers import FROM_RUN, layers_of, times
 from dynalyze.rules.rule import Rule
 
 _RANK = 190
@@ -32,7 +32,7 @@ def _broke(breaks: list[GraphBreak], threshold: str) -> Finding:
     return Finding(
         rule="bitsandbytes-int8-threshold",
         severity=severity_of(breaks),
-        title=f"8-bit layers with an outlier threshold{threshold} break the graph {_times(seen)}",
+        title=f"8-bit layers with an outlier threshold{threshold} break the graph {times(seen)}",
         location=users_line(breaks[0]),
         evidence=[found.id for found in breaks],
         advice=_ACTION,
@@ -49,10 +49,6 @@ def _broke(breaks: list[GraphBreak], threshold: str) -> Finding:
             link=_LINK,
         ),
     )
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
 
 
 RULE = Rule(

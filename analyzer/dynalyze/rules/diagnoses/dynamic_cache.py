@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Impact, Recompile, Report
-from dynalyze.rules.library_layers import FROM_RUN, by_generate, called_from, callers, spent
+from dynalyze.rules.library_layers import FROM_RUN, by_generate, called_from, callers, spent, times
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_owners import owned
 from dynalyze.rules.rule import Rule
@@ -37,7 +37,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         Finding(
             rule="dynamic-cache",
             severity="warning",
-            title=f"The key-value cache changed between calls: {_again(len(members))}",
+            title=f"The key-value cache changed between calls: compiled again {times(len(members))}",
             location=called_from(report, series[0].lead),
             evidence=[member.id for member in members],
             advice=action,
@@ -85,10 +85,6 @@ def _why(*, static: bool) -> str:
 
 def _grew(members: list[Recompile]) -> bool:
     return any(each.cause in ("shape", "stride", "symbolic") for each in members)
-
-
-def _again(number: int) -> str:
-    return "compiled again once" if number == 1 else f"compiled again {number} times"
 
 
 def _named(members: list[Recompile]) -> str:
