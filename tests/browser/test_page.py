@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
+BREAKS = Path(__file__).parents[2] / "samples" / "breaks.py"
 NAMES = ("rich", "clean", "empty", "hostile", "measured", "benched", "compared", "compared_hostile")
 
 WATCH = """
@@ -92,6 +96,25 @@ def open_page(browser: Browser, saved: Callable[[str], str]) -> Iterator[Opener]
                 troubles += page.evaluate("window.violations")
         context.close()
     assert troubles == []
+
+
+@pytest.fixture(scope="module")
+def planted_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a real run of a sample with planted faults."""
+    file = tmp_path_factory.mktemp("planted") / "page.html"
+    command = [sys.executable, "-m", "dynalyze", "explain", str(BREAKS), "--no-bench", "--html", str(file)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return file.as_uri()
+
+
+@pytest.fixture
+def planted(browser: Browser, planted_page: str) -> Iterator[Page]:
+    """That page on a first screen of 1280 x 800."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    page = context.new_page()
+    page.goto(planted_page)
+    yield page
+    context.close()
 
 
 def _note_request(url: str, address: str, troubles: list[str]) -> None:
@@ -276,6 +299,44 @@ def test_what_to_fix_stands_on_the_first_screen_with_its_line(open_page: Opener)
         assert box is not None
         assert box["y"] + box["height"] <= 800
     assert "model.py:" in rows.first.inner_text()
+
+
+def test_every_planted_fault_of_a_sample_is_on_the_first_screen(planted: Page) -> None:
+    """The truth stands in the sample: a comment on each line that breaks or compiles again."""
+    marked = [
+        number
+        for number, line in enumerate(BREAKS.read_text().splitlines(), 1)
+        for _ in re.findall(r"# (?:break|recompile):", line)
+    ]
+    rows = planted.locator(".brief li").all()
+    lines = []
+    for row in rows:
+        box, fix = row.bounding_box(), row.locator(".do")
+        assert box is not None
+        assert box["y"] + box["height"] <= 800
+        assert fix.is_visible()
+        lines.append(int(row.locator(".at").inner_text().removeprefix("breaks.py:")))
+    assert sorted(lines) == sorted(marked)
+
+
+def test_a_fault_its_fix_its_line_and_its_graph_lead_to_each_other(planted: Page) -> None:
+    broken = planted.locator("article.break", has=planted.locator(".marked", has_text="scores.max()"))
+    broken.get_by_role("link", name="Choose with torch.where").click()
+    card = planted.locator(".card:target")
+    assert card.is_visible()
+    card.locator(".where a").click()
+    line = planted.locator(".lines tr:target")
+    assert line.is_visible()
+    line.get_by_role("link", name=re.compile(r"^b\d$")).click()
+    assert planted.locator("article.break:target").inner_text() == broken.inner_text()
+    broken.get_by_role("link", name="On the map").click()
+    assert planted.locator("#map .node:target").count() == 1
+    broken.get_by_role("link", name=re.compile(r"^\d+.0$")).first.click()
+    row = planted.locator(f"#{planted.locator('#compilations tr:target').get_attribute('id')}")
+    row.get_by_role("link", name="time").click()
+    assert planted.locator("#timeline .node:target").count() == 1
+    row.get_by_role("link", name=re.compile(r"^g\d$")).click()
+    assert planted.locator("article.graph:target").is_visible()
 
 
 def test_a_link_to_a_filtered_break_brings_it_back(open_page: Opener) -> None:

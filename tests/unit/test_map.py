@@ -232,7 +232,8 @@ def test_rows_are_sorted_to_spare_crossings() -> None:
 
 
 def view(report: Report) -> MapView:
-    return map_view(report, index(report, Anchors(), 300, 300, 300))
+    anchors = Anchors()
+    return map_view(report, index(report, anchors, 300, 300, 300), anchors)
 
 
 def test_versions_are_stacked_on_one_node() -> None:

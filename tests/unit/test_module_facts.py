@@ -12,6 +12,7 @@ from dynalyze.facts.modules import modules, settings
 from dynalyze.model_facts import Adapters, LayerGroup, ModuleFacts
 from dynalyze.privacy import redact, without_source
 from dynalyze.render.html import render
+from dynalyze.render.view.links import Index
 from dynalyze.render.view.modules import modules_view
 from records import TORCH
 from sample_reports import empty_report
@@ -84,7 +85,7 @@ def test_the_page_shows_modules_and_only_unusual_settings() -> None:
             devices={"cuda:0": 1200}, attention="sdpa", options={"mode": "reduce-overhead"}, count=2,
         )
     ]  # fmt: skip
-    view = modules_view(report)
+    view = modules_view(report, Index({}, {}))
     assert view.settings == [
         ("torch.cuda.get_device_capability", "8.0"), ("torch.float32_matmul_precision", "high"),
         ("torch.autocast.cuda.enabled", "True (bfloat16)"),
@@ -95,7 +96,7 @@ def test_the_page_shows_modules_and_only_unusual_settings() -> None:
     )  # fmt: skip
     assert item.about == ["llama of transformers", "attention: sdpa"]
     page = render(report)
-    assert page.count("What was compiled") == 2 and "LlamaModel × 2" in page
+    assert page.count("What was compiled") == 3 and "LlamaModel × 2" in page
 
 
 def test_nothing_of_the_program_is_shown_without_source() -> None:

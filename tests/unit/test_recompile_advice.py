@@ -335,3 +335,26 @@ def test_a_dimension_that_the_code_made_constant_is_named() -> None:
 @pytest.mark.parametrize("reason", ["", "RuntimeError", "Constraints are (L['x'].size()[0])"])
 def test_other_failures_force_nothing(reason: str) -> None:
     assert forced_sizes(reason) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "told"),
+    [
+        ("0.12461540102958679", "0.1307343989610672", "changed from 0.1246 to 0.1307"),
+        ("0.12461540102958679", "0.12461940102958679", "changed from 0.124615 to 0.124619"),
+        ("0.12461540102958679", "0.12461540102958680", "changed from 0.12461540102958679 to 0.12461540102958680"),
+        ("0.5", "0.25", "changed from 0.5 to 0.25"),
+        ("1e-05", "3", "changed from 1e-05 to 3"),
+    ],
+)
+def test_a_title_has_only_the_digits_that_tell_values_apart(expected: str, actual: str, told: str) -> None:
+    (finding,) = findings(
+        recompile("r1", "0/1", cause="value", source="scale", expected=expected, actual=actual, location=at(10, "step"))
+    )
+    assert told in finding.title
+
+
+def test_a_number_taken_out_of_a_tensor_is_left_in_it() -> None:
+    told = advice("value", "scores.mean().item()", "0.5", "0.25")
+    assert told.action.startswith("Compute with the tensor `scores.mean()` and leave `.item()` out")
+    assert "dynamic=False" not in told.action

@@ -7,7 +7,7 @@ import pytest
 from dynalyze.render.html import render
 from dynalyze.render.view import build_page
 from dynalyze.render.view import sources as module
-from dynalyze.report import Finding, GraphBreak, Location, Report
+from dynalyze.report import Compilation, Finding, Graph, GraphBreak, Kernel, Location, Report
 from dynalyze.source_records import SourceFile, SourceFunction, SourceLine
 from sample_reports import empty_report
 
@@ -62,6 +62,40 @@ def test_places_lead_to_their_lines() -> None:
     html = render(told())
     assert html.count(f'href="#{row.anchor}"') >= 3
     assert html.count(f'id="{row.anchor}"') == 1
+
+
+def test_a_line_leads_to_its_kernels_and_they_lead_back() -> None:
+    report = told()
+    place = Location(FILE, 11, None, "Net.forward", LINES[1])
+    report.graphs = [Graph("g1", "0/0", ops=1)]
+    report.kernels = [Kernel("g1", name, "cpp", places=[place]) for name in ("cpp_fused_relu_0", "cpp_fused_relu_1")]
+    page = build_page(report)
+    row = page.sources.files[0].rows[1]
+    (table,) = page.graphs.items[0].lines.items
+    assert [(link.text, link.anchor) for link in row.links] == [("g1: 2 kernels", table.anchor)]
+    assert table.place.anchor == row.anchor
+
+
+def test_a_line_of_a_graph_without_kernels_leads_to_the_graph() -> None:
+    report = told()
+    report.graphs = [Graph("g1", "0/0", ops=1)]
+    (file,) = build_page(report).sources.files
+    assert [(link.text, link.anchor) for link in file.rows[1].links] == [("g1", "g1")]
+
+
+def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() -> None:
+    report = told()
+    report.graph_breaks[0].compile_ids = ["0/0"]
+    report.compilations = [Compilation("0/0", 0, 0, Location(FILE, 10, None, "Net.forward"), "broken", {"total": 1.0})]
+    report.graphs = [Graph("g1", "0/0", ops=1)]
+    page = build_page(report)
+    (broken,) = page.breaks.groups[0].breaks
+    assert [(link.text, link.anchor) for link in broken.fixes] == [("1. Take the print out", "fix-1")]
+    (row,) = page.compilations.items
+    assert [link.text for link in row.see] == ["g1", "b1", "map"]
+    html = render(report)
+    assert all(f'id="{link.anchor}"' in html for link in row.see)
+    assert f'id="{broken.on_map}"' in html
 
 
 def test_lines_beyond_the_room_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,7 @@ def test_a_backward_compile_without_its_start_began_its_length_before_its_end() 
 
 
 def view(report: Report) -> TimelineView:
-    return timeline_view(report, links(report))
+    return timeline_view(report, links(report), Anchors())
 
 
 def links(report: Report) -> Index:

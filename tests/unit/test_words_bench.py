@@ -217,20 +217,20 @@ def test_the_fastest_is_one_that_was_shown() -> None:
 # ---- the verdict of a report ------------------------------------------------------------------------------
 
 
-def test_explain_tells_its_measurement_behind_the_breaks() -> None:
+def test_explain_tells_speed_and_breaks_in_one_sentence() -> None:
     report = measured_report()
     report.measurements = report.measurements[:2]
     assert words.verdict(report) == (
-        "No graph breaks: every compiled function is one whole graph. 1.83x faster than eager, measured. "
-        "Nothing recompiled."
+        "Compiled, it runs 1.83x faster than eager, with no graph breaks and no recompiles. "
+        "Every compiled function is one whole graph."
     )
 
 
 @pytest.mark.parametrize(
     ("item", "said"),
     [
-        (compiled(speedup=speedup(0.8, 0.75, 0.9)), "1.25x slower than eager, measured."),
-        (compiled(speedup=speedup(1.0, 0.9, 1.1)), "Measured against eager, no difference in speed is shown."),
+        (compiled(speedup=speedup(0.8, 0.75, 0.9)), "Compiled, it runs 1.25x slower than eager, with "),
+        (compiled(speedup=speedup(1.0, 0.9, 1.1)), "Compiled, no difference in speed from eager is shown, with "),
         (compiled(status="invalid", reason="no frame"), "Its speed could not be measured: no frame."),
     ],
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import dataclass
 
 from dynalyze.render import words_bench
 from dynalyze.render.amounts import count_of as count_of
 from dynalyze.render.amounts import duration as duration
+from dynalyze.render.amounts import percent
 from dynalyze.report import (
     Cause,
     Compilation,
@@ -116,6 +118,11 @@ def severity_words(severity: Severity) -> str:
     return _SEVERITY_WORDS[severity]
 
 
+def command_line(words: list[str]) -> str:
+    """The command line to paste, whether or not the program's own name was recorded with it."""
+    return shlex.join(words if words[:1] == ["dynalyze"] else ["dynalyze", *words])
+
+
 def short_path(path: str) -> str:
     """A path that fits a line: below site-packages where it is a library's, else its last three parts."""
     _, installed, below = path.rpartition("/site-packages/")
@@ -207,8 +214,11 @@ def verdict_sentences(report: Report) -> list[str]:
         return ending
     if report.outcome.status != "complete" and not (counted.frames or counted.breaks):
         return [*ending, "Nothing had been compiled by then."]
-    measured = words_bench.short_verdict(report.measurements)
-    return [*ending, _breaks(counted), *measured, *_recompiles(counted, report), *_left_out(report)]
+    unmeasured = words_bench.not_measured(report.measurements)
+    return [
+        *ending, _summary(counted, report), *_effects(counted), *unmeasured, *_recompiled(counted, report),
+        *_left_out(report),
+    ]  # fmt: skip
 
 
 def only_measured(report: Report) -> bool:
@@ -263,29 +273,50 @@ def _left_out(report: Report) -> list[str]:
     return [f"{count_of(number, 'function')} {were} left in eager without a graph break."] if number else []
 
 
-def _breaks(counted: Totals) -> str:
-    if counted.breaks == 1:
+def _summary(counted: Totals, report: Report) -> str:
+    """The sentence to quote: how fast it became, and what stood in the way."""
+    if not (counted.frames or counted.breaks or counted.recompiles):
+        return "No graph breaks were recorded."
+    speed, found = words_bench.speed_clause(report.measurements), f"{_met(counted)}{_in_eager(counted)}"
+    return f"{speed}, with {found}." if speed else f"{words_bench.capital(found)}."
+
+
+def _met(counted: Totals) -> str:
+    breaks = count_of(counted.breaks, "graph break") if counted.breaks else "no graph breaks"
+    again = count_of(counted.recompiles, "recompile") if counted.recompiles else "no recompiles"
+    return f"{breaks} and {again}"
+
+
+def _in_eager(counted: Totals) -> str:
+    """What was not compiled although no graph broke."""
+    if counted.breaks or not (counted.eager or counted.failed):
+        return ""
+    left = [f"{counted.eager:,} left in eager"] if counted.eager else []
+    left += [f"{counted.failed:,} failed to compile"] if counted.failed else []
+    return f", but of {count_of(counted.frames, 'frame')} {' and '.join(left)}"
+
+
+def _effects(counted: Totals) -> list[str]:
+    """What became of the functions that broke; of those that did not, that they are whole."""
+    if not counted.breaks:
+        whole = counted.compiled and not (counted.eager or counted.failed)
+        return ["Every compiled function is one whole graph."] if whole else []
+    if len(counted.effects) == 1:
         (effect,) = counted.effects
-        return f"1 graph break, which {_EFFECT_VERBS[effect][0]}."
-    if counted.breaks:
-        parts = [f"{number:,} {_EFFECT_VERBS[key][number > 1]}" for key, number in counted.effects.items()]
-        return f"{count_of(counted.breaks, 'graph break')}: {', '.join(parts)}."
-    if counted.eager or counted.failed:
-        left = [f"{counted.eager:,} left in eager"] if counted.eager else []
-        left += [f"{counted.failed:,} failed to compile"] if counted.failed else []
-        return f"No graph breaks, but of {count_of(counted.frames, 'frame')} {' and '.join(left)}."
-    if counted.compiled:
-        return "No graph breaks: every compiled function is one whole graph."
-    return "No graph breaks were recorded."
+        several = counted.breaks > 1
+        return [f"The graph {'breaks' if several else 'break'} {_EFFECT_VERBS[effect][several]}."]
+    parts = [f"{number:,} {_EFFECT_VERBS[key][number > 1]}" for key, number in counted.effects.items()]
+    return [f"Of the graph breaks {', '.join(parts)}."]
 
 
-def _recompiles(counted: Totals, report: Report) -> list[str]:
+def _recompiled(counted: Totals, report: Report) -> list[str]:
+    """What compiling again cost."""
     limit = ["The recompile limit was reached: later calls run in eager."] if counted.limits else []
-    if not counted.recompiles:
-        return limit or ["Nothing recompiled."]
-    spent = _recompile_time(report.recompiles)
-    cost = f", which took {duration(spent)}" if spent is not None else ""
-    return [f"{count_of(counted.recompiles, 'recompile')}{cost}.", *limit]
+    spent, whole = _recompile_time(report.recompiles), counted.seconds
+    if spent is None or not counted.recompiles:
+        return limit
+    share = f", {percent(spent / whole)} of all compile time" if whole and spent <= whole else ""
+    return [f"Compiling again took {duration(spent)}{share}.", *limit]
 
 
 def _recompile_time(recompiles: list[Recompile]) -> float | None:

@@ -331,6 +331,11 @@ def passes_words(passes: float, calls: int) -> str:
     return count_of(number, "call") if calls == 1 else f"{count_of(number, 'pass', 'passes')} of {calls:,} calls"
 
 
+def passes_unit(calls: int) -> str:
+    """What passes are counted in: "calls", or "passes of 16 calls"."""
+    return "calls" if calls == 1 else f"passes of {calls:,} calls"
+
+
 def short_count(number: float) -> str:
     """A count for a narrow column: "640", "12,400", "430 k", "1.2 M"."""
     if number >= 999_500:
@@ -396,17 +401,34 @@ def _counted(measurements: list[Measurement], workloads: int) -> list[str]:
     return [*more, f"{count_of(len(compiled), 'configuration')} measured against eager{tail}."]
 
 
-def short_verdict(measurements: list[Measurement]) -> list[str]:
-    """A measurement in one short sentence, for a verdict that has other things to tell."""
+def speed_clause(measurements: list[Measurement]) -> str:
+    """What was measured, to begin a sentence with: "Compiled, it runs 1.83x faster than eager"; "" for nothing."""
     best = first_best(measurements)
-    if best is None:
-        return []
-    if best.status != "valid" or best.speedup is None:
-        return [f"Its speed could not be measured: {best.reason or 'the reason is not known'}."]
+    if best is None or best.status != "valid" or best.speedup is None:
+        return ""
     if best.speedup.verdict == "no difference shown":
-        return ["Measured against eager, no difference in speed is shown."]
+        return "Compiled, no difference in speed from eager is shown"
     ratio = best.speedup.ratio.value if best.speedup.verdict == "faster" else _inverse(best.speedup.ratio.value)
-    return [f"{times(ratio)} {best.speedup.verdict} than eager, measured."]
+    return f"Compiled, it runs {times(ratio)} {best.speedup.verdict} than eager"
+
+
+def not_measured(measurements: list[Measurement]) -> list[str]:
+    """Why a measurement that was tried has no number, as a sentence."""
+    best = first_best(measurements)
+    if best is None or (best.status == "valid" and best.speedup is not None):
+        return []
+    return [f"Its speed could not be measured: {best.reason or 'the reason is not known'}."]
+
+
+def trust_notes(measurements: list[Measurement]) -> list[str]:
+    """How far to trust the speed that the verdict tells: its interval, the number of samples, the noise."""
+    best = first_best(measurements)
+    if best is None or best.status != "valid" or best.speedup is None:
+        return []
+    speed = best.speedup
+    noise = "" if speed.floor is None else f"; two equal processes differed by up to {floor_words(speed.floor)}"
+    pairs = f"{count_of(speed.pairs, 'pair')} of processes"
+    return [f"The speed: {pairs}, 95 % interval {interval_words(speed.ratio)}{noise}."]
 
 
 def capital(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at
@@ -39,6 +40,8 @@ class BreakView:
     seen: str
     compilations: list[Link]
     compilations_omitted: Shown
+    fixes: list[Link]
+    on_map: str
 
 
 @dataclass(frozen=True)
@@ -64,28 +67,31 @@ class BreaksView:
     amount: Shown
 
 
-def breaks_view(breaks: list[GraphBreak], links: Index, anchors: Anchors) -> BreaksView:
-    """Group the breaks by file, files in the order in which they first broke."""
+def breaks_view(breaks: list[GraphBreak], links: Index, anchors: Anchors, on_map: Mapping[str, str]) -> BreaksView:
+    """Group the breaks by file, files in the order in which they first broke.
+
+    `on_map` tells where the map has a break, by the break's anchor.
+    """
     some, amount = shown(breaks, MAX_BREAKS)
     by_file: dict[str, list[GraphBreak]] = {}
     for item in some:
         by_file.setdefault(item.location.file, []).append(item)
-    groups = [_group(path, items, links, anchors) for path, items in by_file.items()]
+    groups = [_group(path, items, links, anchors, on_map) for path, items in by_file.items()]
     return BreaksView(groups, amount)
 
 
-def _group(path: str, items: list[GraphBreak], links: Index, anchors: Anchors) -> FileGroup:
+def _group(path: str, items: list[GraphBreak], links: Index, anchors: Anchors, on_map: Mapping[str, str]) -> FileGroup:
     name = short_path(path)
     return FileGroup(
         anchor=anchors.claim(f"breaks-in-{name}"),
         name=name,
         path=path,
         count=count_of(len(items), "break"),
-        breaks=[_break(item, links) for item in items],
+        breaks=[_break(item, links, on_map) for item in items],
     )
 
 
-def _break(item: GraphBreak, links: Index) -> BreakView:
+def _break(item: GraphBreak, links: Index, on_map: Mapping[str, str]) -> BreakView:
     stack, stack_amount = shown(item.stack, MAX_STACK)
     callers, callers_amount = shown(item.callers, MAX_CALLERS)
     ids, ids_amount = shown(item.compile_ids, MAX_COMPILE_IDS)
@@ -110,6 +116,8 @@ def _break(item: GraphBreak, links: Index) -> BreakView:
         seen=_seen(item),
         compilations=[links.compilation(item.process, item.epoch, name) for name in ids],
         compilations_omitted=ids_amount,
+        fixes=links.fix(item.id),
+        on_map=on_map.get(links.fact(item.id).anchor, ""),
     )
 
 

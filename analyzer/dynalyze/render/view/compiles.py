@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at
@@ -26,6 +27,7 @@ MAX_COMPILATIONS = 300
 MAX_FILES = 300
 MAX_FUNCTIONS = 200
 MAX_TEXT = 4000
+MAX_SEE = 12
 
 BAR_WIDTH = 100
 """The width of a full bar, in the units of its drawing."""
@@ -48,6 +50,7 @@ class RecompileView:
     seconds: str
     compilation: Link
     previous: Link | None
+    fixes: list[Link]
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class CompilationView:
     bar: str
     process: int
     cache: str
+    see: list[Link]
+    see_omitted: int
 
 
 @dataclass(frozen=True)
@@ -126,23 +131,32 @@ def _recompile(item: Recompile, links: Index) -> RecompileView:
         seconds="" if item.seconds is None else duration(item.seconds),
         compilation=link(item.compile_id),
         previous=link(item.previous) if item.previous else None,
+        fixes=links.fix(item.id),
     )
 
 
-def compilations_view(report: Report, links: Index) -> CompilationsView:
-    """One row a compilation, its bar relative to the slowest of all."""
+def compilations_view(report: Report, links: Index, drawings: Mapping[str, Mapping[str, str]]) -> CompilationsView:
+    """One row a compilation, its bar relative to the slowest of all.
+
+    `drawings` tells for each drawing of the page, by its name, where it has which compilation.
+    """
     some, amount = shown(report.compilations, MAX_COMPILATIONS)
     slowest = max((compile_seconds(item.seconds) or 0.0 for item in report.compilations), default=0.0)
     several = len({item.process for item in report.compilations}) > 1
-    return CompilationsView([_compilation(item, links, slowest) for item in some], amount, several)
+    return CompilationsView([_compilation(item, links, slowest, drawings) for item in some], amount, several)
 
 
-def _compilation(item: Compilation, links: Index, slowest: float) -> CompilationView:
+def _compilation(
+    item: Compilation, links: Index, slowest: float, drawings: Mapping[str, Mapping[str, str]]
+) -> CompilationView:
     seconds = compile_seconds(item.seconds)
     key = (item.process, item.epoch, item.compile_id)
+    anchor = links.compilation(*key).anchor
+    met, amount = shown(links.met.get(key, []), MAX_SEE)
+    drawn = [Link(name, places[anchor]) for name, places in drawings.items() if anchor in places]
     return CompilationView(
         name=compilation_name(*key),
-        anchor=links.compilation(*key).anchor,
+        anchor=anchor,
         function=item.function or item.location.function,
         resumes=item.resumes,
         place=links.place(item.location),
@@ -154,6 +168,8 @@ def _compilation(item: Compilation, links: Index, slowest: float) -> Compilation
         bar=f"{BAR_WIDTH * seconds / slowest:.1f}" if seconds and slowest else "",
         process=item.process,
         cache=clipped(cache_words(item), MAX_TEXT),
+        see=[*met, *drawn],
+        see_omitted=amount.omitted,
     )
 
 

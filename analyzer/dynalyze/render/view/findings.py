@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at, code_block
-from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, safe_url, shown
+from dynalyze.render.view.links import MAX_FINDINGS, Index, Link, Place, Shown, safe_url, shown
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import duration, severity_words
 from dynalyze.report import Advice, Finding, Location, Report, Severity, Snippet
 
-MAX_FINDINGS = 200
 MAX_BRIEF = 10
 MAX_EVIDENCE = 20
 MAX_TEXT = 4000
@@ -50,23 +49,21 @@ class FindingsView:
     amount: Shown
 
 
-def findings_view(report: Report, links: Index, anchors: Anchors) -> FindingsView:
+def findings_view(report: Report, links: Index) -> FindingsView:
     """One card a finding."""
     some, amount = shown(report.findings, MAX_FINDINGS)
     snippets = {item.location: item.snippet for item in report.graph_breaks}
-    cards = [_card(rank, item, links, anchors, snippets) for rank, item in enumerate(some, start=1)]
+    cards = [_card(rank, item, links, snippets) for rank, item in enumerate(some, start=1)]
     return FindingsView(cards, cards[:MAX_BRIEF] if len(cards) > 1 else [], amount)
 
 
-def _card(
-    rank: int, item: Finding, links: Index, anchors: Anchors, snippets: dict[Location, Snippet | None]
-) -> FindingView:
+def _card(rank: int, item: Finding, links: Index, snippets: dict[Location, Snippet | None]) -> FindingView:
     detail = item.detail or Advice(item.advice)
     action = item.advice or detail.action
     example = detail.example
     evidence, amount = shown(item.evidence, MAX_EVIDENCE)
     return FindingView(
-        anchor=anchors.claim(f"fix-{rank}"),
+        anchor=links.cards[rank - 1],
         rank=rank,
         rule=item.rule,
         severity=item.severity,

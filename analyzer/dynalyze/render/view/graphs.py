@@ -142,7 +142,7 @@ def _graph(graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) 
     most = max(graph.histogram.values(), default=1)
     anchor = links.fact(graph.id).anchor
     named = [anchors.claim(f"{anchor}-kernel-{number}") for number in range(1, len(some) + 1)]
-    lines = lines_view(anchor, kernels, named, anchors)
+    lines = lines_view(anchor, kernels, named, anchors, links)
     return GraphView(
         id=graph.id,
         anchor=anchor,

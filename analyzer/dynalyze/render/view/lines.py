@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dynalyze.render.view.links import Anchors, Link, Place, Shown, place, shown
+from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, shown
 from dynalyze.render.visible import clipped
 from dynalyze.report import Direction, Kernel, Location
 
@@ -36,13 +36,17 @@ class LineView:
 
 @dataclass(frozen=True)
 class LinesView:
-    """`directions` are the columns of kernels; `uses` of a line has a list for each of them."""
+    """`directions` are the columns of kernels; `uses` of a line has a list for each of them.
+
+    `anchors` and `kernels` tell where each line stands and in how many kernels it is.
+    """
 
     items: list[LineView]
     amount: Shown
     directions: list[Direction]
     with_code: bool
     anchors: dict[LineKey, str]
+    kernels: dict[LineKey, int]
 
 
 @dataclass
@@ -51,7 +55,9 @@ class _Line:
     used: list[tuple[Kernel, str, int]] = field(default_factory=list)
 
 
-def lines_view(graph: str, kernels: Sequence[Kernel], kernel_anchors: Sequence[str], anchors: Anchors) -> LinesView:
+def lines_view(
+    graph: str, kernels: Sequence[Kernel], kernel_anchors: Sequence[str], anchors: Anchors, links: Index
+) -> LinesView:
     """The lines in the order of the source. Kernels without an anchor are named all the same."""
     found: dict[LineKey, _Line] = {}
     for index, kernel in enumerate(kernels):
@@ -63,16 +69,17 @@ def lines_view(graph: str, kernels: Sequence[Kernel], kernel_anchors: Sequence[s
     keys, amount = shown(sorted(found), MAX_LINES)
     named = {key: anchors.claim(f"{graph}-line-{number}") for number, key in enumerate(keys, 1)}
     directions = list(dict.fromkeys(kernel.direction for kernel in kernels if kernel.places))
-    items = [_line(found[key], named[key], directions) for key in keys]
-    return LinesView(items, amount, directions, any(item.code for item in items), named)
+    items = [_line(found[key], named[key], directions, links) for key in keys]
+    kernels_of = {key: len(found[key].used) for key in keys}
+    return LinesView(items, amount, directions, any(item.code for item in items), named, kernels_of)
 
 
-def _line(line: _Line, anchor: str, directions: list[Direction]) -> LineView:
+def _line(line: _Line, anchor: str, directions: list[Direction], links: Index) -> LineView:
     some, amount = shown(line.used, MAX_KERNELS)
     uses: list[list[Use]] = [[] for _ in directions]
     for kernel, kernel_anchor, calls in some:
         use = Use(Link(clipped(kernel.name, _LONGEST_NAME), kernel_anchor), f"{calls:,}" if calls > 1 else "")
         uses[directions.index(kernel.direction)].append(use)
     return LineView(
-        anchor, place(line.location).short, clipped(line.location.code or "", _LONGEST_CODE), uses, amount.omitted
+        anchor, links.place(line.location).short, clipped(line.location.code or "", _LONGEST_CODE), uses, amount.omitted
     )

@@ -9,8 +9,9 @@ from itertools import islice
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from dynalyze.render.visible import clipped
 from dynalyze.render.words import compilation_name, short_path
-from dynalyze.report import Location, Report
+from dynalyze.report import Graph, GraphBreak, Location, Recompile, Report
 
 Item = TypeVar("Item")
 MAX_SKIPPED = 200
@@ -19,8 +20,13 @@ MAX_SKIPPED = 200
 MAX_SIZES = 200
 """Dynamic sizes that became constants."""
 
+MAX_FINDINGS = 200
+"""Cards of what to fix."""
+
 CompilationKey = tuple[int, int, str]
 
+_LONGEST_TITLE = 200
+_MOST_FIXES = 5
 _NOT_IN_ANCHORS = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -82,6 +88,11 @@ class Index:
     facts: dict[str, str]
     compilations: dict[CompilationKey, str]
     lines: dict[tuple[str, int], str] = field(default_factory=dict)
+    cards: list[str] = field(default_factory=list)
+    fixes: dict[str, list[Link]] = field(default_factory=dict)
+    """What to do about a fact, by its id."""
+    met: dict[CompilationKey, list[Link]] = field(default_factory=dict)
+    """The graphs, breaks and recompiles of a compilation."""
 
     def fact(self, identity: str) -> Link:
         """A link to a break, a recompile, a graph or a compilation by its id."""
@@ -92,6 +103,10 @@ class Index:
         """A link to a compilation."""
         key = (process, epoch, compile_id)
         return Link(compilation_name(*key), self.compilations.get(key, ""))
+
+    def fix(self, identity: str) -> list[Link]:
+        """The findings that tell what to do about a fact, the most important one first."""
+        return self.fixes.get(identity, [])[:_MOST_FIXES]
 
     def place(self, location: Location) -> Place:
         """A place that leads to its line in the source view."""
@@ -107,11 +122,38 @@ def index(
     facts += [fact.id for fact in report.skipped_frames[:MAX_SKIPPED]]
     facts += [fact.id for fact in report.forced_sizes[:MAX_SIZES]]
     keys = [(item.process, item.epoch, item.compile_id) for item in report.compilations[:compilations]]
+    named = {identity: anchors.claim(identity) for identity in dict.fromkeys(facts)}
+    cards = [anchors.claim(f"fix-{rank}") for rank, _ in enumerate(report.findings[:MAX_FINDINGS], 1)]
     return Index(
-        facts={identity: anchors.claim(identity) for identity in dict.fromkeys(facts)},
+        facts=named,
         compilations={key: anchors.claim(f"compile-{compilation_name(*key)}") for key in dict.fromkeys(keys)},
         lines={key: anchors.claim(name) for key, name in islice(_lines(report), lines)},
+        cards=cards,
+        fixes=_fixes(report, cards),
+        met=_met(report, named),
     )
+
+
+def _fixes(report: Report, cards: Sequence[str]) -> dict[str, list[Link]]:
+    found: dict[str, list[Link]] = {}
+    for rank, (finding, card) in enumerate(zip(report.findings, cards, strict=False), 1):
+        for identity in dict.fromkeys(finding.evidence):
+            found.setdefault(identity, []).append(Link(f"{rank}. {clipped(finding.title, _LONGEST_TITLE)}", card))
+    return found
+
+
+def _met(report: Report, named: dict[str, str]) -> dict[CompilationKey, list[Link]]:
+    found: dict[CompilationKey, list[Link]] = {}
+    facts: list[tuple[Graph | GraphBreak | Recompile, Iterable[str]]] = [
+        *((each, (each.compile_id,)) for each in report.graphs),
+        *((each, each.compile_ids) for each in report.graph_breaks),
+        *((each, (each.compile_id,)) for each in report.recompiles),
+    ]
+    for fact, compile_ids in facts:
+        for compile_id in compile_ids:
+            link = Link(fact.id, named.get(fact.id, ""))
+            found.setdefault((fact.process, fact.epoch, compile_id), []).append(link)
+    return found
 
 
 def _lines(report: Report) -> Iterator[tuple[tuple[str, int], str]]:

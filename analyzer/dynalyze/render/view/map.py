@@ -8,7 +8,7 @@ from typing import Literal
 
 from dynalyze.render.map import break_node, compile_map, frame_of, node_of
 from dynalyze.render.view.layers import layers
-from dynalyze.render.view.links import Index, Link, Shown
+from dynalyze.render.view.links import Anchors, Index, Link, Shown
 from dynalyze.render.visible import visible
 from dynalyze.render.words import compilation_words, count_of, effect_words, short_path
 from dynalyze.report import Compilation, Effect, GraphBreak, Report
@@ -46,8 +46,12 @@ _RELATION_WORDS: dict[Relation, str] = {
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node of the drawing; `kind` is a status of a compile, or "break". `stacked` are offsets of older versions."""
+    """A node of the drawing; `kind` is a status of a compile, or "break". `stacked` are offsets of older versions.
 
+    `id` is its own anchor, `anchor` that of what it stands for.
+    """
+
+    id: str
     kind: str
     x: int
     y: int
@@ -84,6 +88,8 @@ class FrameText:
 
 @dataclass(frozen=True)
 class MapView:
+    """`anchors` tells where the drawing has a fact, by the anchor of that fact."""
+
     width: int
     height: int
     nodes: list[NodeView]
@@ -91,6 +97,7 @@ class MapView:
     amount: Shown
     frames: list[FrameText]
     frames_amount: Shown
+    anchors: dict[str, str]
 
 
 @dataclass
@@ -120,7 +127,7 @@ _Nodes = dict[str, "_Frame | GraphBreak"]
 _Edges = dict[tuple[str, str], Relation]
 
 
-def map_view(report: Report, links: Index) -> MapView:
+def map_view(report: Report, links: Index, anchors: Anchors) -> MapView:
     """The first frames and their breaks as a drawing, and all that can be listed as text."""
     nodes, edges = _collapsed(report)
     drawn = dict(list(nodes.items())[:MAX_NODES])
@@ -130,12 +137,13 @@ def map_view(report: Report, links: Index) -> MapView:
     rows = _rows(layers(in_order, edges, rank), rank)
     scale = max([_FEWEST_OF_LARGEST, *(node.ops or 0 for node in nodes.values() if isinstance(node, _Frame))])
     at = {name: (_LEFT + column * _COLUMN, _TOP + row * _ROW) for row, names in rows for column, name in names}
+    own = {name: anchors.claim(f"map-{_link(node, links).anchor or name}") for name, node in drawn.items()}
     frames = {name: node for name, node in nodes.items() if isinstance(node, _Frame)}
     listed = list(frames.items())[:MAX_LISTED]
     return MapView(
         width=_COLUMN * max((names[-1][0] + 1 for _, names in rows), default=0),
         height=_ROW * len(rows),
-        nodes=[_node(node, at[name], scale, links) for name, node in drawn.items()],
+        nodes=[_node(node, own[name], at[name], scale, links) for name, node in drawn.items()],
         edges=[
             _edge(kind, at[a], at[b], _reach(drawn[a], scale), _reach(drawn[b], scale))
             for (a, b), kind in edges.items()
@@ -144,6 +152,7 @@ def map_view(report: Report, links: Index) -> MapView:
         amount=Shown(len(drawn), len(nodes)),
         frames=[FrameText(_link(node, links), _described(node), steps.get(name, [])) for name, node in listed],
         frames_amount=Shown(len(listed), len(frames)),
+        anchors={anchor: own[name] for name, node in drawn.items() for anchor in _anchors(node, links)},
     )
 
 
@@ -217,7 +226,7 @@ def _rank(node: _Frame | GraphBreak) -> int:
     return 0 if node.first.resumes else 1
 
 
-def _node(node: _Frame | GraphBreak, at: tuple[int, int], scale: int, links: Index) -> NodeView:
+def _node(node: _Frame | GraphBreak, own: str, at: tuple[int, int], scale: int, links: Index) -> NodeView:
     x, y = at
     link = _link(node, links)
     if isinstance(node, _Frame):
@@ -229,7 +238,7 @@ def _node(node: _Frame | GraphBreak, at: tuple[int, int], scale: int, links: Ind
         name, note = f"{node.id}, line {node.location.line}", _EFFECTS[node.effect]
     label_x = x + round(radius) + 3 * len(stacked) + _LABEL_GAP
     name, note = _clip(name, _CHARACTERS), _clip(note, _NOTE_CHARACTERS)
-    return NodeView(kind, x, y, radius, stacked, link.anchor, _described(node), name, note, label_x)
+    return NodeView(own, kind, x, y, radius, stacked, link.anchor, _described(node), name, note, label_x)
 
 
 def _reach(node: _Frame | GraphBreak, scale: int) -> float:
@@ -267,6 +276,13 @@ def _link(node: _Frame | GraphBreak, links: Index) -> Link:
     if isinstance(node, GraphBreak):
         return Link(node.id, links.fact(node.id).anchor)
     return links.compilation(node.first.process, node.first.epoch, node.first.compile_id)
+
+
+def _anchors(node: _Frame | GraphBreak, links: Index) -> list[str]:
+    """Where the page tells of what a node stands for: of every version of a function."""
+    if isinstance(node, GraphBreak):
+        return [links.fact(node.id).anchor]
+    return [links.compilation(each.process, each.epoch, each.compile_id).anchor for each in node.versions]
 
 
 def _steps(nodes: _Nodes, edges: _Edges, links: Index) -> dict[str, list[Step]]:

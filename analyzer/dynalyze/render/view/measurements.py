@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -113,7 +114,10 @@ def measured_metrics(report: Report) -> list[Metric]:
         (f"{clipped(best.configuration, 60)}, median", milliseconds(best.latency_ms.p50)),
         ("speed-up", words.times(speed.ratio.value) if speed and speed.verdict != "no difference shown" else ""),
         ("to compile, cold", cost.words if cost else ""),
-        ("break-even", words.passes_words(even.passes, best.calls) if even and even.passes is not None else ""),
+        (
+            f"{words.passes_unit(best.calls)} until it pays",
+            f"{math.ceil(even.passes):,}" if even and even.passes is not None else "",
+        ),
         ("memory", words.more_memory(best.memory) if best.memory else ""),
     ]
     return [Metric(label, value, "#measurements") for label, value in known if value]

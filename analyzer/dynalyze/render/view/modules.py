@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynalyze.model_facts import ModuleFacts
-from dynalyze.render.view.links import Place, Shown, place, shown
+from dynalyze.render.view.links import Index, Place, Shown, shown
 from dynalyze.render.visible import clipped
 from dynalyze.report import Location, Report
 
@@ -61,17 +61,17 @@ class ModulesView:
     settings: list[tuple[str, str]]
 
 
-def modules_view(report: Report) -> ModulesView:
+def modules_view(report: Report, links: Index) -> ModulesView:
     """One row a module, and the settings that are not torch's defaults."""
     some, amount = shown(report.modules, MAX_MODULES)
-    return ModulesView([_module(module) for module in some], amount, list(_settings(report.settings)))
+    return ModulesView([_module(module, links) for module in some], amount, list(_settings(report.settings)))
 
 
-def _module(module: ModuleFacts) -> ModuleView:
+def _module(module: ModuleFacts, links: Index) -> ModuleView:
     times = f" × {module.count}" if module.count > 1 else ""
     return ModuleView(
         name=f"{clipped(module.class_name, 200) or 'a module'}{times}",
-        place=place(Location(module.file, module.line)) if module.file else None,
+        place=links.place(Location(module.file, module.line)) if module.file else None,
         options=", ".join(f"{name}={_word(value)}" for name, value in module.options.items()),
         parameters=_parameters(module),
         mode="training" if module.training else "evaluation",

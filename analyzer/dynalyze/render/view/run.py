@@ -5,12 +5,20 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import shlex
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dynalyze.render import words_bench
 from dynalyze.render.visible import clipped
-from dynalyze.render.words import duration, only_measured, status_words, totals, trust_notes, verdict_sentences
+from dynalyze.render.words import (
+    command_line,
+    duration,
+    only_measured,
+    status_words,
+    totals,
+    trust_notes,
+    verdict_sentences,
+)
 from dynalyze.render.words_bench import all_well
 from dynalyze.report import Report
 from dynalyze.report_json import to_json
@@ -70,7 +78,7 @@ def verdict_view(report: Report) -> VerdictView:
         tone=_tone(report),
         status=status_words(report.outcome.status),
         message="" if report.outcome.message == headline else clipped(report.outcome.message, MAX_MESSAGE),
-        notes=trust_notes(report),
+        notes=[*words_bench.trust_notes(report.measurements), *trust_notes(report)],
         errors=[clipped(error, MAX_MESSAGE) for error in errors[:MAX_ERRORS]],
         errors_omitted=max(0, len(errors) - MAX_ERRORS),
     )
@@ -93,16 +101,14 @@ def metrics_view(report: Report) -> list[Metric]:
     counted = totals(report)
     metrics = [
         Metric("graph breaks", f"{counted.breaks:,}", "#breaks"),
-        Metric("compiled frames", f"{counted.compiled:,}", "#compilations"),
-        Metric("frames left in eager", f"{counted.eager:,}", "#compilations"),
         Metric("recompiles", f"{counted.recompiles:,}", "#recompiles"),
+        Metric("frames compiled", f"{counted.compiled:,}", "#compilations"),
+        Metric("frames left in eager", f"{counted.eager:,}", "#compilations"),
     ]
-    if counted.ops is not None:
-        metrics.append(Metric("operations in graphs", f"{counted.ops:,}"))
+    if report.graphs:
+        metrics.append(Metric("graphs", f"{len(report.graphs):,}", "#graphs"))
     if counted.seconds is not None:
         metrics.append(Metric("spent compiling", duration(counted.seconds), "#compilations"))
-    if counted.files:
-        metrics.append(Metric("files traced", f"{counted.files:,}", "#files"))
     return metrics
 
 
@@ -142,11 +148,6 @@ def run_view(report: Report) -> RunView:
 def embedded_json(report: Report) -> str:
     """The report JSON, gzipped, in base64: a tenth of its size, and nothing in it can end its element."""
     return base64.b64encode(gzip.compress(to_json(report).encode(), mtime=0)).decode()
-
-
-def command_line(words: list[str]) -> str:
-    """The command line to paste, whether or not the program's own name was recorded with it."""
-    return shlex.join(words if words[:1] == ["dynalyze"] else ["dynalyze", *words])
 
 
 def value_words(value: Any) -> str:

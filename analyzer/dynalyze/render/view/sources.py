@@ -10,6 +10,8 @@ from markupsafe import Markup
 from dynalyze.render.amounts import count_of
 from dynalyze.render.highlight import Caret, highlighted_lines
 from dynalyze.render.view.findings import FindingView
+from dynalyze.render.view.graphs import GraphView
+from dynalyze.render.view.lines import LineKey
 from dynalyze.render.view.links import Anchors, Index, Link
 from dynalyze.render.words import short_path
 from dynalyze.report import Finding, GraphBreak, Location, Report, Severity
@@ -78,10 +80,20 @@ class SourcesView:
     omitted: int
 
 
-def sources_view(report: Report, links: Index, anchors: Anchors, cards: Sequence[FindingView]) -> SourcesView:
+@dataclass(frozen=True)
+class _Told:
+    """What other parts of the page know of lines."""
+
+    carets: Mapping[LineKey, Caret]
+    notes: Mapping[LineKey, list[Note]]
+    kernels: Mapping[LineKey, Mapping[str, Link]]
+
+
+def sources_view(
+    report: Report, links: Index, anchors: Anchors, cards: Sequence[FindingView], graphs: Sequence[GraphView]
+) -> SourcesView:
     """Every file of which lines are known, as far as the page has room; what is broken stands open."""
-    carets = _carets(report.graph_breaks)
-    notes = _notes(report.findings, cards)
+    told = _Told(_carets(report.graph_breaks), _notes(report.findings, cards), _kernels(graphs))
     shown, left_open = [], _MAX_OPEN
     for file in report.sources:
         lines = [line for line in file.lines if (file.path, line.line) in links.lines]
@@ -89,7 +101,7 @@ def sources_view(report: Report, links: Index, anchors: Anchors, cards: Sequence
             continue
         stands_open = any(line.breaks for line in lines) and len(lines) <= left_open
         left_open -= len(lines) if stands_open else 0
-        shown.append(_file(file, lines, links, anchors, carets, notes, stands_open))
+        shown.append(_file(file, lines, links, anchors, told, stands_open))
     omitted = sum(len(file.lines) + file.omitted for file in report.sources) - sum(len(each.rows) for each in shown)
     return SourcesView(shown, omitted)
 
@@ -99,17 +111,16 @@ def _file(
     lines: list[SourceLine],
     links: Index,
     anchors: Anchors,
-    carets: Mapping[tuple[str, int], Caret],
-    notes: Mapping[tuple[str, int], list[Note]],
+    told: _Told,
     stands_open: bool,
 ) -> SourceView:
-    marks = {at: carets[file.path, line.line] for at, line in enumerate(lines) if (file.path, line.line) in carets}
+    at_lines = [(file.path, line.line) for line in lines]
+    marks = {number: told.carets[at] for number, at in enumerate(at_lines) if at in told.carets}
     begins = {function.line: function for function in file.functions}
     html = highlighted_lines([line.code for line in lines], marks)
     rows = []
     for at, (line, (text, caret)) in enumerate(zip(lines, html, strict=True)):
         gap = bool(at) and lines[at - 1].line != line.line - 1
-        told = notes.get((file.path, line.line), [])
         rows.append(_row(file.path, line, text, caret, begins.get(line.line), links, told, gap))
     return SourceView(
         anchor=anchors.claim(f"source-{short_path(file.path)}"),
@@ -130,10 +141,12 @@ def _row(
     caret: str,
     begins: SourceFunction | None,
     links: Index,
-    notes: list[Note],
+    told: _Told,
     gap: bool,
 ) -> Row:
-    facts = [*line.breaks, *line.recompiles, *line.graphs]
+    kernels = told.kernels.get((path, line.line), {})
+    facts = [links.fact(identity) for identity in (*line.breaks, *line.recompiles)]
+    facts += [kernels.get(identity) or links.fact(identity) for identity in line.graphs]
     return Row(
         anchor=links.lines[path, line.line],
         number=line.line,
@@ -143,11 +156,21 @@ def _row(
         state_words=_STATES[line.state],
         function=_FUNCTIONS[begins.status] if begins is not None else "",
         ops=count_of(line.ops, "op") if line.ops else "",
-        links=[links.fact(identity) for identity in facts[:_MAX_LINKS]],
+        links=facts[:_MAX_LINKS],
         links_omitted=max(0, len(facts) - _MAX_LINKS),
-        notes=notes,
+        notes=told.notes.get((path, line.line), []),
         gap=gap,
     )
+
+
+def _kernels(graphs: Sequence[GraphView]) -> dict[LineKey, dict[str, Link]]:
+    """For each line the way to the kernels that it became, by graph."""
+    found: dict[LineKey, dict[str, Link]] = {}
+    for graph in graphs:
+        for key, anchor in graph.lines.anchors.items():
+            number = graph.lines.kernels[key]
+            found.setdefault(key, {})[graph.id] = Link(f"{graph.id}: {count_of(number, 'kernel')}", anchor)
+    return found
 
 
 def _counts(lines: Iterable[SourceLine]) -> str:
@@ -160,9 +183,9 @@ def _counts(lines: Iterable[SourceLine]) -> str:
     return ", ".join(told)
 
 
-def _carets(breaks: Iterable[GraphBreak]) -> dict[tuple[str, int], Caret]:
+def _carets(breaks: Iterable[GraphBreak]) -> dict[LineKey, Caret]:
     """The columns of the first break of each line."""
-    found: dict[tuple[str, int], Caret] = {}
+    found: dict[LineKey, Caret] = {}
     for each in breaks:
         place = each.location
         if place.column is not None:
@@ -170,8 +193,8 @@ def _carets(breaks: Iterable[GraphBreak]) -> dict[tuple[str, int], Caret]:
     return found
 
 
-def _notes(findings: Sequence[Finding], cards: Sequence[FindingView]) -> dict[tuple[str, int], list[Note]]:
-    found: dict[tuple[str, int], list[Note]] = {}
+def _notes(findings: Sequence[Finding], cards: Sequence[FindingView]) -> dict[LineKey, list[Note]]:
+    found: dict[LineKey, list[Note]] = {}
     for place, card in _placed(findings, cards):
         note = Note(card.anchor, card.rank, card.severity, card.severity_words, card.title, card.action)
         found.setdefault((place.file, place.line), []).append(note)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dynalyze.render.spans import Span, spans
-from dynalyze.render.view.links import Index, Link, Shown, shown
+from dynalyze.render.view.links import Anchors, Index, Link, Shown, shown
 from dynalyze.render.visible import visible
 from dynalyze.render.words import count_of, duration, phase_words
 from dynalyze.report import Report
@@ -34,6 +34,9 @@ class Segment:
 
 @dataclass(frozen=True)
 class Row:
+    """A bar; `id` is its own anchor, `anchor` that of its compilation."""
+
+    id: str
     y: int
     anchor: str
     label: str
@@ -73,6 +76,8 @@ class TableRow:
 
 @dataclass(frozen=True)
 class TimelineView:
+    """`anchors` tells which bar is a compilation's first, by the anchor of that compilation."""
+
     sentences: list[str]
     width: int
     height: int
@@ -84,14 +89,16 @@ class TimelineView:
     table: list[TableRow]
     amount: Shown
     recompiles: bool
+    anchors: dict[str, str]
 
 
-def timeline_view(report: Report, links: Index) -> TimelineView:
+def timeline_view(report: Report, links: Index, anchors: Anchors) -> TimelineView:
     """The waterfall, its legend, and the same as sentences and as a table."""
     timed = [span for span in spans(report) if span.length is not None]
     some, amount = shown(timed, MAX_ROWS)
     placed = [span for span in some if span.began is not None]
     scale = _Scale.of(placed)
+    rows = [_row(span, _HEAD + _ROW * at, scale, links, anchors) for at, span in enumerate(placed)]
     used = [phase for phase in _PHASES if any(_own(span).get(phase) for span in timed)]
     return TimelineView(
         sentences=_sentences(timed, len(timed) - sum(span.began is not None for span in timed)),
@@ -100,11 +107,12 @@ def timeline_view(report: Report, links: Index) -> TimelineView:
         labels=_LABELS,
         bar=_BAR,
         ticks=scale.ticks(),
-        rows=[_row(span, _HEAD + _ROW * at, scale, links) for at, span in enumerate(placed)],
+        rows=rows,
         phases=[_phase(phase, timed) for phase in used],
         table=[_table_row(span, used, links) for span in some],
         amount=amount,
         recompiles=any(span.recompiled for span in some),
+        anchors={row.anchor: row.id for row in reversed(rows)},
     )
 
 
@@ -165,7 +173,7 @@ def _percent(share: float) -> str:
     return "Less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"
 
 
-def _row(span: Span, y: int, scale: _Scale, links: Index) -> Row:
+def _row(span: Span, y: int, scale: _Scale, links: Index, anchors: Anchors) -> Row:
     item, began, length = span.compilation, span.began or 0.0, span.length or 0.0
     link = links.compilation(item.process, item.epoch, item.compile_id)
     x = scale.x(began)
@@ -173,6 +181,7 @@ def _row(span: Span, y: int, scale: _Scale, links: Index) -> Row:
     function = item.function or item.location.function
     own = ", ".join(f"{phase_words(name)} {duration(taken)}" for name, taken in _own(span).items() if taken)
     return Row(
+        id=anchors.claim(f"time-{link.anchor or link.text}"),
         y=y,
         anchor=link.anchor,
         label=_clip(" ".join(part for part in (item.compile_id, _mark(span), function) if part)),

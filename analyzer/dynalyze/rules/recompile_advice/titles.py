@@ -33,7 +33,7 @@ def what_changed(series: Series) -> str:
         return f"{_name(series)} were {series.lead.expected}, then {series.lead.actual}"
     if not series.lead.source:
         return "Something changed between calls"
-    subject, values = _subject(series), shown_values(series)
+    subject, values = _subject(series), _rounded(shown_values(series))
     if series.changes > 1:
         return f"{subject} changed {series.changes} times{_listed(values)}"
     if series.lead.cause == "container" and " in " in (series.lead.expected or ""):
@@ -82,6 +82,14 @@ def _value(text: str, cause: Cause) -> str:
         return {"0": "False", "1": "True"}.get(text, text)
     named = re.fullmatch(r"<class '(?:__main__\.)?(.+)'>", text)
     return named[1] if named else text
+
+
+def _rounded(values: list[str]) -> list[str]:
+    """Long fractions cut to the digits that tell them apart: a title is no place for sixteen."""
+    if not all(re.fullmatch(r"-?\d+\.\d{4,}(e[-+]\d+)?", value) for value in values):
+        return values
+    shorter = ([f"{float(value):.{digits}g}" for value in values] for digits in (4, 6, 9, 12))
+    return next((each for each in shorter if len(set(each)) == len(set(values))), values)
 
 
 def _listed(values: list[str]) -> str:

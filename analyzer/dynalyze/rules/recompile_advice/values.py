@@ -129,8 +129,16 @@ def _integer(series: Series, source: Source) -> Advice:
 
 def _float(series: Series, source: Source) -> Advice:
     name, call = source.argument, callee(series.lead.location)
+    if name.endswith(".item()"):
+        tensor = name.removesuffix(".item()")
+        return Advice(
+            action=f"Compute with the tensor `{tensor}` and leave `.item()` out: then its value may change.",
+            why=f"{_CONSTANT} `.item()` makes such a value of a tensor.",
+            link=RECOMPILATION_PAGE,
+        )
     return Advice(
-        action=f"Pass `{name}` as a tensor: `torch.tensor({name})`. Otherwise leave out `dynamic=False`.",
+        action=f"Pass `{name}` as a tensor: `torch.tensor({name})`. Where it has to stay a number, compile without "
+        "`dynamic=False`: a float that changed becomes dynamic then.",
         why=_CONSTANT,
         example=Example(f"{call}({name})", f"{call}(torch.tensor({name}))") if source.is_name else None,
         link=RECOMPILATION_PAGE,
