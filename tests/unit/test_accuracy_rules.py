@@ -7,6 +7,7 @@ import pytest
 from dynalyze.audit_records import Bisection, StageRun
 from dynalyze.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
 from dynalyze.render.view.accuracy import accuracy_view
+from dynalyze.render.view.links import Anchors
 from dynalyze.report import Outcome, Report, Target
 from dynalyze.rules.rule import judge
 
@@ -100,7 +101,7 @@ def test_what_could_not_be_compared_says_why() -> None:
 
 
 def test_the_page_says_what_the_search_found_and_names_the_script() -> None:
-    (row,) = accuracy_view(_report("suspicious", _found())).items
+    (row,) = accuracy_view(_report("suspicious", _found()), Anchors()).items
     assert row.meaning.endswith(
         "The search found: bf16 output of torch.softmax in layers.3 is wrong beyond rounding, stage: Inductor."
     )
@@ -112,13 +113,13 @@ def test_the_page_says_what_the_search_found_and_names_the_script() -> None:
 
 
 def test_the_page_does_not_tell_people_to_search_where_a_search_was_made() -> None:
-    (row,) = accuracy_view(_report("suspicious", _found(stage=""))).items
+    (row,) = accuracy_view(_report("suspicious", _found(stage="")), Anchors()).items
     assert row.meaning.endswith("A search did not find where it comes from.")
-    (row,) = accuracy_view(_report("suspicious")).items
+    (row,) = accuracy_view(_report("suspicious"), Anchors()).items
     assert "`dynalyze audit` names the stage" in row.meaning
 
 
 def test_the_page_does_not_call_right_answers_wrong_for_an_operation() -> None:
-    (row,) = accuracy_view(_report("benign", _found(hidden=True))).items
+    (row,) = accuracy_view(_report("benign", _found(hidden=True)), Anchors()).items
     assert "search" not in row.meaning
     assert [each.title for each in row.searched] == ["A wrong operation that the answers hide"]

@@ -12,7 +12,7 @@ from dynalyze.facts.modules import modules, settings
 from dynalyze.model_facts import Adapters, LayerGroup, ModuleFacts
 from dynalyze.privacy import redact, without_source
 from dynalyze.render.html import render
-from dynalyze.render.view.links import Index
+from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.modules import modules_view
 from records import TORCH
 from sample_reports import empty_report
@@ -85,7 +85,7 @@ def test_the_page_shows_modules_and_only_unusual_settings() -> None:
             devices={"cuda:0": 1200}, attention="sdpa", options={"mode": "reduce-overhead"}, count=2,
         )
     ]  # fmt: skip
-    view = modules_view(report, Index({}, {}))
+    view = modules_view(report, Index({}, {}), Anchors())
     assert view.settings == [
         ("torch.cuda.get_device_capability", "8.0"), ("torch.float32_matmul_precision", "high"),
         ("torch.autocast.cuda.enabled", "True (bfloat16)"),

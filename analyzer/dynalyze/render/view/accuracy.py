@@ -8,7 +8,7 @@ from dynalyze.audit_records import Bisection
 from dynalyze.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
 from dynalyze.render import words_bench as words
 from dynalyze.render.amounts import count_of, percent
-from dynalyze.render.view.links import Shown, shown
+from dynalyze.render.view.links import Anchors, Shown, shown
 from dynalyze.render.visible import clipped
 from dynalyze.report import Report
 from dynalyze.stage_names import STAGES, stage_name
@@ -72,6 +72,7 @@ class Searched:
 
 @dataclass(frozen=True)
 class AccuracyRow:
+    anchor: str
     name: str
     tone: str
     mark: str
@@ -99,16 +100,17 @@ _TONES: dict[AccuracyVerdict, tuple[str, str]] = {
 }
 
 
-def accuracy_view(report: Report) -> AccuracyView:
+def accuracy_view(report: Report, anchors: Anchors) -> AccuracyView:
     """The tests of a report, worst first."""
     items, amount = shown(sorted(report.accuracy, key=lambda item: _WORST.index(item.verdict)), MAX_ROWS)
-    return AccuracyView([_row(item, report) for item in items], amount)
+    return AccuracyView([_row(item, report, anchors) for item in items], amount)
 
 
-def _row(item: Accuracy, report: Report) -> AccuracyRow:
+def _row(item: Accuracy, report: Report, anchors: Anchors) -> AccuracyRow:
     tone, mark = _TONES[item.verdict]
     tensors, amount = shown(sorted(item.tensors, key=_badness), MAX_TENSORS)
     return AccuracyRow(
+        anchor=anchors.claim(f"answers-{words.workload_name(item)}"),
         name=words.workload_name(item),
         tone=tone,
         mark=mark,

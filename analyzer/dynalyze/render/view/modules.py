@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynalyze.model_facts import ModuleFacts
-from dynalyze.render.view.links import Index, Place, Shown, shown
+from dynalyze.render.view.links import Anchors, Index, Place, Shown, shown
 from dynalyze.render.visible import clipped
 from dynalyze.report import Location, Report
 
@@ -46,6 +46,7 @@ _WITH_DTYPE = {f"torch.autocast.{device}.enabled": f"torch.autocast.{device}.dty
 
 @dataclass(frozen=True)
 class ModuleView:
+    anchor: str
     name: str
     place: Place | None
     options: str
@@ -61,15 +62,16 @@ class ModulesView:
     settings: list[tuple[str, str]]
 
 
-def modules_view(report: Report, links: Index) -> ModulesView:
+def modules_view(report: Report, links: Index, anchors: Anchors) -> ModulesView:
     """One row a module, and the settings that are not torch's defaults."""
     some, amount = shown(report.modules, MAX_MODULES)
-    return ModulesView([_module(module, links) for module in some], amount, list(_settings(report.settings)))
+    return ModulesView([_module(module, links, anchors) for module in some], amount, list(_settings(report.settings)))
 
 
-def _module(module: ModuleFacts, links: Index) -> ModuleView:
+def _module(module: ModuleFacts, links: Index, anchors: Anchors) -> ModuleView:
     times = f" × {module.count}" if module.count > 1 else ""
     return ModuleView(
+        anchor=anchors.claim(f"module-{module.id}"),
         name=f"{clipped(module.class_name, 200) or 'a module'}{times}",
         place=links.place(Location(module.file, module.line)) if module.file else None,
         options=", ".join(f"{name}={_word(value)}" for name, value in module.options.items()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from dynalyze.render.view.links import Shown, shown
+from dynalyze.render.view.links import Anchors, Shown, shown
 from dynalyze.render.words import compile_seconds, count_of, duration
 from dynalyze.report import Compilation, Process, Report
 
@@ -14,6 +14,7 @@ MAX_PROCESSES = 200
 
 @dataclass(frozen=True)
 class ProcessRow:
+    anchor: str
     name: str
     rank: str
     compilations: str
@@ -36,11 +37,11 @@ class ProcessesView:
     commands: bool
 
 
-def processes_view(report: Report) -> ProcessesView:
+def processes_view(report: Report, anchors: Anchors) -> ProcessesView:
     """A row for each process, in order of process; columns that no process fills are left out."""
     every = report.processes if len(report.processes) > 1 else []
     some, amount = shown(every, MAX_PROCESSES)
-    rows = [_row(report, process) for process in some]
+    rows = [_row(report, process, anchors) for process in some]
     return ProcessesView(
         items=rows,
         amount=amount,
@@ -49,12 +50,13 @@ def processes_view(report: Report) -> ProcessesView:
     )
 
 
-def _row(report: Report, process: Process) -> ProcessRow:
+def _row(report: Report, process: Process, anchors: Anchors) -> ProcessRow:
     number = process.process
     compiled = [each for each in report.compilations if each.process == number]
     times = [compile_seconds(each.seconds) for each in compiled]
     known = [seconds for seconds in times if seconds is not None]
     return ProcessRow(
+        anchor=anchors.claim(f"process-{number}"),
         name=f"{number} (pid {process.pid})",
         rank="" if process.rank is None else str(process.rank),
         compilations=f"{len(compiled):,}",
