@@ -28,7 +28,8 @@ function addThemeButton() {
 
 // What a search shows or hides as a whole; one that stands in another goes with it.
 const ITEMS =
-  ".card, .brief li, .break, .recompile, .graph, .rows tbody tr, .files > li, .lines tr[id], .checks li";
+  ".card, .brief li, .break, .recompile, .graph, .answers, .rows tbody tr, .files > li, .lines tr[id], .checks li, " +
+  ".map-text > li, .glossary > div, #environment .facts > div";
 
 // The notes and the caret below a line of code.
 function followers(element) {
@@ -62,7 +63,7 @@ function addFilter() {
       for (const part of parts) part.hidden = hidden;
       if (!hidden) shown += 1;
     }
-    for (const group of document.querySelectorAll(".file-group, .source-file, main > section")) {
+    for (const group of document.querySelectorAll(".file-group, .source-file, .fold, main > section")) {
       const inside = items.filter(({ parts }) => group.contains(parts[0]));
       group.hidden = words.length > 0 && inside.length > 0 && inside.every(({ parts }) => parts[0].hidden);
       if (words.length && group.tagName === "DETAILS" && !group.hidden) group.open = true;

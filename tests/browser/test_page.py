@@ -436,6 +436,16 @@ def test_print_is_light_and_without_controls(open_page: Opener) -> None:
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(32, 36, 42)"
     for control in ("#theme", ".contents", ".filter"):
         assert not page.locator(control).is_visible()
+    styles = page.evaluate(
+        """() => Object.fromEntries([".code .number", ".brief .do", ".lines .facts", ".mark"].map((each) => {
+            const style = getComputedStyle(document.querySelector(each));
+            return [each, [style.whiteSpaceCollapse, style.textWrapMode, style.position, style.printColorAdjust]];
+        }))"""
+    )
+    assert styles[".code .number"][1] == "nowrap"  # 12 stays on one line
+    assert styles[".brief .do"][1] == "wrap"  # nothing to hover over on paper
+    assert styles[".lines .facts"][2] == "static"
+    assert styles[".mark"][3] == "exact"
     assert len(page.pdf()) > 10_000
 
 
