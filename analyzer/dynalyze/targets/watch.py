@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from dynalyze.capture.wire import EVENTS_FOLDER
+from dynalyze.render.amounts import count_of
 
 _STOP_SIGNAL = getattr(signal, "SIGURG", None)
 # A program that never compiles is stopped at this share of the time limit, to leave time for the replay.
@@ -95,9 +96,8 @@ class Watch:
         if now - self._last_progress > self._every and (self.compiled, self.breaks) != self._told:
             self._told = (self.compiled, self.breaks)
             self._last_progress = now
-            self._progress(
-                f"{now - self._began:.0f} s: {self.compiled} compilations, {self.breaks} break events so far"
-            )
+            compiled, breaks = count_of(self.compiled, "compilation"), count_of(self.breaks, "break event")
+            self._progress(f"{now - self._began:.0f} s: {compiled}, {breaks} so far")
 
     def _read(self) -> None:
         if not self._events.is_dir():
