@@ -230,7 +230,7 @@ def test_explain_tells_speed_and_breaks_in_one_sentence() -> None:
     ("item", "said"),
     [
         (compiled(speedup=speedup(0.8, 0.75, 0.9)), "Compiled, it runs 1.25x slower than eager, with "),
-        (compiled(speedup=speedup(1.0, 0.9, 1.1)), "Compiled, no difference in speed from eager is shown, with "),
+        (compiled(speedup=speedup(1.0, 0.9, 1.1)), "Compiled, it shows no difference in speed from eager, with "),
         (compiled(status="invalid", reason="no frame"), "Its speed could not be measured: no frame."),
     ],
 )

@@ -407,7 +407,7 @@ def speed_clause(measurements: list[Measurement]) -> str:
     if best is None or best.status != "valid" or best.speedup is None:
         return ""
     if best.speedup.verdict == "no difference shown":
-        return "Compiled, no difference in speed from eager is shown"
+        return "Compiled, it shows no difference in speed from eager"
     ratio = best.speedup.ratio.value if best.speedup.verdict == "faster" else _inverse(best.speedup.ratio.value)
     return f"Compiled, it runs {times(ratio)} {best.speedup.verdict} than eager"
 
