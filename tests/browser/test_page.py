@@ -507,7 +507,7 @@ def test_drawings_have_names_marks_and_a_place_of_their_own(open_page: Opener) -
     assert box["width"] > 600
     page.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true; })")
     outside = page.evaluate(
-        """() => [...document.querySelectorAll("svg.plot[role=img]")].flatMap((svg) => {
+        """() => [...document.querySelectorAll("figure svg.plot:not([aria-hidden])")].flatMap((svg) => {
             const frame = svg.getBoundingClientRect();
             return [...svg.querySelectorAll("path, rect, text")]
                 .map((mark) => [mark, mark.getBoundingClientRect()])

@@ -70,3 +70,12 @@ def test_it_stands_among_the_recompiles_of_a_page() -> None:
     """Two of its three recompiles have a start; the third is the limit."""
     assert "What changed, and when" in render(rich_report())
     assert "What changed, and when" not in render(empty_report())
+
+
+def test_each_bar_leads_to_its_recompile() -> None:
+    report = told(("x", "5", 1.0), ("x", "6", 2.0))
+    first, second = report.recompiles
+    plot = changes_plot(report, {first.id: "anchor-of-it"})
+    assert plot is not None
+    led = {each.title.split(",")[0]: each.anchor for each in plot.shapes if isinstance(each, Rect)}
+    assert led == {first.id: "anchor-of-it", second.id: ""}

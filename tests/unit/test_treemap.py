@@ -17,8 +17,8 @@ def kernel(number: int, ops: int = 1, calls: int = 1, kind: KernelKind = "cpp") 
     return Kernel("g1", f"kernel_{number}", kind, "forward", calls, [f"aten.op{each}" for each in range(ops)])
 
 
-def rects(kernels: list[Kernel], **more: int) -> list[Rect]:
-    plot = kernel_treemap(kernels, **more)
+def rects(kernels: list[Kernel]) -> list[Rect]:
+    plot = kernel_treemap(kernels)
     assert plot is not None
     return [shape for shape in plot.shapes if isinstance(shape, Rect)]
 
@@ -57,3 +57,15 @@ def test_few_kernels_need_no_drawing_and_many_are_counted() -> None:
     plot = kernel_treemap([kernel(number) for number in range(10)], most=4)
     assert plot is not None
     assert "4 of 10 kernels are drawn" in plot.note
+
+
+def test_each_area_leads_to_its_kernel() -> None:
+    kernels = [kernel(1, 1), kernel(2, 5), kernel(3, 3)]
+    plot = kernel_treemap(kernels, ["k1", "k2"])
+    assert plot is not None
+    assert plot.leads
+    led = {shape.title.split()[1].rstrip(","): shape.anchor for shape in plot.shapes if isinstance(shape, Rect)}
+    assert led == {kernels[0].name: "k1", kernels[1].name: "k2", kernels[2].name: ""}
+    alone = kernel_treemap(kernels)
+    assert alone is not None
+    assert not alone.leads

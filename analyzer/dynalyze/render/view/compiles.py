@@ -108,7 +108,7 @@ class FilesView:
 def recompiles_view(report: Report, links: Index) -> RecompilesView:
     """Every recompile, in the order in which they happened."""
     some, amount = shown(report.recompiles, MAX_RECOMPILES)
-    return RecompilesView([_recompile(item, links) for item in some], amount, changes_plot(report))
+    return RecompilesView([_recompile(item, links) for item in some], amount, changes_plot(report, links.facts))
 
 
 def _recompile(item: Recompile, links: Index) -> RecompileView:

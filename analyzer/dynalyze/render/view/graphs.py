@@ -132,7 +132,9 @@ def graphs_view(report: Report, links: Index, anchors: Anchors) -> GraphsView:
     for kernel in report.kernels:
         kernels.setdefault(kernel.graph, []).append(kernel)
     views = [_graph(graph, kernels.get(graph.id, []), links, anchors) for graph in some]
-    return GraphsView(views, amount, len(report.kernels), kernel_treemap(report.kernels))
+    return GraphsView(
+        views, amount, len(report.kernels), kernel_treemap(report.kernels, _places(report.kernels, views))
+    )
 
 
 def _graph(graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) -> GraphView:
@@ -165,6 +167,13 @@ def _graph(graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) 
         code_omitted=graph.code_omitted,
         skip=clipped(graph.cudagraph_skip, MAX_TEXT),
     )
+
+
+def _places(kernels: list[Kernel], views: list[GraphView]) -> list[str]:
+    """Where the page lists each kernel: those of a graph stand there in the same order."""
+    left = {view.id: iter(view.kernels) for view in views}
+    rows = (next(left.get(kernel.graph, iter(())), None) for kernel in kernels)
+    return [row.anchor if row is not None else "" for row in rows]
 
 
 def _ways(graph: Graph) -> list[Way]:

@@ -26,7 +26,8 @@ from dynalyze.render.view.warmup import WarmupView
 ANCHORS = (
     "policy", "verdict", "fixes", "breaks", "recompiles", "forced-sizes", "skipped", "map", "compilations", "timeline",
     "processes", "sources", "files", "graphs", "modules", "measurements", "accuracy", "warmup", "attention-matrix",
-    "checks", "environment", "glossary", "recompiles-over-time", "kernel-treemap", "content", "report-json", "filter", "theme", "help", "keys",
+    "checks", "environment", "glossary", "recompiles-over-time", "kernel-treemap", "content",
+    "report-json", "filter", "theme", "help", "keys",
 )  # fmt: skip
 """The anchors that the templates name themselves; no fact may take one."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dynalyze.render.amounts import count_of, duration
@@ -32,8 +32,11 @@ class _Change:
     seconds: float
 
 
-def changes_plot(report: Report, most: int = MAX_BARS) -> Plot | None:
-    """What changed, and when; None with fewer than two recompiles whose time is known."""
+def changes_plot(report: Report, anchors: Mapping[str, str] | None = None, most: int = MAX_BARS) -> Plot | None:
+    """What changed, and when; None with fewer than two recompiles whose time is known.
+
+    `anchors` tells where the page has a recompile, by its id.
+    """
     changes = _changes(report)[:most]
     if len(changes) < 2:
         return None
@@ -47,7 +50,7 @@ def changes_plot(report: Report, most: int = MAX_BARS) -> Plot | None:
     bottom = _TOP + _LANE * len(shown)
     shapes: list[Shape] = [*across(scale, _TOP - 4, bottom, time_tick)]
     for at, (source, lane) in enumerate(shown):
-        shapes += _lane(source, lane, scale, _TOP + at * _LANE)
+        shapes += _lane(source, lane, scale, _TOP + at * _LANE, anchors or {})
     return Plot(
         "recompiles-over-time",
         "What changed, and when",
@@ -71,7 +74,7 @@ def _changes(report: Report) -> list[_Change]:
     return sorted(found, key=lambda each: each.began)
 
 
-def _lane(source: str, lane: Sequence[_Change], scale: Scale, top: float) -> list[Shape]:
+def _lane(source: str, lane: Sequence[_Change], scale: Scale, top: float, anchors: Mapping[str, str]) -> list[Shape]:
     middle = top + _LANE / 2
     shapes: list[Shape] = [
         Label("name", 0, middle + 4, label_of(source)),
@@ -81,7 +84,8 @@ def _lane(source: str, lane: Sequence[_Change], scale: Scale, top: float) -> lis
     for each in lane:
         x = scale.at(each.began)
         width = max(round(scale.at(each.began + each.seconds) - x, 1), _LEAST_WIDTH)
-        shapes.append(Rect("change", x, middle - _BAR / 2, width, _BAR, _title(each)))
+        anchor = anchors.get(each.fact.id, "")
+        shapes.append(Rect("change", x, middle - _BAR / 2, width, _BAR, _title(each), anchor))
         value = clipped(visible(each.fact.actual or ""), _LONGEST_VALUE)
         if value and x >= free and x + len(value) * _CHARACTER < _WIDTH:
             shapes.append(Label("tick", x, top + 7, value))

@@ -12,12 +12,15 @@ _LABEL_CHARACTERS = 20
 
 @dataclass(frozen=True)
 class Rect:
+    """`anchor`: what it leads to on the page, "" for nothing."""
+
     kind: str
     x: float
     y: float
     width: float
     height: float
     title: str = ""
+    anchor: str = ""
     tag: str = "rect"
 
 
@@ -64,6 +67,11 @@ class Plot:
     shapes: list[Shape]
     legend: list[Key]
     note: str = ""
+
+    @property
+    def leads(self) -> bool:
+        """Whether parts of it are links."""
+        return any(isinstance(shape, Rect) and shape.anchor for shape in self.shapes)
 
 
 def label_of(name: str) -> str:

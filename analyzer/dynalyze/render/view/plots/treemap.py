@@ -32,15 +32,19 @@ class _Box:
     height: float
 
 
-def kernel_treemap(kernels: Sequence[Kernel], most: int = MAX_KERNELS) -> Plot | None:
-    """All kernels of all graphs by what is in them; None with fewer than three, which a table tells better."""
-    ordered = sorted(kernels, key=lambda each: -_size(each))[:most]
+def kernel_treemap(kernels: Sequence[Kernel], anchors: Sequence[str] = (), most: int = MAX_KERNELS) -> Plot | None:
+    """All kernels of all graphs by what is in them; None with fewer than three, which a table tells better.
+
+    `anchors` tells for each kernel where the page lists it, "" for nowhere.
+    """
+    largest = sorted(range(len(kernels)), key=lambda at: -_size(kernels[at]))[:most]
+    ordered = [kernels[at] for at in largest]
     if len(ordered) < 3:
         return None
     boxes = _squarified([float(_size(each)) for each in ordered], _Box(0, 0, _WIDTH, _HEIGHT))
     shapes: list[Shape] = []
-    for kernel, box in zip(ordered, boxes, strict=True):
-        shapes += _drawn(kernel, box)
+    for at, box in zip(largest, boxes, strict=True):
+        shapes += _drawn(kernels[at], box, anchors[at] if at < len(anchors) else "")
     kinds = [kind for kind in KERNEL_KINDS if any(each.kind == kind for each in ordered)]
     return Plot(
         "kernel-treemap",
@@ -58,11 +62,11 @@ def _size(kernel: Kernel) -> int:
     return max(len(kernel.ops), 1) * max(kernel.calls, 1)
 
 
-def _drawn(kernel: Kernel, box: _Box) -> Iterator[Shape]:
+def _drawn(kernel: Kernel, box: _Box, anchor: str) -> Iterator[Shape]:
     ops = ", ".join(kernel.ops)
     told = f"{kernel.graph} {kernel.name}, {KERNEL_KINDS[kernel.kind]}, {count_of(kernel.calls, 'call')}: {ops}"
     title = clipped(visible(told), _LONGEST)
-    yield Rect(f"kernel {kernel.kind}", box.x, box.y, box.width, box.height, title)
+    yield Rect(f"kernel {kernel.kind}", box.x, box.y, box.width, box.height, title, anchor)
     room = int((box.width - 8) / _CHARACTER)
     name = visible(ops.replace("aten.", "") or kernel.name)
     if box.height >= _LEAST_HEIGHT and room >= 3:
