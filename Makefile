@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # One more than there are cores: most tests wait for processes of their own to start and end.
 JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
-.PHONY: setup demo test slow check unit chromium clean
+.PHONY: setup demo test slow check unit chromium screenshot clean
 
 setup: $(READY)
 
@@ -42,6 +42,11 @@ chromium:
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 	  else echo "No Chromium found: the browser tests will be skipped. Install your system's package to run them."; fi
+
+# The picture in the README: the first screen of a real page, as the browser test that checks it sees it.
+screenshot: setup chromium
+	DYNALYZE_REQUIRE_BROWSER=1 DYNALYZE_SCREENSHOT=docs/images/page.png \
+	  $(BIN)/python -m pytest -q tests/browser/test_page.py -k every_planted_fault
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist build dynalyze-reports

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -102,8 +103,10 @@ def open_page(browser: Browser, saved: Callable[[str], str]) -> Iterator[Opener]
 def planted_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of a real run of a sample with planted faults."""
     file = tmp_path_factory.mktemp("planted") / "page.html"
-    command = [sys.executable, "-m", "dynalyze", "explain", str(BREAKS), "--no-bench", "--html", str(file)]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    root = BREAKS.parents[1]
+    sample = str(BREAKS.relative_to(root))
+    command = [sys.executable, "-m", "dynalyze", "explain", sample, "--no-bench", "--html", str(file)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=root)
     return file.as_uri()
 
 
@@ -317,6 +320,8 @@ def test_every_planted_fault_of_a_sample_is_on_the_first_screen(planted: Page) -
         assert fix.is_visible()
         lines.append(int(row.locator(".at").inner_text().removeprefix("breaks.py:")))
     assert sorted(lines) == sorted(marked)
+    if picture := os.environ.get("DYNALYZE_SCREENSHOT"):
+        planted.screenshot(path=picture)
 
 
 def test_a_fault_its_fix_its_line_and_its_graph_lead_to_each_other(planted: Page) -> None:
