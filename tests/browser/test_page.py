@@ -304,6 +304,24 @@ def test_what_to_fix_stands_on_the_first_screen_with_its_line(open_page: Opener)
     assert "model.py:" in rows.first.inner_text()
 
 
+def test_ten_findings_still_fit_on_the_first_screen(browser: Browser, tmp_path: Path) -> None:
+    from dynalyze.render.html import render
+    from sample_reports import rich_report
+
+    report = rich_report()
+    report.findings = (report.findings * 12)[:12]
+    file = tmp_path / "page.html"
+    file.write_text(render(report), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(file.as_uri())
+    rows = page.locator(".brief li").all()
+    boxes = [box for row in rows if (box := row.bounding_box()) is not None]
+    assert len(boxes) == 10
+    assert max(box["y"] + box["height"] for box in boxes) <= 800
+    assert rows[0].locator(".do").is_visible()
+    page.close()
+
+
 def test_every_planted_fault_of_a_sample_is_on_the_first_screen(planted: Page) -> None:
     """The truth stands in the sample: a comment on each line that breaks or compiles again."""
     marked = [
