@@ -53,9 +53,19 @@ function addFilter() {
   if (!input) return;
   const status = document.getElementById("filter-status");
   let items = null;
+  let groups = null;
+
+  // What hides as a whole once nothing in it is left, with its items.
+  function grouped() {
+    const all = document.querySelectorAll(".file-group, .source-file, .fold, main > section");
+    return [...all]
+      .map((group) => ({ group, inside: items.filter(({ parts }) => group.contains(parts[0])) }))
+      .filter(({ inside }) => inside.length);
+  }
 
   function apply() {
     items ??= searchable();
+    groups ??= grouped();
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const { parts, text } of items) {
@@ -63,9 +73,8 @@ function addFilter() {
       for (const part of parts) part.hidden = hidden;
       if (!hidden) shown += 1;
     }
-    for (const group of document.querySelectorAll(".file-group, .source-file, .fold, main > section")) {
-      const inside = items.filter(({ parts }) => group.contains(parts[0]));
-      group.hidden = words.length > 0 && inside.length > 0 && inside.every(({ parts }) => parts[0].hidden);
+    for (const { group, inside } of groups) {
+      group.hidden = words.length > 0 && inside.every(({ parts }) => parts[0].hidden);
       if (words.length && group.tagName === "DETAILS" && !group.hidden) group.open = true;
     }
     status.textContent = words.length ? `${shown} of ${items.length} shown` : "";
