@@ -358,3 +358,25 @@ def test_a_number_taken_out_of_a_tensor_is_left_in_it() -> None:
     told = advice("value", "scores.mean().item()", "0.5", "0.25")
     assert told.action.startswith("Compute with the tensor `scores.mean()` and leave `.item()` out")
     assert "dynamic=False" not in told.action
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("print('loss', step(x).sum().item())", "x"),
+        ("y = self.net(batch['x'])", "batch['x']"),
+        ("return net(x) + net(y)", "args[0]"),  # which of the two is not known
+        ("def forward(self, *args, **kwargs):", "args[0]"),
+        ("net(*parts)", "args[0]"),
+        ("net(torch.cat(parts))", "args[0]"),
+        ("loss(net(x), y)", "args[0]"),
+        ("print(float(net(x)))", "x"),
+        (None, "args[0]"),
+    ],
+)
+def test_an_argument_of_a_module_of_torch_is_named_as_its_caller_does(code: str | None, name: str) -> None:
+    place = Location(MODEL, 10, None, "Sequential.forward", code)
+    told = recompile("r1", "0/1", cause="shape", source="args[0].size()[0]", expected="2", actual="3", location=place)
+    (finding,) = findings(told)
+    assert finding.title.startswith(f"`{name}.size()[0]` changed from 2 to 3")
+    assert f"`torch._dynamo.mark_dynamic({name}, 0)`" in finding.advice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import keyword
 import re
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from dynalyze.report import Recompile
 
 _DIMENSION = re.compile(r"^(?P<tensor>.+)\.(?:size|stride)\(\)\[(?P<dimension>\d+)\]$")
 _SIZE = re.compile(r"(?P<tensor>[A-Za-z_][^\s()%*+/<>=-]*)\.(?:size|stride)\(\)\[(?P<dimension>\d+)\]")
+_ARGS = re.compile(r"\bargs\[(\d+)\]")
+_TORCH = re.compile(r"(?:torch|F)\.")
 _INDEXED_CHILD = re.compile(r"\._modules\['(\d+)'\]")
 _CHILD = re.compile(r"\._(?:modules|parameters|buffers)\['(\w+)'\]")
 _CLOSED_OVER = re.compile(r"^(?P<function>.+)\.__closure__\[\d+\](?:\.cell_contents)?")
@@ -69,7 +72,7 @@ class Source:
 def read_source(recompile: Recompile) -> Source:
     """The source of a recompile; of several sizes in one condition, the first one."""
     text = (recompile.source or "").strip()
-    shown = as_written(text)
+    shown = as_written(as_called(text, recompile))
     found = _DIMENSION.match(text) or _SIZE.search(text)
     if found is None:
         return Source(text, shown, _argument(text, recompile), None, _dynamo_name(text, recompile))
@@ -80,6 +83,29 @@ def read_source(recompile: Recompile) -> Source:
 def as_written(text: str) -> str:
     """`self._modules['layers']._modules['0'].weight` as the user wrote it: `self.layers[0].weight`."""
     return _CHILD.sub(r".\1", _INDEXED_CHILD.sub(r"[\1]", text))
+
+
+def as_called(text: str, recompile: Recompile) -> str:
+    """`args[0]` of a module of torch itself as the line that calls it has it: `x` of `net(x)`."""
+    code = recompile.location.code or ""
+
+    return _ARGS.sub(lambda found: _handed_over(code, int(found[1])) or found[0], text)
+
+
+def _handed_over(code: str, at: int) -> str:
+    """What the one call in a line hands over in one place; "" for several calls, or what has no name.
+
+    The `def` of a function with `*args` is no call, and neither Python's nor torch's own functions are compiled here.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(code.strip())))
+    except (SyntaxError, ValueError):
+        return ""
+    calls = [node for node in nodes if isinstance(node, ast.Call) and len(node.args) > at]
+    callees = {id(call): ast.unparse(call.func) for call in calls}
+    own = [call for call in calls if callees[id(call)] not in vars(builtins) and not _TORCH.match(callees[id(call)])]
+    given = own[0].args[at] if len(own) == 1 else None
+    return ast.unparse(given) if isinstance(given, ast.Name | ast.Attribute | ast.Subscript) else ""
 
 
 def clipped(text: str) -> str:
@@ -107,7 +133,9 @@ def _argument(text: str, recompile: Recompile) -> str:
     """What the caller hands over: `kwargs['mask']` of a function with `**kwargs` is its `mask`."""
     found = re.match(r"^(?P<name>\w+)\['(?P<key>[A-Za-z_]\w*)'\](?P<rest>.*)$", text)
     keywords = {"kwargs", *re.findall(r"\*\*(\w+)", recompile.location.code or "")}
-    return as_written(found["key"] + found["rest"] if found and found["name"] in keywords else text)
+    return as_written(
+        found["key"] + found["rest"] if found and found["name"] in keywords else as_called(text, recompile)
+    )
 
 
 def _dynamo_name(text: str, recompile: Recompile) -> str:

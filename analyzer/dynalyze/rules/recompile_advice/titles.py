@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dynalyze.report import Cause
-from dynalyze.rules.recompile_advice.source import as_written, clipped, read_source
+from dynalyze.rules.recompile_advice.source import as_called, as_written, clipped, read_source
 from dynalyze.rules.recompile_series import Series
 
 _SUBJECTS: dict[Cause, str] = {
@@ -71,7 +71,7 @@ def _name(series: Series) -> str:
     closed_over = read_source(series.lead).closed_over_by
     if closed_over:
         return f"A value that `{closed_over}` closes over"
-    text = as_written(series.lead.source or "").removesuffix(".__code__")
+    text = as_written(as_called(series.lead.source or "", series.lead)).removesuffix(".__code__")
     if series.lead.cause == "aliasing":
         return " and ".join(f"`{part.strip()}`" for part in text.split(","))
     return f"`{clipped(text)}`"
