@@ -120,7 +120,12 @@ def severity_words(severity: Severity) -> str:
 
 def command_line(words: list[str]) -> str:
     """The command line to paste, whether or not the program's own name was recorded with it."""
-    return shlex.join(words if words[:1] == ["dynalyze"] else ["dynalyze", *words])
+    return " ".join(command_words(words))
+
+
+def command_words(words: list[str]) -> list[str]:
+    """The same word by word, each as a shell takes it."""
+    return [shlex.quote(word) for word in (words if words[:1] == ["dynalyze"] else ["dynalyze", *words])]
 
 
 def short_path(path: str) -> str:

@@ -13,7 +13,7 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "A line that Dynamo could not take into the graph. The graph ends there, Python runs the line, and a new graph "
         "begins after it; or the rest of the function stays in eager. Each one costs speed.",
     ),
-    ("guard", "What compiled code relies on, as the size of an input. It is checked at every call."),
+    ("guard", "What compiled code relies on, such as the size of an input. It is checked at every call."),
     (
         "recompile",
         "A guard did not hold, so the function was compiled again, which takes as long as the first time. After a few "

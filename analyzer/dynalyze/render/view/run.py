@@ -11,7 +11,7 @@ from typing import Any, Literal
 from dynalyze.render import words_bench
 from dynalyze.render.visible import clipped
 from dynalyze.render.words import (
-    command_line,
+    command_words,
     duration,
     only_measured,
     status_words,
@@ -62,7 +62,7 @@ class RunView:
     target: str
     created: str
     version: str
-    command: str
+    command: list[str]
     environment: list[tuple[str, str]]
     json: str
     json_omitted: str
@@ -138,7 +138,7 @@ def run_view(report: Report) -> RunView:
         target=report.target.spec,
         created=report.created,
         version=report.dynalyze,
-        command=command_line(report.command) if report.command or report.capture.mode != "block" else "",
+        command=command_words(report.command) if report.command or report.capture.mode != "block" else [],
         environment=[(name, value_words(value)) for name, value in report.environment.items()],
         json=document if fits else "",
         json_omitted="" if fits else f"{len(document) / 1e6:.0f} MB even when compressed",
