@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,3 +53,28 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
         return file.as_uri()
 
     return save
+
+
+@pytest.fixture
+def quiet_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a file's address in a new page. Afterwards: it asked for nothing else, and said nothing on the console."""
+    contexts, troubles = [], []
+
+    def open_it(address: str, **options: Any) -> Any:
+        context = browser.new_context(reduced_motion="reduce", **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("request", lambda request: troubles.append(request.url) if _is_other(request.url, address) else None)
+        page.goto(address)
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+def _is_other(url: str, address: str) -> bool:
+    return not url.startswith((address.partition("#")[0], "data:", "blob:"))

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 from test_page import CONTRAST, WATCH
 
 import sample_sweeps
-from dynalyze.comparison.sweeps import compare
 from dynalyze.render import sweep_diff_html, sweep_html
+from test_sweep_comparison import upgraded
 
 pytestmark = pytest.mark.browser
 
@@ -30,7 +31,7 @@ Opener = Callable[..., Page]
 
 def html(name: str) -> str:
     if name == "compared":
-        return sweep_diff_html.render(compare(sample_sweeps.small_sweep(), sample_sweeps.large_sweep(20, 10)))
+        return sweep_diff_html.render(upgraded())
     return sweep_html.render(SWEEPS[name]())
 
 
@@ -174,6 +175,7 @@ def test_the_filter_counts_what_it_shows(open_page: Opener) -> None:
     page = open_page("small")
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "items-filter"
+    assert page.locator("#items-table").evaluate("table => table.getBoundingClientRect().top") < 400
     page.keyboard.type("llama")
     assert targets(page) == ["LlamaModel", "LlamaForCausalLM"]
     assert page.get_by_role("status").inner_text() == "2 of 8 shown"
@@ -242,6 +244,58 @@ def test_permalinks_lead_somewhere(open_page: Opener, name: str) -> None:
             .filter((anchor) => !document.getElementById(anchor))"""
     )
     assert lost == []
+
+
+def test_every_row_has_a_link_of_its_own(open_page: Opener) -> None:
+    for name, rows in (("small", "#items, #causes, #errors, #families"), ("compared", "#lines, #items")):
+        page = open_page(name)
+        links = (
+            page.locator(rows)
+            .locator("tbody tr")
+            .evaluate_all("found => found.map((row) => row.querySelector('.permalink').hash.slice(1) === row.id)")
+        )
+        assert len(links) > 5 and all(links)
+    page.locator("#item-GPT2Model .permalink").click()
+    assert page.locator("tr:target th").inner_text().startswith("hf:GPT2Model")
+
+
+def test_j_and_k_go_through_the_lines_and_the_question_mark_tells(open_page: Opener) -> None:
+    page = open_page("large")
+    lines = page.locator("#lines .break").evaluate_all("found => found.map((line) => line.id)")
+    for key, line in (("j", lines[0]), ("j", lines[1]), ("k", lines[0])):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.id") == line
+    page.keyboard.press("?")
+    assert "search the models" in page.get_by_role("dialog", name="Keys").inner_text()
+
+
+def test_a_comparison_is_searched_as_a_whole(open_page: Opener) -> None:
+    page = open_page("compared")
+    page.keyboard.press("/")
+    page.keyboard.type("gpt2")
+    assert page.locator("tbody tr:visible th").all_inner_texts() == ["hf:GPT2Model #"]
+    assert not page.locator("#lines").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator("#lines").is_visible()
+    page.locator("#new-lines + p + .scroll summary").click()
+    page.locator("#lines").get_by_role("link", name="hf:BertModel").click()
+    assert page.locator("tr:target th").inner_text().startswith("hf:BertModel")
+
+
+@pytest.mark.parametrize("name, scheme", [("small", "light"), ("hostile", "dark"), ("compared", "light")])
+def test_axe_finds_no_violation(open_page: Opener, name: str, scheme: str) -> None:
+    page = open_page(name, color_scheme=scheme, bypass_csp=True)
+    page.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true; })")
+    found = Axe().run(page).response["violations"]
+    assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []
+
+
+def test_paper_shows_what_is_folded(open_page: Opener) -> None:
+    page = open_page("small")
+    folded = page.locator("#following-lines ~ details tbody tr, #item-LlamaModel li, #clean-families ~ details a")
+    assert not any(each.is_visible() for each in folded.all())
+    page.emulate_media(media="print")
+    assert folded.count() > 3 and all(each.is_visible() for each in folded.all())
 
 
 def test_print_is_light_and_without_controls(open_page: Opener) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from program import TRACEBACK, dynalyze, explain
+from program import TRACEBACK, dynalyze, explain, in_process
+from shared_runs import made_once
 
 BEFORE = """\
 import torch
@@ -43,7 +44,10 @@ class Two(NamedTuple):
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Two:
     """The reports of one program before and after a change, each in a checkout of its own."""
-    folder = tmp_path_factory.mktemp("diff")
+    return made_once(tmp_path_factory, "diff", explained_twice)
+
+
+def explained_twice(folder: Path) -> Two:
     files = []
     for name, code in (("before", BEFORE), ("after", AFTER)):
         checkout = folder / f"checkout-{name}"
@@ -76,16 +80,16 @@ def test_what_a_change_fixed_broke_and_left_alone(two: Two) -> None:
     assert [item["kind"] for item in found["regressions"]] == ["break"]
 
 
-def test_summary_page_and_exit_status(two: Two) -> None:
+def test_summary_page_and_exit_status(two: Two, tmp_path: Path) -> None:
     ended = dynalyze(
-        "diff", two.before, two.after, "--fail-on", "regression", "--html", "d.html", "--json", "d.json", cwd=two.folder
+        "diff", two.before, two.after, "--fail-on", "regression", "--html", "d.html", "--json", "d.json", cwd=tmp_path
     )
     assert (ended.status, ended.stderr) == (1, "")
     assert ended.stdout.startswith("1 break fixed, 1 new, 1 unchanged; recompiles ")
     assert "\x1b" not in ended.stdout
-    page = (two.folder / "d.html").read_text()
+    page = (tmp_path / "d.html").read_text()
     assert "Content-Security-Policy" in page
-    assert json.loads((two.folder / "d.json").read_text())["verdict"] in page.replace("-&gt;", "->")
+    assert json.loads((tmp_path / "d.json").read_text())["verdict"] in page.replace("→", "->")
 
 
 def test_the_way_back_is_a_regression_as_well(two: Two) -> None:
@@ -93,21 +97,19 @@ def test_the_way_back_is_a_regression_as_well(two: Two) -> None:
     assert dynalyze("diff", two.after, two.before, "--fail-on", "regression", cwd=two.folder).status == 1
     same = dynalyze("diff", two.after, two.after, "--fail-on", "regression", cwd=two.folder)
     assert same.status == 0
-    assert same.stdout.startswith("2 breaks unchanged; recompiles 1 -> 1;")
+    assert same.stdout.startswith("2 breaks unchanged; 1 recompile as before;")
 
 
-def test_without_source_no_line_of_code_is_shown_and_the_matching_stays(two: Two) -> None:
-    ended = dynalyze(
-        "diff", two.before, two.after, "--no-source", "--json", "d.json", "--html", "d.html", cwd=two.folder
-    )
+def test_without_source_no_line_of_code_is_shown_and_the_matching_stays(two: Two, tmp_path: Path) -> None:
+    ended = dynalyze("diff", two.before, two.after, "--no-source", "--json", "d.json", "--html", "d.html", cwd=tmp_path)
     assert ended.stdout.startswith("1 break fixed, 1 new, 1 unchanged; ")
-    for text in (ended.stdout, (two.folder / "d.json").read_text(), (two.folder / "d.html").read_text()):
+    for text in (ended.stdout, (tmp_path / "d.json").read_text(), (tmp_path / "d.html").read_text()):
         assert "canary_message" not in text
         assert "y.sum()" not in text
 
 
-def test_it_needs_no_torch(two: Two) -> None:
-    ended = dynalyze("diff", two.before, two.after, "--html", "d.html", cwd=two.folder, python=("-X", "importtime"))
+def test_it_needs_no_torch(two: Two, tmp_path: Path) -> None:
+    ended = dynalyze("diff", two.before, two.after, "--html", "d.html", cwd=tmp_path, python=("-X", "importtime"))
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in ended.stderr.splitlines()}
     assert "msgspec" in imported
     assert "torch" not in imported
@@ -131,7 +133,7 @@ def test_a_wrong_input_is_one_line(two: Two, tmp_path: Path, content: str | None
     if content is not None:
         wrong.write_bytes(content.encode(errors="surrogateescape"))
     inputs = (wrong, two.after) if side == "before" else (two.before, wrong)
-    ended = dynalyze("diff", *inputs, "--json", "out.json", cwd=tmp_path)
+    ended = in_process("diff", *inputs, "--json", "out.json", cwd=tmp_path)
     assert (ended.status, ended.stdout) == (2, "")
     assert len(ended.stderr.splitlines()) == 1
     assert says in ended.stderr
@@ -153,7 +155,7 @@ def test_a_wrong_input_is_one_line(two: Two, tmp_path: Path, content: str | None
 )
 def test_a_wrong_option_is_one_line(two: Two, arguments: list[str], says: str) -> None:
     kept = two.before.read_bytes()
-    ended = dynalyze("diff", two.before, two.after, *arguments, cwd=two.folder)
+    ended = in_process("diff", two.before, two.after, *arguments, cwd=two.folder)
     assert (ended.status, ended.stdout) == (2, "")
     assert says in " ".join(ended.stderr.split())
     assert TRACEBACK not in ended.stderr

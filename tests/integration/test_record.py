@@ -12,8 +12,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 import torch._dynamo.convert_frame
@@ -160,7 +162,7 @@ def test_nothing_is_said_to_be_unseen_in_a_fresh_process() -> None:
     with dynalyze.record() as seen:
         compiled(whole)(torch.ones(3))
     assert seen.report.capture.notes == []
-    assert str(seen).startswith("No graph breaks: every compiled function is one whole graph. Nothing recompiled.")
+    assert str(seen).startswith("No graph breaks and no recompiles. Every compiled function is one whole graph.")
 
 
 def test_a_stance_that_forbids_compiling_is_named() -> None:
@@ -226,7 +228,7 @@ def test_files_that_torch_numbered_before_have_names() -> None:
         assert [each.forced_by.file for each in seen.recompiles if each.forced_by] == [__file__]
 
 
-def test_a_cell_of_a_notebook_is_quoted() -> None:
+def test_a_cell_of_a_notebook_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     name, text = "<ipython-input-7-0123456789ab>", "def cell(x):\n    print(x.shape)\n    return x + 1\n"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     names: dict[str, Any] = {}
@@ -237,6 +239,14 @@ def test_a_cell_of_a_notebook_is_quoted() -> None:
         (found,) = seen.graph_breaks
         assert (found.location.file, found.location.line) == (name, 2)
         assert found.location.code == "print(x.shape)" and found.snippet is not None
+        torch.compiler.reset()
+        told = SimpleNamespace(format_code_name=lambda file: ("Cell", "In[7]") if file == name else None)
+        shell = SimpleNamespace(compile=told)
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+        with dynalyze.record() as seen:
+            compiled(names["cell"])(torch.ones(2))
+        assert seen.report.sources[0].path == "In[7]"
+        assert seen.graph_breaks[0].location == msgspec.structs.replace(found.location, file="In[7]")
     finally:
         del linecache.cache[name]
 
@@ -268,8 +278,9 @@ def test_the_page_in_a_notebook_is_one_inert_frame() -> None:
     with dynalyze.record() as seen:
         compiled(hostile)(torch.ones(3))
     html = seen._repr_html_()
-    assert html.startswith("<iframe ") and html.endswith("></iframe>")
-    assert html.count("<") == 2  # The frame's own tag and its end: the page inside is all escaped.
+    assert html.startswith("<style>") and html.endswith("></iframe>")
+    assert html.count("<") == 10  # Our own five elements: the page and the summary inside are all escaped.
+    assert "<script" not in html and html.count("<iframe") == html.count("</iframe") == 1
     assert 'sandbox="allow-scripts' in html and "allow-same-origin" not in html
 
 

@@ -11,8 +11,8 @@ import pytest
 from dynalyze.comparison import compare
 from dynalyze.comparison.types import Comparison
 from dynalyze.render import comparison_html, comparison_json, comparison_text
-from dynalyze.render.comparison_words import verdict
-from dynalyze.render.view.comparison import MAX_BREAKS
+from dynalyze.render.comparison_words import drawn, verdict
+from dynalyze.render.view.comparison import MAX_BREAKS, MAX_REGRESSIONS
 from sample_reports import HOSTILE, compared, compared_hostile, empty_report, graph_break, line_of, rich_report
 from test_html import Tree
 
@@ -39,7 +39,7 @@ def many_new(number: int) -> Comparison:
 
 def test_the_sentence_stands_first_and_then_what_may_explain_it() -> None:
     lines = text(compared()).splitlines()
-    assert lines[0].startswith("1 break fixed, 1 new, 1 worse, 4 unchanged; recompiles 2 -> 2;")
+    assert lines[0].startswith("1 break fixed, 1 new, 1 worse, 4 unchanged; 2 recompiles as before;")
     shown = flat(compared())
     assert shown.index("torch 2.13.0 -> 2.14.0") < shown.index("New break") < shown.index("Fixed:")
 
@@ -110,12 +110,27 @@ def test_the_page_is_well_formed(name: str) -> None:
 
 def test_the_page_says_what_the_terminal_says() -> None:
     shown = Tree(comparison_html.render(compared())).text()
-    assert verdict(compared()) in shown
+    assert drawn(verdict(compared())) in shown
     assert "torch2.13.02.14.0" in shown
     assert "3 regressions" in shown
     assert "A new recompile: history" in shown
     assert "Keep history out of the compiled part." in shown
     assert "before: …/work/ranker/model.py:44" in shown
+
+
+def test_what_got_worse_leads_to_it() -> None:
+    tree = Tree(comparison_html.render(compared()))
+    ids = tree.values("id")
+    assert {"new-break-model-py-45", "worse-break-model-py-51", "new-recompile-model-py-40"} <= set(ids)
+    hrefs = tree.values("href")
+    assert all(hrefs.count(f"#{anchor}") == 2 for anchor in ids if anchor.startswith(("new-break-", "worse-break-")))
+
+
+def test_many_regressions_are_cut_short_on_top_and_links_stay_whole() -> None:
+    tree = Tree(comparison_html.render(many_new(MAX_BREAKS + 5)))
+    assert f"{MAX_BREAKS + 5 - MAX_REGRESSIONS:,} regressions omitted here" in tree.text()
+    inside = {href[1:] for href in tree.values("href") if href.startswith("#")}
+    assert inside <= set(tree.values("id"))
 
 
 def test_the_page_carries_a_policy_and_loads_nothing() -> None:

@@ -300,7 +300,7 @@ def test_the_verdict() -> None:
 
 
 def test_the_verdict_of_nothing() -> None:
-    assert words.verdict(compare(report(), report())) == "no graph breaks before or after; recompiles 0 -> 0."
+    assert words.verdict(compare(report(), report())) == "no graph breaks before or after; no recompiles."
 
 
 def test_what_was_not_reached_is_said() -> None:

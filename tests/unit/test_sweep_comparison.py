@@ -159,7 +159,11 @@ def test_the_sentence_and_its_notes() -> None:
         "1 item is in the second sweep alone, and not compared.",
     ]
     same = compare(small_sweep(), small_sweep())
-    assert verdict(same).startswith("no item is better or worse, 8 as before; no line breaks that did not")
+    assert verdict(same) == (
+        "no item is better or worse, 8 as before; no breaking line is new or fixed; clean 2 of 6 as before."
+    )
+    apart = compare(make_sweep(row("hf:A")), make_sweep(row("hf:B")))
+    assert verdict(apart).startswith("the two sweeps have no item in common, so nothing is compared;")
     (note,) = notes(compare(make_sweep(row("hf:A"), planned=5), make_sweep(row("hf:A"))))
     assert note == "The first sweep was interrupted: 1 of 5 items are in it."
 
@@ -181,6 +185,18 @@ def test_the_page_says_what_the_terminal_says() -> None:
     shown = Tree(sweep_diff_html.render(upgraded())).text()
     for part in ("2 items better", "2.14.0", "masking_utils.py:455", "hf:GPT2Model", "compile error", "not run"):
         assert part in shown
+
+
+def test_two_sweeps_without_a_common_item_are_no_success() -> None:
+    shown = Tree(sweep_diff_html.render(compare(make_sweep(row("hf:A")), make_sweep(row("hf:B"))))).text()
+    assert "Nothing to compare" in shown and "No item is in both sweeps." in shown
+    assert "No regression" not in shown
+    assert "No regression" in Tree(sweep_diff_html.render(compare(small_sweep(), small_sweep()))).text()
+
+
+def test_a_line_leads_to_the_rows_of_its_items() -> None:
+    hrefs = Tree(sweep_diff_html.render(upgraded())).values("href")
+    assert hrefs.count("#item-BertModel") == 2  # From the new line, and the row's own.
 
 
 def test_the_json_has_the_sentence_and_all_facts() -> None:

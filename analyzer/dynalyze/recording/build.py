@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.paths import working_folder
 from dynalyze.recording.around import leave_out_around
+from dynalyze.recording.cells import cell_names, with_cell_names
 from dynalyze.recording.ending import BlockEnding
 from dynalyze.recording.place import Place
 from dynalyze.registry import registry
@@ -38,9 +40,10 @@ def block_report(folder: Path, place: Place, ended: BlockEnding, compiled_before
     """All facts of a block, without findings; the events lie in `folder`."""
     run = read_run(folder)
     leave_out_around(run, place)
-    torch_folder = _add_torch(run)
+    torch_folder, cells = _add_torch(run), cell_names()
+    spec = replace(place, file=cells.get(place.file, place.file)).spec
     report = assemble(
-        run, Target("script", printable(place.spec)), [], Places(torch_folder), LiveSources(), registry(torch_folder)
+        run, Target("script", printable(spec)), [], Places(torch_folder), LiveSources(), registry(torch_folder)
     )
     report.outcome = Outcome(ended.status, ended.message, None, ended.seconds)
     if ended.status == "complete" and not (report.compilations or report.graph_breaks):
@@ -50,7 +53,7 @@ def block_report(folder: Path, place: Place, ended: BlockEnding, compiled_before
     report.folder = printable(working_folder())
     if compiled_before:
         report.capture.notes.append(_unheard(compiled_before))
-    return report
+    return with_cell_names(report, cells)
 
 
 def _add_torch(run: RunLog) -> str:

@@ -174,6 +174,12 @@ class Recording:
 
         return framed(self.report)
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """The page for a notebook, and the summary for what shows text alone."""
+        from dynalyze.recording.framed import summary
+
+        return {"text/html": self._repr_html_(), "text/plain": summary(self.report)}
+
 
 def _remove(folder: Path, pid: int) -> None:
     """A forked process leaves the folder to the one that made it."""

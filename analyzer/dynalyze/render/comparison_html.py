@@ -9,4 +9,4 @@ from dynalyze.render.view.comparison import build_comparison
 
 def render(comparison: Comparison) -> str:
     """The whole page."""
-    return render_page("comparison.html.jinja", build_comparison(comparison))
+    return render_page("comparison.html.jinja", build_comparison(comparison), more=("tables",))

@@ -10,6 +10,7 @@ from dynalyze.comparison.types import (
     FunctionSide,
     Measurement,
     RecompileChange,
+    Recompiles,
     Regression,
     RegressionKind,
     Run,
@@ -29,11 +30,15 @@ _REGRESSIONS: dict[RegressionKind, str] = {
 }
 
 
+def drawn(text: str) -> str:
+    """A sentence of ours for a page, where an arrow is one character and stays whole."""
+    return text.replace(f" {ARROW} ", " \N{RIGHTWARDS ARROW} ")
+
+
 def verdict(comparison: Comparison) -> str:
     """What changed, in one sentence: breaks, recompiles, compile time."""
     recompiles, seconds = comparison.recompiles, comparison.compile_seconds
-    parts = [_breaks(comparison.breaks)]
-    parts.append(f"recompiles {recompiles.before:,} {ARROW} {recompiles.after:,}")
+    parts = [_breaks(comparison.breaks), _recompiles(recompiles)]
     if seconds.before is not None and seconds.after is not None:
         parts.append(f"compile time {seconds_words(seconds.before, seconds.after)}")
     ended = _ended(comparison)
@@ -61,6 +66,12 @@ def _breaks(breaks: Breaks) -> str:
         return "no graph breaks before or after"
     (first, word), *rest = told
     return ", ".join([f"{count_of(first, 'break')} {word}", *(f"{number:,} {word}" for number, word in rest)])
+
+
+def _recompiles(recompiles: Recompiles) -> str:
+    if recompiles.before != recompiles.after:
+        return f"recompiles {recompiles.before:,} {ARROW} {recompiles.after:,}"
+    return f"{count_of(recompiles.after, 'recompile')} as before" if recompiles.after else "no recompiles"
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -152,7 +163,9 @@ def function_words(change: FunctionChange) -> list[str]:
     if before is None or after is None:
         side = after or before
         assert side is not None
-        return [f"{number:,} {word}" for number, word in _counts(side) if number]
+        return [
+            f"{number:,} {word.removesuffix('s') if number == 1 else word}" for number, word in _counts(side) if number
+        ]
     pairs = zip(_counts(before), _counts(after), strict=True)
     found = [f"{word} {old:,} {ARROW} {new:,}" for (old, word), (new, _) in pairs if old != new]
     if before.kernels is not None and after.kernels is not None and before.kernels != after.kernels:

@@ -10,16 +10,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dynalyze.render.visible import visible
+from dynalyze.render.visible import one_line as one_line
 from dynalyze.render.words import short_path
 from dynalyze.report import Location
 
 _WIDEST = 100
+_CODE = re.compile(r"`[^`\n]+`")
+# Stands for a blank inside of code while lines are made. No text of a run holds it: it is shown as an escape.
+_KEPT = "\ue000"
+_MARGIN = 8
 
 
 class Summary:
@@ -27,12 +32,12 @@ class Summary:
 
     def __init__(self, color: bool | None = None, width: int | None = None) -> None:
         if color is None:
-            color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+            color = sys.stdout.isatty() and _wants_color()
         self._out = io.StringIO()
         self._console = Console(
             file=self._out, width=width or min(shutil.get_terminal_size((80, 24)).columns, _WIDEST),
             force_terminal=color, no_color=not color, color_system="standard" if color else None,
-            highlight=False, emoji=False, legacy_windows=False,
+            highlight=False, emoji=False, legacy_windows=False, force_jupyter=False,
         )  # fmt: skip
 
     @property
@@ -42,19 +47,23 @@ class Summary:
 
     def line(self, text: Text | str = "", style: str = "") -> None:
         """A line of its own; it wraps."""
-        self._console.print(Text(text, style=style) if isinstance(text, str) else text)
+        self._console.print(self._kept(Text(text, style=style) if isinstance(text, str) else text))
 
     def indented(self, text: Text, by: int = 3) -> None:
         """A line that belongs to the one above it."""
-        self._console.print(Padding(text, (0, 0, 0, by), expand=False))
+        self._console.print(Padding(self._kept(text), (0, 0, 0, by), expand=False))
 
     def beside(self, head: Text, text: Text, by: int = 0) -> None:
         """A text beside its heading, wrapped within a column of its own."""
         grid = Table.grid(padding=(0, 1, 0, 0))
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
-        grid.add_row(head, text)
+        grid.add_row(head, self._kept(text))
         self._console.print(Padding(grid, (0, 0, 0, by), expand=False))
+
+    def action(self, text: str, by: int = 3) -> None:
+        """What to do about the lines above."""
+        self.beside(Text("→", style="green"), Text(one_line(text)), by)
 
     def table(self, table: Table, by: int = 3) -> None:
         """Rows in columns; what does not fit wraps within its own."""
@@ -80,12 +89,22 @@ class Summary:
 
     def text(self) -> str:
         """All of it, without blanks at the ends of lines."""
-        return re.sub(r"[ \t]+$", "", self._out.getvalue(), flags=re.MULTILINE)
+        return re.sub(r"[ \t]+$", "", self._out.getvalue().replace(_KEPT, " "), flags=re.MULTILINE)
+
+    def _kept(self, text: Text) -> Text:
+        """The text, so that no line ends inside of code that fits on one: it is there to be copied."""
+        room = self.width - _MARGIN
+        text.plain = _CODE.sub(lambda code: _on_one_line(code[0], room), text.plain)
+        return text
 
 
-def one_line(text: str) -> str:
-    """A text of the run, safe to look at and on one line: a newline in a name must not forge a line of ours."""
-    return visible(text.replace("\n", "␊"))
+def _on_one_line(code: str, room: int) -> str:
+    return code.replace(" ", _KEPT) if cell_len(code) <= room else code
+
+
+def _wants_color() -> bool:
+    """https://no-color.org: an empty NO_COLOR says nothing."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _shown_path(file: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,14 +31,15 @@ def render(report: Report) -> str:
     return render_page("page.html.jinja", build_page(report))
 
 
-def render_page(template: str, page: object, more: str = "") -> str:
+def render_page(template: str, page: object, more: Sequence[str] = ()) -> str:
     """A page of ours from its template: with its style, its scripts, and a policy that allows these alone.
 
-    `more` names a style and a script that this kind of page has beside those of all.
+    Each of `more` names a style and a script that this kind of page has beside those of all.
     """
     style, scripts = _asset(_STYLE), {name: _asset(name) for name in _SCRIPTS}
-    if more:
-        style, scripts["page.js"] = style + _asset(f"{more}.css"), scripts["page.js"] + _asset(f"{more}.js")
+    for name in more:
+        style += _asset(f"{name}.css")
+        scripts["page.js"] += _asset(f"{name}.js")
     return (
         _environment()
         .get_template(template)

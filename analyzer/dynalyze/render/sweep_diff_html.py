@@ -9,4 +9,4 @@ from dynalyze.render.view.sweep_diff import build_sweep_diff
 
 def render(comparison: SweepComparison) -> str:
     """The whole page."""
-    return render_page("sweep_diff.html.jinja", build_sweep_diff(comparison), more="sweep")
+    return render_page("sweep_diff.html.jinja", build_sweep_diff(comparison), more=("tables",))

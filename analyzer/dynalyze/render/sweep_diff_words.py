@@ -10,10 +10,12 @@ from dynalyze.render.sweep_words import status_words
 
 def verdict(comparison: SweepComparison) -> str:
     """What changed, in one sentence: items, then breaks."""
+    if not comparison.changes and not comparison.unchanged:
+        return f"the two sweeps have no item in common, so nothing is compared; clean {_clean(comparison)}."
     counts = {word: sum(each.direction == word for each in comparison.changes) for word in ("better", "worse")}
     told = [(number, word) for word, number in counts.items() if number]
     other = len(comparison.changes) - sum(counts.values())
-    told += [(other, "changed otherwise")] if other else []
+    told += [(other, "changed otherwise" if told else "changed")] if other else []
     if not told:
         items = "no item is better or worse"
     else:
@@ -27,12 +29,13 @@ def _lines(comparison: SweepComparison) -> str:
     """Lines of code that others only follow are no news of their own."""
     gone, new = (sum(not line.follows for line in lines) for lines in (comparison.gone_breaks, comparison.new_breaks))
     if not gone and not new:
-        return "no line breaks that did not, and none is fixed"
+        return "no breaking line is new or fixed"
     return f"{count_of(gone, 'breaking line')} fixed, {new:,} new"
 
 
 def _clean(comparison: SweepComparison) -> str:
-    return f"{_share(comparison.before)} {ARROW} {_share(comparison.after)}"
+    before, after = _share(comparison.before), _share(comparison.after)
+    return f"{after} as before" if before == after else f"{before} {ARROW} {after}"
 
 
 def _share(run: SweepRun) -> str:

@@ -9,4 +9,4 @@ from dynalyze.render.view.sweep import build_sweep
 
 def render(sweep: Sweep) -> str:
     """The whole page. Links to the items' reports are relative: it belongs into the sweep's folder."""
-    return render_page("sweep.html.jinja", build_sweep(sweep), more="sweep")
+    return render_page("sweep.html.jinja", build_sweep(sweep), more=("tables", "sweep"))

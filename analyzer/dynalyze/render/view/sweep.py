@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dynalyze.fleet.clusters import summarise
@@ -10,7 +11,7 @@ from dynalyze.fleet.summary import Cause, ErrorGroup, Share, SweepSummary
 from dynalyze.render import sweep_words as words
 from dynalyze.render.amounts import count_of, duration, percent
 from dynalyze.render.view.links import Anchors, Shown, shown
-from dynalyze.render.view.run import Metric, Tone, command_line, value_words
+from dynalyze.render.view.run import Metric, Tone, value_words
 from dynalyze.render.view.sweep_items import (
     BAR_WIDTH,
     Chip,
@@ -23,6 +24,7 @@ from dynalyze.render.view.sweep_items import (
 )
 from dynalyze.render.view.sweep_lines import LinesView, line_anchors, lines_view
 from dynalyze.render.visible import clipped
+from dynalyze.render.words import command_line
 
 MAX_CAUSES = 60
 MAX_REASONS = 12
@@ -40,13 +42,14 @@ _MOSTLY = 0.5
 SECTIONS = (
     "verdict", "lines", "causes", "errors", "families", "configurations", "speeds", "items", "environment",
     "content", "theme", "other-lines", "following-lines", "more-families", "clean-families", "differing",
-    "same-in-all", "items-table", "items-none", "items-filter", "items-status", "items-controls",
+    "same-in-all", "items-table", "items-none", "items-filter", "items-status", "items-controls", "keys", "help",
 )  # fmt: skip
 """The anchors that the templates name themselves; no item may take one."""
 
 
 @dataclass(frozen=True)
 class CauseView:
+    anchor: str
     title: str
     gb_id: str
     models: str
@@ -61,6 +64,7 @@ class CauseView:
 class ShareView:
     """A family or a configuration: its counts in words, the share of clean items, and a bar as long as that."""
 
+    anchor: str
     name: str
     items: str
     clean: str
@@ -72,6 +76,7 @@ class ShareView:
 
 @dataclass(frozen=True)
 class ErrorView:
+    anchor: str
     mark: str
     status: str
     exception: str
@@ -142,28 +147,28 @@ def build_sweep(sweep: Sweep) -> SweepPage:
     many = "model" if what == "model" else "target"
     first, *rest = words.verdict_sentences(sweep, found)
     families, families_amount = shown(found.families, MAX_FAMILIES)
-    troubled = [_share(share, links, what) for share in families if share.clean != 1]
+    troubled = _shares([share for share in families if share.clean != 1], links, what, anchors)
     causes, causes_amount = shown(found.causes, MAX_CAUSES)
     errors, errors_amount = shown(found.errors, MAX_ERRORS)
     return SweepPage(
         title=f"{first} · dynalyze sweep",
         target=clipped(" ".join(sweep.command[1:]), 200),
         tone=_tone(found),
-        status=_status(found),
+        status=_status(found, len(sweep.items)),
         headline=first,
         rest=" ".join(rest),
         notes=[clipped(note, MAX_TEXT) for note in words.notes(sweep)],
         metrics=_metrics(sweep, found),
         lines=lines_view(found, links, places, many),
-        causes=[_cause(cause, many) for cause in causes],
+        causes=[_cause(cause, many, anchors) for cause in causes],
         causes_amount=causes_amount,
-        errors=[_error(group, links, what) for group in errors],
+        errors=[_error(group, links, what, anchors.claim(f"error-{group.exception}")) for group in errors],
         errors_amount=errors_amount,
         families=troubled[:_OPEN_FAMILIES],
         more_families=troubled[_OPEN_FAMILIES:],
-        clean_families=[_share(share, links, what) for share in families if share.clean == 1],
+        clean_families=_shares([share for share in families if share.clean == 1], links, what, anchors),
         families_amount=families_amount,
-        configurations=[_share(share, links, what) for share in found.configurations],
+        configurations=_shares(found.configurations, links, what, anchors),
         matrix=_matrix(sweep, found, links),
         speeds=[(total.configuration, words.speed_total_words(total)) for total in found.speeds],
         items=item_views(sweep, links, places),
@@ -186,9 +191,11 @@ def _tone(found: SweepSummary) -> Tone:
     return "warning" if (found.total.clean or 0) >= _MOSTLY else "bad"
 
 
-def _status(found: SweepSummary) -> str:
-    clean = words.clean_share(found)
-    return f"{clean} clean" if clean else "Nothing reached the compiler"
+def _status(found: SweepSummary, items: int) -> str:
+    clean, reached = words.clean_share(found), found.total.reached
+    if not clean:
+        return "Nothing reached the compiler"
+    return f"{clean} clean" if reached == items else f"{clean} clean of {reached:,} that reached the compiler"
 
 
 def _metrics(sweep: Sweep, found: SweepSummary) -> list[Metric]:
@@ -210,9 +217,10 @@ def _metrics(sweep: Sweep, found: SweepSummary) -> list[Metric]:
     return metrics
 
 
-def _cause(cause: Cause, what: str) -> CauseView:
+def _cause(cause: Cause, what: str, anchors: Anchors) -> CauseView:
     some, amount = shown(cause.reasons, MAX_REASONS)
     return CauseView(
+        anchor=anchors.claim(f"cause-{cause.gb_id or cause.gb_type}"),
         title=clipped(cause.gb_type, 300) or "Graph break",
         gb_id=cause.gb_id or "",
         models=f"{len(cause.targets):,}",
@@ -224,9 +232,14 @@ def _cause(cause: Cause, what: str) -> CauseView:
     )
 
 
-def _share(share: Share, links: list[ItemLink], what: str) -> ShareView:
+def _shares(shares: Sequence[Share], links: list[ItemLink], what: str, anchors: Anchors) -> list[ShareView]:
+    return [_share(share, links, what, anchors.claim(f"share-{share.name}")) for share in shares]
+
+
+def _share(share: Share, links: list[ItemLink], what: str, anchor: str) -> ShareView:
     clean = share.clean
     return ShareView(
+        anchor=anchor,
         name=share.name,
         items=count_of(len(share.rows), what),
         clean="" if clean is None else percent(clean),
@@ -241,9 +254,10 @@ def _counted(number: int, status: Status) -> str:
     return f"{number:,} {words.status_words(status)}"
 
 
-def _error(group: ErrorGroup, links: list[ItemLink], what: str) -> ErrorView:
+def _error(group: ErrorGroup, links: list[ItemLink], what: str, anchor: str) -> ErrorView:
     others = group.messages - 1
     return ErrorView(
+        anchor=anchor,
         mark=mark_of(group.status),
         status=words.status_words(group.status),
         exception=group.exception,

@@ -10,12 +10,13 @@ from dynalyze.comparison.types import Direction
 from dynalyze.fleet.records import RowBreak, Status
 from dynalyze.render import sweep_diff_words as words
 from dynalyze.render.amounts import count_of
-from dynalyze.render.comparison_words import value
+from dynalyze.render.comparison_words import drawn, value
 from dynalyze.render.sweep_words import place_words, status_words
-from dynalyze.render.view.links import Shown, shown
-from dynalyze.render.view.run import Metric, Tone, command_line
+from dynalyze.render.view.links import Anchors, Link, Shown, shown
+from dynalyze.render.view.run import Metric, Tone
 from dynalyze.render.view.sweep_items import mark_of
 from dynalyze.render.visible import clipped
+from dynalyze.render.words import command_line
 
 MAX_LINES = 300
 MAX_ITEMS = 1000
@@ -24,8 +25,16 @@ MAX_BREAKS = 20
 MAX_TEXT = 600
 
 
+_SECTIONS = (
+    "verdict", "differences", "lines", "items", "runs", "new-lines", "fixed-lines", "items-worse", "items-better",
+    "items-same", "only-before", "only-after", "content", "theme", "filter", "filter-status", "help", "keys",
+)  # fmt: skip
+"""The anchors that the template and the tables have themselves."""
+
+
 @dataclass(frozen=True)
 class LineView:
+    anchor: str
     place: str
     path: str
     function: str
@@ -34,7 +43,7 @@ class LineView:
     gb_id: str
     follows: bool
     reach: str
-    targets: list[str]
+    targets: list[Link]
     omitted: int
 
 
@@ -57,6 +66,7 @@ class StatusView:
 
 @dataclass(frozen=True)
 class ItemView:
+    anchor: str
     name: str
     before: StatusView
     after: StatusView
@@ -82,6 +92,7 @@ class SweepDiffPage:
     after: str
     tone: Tone
     status: str
+    compared: bool
     headline: str
     notes: list[str]
     metrics: list[Metric]
@@ -92,36 +103,64 @@ class SweepDiffPage:
     runs: list[tuple[str, str, str]]
 
 
+class _Index:
+    """Gives each row its anchor, and finds that of an item by its target."""
+
+    def __init__(self) -> None:
+        self._anchors = Anchors(_SECTIONS)
+        self._items: dict[str, str] = {}
+
+    def item(self, change: ItemChange) -> str:
+        """The anchor of an item's row; of several configurations the first stands for the target."""
+        anchor = self._anchors.claim(f"item-{words.item_words(change).removeprefix('hf:')}")
+        self._items.setdefault(change.target, anchor)
+        return anchor
+
+    def line(self, line: LineChange) -> str:
+        """The anchor of a line's row."""
+        return self._anchors.claim(f"line-{line.path.rpartition('/')[2]}-{line.line}")
+
+    def link(self, target: str) -> Link:
+        """A link to a target's row, where the page shows that."""
+        return Link(target, self._items.get(target, ""))
+
+
 def build_sweep_diff(comparison: SweepComparison) -> SweepDiffPage:
     """Everything that the page shows, in its order."""
+    index = _Index()
+    items, alone = _item_tables(comparison.changes, index), _alone(comparison, index)
     sentence = words.verdict(comparison)
-    worse = len(comparison.regressions)
     before, after = comparison.before, comparison.after
     return SweepDiffPage(
         title="Two sweeps · dynalyze diff",
         before=before.created,
         after=after.created,
-        tone="warning" if worse else "good",
-        status=count_of(worse, "regression") if worse else "No regression",
-        headline=sentence[:1].upper() + sentence[1:],
+        tone="good" if not comparison.regressions and _compared(comparison) else "warning",
+        status=_told(comparison),
+        compared=_compared(comparison),
+        headline=drawn(sentence[:1].upper() + sentence[1:]),
         notes=words.notes(comparison),
         metrics=_metrics(comparison),
         differences=[
             (item.name, clipped(value(item.before), MAX_TEXT), clipped(value(item.after), MAX_TEXT))
             for item in comparison.differences
         ],
-        lines=_line_tables(comparison),
-        items=_item_tables(comparison.changes),
-        alone=[
-            table
-            for table in (
-                _item_table("only-before", "In the first sweep alone", comparison.only_before),
-                _item_table("only-after", "In the second sweep alone", comparison.only_after),
-            )
-            if table.items
-        ],
+        lines=_line_tables(comparison, index),
+        items=items,
+        alone=alone,
         runs=_runs(before, after),
     )
+
+
+def _compared(comparison: SweepComparison) -> bool:
+    return bool(comparison.changes or comparison.unchanged)
+
+
+def _told(comparison: SweepComparison) -> str:
+    if not _compared(comparison):
+        return "Nothing to compare"
+    worse = len(comparison.regressions)
+    return count_of(worse, "regression") if worse else "No regression"
 
 
 def _metrics(comparison: SweepComparison) -> list[Metric]:
@@ -135,24 +174,23 @@ def _metrics(comparison: SweepComparison) -> list[Metric]:
     ]
 
 
-def _line_tables(comparison: SweepComparison) -> list[LineTable]:
-    tables = [
-        _line_table("new-lines", "New", "They did not break before in these items.", comparison.new_breaks),
-        _line_table(
-            "fixed-lines", "Fixed", "They broke before in these items, and do not now.", comparison.gone_breaks
-        ),
-    ]
-    return [table for table in tables if table.lines]
+def _line_tables(comparison: SweepComparison, index: _Index) -> list[LineTable]:
+    told = (
+        ("new-lines", "New", "They did not break before in these items.", comparison.new_breaks),
+        ("fixed-lines", "Fixed", "They broke before in these items, and do not now.", comparison.gone_breaks),
+    )
+    return [_line_table(*each, index) for each in told if each[-1]]
 
 
-def _line_table(anchor: str, name: str, lead: str, lines: Sequence[LineChange]) -> LineTable:
+def _line_table(anchor: str, name: str, lead: str, lines: Sequence[LineChange], index: _Index) -> LineTable:
     some, amount = shown(lines, MAX_LINES)
-    return LineTable(anchor, name, lead, [_line(line) for line in some], amount)
+    return LineTable(anchor, name, lead, [_line(line, index) for line in some], amount)
 
 
-def _line(line: LineChange) -> LineView:
+def _line(line: LineChange, index: _Index) -> LineView:
     targets, amount = shown(line.targets, MAX_NAMES)
     return LineView(
+        anchor=index.line(line),
         place=place_words(line.path, line.line),
         path=f"{line.path}:{line.line}",
         function=line.function,
@@ -161,27 +199,36 @@ def _line(line: LineChange) -> LineView:
         gb_id=line.gb_id or "",
         follows=line.follows,
         reach=words.reach_words(line),
-        targets=list(targets),
+        targets=[index.link(target) for target in targets],
         omitted=amount.omitted,
     )
 
 
-def _item_tables(changes: Sequence[ItemChange]) -> list[ItemTable]:
+def _item_tables(changes: Sequence[ItemChange], index: _Index) -> list[ItemTable]:
     names: tuple[tuple[Direction, str], ...] = (("worse", "Worse"), ("better", "Better"), ("same", "Changed otherwise"))
     tables = [
-        _item_table(f"items-{direction}", name, [each for each in changes if each.direction == direction])
+        _item_table(f"items-{direction}", name, [each for each in changes if each.direction == direction], index)
         for direction, name in names
     ]
     return [table for table in tables if table.items]
 
 
-def _item_table(anchor: str, name: str, changes: Sequence[ItemChange]) -> ItemTable:
+def _alone(comparison: SweepComparison, index: _Index) -> list[ItemTable]:
+    told = (
+        ("only-before", "In the first sweep alone", comparison.only_before),
+        ("only-after", "In the second sweep alone", comparison.only_after),
+    )
+    return [_item_table(*each, index) for each in told if each[-1]]
+
+
+def _item_table(anchor: str, name: str, changes: Sequence[ItemChange], index: _Index) -> ItemTable:
     some, amount = shown(changes, MAX_ITEMS)
-    return ItemTable(anchor, name, [_item(change) for change in some], amount)
+    return ItemTable(anchor, name, [_item(change, index) for change in some], amount)
 
 
-def _item(change: ItemChange) -> ItemView:
+def _item(change: ItemChange, index: _Index) -> ItemView:
     return ItemView(
+        anchor=index.item(change),
         name=words.item_words(change),
         before=_status(change.before),
         after=_status(change.after),
