@@ -287,6 +287,14 @@ def test_math_on_cuda_is_a_warning_and_its_reason_unknown_here() -> None:
     assert severity == "warning" and "unknown here" in why
 
 
+def test_calls_of_several_graphs_that_one_change_mends_are_one_finding() -> None:
+    report = with_attention(sdpa("math", "cpu"))
+    other = sdpa("math", "cpu")
+    other.id, other.graph = "a2", "g2"
+    report.attention.append(other)
+    assert only(report, "sdpa-math").evidence == [report.attention[0].id, "a2"]
+
+
 def test_math_that_the_program_asked_for() -> None:
     report = with_attention(sdpa("math", "cpu"))
     report.graphs = [Graph("g1", "0/0", histogram={"_sdpa_kernel": 2})]

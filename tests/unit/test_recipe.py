@@ -132,6 +132,9 @@ def test_find_by_id() -> None:
         ("", "Replace this expression by y."),
         (None, "Replace this expression by y."),
         ("{expression}", "Replace `{expression}` by y."),
+        (f"log.warn({'x' * 80!r})", "Replace `log.warn(...)` by y."),
+        ("log.warn('`x` is odd')", "Replace `log.warn(...)` by y."),
+        ("s == '`'", "Replace `s == '''` by y."),
     ],
 )
 def test_fill(expression: str | None, filled: str) -> None:
@@ -139,7 +142,7 @@ def test_fill(expression: str | None, filled: str) -> None:
 
 
 def test_fill_cuts_long_expressions() -> None:
-    filled = fill("Drop `{expression}`.", "f(" + "argument, " * 40 + ")")
+    filled = fill("Drop `{expression}`.", "(" + "argument, " * 40 + ")")
 
     assert len(filled) < 100
     assert filled.endswith(" ...`.")

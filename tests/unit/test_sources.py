@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,25 @@ def test_columns_that_span_nothing(tmp_path: Path, column: int | None, end: int 
     found = Sources().location(file, 1, "f", column, end)
     assert found.end_column is None
     assert Sources().expression(found) == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "expression"),
+    [
+        (
+            "    logger.warning_once(\n        f'{x} is unknown. '\n        'Taking y.'\n    )\n    z = 1\n",
+            "logger.warning_once(f'{x} is unknown. Taking y.')",
+        ),
+        ("    y = torch.cat(\n        [x, x],  # twice\n    ) + 1\n", "torch.cat([x, x])"),
+        ("    if x.sum(\n    ) > 0:\n        pass\n", ""),
+        ("    print(\n", ""),
+    ],
+)
+def test_an_expression_over_several_lines_is_given_on_one(tmp_path: Path, source: str, expression: str) -> None:
+    file = write_source(tmp_path, source)
+    column = re.search(r"logger|torch|x\.sum|print", source).start()  # type: ignore[union-attr]
+    found = Sources().location(file, 1, "f", column, None)
+    assert Sources().expression(found) == expression
 
 
 def test_columns_beyond_the_line_give_no_expression(tmp_path: Path) -> None:

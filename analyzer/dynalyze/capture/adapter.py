@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import sys
+import traceback
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -86,10 +87,12 @@ def is_resume(name: str) -> bool:
 
 def summary_entries(summary: Any) -> list[StackFrame]:
     """A traceback.StackSummary as event frames."""
-    return [
-        frame_entry(f.filename, f.lineno, f.name, getattr(f, "colno", None), getattr(f, "end_colno", None))
-        for f in summary or ()
-    ]
+    return [frame_entry(f.filename, f.lineno, f.name, getattr(f, "colno", None), _end(f)) for f in summary or ()]
+
+
+def _end(frame: traceback.FrameSummary) -> int | None:
+    """Where the expression ends; None where that is on another line."""
+    return getattr(frame, "end_colno", None) if getattr(frame, "end_lineno", None) == frame.lineno else None
 
 
 def stack_above() -> list[StackFrame]:

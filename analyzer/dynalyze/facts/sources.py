@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import inspect
 import re
 import tokenize
@@ -13,6 +15,7 @@ _CONTEXT_LINES = 3
 LONGEST_LINE = 400
 _LONGEST_DECORATION = 40
 _LONGEST_FUNCTION = 2000
+_LONGEST_EXPRESSION, _LONGEST_TEXT = 30, 5000  # lines, characters
 _DEFINITION = re.compile(r"\s*(?:async\s+)?def\s")
 # What a code object of its own can begin with: also a decorator whose `def` was not found.
 _BEGINS = re.compile(r"\s*(?:@|(?:async\s+)?def\s|.*\blambda\b)")
@@ -83,16 +86,42 @@ class Sources:
         return Snippet(first, [line[:LONGEST_LINE] for line in lines[first - 1 : location.line + _CONTEXT_LINES]])
 
     def expression(self, location: Location) -> str:
-        """The source text that the columns of a location span; "" where they are not known."""
+        """The source text that the columns of a location span; "" where they are not known.
+
+        What goes on in the next lines is given on one.
+        """
         text = self.line(location.file, location.line)
-        if text is None or location.column is None or location.end_column is None:
+        if text is None or location.column is None:
             return ""
-        return text[location.column : location.end_column].strip()
+        if location.end_column is not None:
+            return text[location.column : location.end_column].strip()
+        return self._over_lines(location.file, location.line, location.column)
+
+    def _over_lines(self, file: str, line: int, column: int) -> str:
+        lines = self._lines(file)[line - 1 : line - 1 + _LONGEST_EXPRESSION]
+        text = lines[0][column:]
+        for following in lines[1:]:
+            text = f"{text}\n{following}"
+            if len(text) > _LONGEST_TEXT:
+                break
+            with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+                return ast.unparse(_first_call(ast.parse(text, mode="eval").body))
+        return ""
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._files:
             self._files[file] = _read(file) if self._readable else []
         return self._files[file]
+
+
+def _first_call(node: ast.expr) -> ast.expr:
+    """The call with which an expression begins: what follows it in its last line is no part of it."""
+    begins = (each for each in ast.walk(node) if isinstance(each, ast.Call) and _start(each) == _start(node))
+    return next(begins, node)
+
+
+def _start(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def _read(file: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from dynalyze.facts.stacks import Places
 from dynalyze.model_facts import AttentionBackend, AttentionCall, AttentionInput, ModuleFacts
-from dynalyze.report import GraphBreak, Location, Report
+from dynalyze.report import Finding, GraphBreak, Location, Report
 
 FROM_GRAPH = "Read from the graph."
 FROM_SETTINGS = "Read from the configuration; the run did not show it."
@@ -31,6 +31,19 @@ BACKENDS: dict[AttentionBackend, str] = {
 def sdpa_calls(report: Report) -> Iterator[AttentionCall]:
     """The calls of scaled_dot_product_attention."""
     return (call for call in report.attention if call.op == "sdpa")
+
+
+def once(found: Iterable[tuple[int, Finding]]) -> Iterator[tuple[int, Finding]]:
+    """What says the same of the same line once, with all calls as its evidence: graphs of other sizes have calls of
+    their own, and are mended by one change.
+    """
+    kept: dict[object, tuple[int, Finding]] = {}
+    for rank, finding in found:
+        place = finding.location
+        told = (finding.title, finding.advice, place and (place.file, place.line))
+        _, first = kept.setdefault(told, (rank, finding))
+        first.evidence += [name for name in finding.evidence if name not in first.evidence]
+    yield from kept.values()
 
 
 def on_cuda(call: AttentionCall) -> bool:

@@ -7,6 +7,8 @@ one means adding a `Recipe` to a module's `RECIPES`. Nothing here imports torch.
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import importlib
 import pkgutil
 import re
@@ -102,10 +104,21 @@ def find_by_id(recipe_id: str) -> Recipe | None:
 
 def fill(action: str, expression: str | None) -> str:
     """Put the user's own source expression into an action, on one line and cut to a readable length."""
-    words = " ".join((expression or "").split())
+    words = _readable(" ".join((expression or "").split()))
+    return action.replace("`{expression}`", f"`{words}`" if words else "this expression")
+
+
+def _readable(words: str) -> str:
+    """An expression that fits into a sentence, where a backquote would end it; of a long call the callee."""
+    if len(words) <= _LONGEST_EXPRESSION and "`" not in words:
+        return words
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+        call = ast.parse(words, mode="eval").body
+        if isinstance(call, ast.Call) and len(callee := ast.unparse(call.func)) <= _LONGEST_EXPRESSION - 5:
+            words = f"{callee}(...)"
     if len(words) > _LONGEST_EXPRESSION:
         words = words[: _LONGEST_EXPRESSION - 4].rstrip() + " ..."
-    return action.replace("`{expression}`", f"`{words}`" if words else "this expression")
+    return words.replace("`", "'")
 
 
 @lru_cache(maxsize=1)

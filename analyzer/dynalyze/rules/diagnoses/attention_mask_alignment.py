@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.model_facts import AttentionInput
 from dynalyze.report import Advice, Example, Finding, Report
-from dynalyze.rules.attention_calls import FROM_GRAPH, on_cuda, place_of, sdpa_calls, shape
+from dynalyze.rules.attention_calls import FROM_GRAPH, on_cuda, once, place_of, sdpa_calls, shape
 from dynalyze.rules.rule import Rule
 
 _MULTIPLE = 8
@@ -14,6 +14,10 @@ _LINK = "https://github.com/pytorch/pytorch/issues/121943"
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    return once(_found(report))
+
+
+def _found(report: Report) -> Iterator[tuple[int, Finding]]:
     for call in sdpa_calls(report):
         if not on_cuda(call) or call.mask is None or call.backend in ("flash", "math") or not _is_odd(call.mask):
             continue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.model_facts import AttentionCall
 from dynalyze.report import Advice, Example, Finding, Report
-from dynalyze.rules.attention_calls import FROM_GRAPH, flash_calls, place_of
+from dynalyze.rules.attention_calls import FROM_GRAPH, flash_calls, once, place_of
 from dynalyze.rules.library_layers import shown_version, version
 from dynalyze.rules.rule import Rule
 
@@ -15,6 +15,10 @@ _LINK = "https://github.com/huggingface/diffusers/issues/14104"
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    return once(_found(report))
+
+
+def _found(report: Report) -> Iterator[tuple[int, Finding]]:
     # PyTorch's own attention is put right by autocast, or refuses; other libraries' kernels are called as they are.
     for call in flash_calls(report):
         dtypes = _dtypes(call)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Report
-from dynalyze.rules.attention_calls import FROM_GRAPH, on_cuda, place_of, sdpa_calls, shape
+from dynalyze.rules.attention_calls import FROM_GRAPH, on_cuda, once, place_of, sdpa_calls, shape
 from dynalyze.rules.rule import Rule
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    return once(_found(report))
+
+
+def _found(report: Report) -> Iterator[tuple[int, Finding]]:
     for call in sdpa_calls(report):
         if not on_cuda(call) or call.mask is None or call.mask.dtype != "bool":
             continue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.model_facts import AttentionCall
 from dynalyze.report import Advice, Finding, Report
-from dynalyze.rules.attention_calls import FROM_GRAPH, HALVES, on_cuda, place_of, sdpa_calls, shape
+from dynalyze.rules.attention_calls import FROM_GRAPH, HALVES, on_cuda, once, place_of, sdpa_calls, shape
 from dynalyze.rules.rule import Rule
 
 _LINK = "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"
@@ -15,6 +15,10 @@ _UNKNOWN = "Why no fused kernel was taken is unknown here."
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+    return once(_found(report))
+
+
+def _found(report: Report) -> Iterator[tuple[int, Finding]]:
     for call in sdpa_calls(report):
         if call.backend == "math":
             yield (230 if on_cuda(call) else 420), _finding(report, call)
