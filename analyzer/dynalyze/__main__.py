@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 
@@ -9,6 +10,9 @@ def main() -> None:
     """Run the command line; errors of the user are one line on standard error."""
     from dynalyze.cli.group import run
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # What its encoding has no sign for is spelled, and ends nothing.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

@@ -314,7 +314,8 @@ def _before_quote(note: str) -> str:
 def redact(report: Document) -> Document:
     """No home folder, user name or host name in any text of a report, or of another document."""
     home, user, host = str(Path.home()), _user(), socket.gethostname()
-    names = [(re.compile(rf"(?<!\w){re.escape(n)}(?!\w)"), m) for n, m in ((user, "<user>"), (host, "<host>")) if n]
+    told = ((user, "<user>"), (host, "<host>"), (host.partition(".")[0], "<host>"))
+    names = [(re.compile(rf"(?<!\w){re.escape(name)}(?!\w)"), mark) for name, mark in told if name]
     if len(home) > 1:
         names.insert(0, (re.compile(rf"{re.escape(home)}(?![\w.-])"), "~"))
 

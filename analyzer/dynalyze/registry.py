@@ -18,6 +18,8 @@ _COPY = Path(__file__).parent / "data" / _FILE
 _LINK = re.compile(r"/gb/gb(\d+)\.html")
 _LITERALS = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _LITERAL_STARTS = ('f"', 'r"')
+# What is left of an explanation that is a name or a call in PyTorch's source.
+_EXPRESSION = re.compile(r"[a-z_]\w*(?:\([\w, ]*\))?")
 SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
 
 
@@ -98,7 +100,9 @@ def _entry(gb_id: str, versions: list[_Raw]) -> Entry:
     newest = versions[0]
     former = tuple(dict.fromkeys(v.gb_type for v in versions[1:] if v.gb_type != newest.gb_type))
     hints = tuple(_text(hint) for hint in newest.hints if hint.strip())
-    return Entry(gb_id, newest.gb_type, _text(newest.explanation), hints, newest.context, former)
+    explanation = _text(newest.explanation)
+    told = "" if _EXPRESSION.fullmatch(explanation) else explanation
+    return Entry(gb_id, newest.gb_type, told, hints, newest.context, former)
 
 
 def _text(scraped: str) -> str:

@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from dynalyze.json_text import json_text
 from dynalyze.report import SCHEMA_VERSION, Report
 
 # A list of numbers in indented JSON. No string holds a line's end, so this is never inside of one.
@@ -16,8 +17,7 @@ def to_json(report: Report) -> str:
     """The report as indented JSON text, `schema_version` first."""
     document = msgspec.to_builtins(report)
     ordered = {"schema_version": document.pop("schema_version"), **document}
-    text = msgspec.json.format(msgspec.json.encode(ordered), indent=1).decode()
-    return _NUMBERS.sub(_on_one_line, text) + "\n"
+    return _NUMBERS.sub(_on_one_line, json_text(ordered))
 
 
 def _on_one_line(numbers: re.Match[str]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -21,6 +22,8 @@ from dynalyze.events.types import (
     TorchLoaded,
 )
 from dynalyze.report import Report
+
+Filled = TypeVar("Filled", bound=msgspec.Struct)
 
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch"
 MODEL = "/home/ada/ranker/model.py"
@@ -134,32 +137,55 @@ def write_source(folder: Path, text: str | bytes, name: str = "model.py") -> str
     return str(path)
 
 
-def filled_report(text: str) -> Report:
-    """A report with every field of every struct filled, and `text` in each that holds free text.
+Choose = Callable[[Sequence[Any]], Any]
+"""Takes one of several values that a field may have."""
 
-    It is made from the types, so a field that is added later is filled as well.
-    """
-    report = _filled(Report, text)
-    assert isinstance(report, Report)
+
+def first(values: Sequence[Any]) -> Any:
+    """The simplest choice."""
+    return values[0]
+
+
+def filled_report(text: str, choose: Choose = first) -> Report:
+    """A report with every field of every struct filled, and `text` in each that holds free text."""
+    report = filled(Report, text, choose)
     report.schema_version = 1
     return report
 
 
-def _filled(kind: Any, text: str) -> Any:
+def filled(kind: type[Filled], text: str, choose: Choose = first) -> Filled:
+    """A document of this kind in which `text` stands wherever free text may.
+
+    It is made from the types, so a field that is added later is filled as well. `choose` takes the words of fields that
+    hold one of a few, and whether switches are on.
+    """
+    document = _filled(kind, text, choose)
+    assert isinstance(document, kind)
+    return document
+
+
+def _filled(kind: Any, text: str, choose: Choose) -> Any:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        hints = get_type_hints(kind)
-        return kind(**{field.name: _filled(hints[field.name], text) for field in msgspec.structs.fields(kind)})
+        return kind(**{name: _filled(hint, text, choose) for name, hint in _fields(kind)})
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is list:
-        return [_filled(arguments[0], text)]
+        return [_filled(arguments[0], text, choose)]
     if origin is dict:
-        return {text: _filled(arguments[1], text)}
-    simple: dict[Any, Any] = {str: text, Any: text, int: 1, float: 1.0, bool: True}
+        return {text: _filled(arguments[1], text, choose)}
+    simple: dict[Any, Any] = {str: text, Any: text, int: 1, float: 1.0}
     if kind in simple:
         return simple[kind]
-    if arguments:  # A union: its first part, which is never None. A Literal: its first value.
-        return arguments[0] if isinstance(arguments[0], str) else _filled(arguments[0], text)
+    if kind is bool:
+        return choose((True, False))
+    if arguments:  # A union: its first part, which is never None. A Literal: one of its words.
+        return choose(arguments) if isinstance(arguments[0], str) else _filled(arguments[0], text, choose)
     raise TypeError(f"a field of a kind that this builder does not know: {kind}")
+
+
+@functools.cache
+def _fields(kind: type[msgspec.Struct]) -> list[tuple[str, Any]]:
+    hints = get_type_hints(kind)
+    return [(name, hints[name]) for name in kind.__struct_fields__]
 
 
 def texts_of(value: Any, path: str = "report") -> list[tuple[str, str]]:

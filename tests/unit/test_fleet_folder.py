@@ -139,6 +139,31 @@ def test_redacted_rows_are_redacted_on_the_disk(tmp_path: Path, monkeypatch: pyt
     assert b"/home/ada" not in (tmp_path / "rows.jsonl").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (RunSettings(), "OSError: no file /home/ada/secret.bin"),
+        (RunSettings(redact=True), "OSError: no file ~/secret.bin"),
+        (RunSettings(no_source=True), "OSError"),
+    ],
+    ids=["as it is", "redact", "no source"],
+)
+def test_what_is_said_of_a_failed_item_is_what_its_row_may_show(
+    settings: RunSettings,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Failing(FakePool):
+        def run(self, items: Iterable[Item], done: Done, keep_on: Callable[[], bool]) -> None:
+            done(ITEMS[0], Finished(bare_row(ITEMS[0], "crash", "OSError: no file /home/ada/secret.bin")))
+
+    monkeypatch.setenv("HOME", "/home/ada")
+    sweep(tmp_path, Failing(), settings=settings)
+    assert capsys.readouterr().err == f"dynalyze: hf:A: crash: {told}\n"
+
+
 def test_items_and_settings_travel_as_json() -> None:
     """To local workers as JSON, to the nodes of a cluster as MessagePack."""
     for value in (ITEMS[0], RunSettings(memory=5, threads=2), Finished(bare_row(ITEMS[0], "crash", "no"), b"{}")):

@@ -6,7 +6,6 @@ is a cell `not_here` with transformers' own reason, and never a failure.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -21,6 +20,7 @@ from dynalyze.capture.bench.wire import LANGUAGE_PHASES
 from dynalyze.errors import UsageError
 from dynalyze.facts.attention_choice import RAN, is_own
 from dynalyze.launch.streams import Streams
+from dynalyze.notices import say
 from dynalyze.targets.spec import TargetSpec
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -91,7 +91,7 @@ def attention_matrix(
     matrix.own_cache = "" if caches == ("",) else (STATIC if plan.static_cache else "dynamic")
     matrix.backend = (plan.configurations or (plan.default,))[0].backend
     streams = Streams(Path(target.path or target.stem).name, quiet=plan.quiet)
-    show = progress or _plain_line
+    show = progress or say
     with Workshop(streams, Limits(plan.timeout, plan.total), python=plan.python) as shop:
         trials = ProcessTrials(target, plan, shop)
         try:
@@ -170,7 +170,3 @@ def _describe(matrix: AttentionMatrix, available: Available, dtypes: Sequence[st
 def _stop(matrix: AttentionMatrix, stop: Stopped) -> AttentionMatrix:
     matrix.stopped = stop.reason
     return matrix
-
-
-def _plain_line(text: str) -> None:
-    print(f"dynalyze: {text}", file=sys.stderr, flush=True)

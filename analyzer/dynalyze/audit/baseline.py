@@ -10,6 +10,7 @@ import msgspec
 
 from dynalyze.errors import UsageError
 from dynalyze.fingerprints import fingerprints
+from dynalyze.json_text import json_text
 from dynalyze.paths import portable_path
 from dynalyze.report import Finding, Report
 
@@ -74,8 +75,7 @@ def known_of(findings: list[Finding], report: Report) -> list[Known]:
 def to_json(findings: list[Known]) -> str:
     """The baseline as indented JSON, sorted, so that a change of it reads well in a diff."""
     ordered = sorted(findings, key=lambda known: (known.file, known.rule, known.function, known.fingerprint))
-    encoded = msgspec.json.encode(_Document(findings=ordered))
-    return msgspec.json.format(encoded, indent=1).decode() + "\n"
+    return json_text(_Document(findings=ordered))
 
 
 def missing(baseline: Baseline, found: list[str]) -> list[Known]:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from dynalyze.capture import adapter
+from dynalyze.capture.wire import RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 
 _PACKAGES = ("transformers", "triton", "numpy", "accelerate", "peft", "bitsandbytes", "flash-attn", "torchao")
 _VARIABLES = (
@@ -34,8 +35,17 @@ def torch_facts(torch: ModuleType) -> dict[str, Any]:
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "packages": _versions(),
-        "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "variables": _variables(),
     }
+
+
+def _variables() -> dict[str, str]:
+    """Those of the user; a folder for torch's logs that is our own is none."""
+    found = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    run = os.environ.get(RUN_VARIABLE)
+    if run is not None and found.get(TRACE_VARIABLE) == str(Path(run) / TRACE_FOLDER):
+        del found[TRACE_VARIABLE]
+    return found
 
 
 def compile_disabled() -> bool:

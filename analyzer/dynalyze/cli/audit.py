@@ -23,6 +23,7 @@ from dynalyze.cli.options import (
     transformers_options,
 )
 from dynalyze.errors import UsageError
+from dynalyze.notices import say
 
 if TYPE_CHECKING:
     from dynalyze.audit.baseline import Baseline
@@ -77,7 +78,7 @@ def audit(context: click.Context, /, **options: Any) -> int:
     asked = _asked(context, options, target)
     # The policy judges the findings, with --fail-on in it: what is waived or known does not fail.
     outputs = Outputs.from_options({**options, "fail_on": "none"}, f"{target.stem}.audit", target.path)
-    report = run_audit(asked, _tell, outputs.keep())
+    report = run_audit(asked, say, outputs.keep())
     if options["update_baseline"]:
         baseline = _updated(report, policy, options["baseline"])
     return outputs.publish(report, conclusion(report, policy, baseline))
@@ -161,7 +162,3 @@ def _updated(report: Report, policy: Policy, file: str) -> Baseline | None:
     known = known_of(counting, whole)
     write_whole(path, to_json(known))
     return Baseline(str(path), tuple(known))
-
-
-def _tell(line: str) -> None:
-    print(f"dynalyze: {line}", file=sys.stderr, flush=True)

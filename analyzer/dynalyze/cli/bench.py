@@ -83,16 +83,20 @@ def bench(context: click.Context, /, **options: Any) -> int:
     also measured as written, with its own arguments of torch.compile.
 
     \b
-    A configuration is one of these, or several joined by + (reduce-overhead+dynamic=on):
-      eager                          always measured; alone, nothing else is
-      as written                     as a program that compiles by itself does it; stands alone
-      default                        torch.compile, with --backend, --mode, --dynamic, --fullgraph
+    A configuration is one of these, or several joined by +, as in
+    reduce-overhead+dynamic=on:
+      eager                always measured; alone, nothing else is
+      as written           as a program that compiles by itself does it;
+                           stands alone
+      default              torch.compile, with --backend, --mode, --dynamic,
+                           --fullgraph
       reduce-overhead, max-autotune, max-autotune-no-cudagraphs
-      dynamic=on|off|mark            dynamic is dynamic=on, static is dynamic=off
-      fullgraph                      refuse graph breaks
-      regional                       compile repeated blocks only; regions and blocks mean the same
-      accelerate                     the same through Hugging Face Accelerate
-      backend=NAME                   a backend torch knows, or module:function
+      dynamic=on|off|mark  dynamic is dynamic=on, static is dynamic=off
+      fullgraph            refuse graph breaks
+      regional             compile repeated blocks only; regions and blocks mean
+                           the same
+      accelerate           the same through Hugging Face Accelerate
+      backend=NAME         a backend torch knows, or module:function
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.cli.files import check_writable, same_file, write_whole
+from dynalyze.cli.files import check_writable, print_document, same_file, write_whole
 from dynalyze.errors import UsageError
 
 if TYPE_CHECKING:
@@ -128,8 +127,7 @@ def _write(compared: _Compared, json_file: str | None, html_file: str | None) ->
     if html_file is not None:
         write_whole(Path(html_file), compared.render("html"))
     if json_file == "-":
-        sys.stdout.write(document)
-        sys.stdout.flush()
+        print_document(document)
     else:
         files = [(name, file) for name, file in (("Page", html_file), ("JSON", json_file)) if file is not None]
         click.echo(compared.render("text", files=files), nl=False)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from dynalyze.cli.files import check_writable, write_whole
+from dynalyze.cli.files import check_writable, print_document, write_whole
 
 
 @click.command()
@@ -28,12 +27,11 @@ def doctor(python: str | None, json_file: str | None, timeout: float, redact: bo
     Looks at torch, the C++ compiler, CUDA and Triton, caches, environment variables and packages, and compiles a small
     function. Exit status 1 where torch.compile cannot work at all.
     """
-    import msgspec
-
     from dynalyze import privacy
     from dynalyze.doctor.ask import ask
     from dynalyze.doctor.diagnose import diagnose
     from dynalyze.doctor.text import render
+    from dynalyze.json_text import json_text
     from dynalyze.launch.progress import telling
 
     if json_file not in (None, "-"):
@@ -44,10 +42,9 @@ def doctor(python: str | None, json_file: str | None, timeout: float, redact: bo
     diagnosis = privacy.without(diagnosis, [])
     if redact:
         diagnosis = privacy.redact(diagnosis)
-    document = msgspec.json.format(msgspec.json.encode(diagnosis), indent=1).decode() + "\n"
+    document = json_text(diagnosis)
     if json_file == "-":
-        sys.stdout.write(document)
-        sys.stdout.flush()
+        print_document(document)
     else:
         if json_file is not None:
             write_whole(Path(json_file), document)

@@ -52,7 +52,8 @@ def explain(context: click.Context, /, **options: Any) -> int:
       model.py:NAME      a module, a class or a function, with --input
       package.mod:NAME   the same from an importable module
       -m package.mod     a module, run as python -m would
-      hf:NAME            a class of transformers, a local folder or a hub id: built small, with random weights
+      hf:NAME            a class of transformers, a local folder or a hub id:
+                         built small, with random weights
 
     A program that compiles something is observed. One that compiles nothing has its outermost module calls
     recorded and replayed compiled. One that only defines `model` and `example_inputs` has those compiled.

@@ -1,8 +1,9 @@
-"""Files that a command writes: checked before anything runs, written whole or not at all."""
+"""Files that a command writes: checked before anything runs, written whole or not at all; documents are UTF-8."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from dynalyze.errors import UsageError
@@ -50,3 +51,14 @@ def write_whole(path: Path, text: str) -> None:
         write_whole_file(path, text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def print_document(text: str) -> None:
+    """Write a document to standard output: UTF-8 like a file, whatever the terminal takes."""
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:  # A stream of text in memory.
+        sys.stdout.write(text)
+    else:
+        sys.stdout.flush()
+        binary.write(text.encode(errors="backslashreplace"))
+    sys.stdout.flush()

@@ -7,7 +7,8 @@ import sys
 
 import click
 
-from dynalyze import __version__
+from dynalyze import __version__, notices
+from dynalyze.cli import mistakes
 from dynalyze.errors import DynalyzeError
 
 _COMMANDS = ("explain", "bench", "audit", "sweep", "report", "diff", "doctor", "rules")
@@ -24,6 +25,13 @@ class _LazyGroup(click.Group):
         command = getattr(importlib.import_module(f"dynalyze.cli.{name}"), name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and args[0] not in _COMMANDS:
+            raise click.UsageError(mistakes.unknown_command(args[0], _COMMANDS), ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -49,7 +57,7 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except click.ClickException as error:
-        _complain(error.format_message())
+        _complain(mistakes.advised(error))
         return error.exit_code
     except DynalyzeError as error:
         _complain(str(error))
@@ -61,4 +69,4 @@ def run(arguments: list[str]) -> int:
 
 
 def _complain(message: str) -> None:
-    click.echo(f"dynalyze: {' '.join(message.split())}", err=True)
+    notices.say(" ".join(message.split()))

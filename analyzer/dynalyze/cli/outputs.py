@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ import click
 
 from dynalyze.artifacts import check_folder, write_artifacts
 from dynalyze.audit_records import PolicyVerdict
-from dynalyze.cli.files import check_writable, same_file, write_whole
+from dynalyze.cli.files import check_writable, print_document, same_file, write_whole
 from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
 from dynalyze.report import Report, Status
@@ -93,8 +92,7 @@ class Outputs:
         report = showable(report, conclude, no_source=self.no_source, redact=self.redact, show_values=self.show_values)
         page = self._write_files(report)
         if (document := self._on_standard_output(report)) is not None:
-            sys.stdout.write(document)
-            sys.stdout.flush()
+            print_document(document)
         else:
             more = [(title, getattr(self, name)) for name, title in _FORMATS.items()]
             more.append(("Artifacts", self.artifacts))

@@ -47,8 +47,10 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
         for file in log_files(path):
             outputs = Outputs.from_options(options, stem, str(file))
         return outputs.publish(report_from_logs(path, roots, sys.argv[1:], outputs.keep()))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # One without a name is about a stream.
+        raise UsageError(f"{error.filename or 'standard output'}: {error.strerror}") from error
 
 
 def _is_log(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shutil
 
 import click
 
@@ -19,7 +20,8 @@ def rules(rule_id: str | None) -> None:
     """
     from dynalyze.rules import catalogue
 
-    text = catalogue.overview() if rule_id is None else catalogue.entry(rule_id)
+    width = min(shutil.get_terminal_size((catalogue.WIDTH, 24)).columns, catalogue.WIDTH)
+    text = catalogue.overview(width) if rule_id is None else catalogue.entry(rule_id, width)
     if text is None:
         near = difflib.get_close_matches(str(rule_id), catalogue.known_ids(), n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else "; dynalyze rules lists them"

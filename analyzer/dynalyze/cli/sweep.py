@@ -55,7 +55,9 @@ class _WithArguments(click.Command):
 )
 @click.option("--spawn", is_flag=True, help="Fork nothing: each item imports torch in a process of its own.")
 @click.option("--python", metavar="PATH", help="Run the items under this interpreter.")
-@click.option("--out", default="dynalyze-sweep", show_default=True, metavar="DIR", help="Rows, reports and index.")
+@click.option(
+    "--out", default="dynalyze-sweep", show_default=True, metavar="DIR", help="Write rows, reports and index into DIR."
+)
 @click.option("--resume", is_flag=True, help="Go on with the sweep in DIR: what is done there is not done again.")
 @click.option("--json", "json_file", metavar="FILE", help="Write all rows as one JSON; - for standard output.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write the rows as CSV.")
@@ -82,7 +84,7 @@ def sweep(context: click.Context, /, **options: Any) -> int:
 
     \b
     TARGET is what dynalyze explain takes, and
-      hf:all, hf:Llama*    architectures of the installed transformers, built small
+      hf:all, hf:Llama*    architectures of transformers, built small
       models/              the Python files of a folder
       'models/*.py:Net'    a glob of files
       plan.toml            a file of targets and configurations, see docs/sweep.md

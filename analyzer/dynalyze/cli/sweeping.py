@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from dynalyze.capture.hf.asked import ASKED
-from dynalyze.cli.files import check_writable, same_file, write_whole
+from dynalyze.cli.files import check_writable, print_document, same_file, write_whole
 from dynalyze.cli.options import asked_of
 from dynalyze.errors import UsageError
 from dynalyze.fleet import failing, matrix
@@ -27,6 +27,7 @@ from dynalyze.fleet.progress import Progress
 from dynalyze.fleet.reading import ROWS
 from dynalyze.fleet.records import Sweep
 from dynalyze.fleet.work import RunSettings
+from dynalyze.json_text import json_text
 from dynalyze.launch.interrupts import Interrupts
 from dynalyze.report import printable
 from dynalyze.targets.observe import CompileOptions
@@ -177,8 +178,7 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
     if (file := options["json_file"]) not in (None, "-"):
         write_whole(Path(file), _json(sweep))
     if file == "-":
-        sys.stdout.write(_json(sweep))
-        sys.stdout.flush()
+        print_document(_json(sweep))
         return
     written = [("Index", options["html_file"] or index), ("Rows", folder / ROWS), ("JSON", file)]
     files = [(name, str(path)) for name, path in [*written, ("CSV", options["csv_file"])] if path is not None]
@@ -199,7 +199,7 @@ def _json(sweep: Sweep) -> str:
 
     document = msgspec.to_builtins(sweep)
     ordered = {"schema_version": document.pop("schema_version"), **document}
-    return msgspec.json.format(msgspec.json.encode(ordered), indent=1).decode() + "\n"
+    return json_text(ordered)
 
 
 def _command() -> list[str]:

@@ -33,7 +33,7 @@ def compare(before: Report, after: Report, show: Callable[[Report], Report] = la
         recompiles=recompiles,
         compilations=functions,
         compile_seconds=compare_seconds(before, after),
-        measurements=compare_measurements(before, after),
+        measurements=compare_measurements(old, new),
         regressions=regressions(before.outcome, after.outcome, breaks, recompiles, functions),
     )
 

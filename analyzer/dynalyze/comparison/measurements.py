@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dynalyze.comparison.places import Side
 from dynalyze.comparison.types import Measurement
 from dynalyze.measurements import Interval
 from dynalyze.measurements import Measurement as Measured
@@ -19,19 +20,27 @@ _CONDITIONS = {
 """What must agree for two times to be comparable, and what is said where it does not."""
 
 
-def compare_measurements(before: Report, after: Report) -> list[Measurement]:
+def compare_measurements(before: Side, after: Side) -> list[Measurement]:
     """Each configuration, phase, batch, sequence length and shape that either report measured."""
-    old, new = _by_key(before), _by_key(after)
-    elsewhere = before.environment.get("device") != after.environment.get("device")
-    return [_compared(key, old.get(key), new.get(key), elsewhere) for key in {**old, **new}]
+    old, new = _by_key(before.report), _by_key(after.report)
+    elsewhere = before.report.environment.get("device") != after.report.environment.get("device")
+    compared = {key: _compared(key, old.get(key), new.get(key), elsewhere) for key in {**old, **new}}
+    for side in (before, after):
+        for item, shown in zip(side.report.measurements, side.shown.measurements, strict=True):
+            told = compared[_key(item)]
+            told.configuration, told.phase = shown.configuration, shown.phase
+    return list(compared.values())
 
 
 def _by_key(report: Report) -> dict[_Key, Measured]:
     found: dict[_Key, Measured] = {}
     for item in report.measurements:
-        shape = tuple(sorted(item.shape.items()))
-        found.setdefault((item.configuration, item.phase, item.batch, item.sequence, shape), item)
+        found.setdefault(_key(item), item)
     return found
+
+
+def _key(item: Measured) -> _Key:
+    return item.configuration, item.phase, item.batch, item.sequence, tuple(sorted(item.shape.items()))
 
 
 def _compared(key: _Key, old: Measured | None, new: Measured | None, elsewhere: bool) -> Measurement:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from dynalyze.doctor.records import Diagnosis, Line, Status
@@ -34,10 +35,15 @@ def _add(summary: Summary, line: Line) -> None:
     mark, style = _MARKS[line.status]
     name, found = one_line(line.check), one_line(line.found)
     head = Text.assemble((f"{mark} ", style), (f"{name:{_NAMES}}", _STYLES[line.status]))
-    if len(name) > _NAMES:
+    if len(name) > _NAMES or not _fits_beside(found, summary.width):
         summary.indented(head, by=2)
         summary.indented(Text(found), by=_INDENT)
     else:
         summary.beside(head, Text(found), by=2)
     if line.mend:
         summary.unwrapped(Text.assemble((" " * _INDENT + "→ ", "green"), one_line(line.mend)))
+
+
+def _fits_beside(found: str, width: int) -> bool:
+    """Whether no path in it would be cut in the column beside the name."""
+    return max(map(cell_len, found.split()), default=0) <= width - _NAMES - _INDENT - 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from dynalyze.fleet.parcels import Node, Parcel, pack, unpack_delivery
 from dynalyze.fleet.pool import Done
 from dynalyze.fleet.ray_session import Session
 from dynalyze.fleet.work import RunSettings, lost_item
+from dynalyze.notices import say
 
 _LOOK_SECONDS = 0.2
 # An item whose worker died is tried once more, and is a crash when that one dies too.
@@ -149,7 +149,7 @@ class ClusterPool:
             return
         if self._session.starts_cluster:
             raise UsageError(f"--cluster local: this machine cannot give one item {demand}")
-        print(f"dynalyze: no node of the cluster has {demand} for one item; waiting for one", file=sys.stderr)
+        say(f"no node of the cluster has {demand} for one item; waiting for one")
 
     def _living(self) -> list[dict[str, Any]]:
         return [each for each in self._session.ray.nodes() if each["Alive"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -59,8 +59,9 @@ def drive(job: Job, progress: Progress, keep_on: Callable[[], bool]) -> Sweep:
 
     def done(item: Item, finished: Finished) -> None:
         store(folder.path, item, finished)
-        folder.append(_cleaned(finished.row, describing, job.settings))
-        progress.done(item, finished)
+        finished = replace(finished, row=_cleaned(finished.row, describing, job.settings))
+        folder.append(finished.row)
+        progress.done(finished)
 
     def ask() -> bool:
         progress.tick()

@@ -9,9 +9,10 @@ import time
 from collections import Counter
 from typing import TextIO
 
-from dynalyze.fleet.items import Item
 from dynalyze.fleet.records import STATUSES, Row
 from dynalyze.fleet.work import Finished
+from dynalyze.notices import notice
+from dynalyze.render.visible import one_line
 
 _PLAIN_SECONDS = 10.0
 _TERMINAL_SECONDS = 0.2
@@ -41,17 +42,17 @@ class Progress:
         self._shown_at = self._began
         self._shown = ""
 
-    def done(self, item: Item, finished: Finished) -> None:
-        """One item more has ended."""
+    def done(self, finished: Finished) -> None:
+        """One item more has ended; its row is as it may be shown."""
         row = finished.row
         self._counts[row.status] += 1
         failed = row.status not in _WENT
         if failed:
-            self._say(f"dynalyze: {_name(row)}: {row.status}: {row.error or 'no more is known'}")
+            self._say(notice(f"{_name(row)}: {row.status}: {row.error or 'no more is known'}"))
         if not self._quiet and (failed or self._show_output):
             lines = finished.output.rstrip().splitlines()
             for line in lines if self._show_output else lines[-_OUTPUT_LINES:]:
-                self._say(f"{item.target} | {line}")
+                self._say(f"{one_line(row.target)} | {line}")
 
     def tick(self) -> None:
         """Called some times a second."""
@@ -59,7 +60,7 @@ class Progress:
         if now - self._shown_at < (_TERMINAL_SECONDS if self._terminal else _PLAIN_SECONDS):
             return
         self._shown_at = now
-        line = f"dynalyze: {self.line(now - self._began)}"
+        line = notice(self.line(now - self._began))
         if self._terminal:
             self._write(_CLEAR + line[: shutil.get_terminal_size().columns - 1])
             self._shown = line

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dynalyze.launch.streams import Streams
+from dynalyze.notices import say
 
 
 def progress_line(streams: Streams) -> tuple[Callable[[str], None], float]:
     """What shows a line, and every how many seconds: it renews itself on a terminal, in a log it is a plain one."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return streams.status, 1.0
-    return lambda text: print(f"dynalyze: {text}", file=sys.stderr, flush=True), 10.0
+    return say, 10.0
 
 
 @contextmanager

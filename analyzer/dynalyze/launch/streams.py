@@ -10,6 +10,7 @@ from typing import TextIO
 
 from dynalyze.launch.prefix import Prefixer, Source
 from dynalyze.launch.sink import Sink
+from dynalyze.render.visible import one_line
 
 _TAIL_BYTES = 16 * 1024
 _TAIL_LINES = 20
@@ -30,7 +31,7 @@ class Streams:
         self._quiet = quiet
         self._prefixer: Prefixer | None = None
         if self._sink.is_terminal():
-            self._prefixer = Prefixer(f"{label} | ".encode(errors="replace"))
+            self._prefixer = Prefixer(f"{one_line(label)} | ".encode(errors="replace"))
         self._status = b""
         self._status_shown = False
         self._tail = bytearray()
@@ -55,7 +56,7 @@ class Streams:
         if self._prefixer is None or os.environ.get("TERM") == "dumb":
             return
         with self._lock:
-            self._status = text[: self._sink.width() - 1].encode(errors="replace")
+            self._status = one_line(text)[: self._sink.width() - 1].encode(errors="replace")
             self._sink.write(self._around_status(self._prefixer, b""))
 
     def close(self) -> None:

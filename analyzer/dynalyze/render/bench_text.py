@@ -129,7 +129,7 @@ def _line(summary: Summary, row: _Row, name: int) -> None:
 
 def _trouble(summary: Summary, row: _Row) -> None:
     kind, _, reason = row.trouble.partition(": ")
-    summary.line(Text.assemble(row.name, ("  ! ", "bold yellow"), kind.removeprefix("is ")))
+    summary.line(Text.assemble(row.name, ("  ! ", "bold yellow"), one_line(kind.removeprefix("is "))))
     if reason:
         summary.indented(Text(one_line(reason)))
 

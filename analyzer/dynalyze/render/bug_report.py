@@ -13,8 +13,8 @@ from dynalyze.audit_records import Bisection
 from dynalyze.measurements import Accuracy
 from dynalyze.paths import portable_path
 from dynalyze.render.markdown_text import code, prose
-from dynalyze.render.visible import clipped, visible
-from dynalyze.render.words import count_of, effect_words
+from dynalyze.render.visible import clipped, one_line, visible
+from dynalyze.render.words import command_line, count_of, effect_words
 from dynalyze.report import Compilation, GraphBreak, Location, Report
 from dynalyze.stage_names import stage_name
 
@@ -100,7 +100,7 @@ def _wrong_answers(test: Accuracy, bisections: Iterable[Bisection]) -> Iterator[
 
 
 def _bisected(found: Bisection) -> Iterator[str]:
-    yield f"- first wrong at: {stage_name(found)}"
+    yield f"- first wrong at: {prose(stage_name(found))}"
     for name, value in (("module", found.module), ("operation", found.op)):
         if value:
             yield f"- {name}: {code(value)}"
@@ -136,8 +136,7 @@ def _break(found: GraphBreak, others: int, folder: str) -> Iterator[str]:
 
 
 def _again(report: Report) -> Iterator[str]:
-    command = " ".join(["dynalyze", *report.command])
-    yield from ("### To see it again", "", *_fenced(command, "sh"), "")
+    yield from ("### To see it again", "", *_fenced(one_line(command_line(report.command)), "sh"), "")
     yield "<!-- Add the smallest program that shows it, if no script stands above. -->"
     yield ""
 

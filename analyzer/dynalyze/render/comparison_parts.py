@@ -8,6 +8,7 @@ import msgspec
 from rich.text import Text
 
 from dynalyze.comparison.types import Difference
+from dynalyze.json_text import json_text
 from dynalyze.render.comparison_words import ARROW, value
 from dynalyze.render.console import Summary, one_line
 
@@ -51,4 +52,4 @@ def document(comparison: msgspec.Struct, schema_version: int, verdict: str) -> s
         "verdict": verdict,
         **facts,
     }
-    return msgspec.json.format(msgspec.json.encode(ordered), indent=1).decode() + "\n"
+    return json_text(ordered)

@@ -39,7 +39,8 @@ def _regressions(summary: Summary, comparison: Comparison) -> None:
     """The one that has no entry of its own below; the others are marked there."""
     for regression in comparison.regressions:
         if regression.kind == "outcome":
-            summary.line(Text.assemble(("✗ ", "bold red"), (one_line(words.regression_words(regression)), "bold")))
+            told = Text(one_line(words.regression_words(regression)), style="bold")
+            summary.beside(Text("✗", style="bold red"), told)
             summary.line()
 
 
@@ -56,16 +57,16 @@ def _breaks(summary: Summary, comparison: Comparison) -> None:
 
 def _listed(summary: Summary, items: list[tuple[BreakChange, str, tuple[str, str]]]) -> None:
     for change, word, (mark, style) in items[:MOST]:
-        head = Text.assemble((f"{mark} ", style), f"{word}: ", (one_line(change.gb_type), "bold"))
+        head = Text.assemble(f"{word}: ", (one_line(change.gb_type), "bold"))
         if change.gb_id:
             head.append(f"  {one_line(change.gb_id)}", style="dim")
-        summary.line(head)
+        summary.beside(Text(mark, style=style), head)
         side = change.after or change.before
         assert side is not None
         summary.place(side.location)
         summary.indented(Text(words.break_words(change), style="dim"))
         if change.advice:
-            summary.indented(Text.assemble(("→ ", "green"), one_line(change.advice)))
+            summary.action(change.advice)
         summary.line()
     _more(summary, len(items) - MOST)
 
@@ -82,9 +83,8 @@ def _recompiles(summary: Summary, comparison: Comparison) -> None:
 
 
 def _recompile(summary: Summary, change: RecompileChange, word: str, mark: tuple[str, str]) -> None:
-    summary.line(
-        Text.assemble((f"{mark[0]} ", mark[1]), f"{word}: ", (one_line(words.recompile_title(change)), "bold"))
-    )
+    title = Text.assemble(f"{word}: ", (one_line(words.recompile_title(change)), "bold"))
+    summary.beside(Text(mark[0], style=mark[1]), title)
     summary.indented(Text(words.times_words(change), style="dim"))
     side = change.after or change.before
     assert side is not None

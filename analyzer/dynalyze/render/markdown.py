@@ -9,7 +9,7 @@ from dynalyze.paths import portable_path
 from dynalyze.render import policy_words, words_bench
 from dynalyze.render.ci import counting, waived
 from dynalyze.render.markdown_text import code, prose
-from dynalyze.render.words import count_of, duration, severity_words, totals, trust_notes, verdict
+from dynalyze.render.words import command_line, count_of, duration, severity_words, totals, trust_notes, verdict
 from dynalyze.report import Finding, Report, Severity
 
 _OPEN, _MOST_FOLDED, _MOST_CHECKS = 5, 40, 40
@@ -155,7 +155,7 @@ def _run(report: Report) -> list[str]:
     }  # fmt: skip
     lines = [f"- {name}: {prose(str(value))}" for name, value in facts.items() if value]
     lines += [f"- {prose(note)}" for note in trust_notes(report)]
-    return [*lines, "", f"`dynalyze` was called as {code(' '.join(['dynalyze', *report.command]))}", ""]
+    return [*lines, "", f"`dynalyze` was called as {code(command_line(report.command))}", ""]
 
 
 def _folded(title: str, lines: list[str]) -> Iterator[str]:

@@ -16,15 +16,15 @@ def add(summary: Summary, verdict: PolicyVerdict | None) -> None:
     if verdict is None:
         return
     told = one_line(words.headline(verdict))
-    summary.line(Text.assemble((words.outcome(verdict), "bold green" if verdict.passed else "bold red"), "  ", told))
+    style = "bold green" if verdict.passed else "bold red"
+    summary.beside(Text(f"{words.outcome(verdict)} ", style=style), Text(told))
     if verdict.advice:
-        summary.indented(Text.assemble(("→ ", "green"), one_line(verdict.advice)))
+        summary.action(verdict.advice)
     for check in words.worst_first(verdict.checks):
-        line = Text.assemble((f"{words.MARKS[check.status]} ", _STYLES[check.status]), f"{words.title(check)}: ")
-        line.append(one_line(words.found(check)))
+        line = Text(one_line(f"{words.title(check)}: {words.found(check)}"))
         if check.fails and check.limit:
             line.append(f"; asked for: {one_line(check.limit)}", style="dim")
-        summary.indented(line)
+        summary.beside(Text(words.MARKS[check.status], style=_STYLES[check.status]), line, by=3)
     notes = [words.source(verdict), *map(words.waiver, verdict.waivers), words.fixed(verdict)]
     for note in filter(None, notes):
         summary.indented(Text(one_line(note), style="dim"))

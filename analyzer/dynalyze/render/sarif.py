@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ from dynalyze.fingerprints import fingerprints
 from dynalyze.render.ci import ENDED_WELL, is_known, waived
 from dynalyze.render.sarif_places import artifact, location, roots, target_location
 from dynalyze.render.visible import clipped, visible
-from dynalyze.render.words import cause_words, verdict
+from dynalyze.render.words import cause_words, command_line, verdict
 from dynalyze.report import Finding, GraphBreak, Recompile, Report, Severity
 from dynalyze.rules.rule import Rule, rules
 
@@ -216,7 +215,7 @@ def _invocation(report: Report) -> Object:
     outcome = report.outcome
     found: Object = {
         "executionSuccessful": outcome.status in ENDED_WELL,
-        "commandLine": visible(shlex.join(["dynalyze", *report.command])),
+        "commandLine": visible(command_line(report.command)),
         "arguments": [visible(word) for word in report.command],
         "toolExecutionNotifications": _notifications(report),
     }

@@ -49,7 +49,7 @@ def _line(summary: Summary, line: LineChange, mark: str) -> None:
     place = Text(one_line(place_words(line.path, line.line)), style="cyan")
     if line.function:
         place.append(f" in {one_line(line.function)}", style="dim")
-    summary.line(Text.assemble((f"{sign} ", style), place, " ", (words.reach_words(line), "bold")))
+    summary.beside(Text(sign, style=style), Text.assemble(place, " ", (words.reach_words(line), "bold")))
     if line.code:
         summary.indented(Text(one_line(line.code), no_wrap=True, overflow="ellipsis"), by=5)
     cause = Text(one_line(line.gb_type))
@@ -78,6 +78,6 @@ def _items(summary: Summary, changes: Sequence[ItemChange]) -> None:
 def _item(summary: Summary, change: ItemChange) -> None:
     sign, style = _MARKS[change.direction]
     told = (f"  {words.change_words(change)}", "dim")
-    summary.line(Text.assemble((f"{sign} ", style), one_line(words.item_words(change)), told))
+    summary.beside(Text(sign, style=style), Text.assemble(one_line(words.item_words(change)), told))
     if change.error:
         summary.indented(Text(one_line(change.error), no_wrap=True, overflow="ellipsis"))

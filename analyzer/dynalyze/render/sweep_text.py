@@ -96,7 +96,8 @@ def _line(summary: Summary, line: BrokenLine, what: str) -> None:
     place = Text(f"{one_line(words.place_words(line.path, line.line))}", style="cyan")
     if line.function:
         place.append(f" in {one_line(line.function)}", style="dim")
-    summary.line(Text.assemble(("! ", "bold yellow"), place, " ", (words.breaks_words(line, what), "bold")))
+    reach = (words.breaks_words(line, what), "bold")
+    summary.beside(Text("!", style="bold yellow"), Text.assemble(place, " ", reach))
     if line.code:
         summary.indented(Text(one_line(line.code), no_wrap=True, overflow="ellipsis"), by=5)
     cause = Text(one_line(line.gb_type))
@@ -118,10 +119,10 @@ def _errors(summary: Summary, found: SweepSummary) -> None:
 
 def _error(summary: Summary, group: ErrorGroup) -> None:
     mark, style = _MARKS[group.status]
-    head = Text.assemble((f"{mark} ", style), f"{len(group.rows):,} ", words.status_words(group.status))
+    head = Text(f"{len(group.rows):,} {words.status_words(group.status)}")
     if group.place:
         head.append(f" at {one_line(group.place)}", style="dim")
-    summary.line(head)
+    summary.beside(Text(mark, style=style), head)
     if group.message:
         summary.indented(Text(one_line(group.message), no_wrap=True, overflow="ellipsis"))
     summary.indented(Text(_names(group.targets), style="dim"))

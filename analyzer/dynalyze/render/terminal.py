@@ -59,10 +59,10 @@ def add_findings(summary: Summary, report: Report, findings: Sequence[Finding]) 
 
 def _finding(summary: Summary, number: int, finding: Finding, found: GraphBreak | None) -> None:
     mark, style = _MARKS[finding.severity]
-    head = Text.assemble((f"{mark} ", style), (f"{number}. ", "dim"), (one_line(finding.title), "bold"))
+    title = Text(one_line(finding.title), style="bold")
     if found is not None and found.gb_id:
-        head.append(f"  {found.gb_id}", style="dim")
-    summary.line(head)
+        title.append(f"  {one_line(found.gb_id)}", style="dim")
+    summary.beside(Text.assemble((f"{mark} ", style), (f"{number}.", "dim")), title)
     if finding.location is not None:
         summary.place(finding.location)
     if found is not None:
@@ -72,5 +72,5 @@ def _finding(summary: Summary, number: int, finding: Finding, found: GraphBreak 
         times = f"{words.count_of(found.occurrences, 'time')} seen" if found.occurrences > 1 else ""
         effect = words.effect_words(found.effect)
         summary.indented(Text(f"{effect}{', ' + times if times else ''}", style="dim"))
-    summary.indented(Text.assemble(("→ ", "green"), one_line(finding.advice)))
+    summary.action(finding.advice)
     summary.line()

@@ -7,6 +7,13 @@ TAB = "    "
 # Control pictures for the C0 controls (U+0000 becomes U+2400, and so on), and for DEL.
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
 
+# Printable to Python, yet nothing is seen of them: fillers and joiners, which can hide a difference between two
+# names, and the selectors that can carry a hidden text. U+FE0F stays: it makes an emoji of a sign.
+_UNSEEN = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE0F), *range(0xE0100, 0xE01F0))))
+)
+
 
 def visible(text: str) -> str:
     """The text with every unprintable character shown (`␛`, `\\u202e`); newlines stay, tabs become spaces.
@@ -14,9 +21,19 @@ def visible(text: str) -> str:
     Each character is replaced by itself, without regard to its neighbours, so a column of the raw text is
     found again as `len(visible(text[:column]))`.
     """
-    if text.isprintable():
+    if text.isprintable() and (text.isascii() or _UNSEEN.isdisjoint(text)):
         return text
-    return "".join(character if character.isprintable() else _spelled(character) for character in text)
+    return "".join(_spelled(character) if hidden(character) else character for character in text)
+
+
+def one_line(text: str) -> str:
+    """A text of the run, safe to look at and on one line: a newline in a name must not forge a line of ours."""
+    return visible(text.replace("\n", "␊"))
+
+
+def hidden(character: str) -> bool:
+    """Whether a character shows nothing of its own, or changes how others are shown."""
+    return not character.isprintable() or character in _UNSEEN
 
 
 def clipped(text: str, limit: int) -> str:

@@ -39,7 +39,7 @@ def _table(runs: list[ShapeRun]) -> Table:
     table.add_column("its first call compiled", overflow="fold")
     for run in runs:
         first = "" if run.error else milliseconds(run.milliseconds)
-        table.add_row(Text(words.shape_words(run.shape), "cyan"), first, words.later(run), _compiled(run))
+        table.add_row(Text(one_line(words.shape_words(run.shape)), "cyan"), first, words.later(run), _compiled(run))
     return table
 
 

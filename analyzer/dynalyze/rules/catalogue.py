@@ -9,8 +9,10 @@ from dynalyze.rules.recipe import Recipe, find_by_id, recipes
 from dynalyze.rules.rule import Rule
 from dynalyze.rules.rule import rules as all_rules
 
-_WIDTH = 88
+WIDTH = 80
 _COLUMN = 28
+# In a narrower terminal a title stands below its id.
+_NARROWEST = 60
 
 
 def known_ids() -> list[str]:
@@ -22,66 +24,79 @@ def known_ids() -> list[str]:
     ]
 
 
-def overview() -> str:
-    """One line for each finding and each recipe, and where PyTorch's ids are."""
+def overview(width: int = WIDTH) -> str:
+    """An entry for each finding and each recipe, and where PyTorch's ids are."""
     lines = ["Findings", ""]
-    lines += [f"  {rule_id:<{_COLUMN}} {rule.title}" for rule in all_rules() for rule_id in rule.ids]
+    lines += [_listed(rule_id, rule.title, width) for rule in all_rules() for rule_id in rule.ids]
     lines += ["", "Recipes: changes that were tried, before and after", ""]
-    lines += [f"  {recipe.id:<{_COLUMN}} {recipe.title}" for recipe in recipes()]
+    lines += [_listed(recipe.id, recipe.title, width) for recipe in recipes()]
     count = len(pytorch.registry().entries)
-    lines += ["", f"PyTorch's {count} graph-break ids are here too: dynalyze rules GB0059", ""]
+    lines += ["", _wrapped(f"PyTorch's {count} graph-break ids are here too: dynalyze rules GB0059", width), ""]
     return "\n".join(lines)
 
 
-def entry(rule_id: str) -> str | None:
-    """All about one id; None where there is none."""
+def entry(rule_id: str, width: int = WIDTH) -> str | None:
+    """All about one id; None where there is none. Code is not wrapped."""
     rule = next((rule for rule in all_rules() if rule_id in rule.ids), None)
     if rule is not None:
-        return _rule(rule)
+        return _rule(rule, width)
     recipe = find_by_id(rule_id)
     if recipe is not None:
-        return _recipe(recipe)
+        return _recipe(recipe, width)
     known = pytorch.registry().entry(rule_id)
-    return _break(known) if known is not None else None
+    return _break(known, width) if known is not None else None
 
 
-def _rule(rule: Rule) -> str:
-    lines = [f"{rule.title}  ({', '.join(rule.ids)}, {rule.severity})", "", _wrapped(rule.description), ""]
-    lines += ["What to do:", "", _wrapped(rule.fix), ""] if rule.fix else []
+def _rule(rule: Rule, width: int) -> str:
+    title = f"{rule.title}  ({', '.join(rule.ids)}, {rule.severity})"
+    lines = [_wrapped(title, width), "", _wrapped(rule.description, width), ""]
+    lines += ["What to do:", "", _wrapped(rule.fix, width), ""] if rule.fix else []
     if rule.example is not None:
         lines += ["Before:", "", _code(rule.example.before), "After:", "", _code(rule.example.after)]
     return "\n".join(lines)
 
 
-def _recipe(recipe: Recipe) -> str:
-    lines = [f"{recipe.title}  ({recipe.id})", "", _wrapped(recipe.why), ""]
-    lines += [_wrapped(recipe.action.replace("`{expression}`", "the expression")), ""]
+def _recipe(recipe: Recipe, width: int) -> str:
+    lines = [_wrapped(f"{recipe.title}  ({recipe.id})", width), "", _wrapped(recipe.why, width), ""]
+    lines += [_wrapped(recipe.action.replace("`{expression}`", "the expression"), width), ""]
     if recipe.before:
         lines += ["Before:", "", _code(recipe.before), "After:", "", _code(recipe.after)]
     if recipe.config:
         lines += ["Setting:", "", _code(recipe.config)]
-        lines += [_wrapped(recipe.config_note), ""] if recipe.config_note else []
+        lines += [_wrapped(recipe.config_note, width), ""] if recipe.config_note else []
     if recipe.gb_types:
         ids = sorted({found for kind in recipe.gb_types if (found := pytorch.registry().id_of(kind))})
-        lines += [f"PyTorch's ids: {', '.join(ids)}"] if ids else []
+        lines += [_wrapped(f"PyTorch's ids: {', '.join(ids)}", width)] if ids else []
     return "\n".join([*lines, recipe.link, ""])
 
 
-def _break(known: pytorch.Entry) -> str:
-    lines = [f"{known.gb_type}  ({known.gb_id})", ""]
+def _break(known: pytorch.Entry, width: int) -> str:
+    lines = [_wrapped(f"{known.gb_type}  ({known.gb_id})", width), ""]
     if known.former:
-        lines += [_wrapped(f"Called before: {'; '.join(known.former)}"), ""]
+        lines += [_wrapped(f"Called before: {'; '.join(known.former)}", width), ""]
     if known.explanation:
-        lines += [_wrapped(known.explanation), ""]
-    lines += [_wrapped(f"- {hint}", hanging=2) for hint in known.hints]
+        lines += [_wrapped(known.explanation, width), ""]
+    hints = [_wrapped(f"- {hint}", width, hanging=2) for hint in known.hints if hint]
+    lines += [*hints, ""] if hints else []
     related = [recipe for recipe in recipes() if known.gb_type in recipe.gb_types]
     if related:
-        lines += ["", "Recipes that may help:", *(f"  {recipe.id:<22} {recipe.title}" for recipe in related)]
-    return "\n".join([*lines, "", pytorch.url(known.gb_id), ""])
+        lines += ["Recipes that may help:", *(_listed(recipe.id, recipe.title, width) for recipe in related), ""]
+    return "\n".join([*lines, pytorch.url(known.gb_id), ""])
 
 
-def _wrapped(text: str, hanging: int = 0) -> str:
-    return textwrap.fill(" ".join(text.split()), _WIDTH, subsequent_indent=" " * hanging, break_long_words=False)
+def _listed(name: str, title: str, width: int) -> str:
+    """An id with its title beside it."""
+    if width < _NARROWEST:
+        return f"  {name}\n{_wrapped(title, width, first=6, hanging=6)}"
+    beside = _COLUMN + 3
+    return f"  {name:<{_COLUMN}} {_wrapped(title, width, first=beside, hanging=beside).lstrip()}"
+
+
+def _wrapped(text: str, width: int, first: int = 0, hanging: int = 0) -> str:
+    return textwrap.fill(
+        " ".join(text.split()), width, initial_indent=" " * first, subsequent_indent=" " * hanging,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def _code(source: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from dynalyze.render.amounts import count_of
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.terminal import add_findings
+from dynalyze.render.visible import visible
 from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report
 
 _MOST = 10
@@ -42,7 +43,7 @@ def silence_failure(report: Report) -> str:
     """Why nothing was compiled; "" where something was."""
     if report.outcome.status != "nothing_compiled":
         return ""
-    return f"nothing was compiled, so nothing was checked\n\n{report.outcome.message}"
+    return f"nothing was compiled, so nothing was checked\n\n{one_line(report.outcome.message)}"
 
 
 def _failure(report: Report, head: str, facts: Sequence[GraphBreak | Recompile]) -> str:
@@ -66,4 +67,4 @@ def _text(report: Report, head: str, place: Location | None, findings: list[Find
 def _said(error: BaseException) -> str:
     """The first paragraph of torch's message, without hints: the rest is about the compiler's own code."""
     lines = str(error).strip().partition("\n\n")[0].splitlines()
-    return "\n".join(line for line in lines if not line.lstrip().startswith("Hint:"))[:_LONGEST]
+    return "\n".join(visible(line) for line in lines if not line.lstrip().startswith("Hint:"))[:_LONGEST]

@@ -1,0 +1,17 @@
+"""Our own lines on standard error, beside what the target prints there: each on one line, whatever it quotes."""
+
+from __future__ import annotations
+
+import sys
+
+from dynalyze.render.visible import one_line
+
+
+def notice(text: str) -> str:
+    """The line for a text: who says it, and nothing in it that could distort a terminal."""
+    return f"dynalyze: {one_line(text)}"
+
+
+def say(text: str) -> None:
+    """Print one such line at once."""
+    print(notice(text), file=sys.stderr, flush=True)

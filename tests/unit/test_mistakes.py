@@ -1,0 +1,78 @@
+"""What people type by mistake: one line that says what to type instead."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from dynalyze.cli.group import group, run
+
+COMMANDS = ("explain", "bench", "audit", "sweep", "report", "diff", "doctor")
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(list(arguments)) == 2
+    out, error = capsys.readouterr()
+    assert out == "" and error.count("\n") == 1
+    return error
+
+
+@pytest.mark.parametrize("typed", ["-o", "--out", "--output", "--output=x.html", "-ox.html", "--outfile"])
+@pytest.mark.parametrize("command", ["explain", "bench", "audit", "report"])
+def test_an_output_by_the_habit_of_other_tools(command: str, typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = said(capsys, command, "model.py", typed, "x.html")
+    assert told.startswith(f"dynalyze: No such option '{typed[:2] if typed[1] != '-' else typed.partition('=')[0]}'.")
+    assert "--html FILE, " in told and "--json FILE" in told
+    assert "Did you mean" not in told, "--input is not meant by --output"
+
+
+def test_a_sweep_has_an_option_out_for_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--html FILE, --out DIR, --json FILE, --csv FILE." in said(capsys, "sweep", "models", "-o", "x")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_output_that_is_told_exists(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the message names is what --help has, with nothing left out that writes a file."""
+    told = said(capsys, command, "model.py", "-o", "x")
+    known = group.get_command(click.Context(group), command)
+    assert known is not None
+    written = {
+        option.opts[0] for option in known.params
+        if isinstance(option, click.Option) and option.metavar in ("FILE", "DIR") and option.help
+    } - {"--policy", "--baseline", "--source-root"}  # fmt: skip
+    assert {word for word in told.replace(",", "").split() if word.startswith("--")} == written
+
+
+def test_a_command_that_only_prints_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "It writes no file: dynalyze rules --help" in said(capsys, "rules", "--output", "x")
+
+
+def test_a_slip_is_told_with_what_is_near(capsys: pytest.CaptureFixture[str]) -> None:
+    told = said(capsys, "explain", "model.py", "--htlm", "x")
+    assert "--html" in told and "dynalyze explain --help lists what there is" in told
+
+
+@pytest.mark.parametrize("command", ["explain", "bench", "audit", "sweep"])
+def test_options_of_the_program_stand_after_the_dashes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = said(capsys, command, "train.py", "--epochs", "3")
+    assert "No such option '--epochs'." in told
+    assert told.rstrip().endswith("what is for your program stands after --.")
+
+
+def test_a_report_has_no_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "your program" not in said(capsys, "report", "r.json", "--epochs", "3")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("explian", "Did you mean 'explain'?"),
+        ("model.py", "Did you mean dynalyze explain model.py?"),
+        ("model.py:Net", "Did you mean dynalyze explain model.py:Net?"),
+        ("hf:LlamaModel", "Did you mean dynalyze explain hf:LlamaModel?"),
+        ("report.json", "Did you mean dynalyze report report.json?"),
+        ("frobnicate", "There are explain, bench, audit,"),
+    ],
+)
+def test_a_command_that_does_not_exist(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert meant in said(capsys, typed, "--html", "x")

@@ -1,0 +1,197 @@
+"""--no-source and --redact in every format that a report, a comparison or a sweep is written in."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import gzip
+import html
+import re
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+import pytest
+
+from dynalyze import privacy
+from dynalyze.cli.outputs import Outputs, showable
+from dynalyze.comparison import compare, shown, sweeps
+from dynalyze.fleet import privacy as fleet_privacy
+from dynalyze.fleet.records import Sweep
+from dynalyze.render import (
+    comparison_html,
+    comparison_json,
+    comparison_text,
+    sweep_csv,
+    sweep_diff_html,
+    sweep_diff_json,
+    sweep_diff_text,
+    sweep_html,
+    sweep_text,
+)
+from dynalyze.report import Report
+from records import Choose, filled, first
+from sample_reports import rich_report
+from sample_sweeps import small_sweep
+from test_privacy import CANARY, canary_report, is_harmless
+
+FILES = {
+    "json_file": "r.json", "html_file": "r.html", "markdown": "r.md", "bug_report": "bug.md", "sarif": "r.sarif",
+    "junit": "r.xml", "chrome_trace": "t.json", "graphml": "m.graphml",
+}  # fmt: skip
+NAMES = "/home/ada/work ada@enigma:/home/ada (ada) enigma.local"
+_EMBEDDED = re.compile(r'(<script id="report-json"[^>]*>)([^<]+)')
+_TAG = re.compile(r"</?(?:span|mark|b|code|sub|wbr)\b[^>]*>")
+
+
+def last(values: Sequence[Any]) -> Any:
+    return values[-1]
+
+
+def published(report: Report, folder: Path, capsys: pytest.CaptureFixture[str], **changes: bool) -> dict[str, str]:
+    """Every output of a report, and what stands on the terminal."""
+    shown = {"fail_on": "none", "no_source": False, "redact": False, "show_values": True, **changes}
+    Outputs.from_options({**{name: str(folder / file) for name, file in FILES.items()}, **shown}, "r").publish(report)
+    texts = {file: (folder / file).read_text() for file in FILES.values()}
+    # The names of the files are ours: the folder of a test names the user that runs it.
+    return texts | {"terminal": capsys.readouterr().out.replace(str(folder), "")}
+
+
+def readable(text: str) -> str:
+    """What a reader can get out of an output: also the JSON inside the page, and what colours and entities cut up."""
+    opened = _EMBEDDED.sub(lambda found: gzip.decompress(base64.b64decode(found[2])).decode(), text)
+    return f"{opened}\n{unquote(html.unescape(_TAG.sub('', opened)))}"
+
+
+def shows(texts: dict[str, str], *words: str) -> dict[str, str]:
+    """The outputs that hold one of these words, with what stands around it."""
+    found = {name: re.search("|".join(words), readable(text)) for name, text in texts.items()}
+    return {name: each.string[max(0, each.start() - 80) : each.end() + 40] for name, each in found.items() if each}
+
+
+def changed(value: Any, change: Callable[[str, str], str], path: str = "report") -> Any:
+    """A copy with `change` applied to every text, keys of dictionaries included, and to the path of its field."""
+    if isinstance(value, str):
+        return change(path, value)
+    if isinstance(value, msgspec.Struct):
+        fields = {name: changed(getattr(value, name), change, f"{path}.{name}") for name in value.__struct_fields__}
+        return type(value)(**fields)
+    if isinstance(value, dict):
+        return {
+            changed(key, change, f"{path}{{key}}"): changed(each, change, f"{path}{{}}") for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [changed(each, change, f"{path}[]") for each in value]
+    return value
+
+
+def of_the_program() -> Report:
+    """The canary in each field that may quote the program, and in no other."""
+    report: Report = changed(
+        canary_report(), lambda path, text: text.replace(CANARY, "plain") if is_harmless(path) else text
+    )
+    report.outcome.message = f"The program raised ValueError: {CANARY}"
+    return report
+
+
+def test_no_format_shows_a_line_of_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = shows(published(of_the_program(), tmp_path, capsys), CANARY)
+    assert set(told) >= {"r.json", "r.html", "r.md", "bug.md", "r.sarif", "terminal"}, "it must be there to be dropped"
+    assert shows(published(of_the_program(), tmp_path, capsys, no_source=True), CANARY) == {}
+
+
+@pytest.fixture
+def ada(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", lambda: Path("/home/ada"))
+    monkeypatch.setattr(getpass, "getuser", lambda: "ada")
+    monkeypatch.setattr(socket, "gethostname", lambda: "enigma.local")
+
+
+def about_ada(kind: Any, choose: Choose = first) -> Any:
+    """The names in every text but keys, which are the report's own vocabulary."""
+    document = filled(kind, NAMES, choose)
+    if isinstance(document, Report):
+        document.schema_version = 1
+    return changed(document, lambda path, text: "key" if path.endswith("{key}") else text)
+
+
+@pytest.mark.parametrize("choose", [first, last])
+def test_no_format_names_the_user_or_the_machine(
+    ada: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], choose: Choose
+) -> None:
+    words = (r"\bada\b", "enigma")
+    told = shows(published(about_ada(Report, choose), tmp_path, capsys), *words)
+    assert set(told) == {*FILES.values(), "terminal"}
+    assert shows(published(about_ada(Report, choose), tmp_path, capsys, redact=True), *words) == {}
+
+
+def test_the_first_name_of_a_machine_is_its_name_too(ada: None) -> None:
+    report = rich_report()
+    report.outcome.message = "on enigma, enigma.local and enigmatic"
+    assert privacy.redact(report).outcome.message == "on <host>, <host> and enigmatic"
+
+
+# Comparisons and sweeps.
+
+
+def compared(before: Report, after: Report, **how: bool) -> dict[str, str]:
+    shown = {"no_source": False, "redact": False, "show_values": True, **how}
+    found = compare(before, after, lambda report: showable(report, **shown))
+    return {
+        "text": comparison_text.render(found, color=False, width=80),
+        "page": comparison_html.render(found), "json": comparison_json.render(found),
+    }  # fmt: skip
+
+
+def test_no_comparison_shows_a_line_of_the_program() -> None:
+    for order in (lambda a, b: (a, b), lambda a, b: (b, a)):
+        assert set(shows(compared(*order(rich_report(), of_the_program())), CANARY)) == {"text", "page", "json"}
+        assert shows(compared(*order(rich_report(), of_the_program()), no_source=True), CANARY) == {}
+
+
+def test_no_comparison_names_the_user_or_the_machine(ada: None) -> None:
+    assert shows(compared(rich_report(), about_ada(Report), redact=True), r"\bada\b", "enigma") == {}
+
+
+def written(sweep: Sweep) -> dict[str, str]:
+    return {
+        "text": sweep_text.render(sweep, color=False, width=80), "page": sweep_html.render(sweep),
+        "csv": sweep_csv.render(sweep), "json": msgspec.json.encode(sweep).decode(),
+    }  # fmt: skip
+
+
+def differing(comparison: sweeps.SweepComparison) -> dict[str, str]:
+    return {
+        "text": sweep_diff_text.render(comparison, color=False, width=80),
+        "page": sweep_diff_html.render(comparison), "json": sweep_diff_json.render(comparison),
+    }  # fmt: skip
+
+
+def swept() -> Sweep:
+    """The canary where a row quotes the program."""
+    sweep = small_sweep()
+    for row in sweep.items:
+        row.error = row.error and f"ValueError: {CANARY}"
+        row.notes = [CANARY]
+        row.breaks = [
+            msgspec.structs.replace(found, gb_type=f"call {CANARY}", reason=CANARY, code=CANARY) for found in row.breaks
+        ]
+    return sweep
+
+
+def test_no_sweep_shows_a_line_of_the_program() -> None:
+    assert set(shows(written(swept()), CANARY)) == {"text", "page", "csv", "json"}
+    assert shows(written(fleet_privacy.without_source(swept())), CANARY) == {}
+    for pair in ((Sweep("", "", [], []), swept()), (swept(), small_sweep()), (small_sweep(), swept())):
+        assert shows(differing(shown.without_source(sweeps.compare(*pair))), CANARY) == {}
+
+
+def test_no_sweep_names_the_user_or_the_machine(ada: None) -> None:
+    words = (r"\bada\b", "enigma")
+    assert set(shows(written(about_ada(Sweep)), *words)) == {"text", "page", "csv", "json"}
+    assert shows(written(fleet_privacy.redact(about_ada(Sweep))), *words) == {}
+    found = sweeps.compare(small_sweep(), about_ada(Sweep))
+    assert shows(differing(privacy.redact(found)), *words) == {}
