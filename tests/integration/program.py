@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from dynalyze.cli.group import run
 
 TRACEBACK = "Traceback (most recent call last)"
 WALL_SECONDS = 120.0
@@ -53,6 +58,18 @@ def dynalyze(
         check=False,
     )
     return Outcome(ended.returncode, ended.stdout, ended.stderr)
+
+
+def in_process(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Outcome:
+    """As `dynalyze`, in this process: for the many mistakes that are told before a target would start."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as here, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        here.chdir(cwd)
+        for name, value in (env or {}).items():
+            here.setenv(name, value)
+        here.setattr(tempfile, "tempdir", None)  # Found anew, in this environment.
+        status = run(unmeasured(arguments))
+    return Outcome(status, out.getvalue(), err.getvalue())
 
 
 def unmeasured(arguments: Sequence[str | Path]) -> list[str]:

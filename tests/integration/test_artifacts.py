@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from program import TRACEBACK, dynalyze, explain
+from shared_runs import made_once
 
 from dynalyze.artifacts import MARKER, check_folder, write_artifacts
 from dynalyze.errors import UsageError
@@ -49,14 +50,17 @@ def run_with(compile_id: str = "0/0", process: int = 0, epoch: int = 0, text: st
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The artifacts of PROGRAM, written twice: the second run replaces what the first one wrote."""
-    folder = tmp_path_factory.mktemp("artifacts")
+    """The artifacts of PROGRAM, which replace those of another run."""
+    return made_once(tmp_path_factory, "artifacts", artifacts_of_the_program)
+
+
+def artifacts_of_the_program(folder: Path) -> Path:
+    assert write_artifacts(run_with("7/7"), folder / "made") == []
     (folder / "model.py").write_text(textwrap.dedent(PROGRAM))
-    for _ in range(2):
-        ended, report = explain("model.py", "--artifacts", "made", cwd=folder)
-        assert ended.status == 0, ended.stderr
-        assert report["capture"]["notes"] == []
-        assert "Artifacts  made" in ended.stdout
+    ended, report = explain("model.py", "--artifacts", "made", cwd=folder)
+    assert ended.status == 0, ended.stderr
+    assert report["capture"]["notes"] == []
+    assert "Artifacts  made" in ended.stdout
     return folder / "made"
 
 

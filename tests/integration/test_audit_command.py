@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import Outcome, dynalyze, interrupted
+from ci_files import OPTIONS, fingerprint_of, junit_outcomes, sarif_results
+from program import Outcome, dynalyze, in_process, interrupted
 
 SMALL = """
 import torch
@@ -96,11 +97,15 @@ def test_an_expired_waiver_of_the_project_of_the_target_passes_nothing(folder: P
     place = 'rule = "graph-break"\nfile = "net.py"'
     waiver = f'[[tool.dynalyze.audit.ignore]]\n{place}\nreason = "known"\nexpires = 2020-01-31\n'
     (project / "pyproject.toml").write_text(waiver, encoding="utf-8")
-    ended, report = audit(folder, "served/models/net.py:Broken", *INPUT, *QUICK)
+    ended, report = audit(folder, "served/models/net.py:Broken", *INPUT, *QUICK, *OPTIONS)
     assert ended.status == 1, ended.stderr[-2000:]
     assert report["policy"]["source"] == str(project / "pyproject.toml")
     assert report["policy"]["waivers"][0]["used"] == 1
     assert report["policy"]["summary"].endswith("the waiver of graph-break expired on 2020-01-31")
+    (result,) = sarif_results(folder)
+    assert "suppressions" not in result
+    assert (result["level"], fingerprint_of(result)) == ("error", report["findings"][0]["fingerprint"])
+    assert junit_outcomes(folder)["dynalyze.policy.max-graph-breaks"] == "failure"
 
 
 def test_a_baseline_is_written_and_tells_old_from_new_over_moved_lines(folder: Path) -> None:
@@ -129,11 +134,11 @@ def test_a_baseline_is_written_and_tells_old_from_new_over_moved_lines(folder: P
 def test_a_mistake_ends_before_anything_runs(folder: Path, arguments: tuple[str, ...], says: str) -> None:
     (folder / "bad.toml").write_text("max-breaks = 1\n", encoding="utf-8")
     (folder / "net.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n{SMALL}", encoding="utf-8")
-    ended, report = audit(folder, "net.py:Net", *INPUT, *QUICK, *arguments)
-    assert (ended.status, ended.stdout, report) == (2, "", {})
+    ended = in_process("audit", "net.py:Net", *INPUT, *QUICK, *arguments, "--json", "audit.json", cwd=folder)
+    assert (ended.status, ended.stdout) == (2, "")
     assert says in ended.stderr
     assert ended.stderr.count("\n") == 1
-    assert not (folder / "ran").exists()
+    assert not (folder / "ran").exists() and not (folder / "audit.json").exists()
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from program import TRACEBACK, Outcome, dynalyze, explain, interrupted
+from shared_runs import made_once
 
 from dynalyze.bench import stats
 from dynalyze.cli.group import run
@@ -146,10 +147,13 @@ class Measured:
 @pytest.fixture(scope="module")
 def of_object(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """An object, measured in all respects, by two configurations that fail and one that does not."""
-    folder = with_programs(tmp_path_factory.mktemp("of_object"))
     names = "backend=faulty:out_of_memory,backend=faulty:killed,backend=eager"
     quick = ("--seconds", "0.2", "--pairs", "2", "--threads", "1")
-    return Measured(*bench(folder, "net.py:Net", "--configs", names, quick=quick))
+
+    def measure(folder: Path) -> Measured:
+        return Measured(*bench(with_programs(folder), "net.py:Net", "--configs", names, quick=quick))
+
+    return made_once(tmp_path_factory, "bench-of-object", measure)
 
 
 def test_an_object_is_measured_with_all_that_belongs_to_it(of_object: Measured) -> None:
@@ -180,7 +184,11 @@ def test_an_object_is_measured_with_all_that_belongs_to_it(of_object: Measured) 
 @pytest.fixture(scope="module")
 def of_program(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """A program that compiles by itself, measured with the default set."""
-    return Measured(*bench(with_programs(tmp_path_factory.mktemp("of_program")), "written.py"))
+
+    def measure(folder: Path) -> Measured:
+        return Measured(*bench(with_programs(folder), "written.py"))
+
+    return made_once(tmp_path_factory, "bench-of-program", measure)
 
 
 def test_a_program_is_run_once_and_its_calls_are_measured(of_program: Measured) -> None:
@@ -329,11 +337,6 @@ def test_explain_measures_what_it_explained(cwd: Path, monkeypatch: pytest.Monke
     assert rows(report)["default"]["options"] == {"backend": "eager"}
     assert report["compilations"]
     assert workers_of(cwd) == []
-
-
-def test_explain_need_not_measure(cwd: Path) -> None:
-    _, report = explain("net.py:Net", "--backend", "eager", "--no-bench", cwd=cwd)
-    assert report["measurements"] == []
 
 
 def test_explain_says_why_it_measured_nothing(cwd: Path) -> None:

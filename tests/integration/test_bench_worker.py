@@ -194,7 +194,7 @@ def test_a_model_that_fails_in_eager_is_told_from_one_that_only_compiling_fails(
     [
         ("Greedy", "out_of_memory", "allocate"),
         ("Leaves", "eager", "the target left with sys.exit(7)"),
-        ("Nowhere", "misuse", "no 'Nowhere' in"),
+        pytest.param("Nowhere", "misuse", "no 'Nowhere' in", marks=pytest.mark.slow),
     ],
 )
 def test_no_failure_of_the_target_ends_the_process(planted: Path, name: str, kind: str, text: str) -> None:

@@ -23,15 +23,17 @@ FILES = sorted(CASES.glob("*/expect*.json"))
 KILL_AFTER = 5
 # Another case, or another test, shows the same in less time.
 LEFT_TO_SLOW = (
-    "asked_for_breaks", "autograd_function", "caught_exception", "class_made_in_forward", "clean_training",
-    "clocks_and_chance", "defines_function_inputs", "defines_several_inputs", "defines_tuple_inputs",
-    "eager_program-default_backend", "first_and_last_statement", "forked_workers", "forward_calls_forward",
-    "generate_goes_round", "generators", "hangs", "lists_from_tensors", "log_line_in_forward", "loss_reads_a_value",
-    "module_of_a_package-clear", "module_of_a_package-submodule", "named_like_a_package", "noisy_streams",
-    "noisy_streams-quiet", "numpy_and_copies", "object_in_a_package", "only_classes-by_name",
-    "blocks_around_the_break", "one_helper_two_models", "raises_under_fullgraph", "recursion", "reset_between",
-    "rest_runs_in_eager", "sizes_from_values", "ways_to_compile", "script_with_arguments",
-    "shapes_do_not_fit_fullgraph", "strict_then_lenient", "system_calls", "transformers_head", "uncaught_raise",
+    "aborts", "asked_for_breaks", "autograd_function", "blocks_around_the_break", "caught_exception",
+    "class_made_in_forward", "clean_training", "clocks_and_chance", "defines_function_inputs",
+    "defines_several_inputs", "defines_tuple_inputs", "eager_program-default_backend", "exits_with_three",
+    "fails_on_import", "first_and_last_statement", "forked_workers", "forward_calls_forward", "generate_goes_round",
+    "generators", "hangs", "leaves_with_os_exit", "lists_from_tensors", "log_line_in_forward", "loss_reads_a_value",
+    "module_of_a_package-clear", "module_of_a_package-submodule", "name_not_in_file", "named_like_a_package",
+    "noisy_streams", "noisy_streams-json_to_stdout", "noisy_streams-quiet", "numpy_and_copies",
+    "object_in_a_package", "one_helper_two_models", "only_classes-by_name", "raises_under_fullgraph",
+    "recompile_limit", "recursion", "reset_between", "rest_runs_in_eager", "script_with_arguments",
+    "shapes_do_not_fit_fullgraph", "sizes_from_values", "strict_then_lenient", "system_calls", "transformers_head",
+    "uncaught_raise", "ways_to_compile",
 )  # fmt: skip
 
 

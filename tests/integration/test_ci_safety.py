@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 
 import pytest
 from program import dynalyze
-from test_cli_safety import CANARY, LEAKY, PROMPTS
+from test_cli_safety import CANARY, at_home, full_report
 
 FILES = {"--sarif": "out.sarif", "--junit": "out.xml", "--markdown": "out.md"}
 
@@ -25,13 +24,11 @@ def holding(texts: dict[str, str], pattern: re.Pattern[str]) -> dict[str, set[st
     return {name: set(pattern.findall(text)) for name, text in texts.items() if pattern.search(text)}
 
 
-@pytest.fixture(scope="module")
-def leaky(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def leaky(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
     """A folder with `full.json`, the report of a program full of canaries, with everything in it."""
-    folder = tmp_path_factory.mktemp("leaky-ci")
-    (folder / "model.py").write_text(LEAKY)
-    assert dynalyze("explain", "model.py", "--json", "full.json", "--show-values", cwd=folder).status == 3
-    return folder
+    (tmp_path / "full.json").write_text(full_report(tmp_path_factory))
+    return tmp_path
 
 
 def test_the_canaries_would_be_shown(leaky: Path) -> None:
@@ -50,12 +47,8 @@ def test_a_comment_on_standard_output_without_source(leaky: Path) -> None:
     assert not CANARY.search(ended.stdout)
 
 
-def test_redact(tmp_path: Path) -> None:
-    home = tmp_path / "home-of-ada"
-    home.mkdir()
-    (home / "model.py").write_text(PROMPTS + "raise ValueError('/data/ada-the-user/weights')\n")
-    env = {"HOME": str(home), "USER": "ada-the-user", "LOGNAME": "ada-the-user"}
-    names = re.compile(rf"home-of-ada|ada-the-user|(?<![\w.-]){re.escape(socket.gethostname())}(?![\w.-])")
-    dynalyze("explain", "model.py", "--json", "full.json", cwd=home, env=env)
-    assert holding(written("report", "full.json", cwd=home, env=env), names)
-    assert holding(written("report", "full.json", "--redact", cwd=home, env=env), names) == {}
+def test_redact(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    ada = at_home(tmp_path_factory)
+    (tmp_path / "full.json").write_text(ada.written.json)
+    assert holding(written("report", "full.json", cwd=tmp_path, env=ada.env), ada.names)
+    assert holding(written("report", "full.json", "--redact", cwd=tmp_path, env=ada.env), ada.names) == {}

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import TRACEBACK, dynalyze, explain, interrupted
+from program import TRACEBACK, dynalyze, explain, in_process, interrupted
+from shared_runs import made_once
 
 BREAKS = """\
 import torch
@@ -34,12 +35,16 @@ def cwd(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of a program with one break that splits, a warning."""
-    folder = tmp_path_factory.mktemp("saved")
+    """The report of a program with one break that splits, a warning; beside it the page and the summary of the run."""
+    return made_once(tmp_path_factory, "saved", report_of_the_break)
+
+
+def report_of_the_break(folder: Path) -> Path:
     (folder / "model.py").write_text(BREAKS)
-    ended, report = explain("model.py", cwd=folder)
+    ended, report = explain("model.py", "--html", "run.html", cwd=folder)
     assert ended.status == 0
     assert [(each["gb_id"], each["effect"]) for each in report["graph_breaks"]] == [("GB0059", "split")]
+    (folder / "run.txt").write_text(ended.stdout)
     return folder / "explained.json"
 
 
@@ -121,7 +126,13 @@ def test_the_time_limit_holds_for_a_program_that_refuses_to_stop(cwd: Path) -> N
     assert outcome["seconds"] < 10
 
 
-@pytest.mark.parametrize("target", ["", "try:\n    {}\nexcept KeyboardInterrupt:\n    raise SystemExit(0)\n"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param("", marks=pytest.mark.slow),
+        "try:\n    {}\nexcept KeyboardInterrupt:\n    raise SystemExit(0)\n",
+    ],
+)
 def test_ctrl_c_is_130_and_keeps_what_was_recorded(cwd: Path, target: str) -> None:
     waiting = HANGS.replace("\n", "\n    ").strip()
     (cwd / "model.py").write_text(BREAKS + (target.format(waiting) if target else HANGS))
@@ -155,7 +166,7 @@ def test_ctrl_c_before_the_program_began(cwd: Path) -> None:
     [("none", 0), ("error", 0), ("warning", 1), ("info", 1), ("graph-break", 1), ("recompile", 0)],
 )
 def test_fail_on_judges_a_saved_report(saved: Path, level: str, status: int) -> None:
-    assert dynalyze("report", saved, "--fail-on", level, "--json", "-", cwd=saved.parent).status == status
+    assert in_process("report", saved, "--fail-on", level, "--json", "-", cwd=saved.parent).status == status
 
 
 @pytest.mark.parametrize(("level", "status"), [("none", 0), ("error", 1), ("nothing-compiled", 1), ("graph-break", 0)])
@@ -195,13 +206,11 @@ def test_only_what_was_asked_for_is_written(cwd: Path, options: str) -> None:
     assert all(name in ended.stdout for name in asked)
 
 
-def test_a_saved_report_renders_as_the_run_did(saved: Path) -> None:
-    folder = saved.parent
-    first = dynalyze("explain", "model.py", "--json", "again.json", "--html", "run.html", cwd=folder)
-    second = dynalyze("report", "again.json", "--html", "saved.html", cwd=folder)
-    assert (folder / "run.html").read_text() == (folder / "saved.html").read_text()
+def test_a_saved_report_renders_as_the_run_did(saved: Path, cwd: Path) -> None:
+    ended = dynalyze("report", saved, "--html", cwd / "saved.html", cwd=saved.parent)
+    assert saved.with_name("run.html").read_text() == (cwd / "saved.html").read_text()
     body = re.compile(r"^(Page|JSON) .*\n", re.MULTILINE)
-    assert body.sub("", first.stdout) == body.sub("", second.stdout)
+    assert body.sub("", saved.with_name("run.txt").read_text()) == body.sub("", ended.stdout)
 
 
 def test_a_report_of_a_report_is_the_same(saved: Path) -> None:
@@ -245,6 +254,7 @@ def test_the_report_keeps_its_promised_keys(saved: Path) -> None:
     assert promised <= set(report)
     assert next(iter(report)) == "schema_version"
     assert report["command"][0] == "explain"
+    assert report["measurements"] == []  # It ran with --no-bench.
     assert report["target"] == {**report["target"], "kind": "script", "spec": "model.py", "arguments": []}
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report["created"])
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from program import dynalyze, explain
+from shared_runs import made_once
 
 PROBE = '''\
 """What a program can see of the world around it."""
@@ -77,12 +78,14 @@ Seen = dict[str, Any]
 @pytest.fixture(scope="module", params=FORMS)
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Seen]:
     """What the probe saw under plain Python, and under dynalyze."""
-    cwd = tmp_path_factory.mktemp("probe")
+    return made_once(tmp_path_factory, f"probe-{request.param}", lambda cwd: seen_by_both(*FORMS[request.param], cwd))
+
+
+def seen_by_both(target: list[str], arguments: list[str], cwd: Path) -> tuple[Seen, Seen]:
     (cwd / "folder").mkdir()
     (cwd / "folder/probe.py").write_text(PROBE)
     (cwd / "folder/__main__.py").write_text(PROBE)
     (cwd / "linked.py").symlink_to("folder/probe.py")
-    target, arguments = FORMS[request.param]
     target = [part.format(cwd=cwd) for part in target]
     env = {**os.environ, "TORCH_LOGS": "recompiles", "PYTHONWARNINGS": "ignore::ImportWarning", "PYTHONHASHSEED": "7"}
     plain = {**env, "SEEN": str(cwd / "plain.json")}

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from program import dynalyze
+from shared_runs import made_once
 
 CANARY = re.compile(r"canary_?\w*")
 LEAKY = '''\
@@ -133,14 +134,32 @@ def write(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> Writ
 # ---- --no-source ------------------------------------------------------------------------------------------
 
 
+def full_report(factory: pytest.TempPathFactory) -> str:
+    """The report of the program, with everything in it."""
+
+    def explained(folder: Path) -> str:
+        (folder / "model.py").write_text(LEAKY)
+        ended = dynalyze("explain", "model.py", "--json", "full.json", "--show-values", cwd=folder)
+        assert ended.status == 3, ended.stderr
+        return (folder / "full.json").read_text()
+
+    return made_once(factory, "leaky", explained)
+
+
+@pytest.fixture
+def leaky(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
+    """A folder with `full.json`."""
+    (tmp_path / "full.json").write_text(full_report(tmp_path_factory))
+    return tmp_path
+
+
 @pytest.fixture(scope="module")
-def leaky(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the program, and `full.json`, its report with everything in it."""
-    folder = tmp_path_factory.mktemp("leaky")
-    (folder / "model.py").write_text(LEAKY)
-    ended = dynalyze("explain", "model.py", "--json", "full.json", "--show-values", cwd=folder)
-    assert ended.status == 3, ended.stderr
-    return folder
+def without_source(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    def explained(folder: Path) -> Written:
+        (folder / "model.py").write_text(LEAKY)
+        return write("explain", "model.py", "--no-source", cwd=folder)
+
+    return made_once(tmp_path_factory, "leaky-without-source", explained)
 
 
 def test_the_canaries_are_planted_well(leaky: Path) -> None:
@@ -150,10 +169,9 @@ def test_the_canaries_are_planted_well(leaky: Path) -> None:
     assert [name for name in planted.split() if f"canary_{name}" not in text] == []
 
 
-def test_no_source_in_any_output(leaky: Path) -> None:
-    written = write("explain", "model.py", "--no-source", cwd=leaky)
-    assert written.holding(CANARY) == {}
-    report = json.loads(written.json)
+def test_no_source_in_any_output(without_source: Written) -> None:
+    assert without_source.holding(CANARY) == {}
+    report = json.loads(without_source.json)
     assert len(report["graph_breaks"]) >= 5
     assert any(each["cause"] == "value" for each in report["recompiles"])
 
@@ -164,14 +182,12 @@ def test_no_source_from_a_report_that_has_it(leaky: Path) -> None:
     assert json.loads(written.json)["graph_breaks"]
 
 
-@pytest.mark.slow
-def test_places_stay_without_source(leaky: Path) -> None:
-    written = write("explain", "model.py", "--no-source", cwd=leaky)
+def test_places_stay_without_source(without_source: Written) -> None:
     line = next(n for n, text in enumerate(LEAKY.splitlines(), 1) if "canary_literal" in text)
-    found = [each for each in json.loads(written.json)["graph_breaks"] if each["location"]["line"] == line]
+    found = [each for each in json.loads(without_source.json)["graph_breaks"] if each["location"]["line"] == line]
     assert [each["gb_id"] for each in found] == ["GB0059"]
-    assert f"model.py:{line}" in written.terminal
-    assert f"model.py:{line}" in written.html
+    assert f"model.py:{line}" in without_source.terminal
+    assert f"model.py:{line}" in without_source.html
 
 
 @pytest.mark.slow
@@ -248,12 +264,26 @@ def test_long_values_are_hidden_unless_asked_for(tmp_path: Path) -> None:
     assert write("explain", "model.py", "--show-values", cwd=tmp_path).holding(private)
 
 
-def test_redact_leaves_home_and_host_out(tmp_path: Path) -> None:
-    home = tmp_path / "home-of-ada"
-    home.mkdir()
-    (home / "model.py").write_text(PROMPTS)
-    env = {"HOME": str(home), "USER": "ada-the-user", "LOGNAME": "ada-the-user"}
+class AtHome(NamedTuple):
+    """What ada's program told in her home, and what is redacted away."""
+
+    env: dict[str, str]
+    written: Written
     names = re.compile(rf"home-of-ada|ada-the-user|(?<![\w.-]){re.escape(socket.gethostname())}(?![\w.-])")
-    (home / "model.py").write_text(PROMPTS + "raise ValueError('/data/ada-the-user/weights')\n")
-    assert write("explain", "model.py", cwd=home, env=env).holding(names)
-    assert write("explain", "model.py", "--redact", cwd=home, env=env).holding(names) == {}
+
+
+def at_home(factory: pytest.TempPathFactory) -> AtHome:
+    def explained(folder: Path) -> AtHome:
+        home = folder / "home-of-ada"
+        home.mkdir()
+        (home / "model.py").write_text(PROMPTS + "raise ValueError('/data/ada-the-user/weights')\n")
+        env = {"HOME": str(home), "USER": "ada-the-user", "LOGNAME": "ada-the-user"}
+        return AtHome(env, write("explain", "model.py", cwd=home, env=env))
+
+    return made_once(factory, "home-of-ada", explained)
+
+
+def test_redact_leaves_home_and_host_out(tmp_path_factory: pytest.TempPathFactory) -> None:
+    ada = at_home(tmp_path_factory)
+    assert ada.written.holding(ada.names)
+    assert write("explain", "model.py", "--redact", cwd=Path(ada.env["HOME"]), env=ada.env).holding(ada.names) == {}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from program import TRACEBACK, Outcome, dynalyze, explain
+from program import TRACEBACK, Outcome, dynalyze, explain, in_process
 
 MODEL = """\
 import torch
@@ -65,10 +66,14 @@ def run(*arguments: str, cwd: Path) -> Outcome:
     return dynalyze(*arguments, cwd=cwd, env={"TMPDIR": str(cwd.parent / "temporary")})
 
 
-def refused(*arguments: str, cwd: Path, says: str) -> str:
+def run_here(*arguments: str, cwd: Path) -> Outcome:
+    return in_process(*arguments, cwd=cwd, env={"TMPDIR": str(cwd.parent / "temporary")})
+
+
+def refused(*arguments: str, cwd: Path, says: str, runs: Callable[..., Outcome] = run) -> str:
     """Run dynalyze, which has to refuse in one line that matches `says`, and to leave everything as it was."""
     before = contents(cwd)
-    ended = run(*arguments, cwd=cwd)
+    ended = runs(*arguments, cwd=cwd)
     assert ended.status == 2, ended.stderr[-2000:]
     assert ended.stdout == ""
     assert TRACEBACK not in ended.stderr
@@ -119,7 +124,7 @@ def refused(*arguments: str, cwd: Path, says: str) -> str:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_refused_before_anything_runs(cwd: Path, arguments: list[str], says: str) -> None:
-    refused("explain", *arguments, cwd=cwd, says=says)
+    refused("explain", *arguments, cwd=cwd, says=says, runs=run_here)
 
 
 @pytest.mark.parametrize(
@@ -131,15 +136,15 @@ def test_refused_before_anything_runs(cwd: Path, arguments: list[str], says: str
         (["model.py:Sized"], r"Sized.*width"),
         (["model.py:Net"], r"Net takes \(.*x\).*--input"),
         (["no_package.model:Net"], r"no_package"),
-        (["model:Nope"], r"no 'Nope'"),
+        pytest.param(["model:Nope"], r"no 'Nope'", marks=pytest.mark.slow),
         (["-m", "no_module"], r"no_module"),
         (["model.py:Net", "--input", "1/0"], r"--input '1/0'.*ZeroDivisionError"),
-        (["model.py:Net", "--input", "rows"], r"--input 'rows'.*NameError"),
+        pytest.param(["model.py:Net", "--input", "rows"], r"--input 'rows'.*NameError", marks=pytest.mark.slow),
         (["model.py:Net", "--input", "torch.ones(2)", "--backend", "gpu9"], r"unknown backend 'gpu9'.*inductor"),
         (["model.py:Net", "--input", "torch.ones(2)", "--backend", "nothing:here"], r"nothing:here"),
         (["model.py:Net", "--input", "torch.ones(2)", "--mode", "fastest"], r"'fastest'.*max-autotune"),
         (["model.py:Net", "--input", "torch.ones(2)", "--dtype", "float5"], r"'float5'"),
-        (["model.py:Net", "--input", "torch.ones(2)", "--dtype", "nn"], r"'nn'"),
+        pytest.param(["model.py:Net", "--input", "torch.ones(2)", "--dtype", "nn"], r"'nn'", marks=pytest.mark.slow),
         (["model.py:Net", "--input", "torch.ones(2)", "--device", "warp"], r"--device warp"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -176,9 +181,8 @@ def test_a_syntax_error_in_an_imported_file_is_a_failure_of_the_program(cwd: Pat
 @pytest.mark.parametrize(
     "options",
     [
-        ["--backend", "eager"],
+        ["--backend", "eager", "--dynamic", "on", "--train"],
         pytest.param(["--fullgraph"], marks=pytest.mark.slow),
-        ["--dynamic", "on", "--train"],
         pytest.param(["--dtype", "bfloat16"], marks=pytest.mark.slow),
     ],
 )
@@ -188,6 +192,7 @@ def test_compile_options_on_a_program_that_compiles_itself(cwd: Path, options: l
     assert all(option in line for option in options if option.startswith("--"))
 
 
+@pytest.mark.slow  # As in every test that explains such a program.
 def test_the_defaults_do_not_count_as_given(cwd: Path) -> None:
     (cwd / "own.py").write_text(COMPILES)
     ended, report = explain("own.py", cwd=cwd)
@@ -211,12 +216,12 @@ def test_the_defaults_do_not_count_as_given(cwd: Path) -> None:
 def test_report_of_something_else(cwd: Path, name: str, data: bytes | None, says: str) -> None:
     if data is not None:
         (cwd / name).write_bytes(data)
-    refused("report", name, cwd=cwd, says=says)
+    refused("report", name, cwd=cwd, says=says, runs=run_here)
 
 
 @pytest.mark.parametrize("command", ["explane", "REPORT", "run"])
 def test_no_such_command(cwd: Path, command: str) -> None:
-    refused(command, cwd=cwd, says=command)
+    refused(command, cwd=cwd, says=command, runs=run_here)
 
 
 def test_no_such_rule(cwd: Path) -> None:
@@ -240,14 +245,15 @@ def test_a_folder_without_leave_to_write(cwd: Path) -> None:
 
 def test_a_file_in_the_way_of_the_default_folder(cwd: Path) -> None:
     (cwd / "dynalyze-reports").write_text("mine")
-    refused("explain", "model.py", cwd=cwd, says=r"dynalyze-reports")
+    refused("explain", "model.py", cwd=cwd, says=r"dynalyze-reports", runs=run_here)
 
 
 @pytest.mark.parametrize("option", ["--json", "--html"])
 @pytest.mark.parametrize("output", ["model.py", "../here/model.py", "link.py"])
 def test_an_output_never_replaces_the_program(cwd: Path, option: str, output: str) -> None:
     (cwd / "link.py").symlink_to("model.py")
-    refused("explain", "model.py", option, output, cwd=cwd, says=rf"{option} .*model\.py|{option} link\.py")
+    says = rf"{option} .*model\.py|{option} link\.py"
+    refused("explain", "model.py", option, output, cwd=cwd, says=says, runs=run_here)
 
 
 def test_two_outputs_need_two_files(cwd: Path) -> None:

@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from program import dynalyze, explain
+from shared_runs import made_once
 
 Json = dict[str, Any]
 
@@ -101,30 +102,59 @@ def of(report: Json, source: str = "batch.size()[0]") -> Json:
     return dict(size)
 
 
+class Forced(NamedTuple):
+    """One program with several functions of FORCING, and the line in each that makes the constant."""
+
+    report: Json
+    lines: dict[str, int]
+
+    def at(self, kind: str, name: str) -> Json:
+        """The only forced size, or finding, at the line of this function; there is one for each function."""
+        assert len(self.report[kind]) == len(self.lines)
+        (found,) = [each for each in self.report[kind] if each["location"]["line"] == self.lines[name]]
+        return dict(found)
+
+
+def in_one_program(factory: pytest.TempPathFactory, kind: str, *names: str) -> Forced:
+    source = HEAD + "".join(FORCING[name] + kind.format(name=name) for name in names)
+    marked = [number for number, line in enumerate(source.splitlines(), 1) if "FORCES" in line]
+    report = made_once(factory, f"forced-{names[-1]}", lambda folder: explained(folder, source)[0])
+    return Forced(report, dict(zip(names, marked, strict=True)))
+
+
+@pytest.fixture(scope="module")
+def dynamic(tmp_path_factory: pytest.TempPathFactory) -> Forced:
+    return in_one_program(tmp_path_factory, DYNAMIC, "compares", "counts", "calls")
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory: pytest.TempPathFactory) -> Forced:
+    return in_one_program(tmp_path_factory, MARKED, "compares", "counts", "calls", "meets")
+
+
 @pytest.mark.parametrize("name", ["compares", "counts", "calls"])
-def test_the_line_that_fixed_a_size_is_told_with_the_recompile(tmp_path: Path, name: str) -> None:
-    report, line = explained(tmp_path, HEAD + FORCING[name] + DYNAMIC.format(name=name))
-    size = of(report)
-    assert (size["location"]["line"], size["dimension"], size["refused"]) == (line, 0, False)
+def test_the_line_that_fixed_a_size_is_told_with_the_recompile(dynamic: Forced, name: str) -> None:
+    size, line = dynamic.at("forced_sizes", name), dynamic.lines[name]
+    assert (size["source"], size["dimension"], size["refused"]) == ("batch.size()[0]", 0, False)
     assert size["values"][0] == "3"
-    (again,) = report["recompiles"]
+    assert len(dynamic.report["recompiles"]) == len(dynamic.lines)
+    (again,) = [each for each in dynamic.report["recompiles"] if each["location"]["function"] == name]
     assert size["recompiles"] == [again["id"]]
     assert (again["cause"], again["forced_by"]["line"]) == ("shape", line)
-    (finding,) = report["findings"]
-    assert (finding["rule"], finding["location"]["line"]) == ("recompile", line)
+    finding = dynamic.at("findings", name)
+    assert finding["rule"] == "recompile"
     assert f"serve.py:{line}" in finding["advice"]
     assert "mark_dynamic" not in finding["advice"], "it is dynamic already"
 
 
-@pytest.mark.parametrize("name", [pytest.param("compares", marks=pytest.mark.slow), "counts", "calls", "meets"])
-def test_a_marked_size_that_a_line_fixes(tmp_path: Path, name: str) -> None:
-    report, line = explained(tmp_path, HEAD + FORCING[name] + MARKED.format(name=name))
-    size = of(report)
-    assert (size["refused"], size["values"], size["location"]["line"]) == (True, ["3"], line)
-    (finding,) = report["findings"]
-    assert (finding["rule"], finding["severity"], finding["location"]["line"]) == ("compile-failed", "error", line)
+@pytest.mark.parametrize("name", FORCING)
+def test_a_marked_size_that_a_line_fixes(marked: Forced, name: str) -> None:
+    size = marked.at("forced_sizes", name)
+    assert (size["source"], size["refused"], size["values"]) == ("batch.size()[0]", True, ["3"])
+    finding = marked.at("findings", name)
+    assert (finding["rule"], finding["severity"]) == ("compile-failed", "error")
     assert size["id"] in finding["evidence"]
-    assert f"serve.py:{line}" in finding["advice"]
+    assert f"serve.py:{marked.lines[name]}" in finding["advice"]
     assert "`batch.size()[0] == 3`" in finding["advice"]
     assert "torch._dynamo.maybe_mark_dynamic(batch, 0)" in finding["advice"]
 
@@ -137,10 +167,16 @@ def test_allowing_the_constant_as_advised_compiles(tmp_path: Path) -> None:
     assert report["findings"] == []
 
 
-def test_a_line_that_asks_about_a_size_is_told(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def unforced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Json, int]:
+    """The report of ASKS and HARMLESS in one program, and the line of the first that asks."""
+    return made_once(tmp_path_factory, "unforced", lambda folder: explained(folder, ASKS + HARMLESS))
+
+
+def test_a_line_that_asks_about_a_size_is_told(unforced: tuple[Json, int]) -> None:
     """No constant: the code holds for one answer. The line is in a helper, the recompiled function calls it."""
-    report, line = explained(tmp_path, ASKS)
-    assert report["forced_sizes"] == []
+    report, line = unforced
+    assert [each["source"] for each in report["forced_sizes"]] == ["rows.size()[1]"]  # Of HARMLESS.
     (again,) = report["recompiles"]
     assert (again["cause"], again["location"]["function"]) == ("symbolic", "asks")
     assert (again["forced_by"]["line"], again["forced_by"]["function"]) == (line, "helper")
@@ -149,11 +185,12 @@ def test_a_line_that_asks_about_a_size_is_told(tmp_path: Path) -> None:
     assert f"serve.py:{line}" in finding["advice"]
 
 
-def test_a_size_that_never_changes_is_a_fact_and_no_finding(tmp_path: Path) -> None:
-    report, _ = explained(tmp_path, HARMLESS)
-    size = of(report, "rows.size()[1]")
-    assert (size["values"], size["recompiles"], size["location"]["line"]) == (["5"], [], 4)
-    assert report["findings"] == []
+def test_a_size_that_never_changes_is_a_fact_and_no_finding(unforced: tuple[Json, int]) -> None:
+    report, _ = unforced
+    size, line = of(report, "rows.size()[1]"), len(ASKS.splitlines()) + 4
+    assert (size["values"], size["recompiles"], size["location"]["line"]) == (["5"], [], line)
+    assert line not in {each["location"]["line"] for each in report["findings"]}
+    assert [finding for finding in report["findings"] if size["id"] in finding["evidence"]] == []
 
 
 @pytest.mark.parametrize("kind", [pytest.param(DYNAMIC, marks=pytest.mark.slow), MARKED])

@@ -97,6 +97,7 @@ def test_a_name_that_is_none(tmp_path: Path) -> None:
     assert "LlamaModel" in said.replace("LlamaModle", "")
 
 
+@pytest.mark.slow  # test_bench_language.py asks the same without a process.
 def test_a_phase_that_the_model_does_not_have(tmp_path: Path) -> None:
     said = one_line(dynalyze("explain", "hf:LlamaModel", "--phase", "generate", cwd=tmp_path, env=OFFLINE))
     assert "LlamaModel has no generate()" in said

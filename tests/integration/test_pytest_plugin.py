@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from in_your_code import example
+from shared_runs import made_once
 
 MODEL = '''
 import torch
@@ -169,7 +170,10 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("suite")
+    return made_once(tmp_path_factory, "suite", output_of_the_suite)
+
+
+def output_of_the_suite(folder: Path) -> str:
     (folder / "model.py").write_text(MODEL)
     (folder / "test_net.py").write_text(TESTS)
     (folder / "test_documented.py").write_text(example("pytest"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from program import explain
+from shared_runs import made_once
 
 # Its backend counts the nodes of each graph as FX holds them, before AOTAutograd and after, and runs them in eager.
 COUNTING = """
@@ -100,9 +101,12 @@ def ops_at(graph: dict[str, Any]) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def counting(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[Any]]:
     """The report of COUNTING, and what it counted."""
-    folder = tmp_path_factory.mktemp("counting")
-    _, report = explain(program(folder, COUNTING), cwd=folder)
-    return report, json.loads((folder / "counts.json").read_text())
+
+    def counted(folder: Path) -> tuple[dict[str, Any], list[Any]]:
+        _, report = explain(program(folder, COUNTING), cwd=folder)
+        return report, json.loads((folder / "counts.json").read_text())
+
+    return made_once(tmp_path_factory, "counting", counted)
 
 
 def test_every_stage_has_the_number_that_fx_holds(counting: tuple[dict[str, Any], list[Any]]) -> None:
@@ -137,18 +141,21 @@ def test_inputs_are_those_of_the_module(counting: tuple[dict[str, Any], list[Any
 class Twice:
     """The reports and pages of a run with an empty cache and of one more."""
 
-    folder: Path
     reports: list[dict[str, Any]]
     pages: list[str]
 
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory: pytest.TempPathFactory) -> Twice:
-    made = Twice(tmp_path_factory.mktemp("inductor"), [], [])
-    file, page = program(made.folder, INDUCTOR), made.folder / "page.html"
+    return made_once(tmp_path_factory, "inductor-twice", explained_twice)
+
+
+def explained_twice(folder: Path) -> Twice:
+    made = Twice([], [])
+    file, page = program(folder, INDUCTOR), folder / "page.html"
     for _ in range(2):
-        caches = {"TORCHINDUCTOR_CACHE_DIR": str(made.folder / "cache")}
-        made.reports.append(explain(file, "--html", page, cwd=made.folder, env=caches)[1])
+        caches = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
+        made.reports.append(explain(file, "--html", page, cwd=folder, env=caches)[1])
         made.pages.append(page.read_text())
     return made
 

@@ -18,6 +18,7 @@ from typing import Any, get_args
 import pytest
 from program import explain
 from recompile_sections import SECTIONS, Section, mutated, program
+from shared_runs import made_once
 
 from dynalyze.report import Cause
 
@@ -29,7 +30,10 @@ BY_NAME = {section.name: copy for section, copy in zip(SECTIONS, MUTATED, strict
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Json:
     """What `explain` says about the mutated copy."""
-    folder = tmp_path_factory.mktemp("serve")
+    return made_once(tmp_path_factory, "recompile-truth", explained)
+
+
+def explained(folder: Path) -> Json:
     (folder / "serve.py").write_text(program(MUTATED), encoding="utf-8")
     ended, found = explain("serve.py", "--no-bench", cwd=folder)
     assert ended.status == 0, ended.stderr[-2000:]
@@ -210,7 +214,7 @@ def compiled_graphs(report: Json, tmp_path_factory: pytest.TempPathFactory) -> d
             for name in ("crop", "encode")
         ),
     ]
-    return graphs(changed, tmp_path_factory.mktemp("advised"))
+    return made_once(tmp_path_factory, "recompile-truth-advised", lambda folder: graphs(changed, folder))
 
 
 @pytest.mark.parametrize("section", MUTATED, ids=lambda section: section.name)

@@ -119,10 +119,11 @@ def test_every_process_meets_the_same_random_numbers(tmp_path: Path) -> None:
         ("raise ValueError('no file')", None, "run again, the program failed: ValueError: no file"),
         pytest.param("sys.exit(3)", None, "run again, the program failed: exit status 3", marks=pytest.mark.slow),
         ("", [["Net", "(Tensor[2, 8] float32)", 2]], "made other calls: 1 instead of 2"),
-        (
+        pytest.param(
             "",
             [["Net", "(Tensor[4, 8] float32)", 1]],
             "made other calls: for example Net(Tensor[2, 8] float32), 1 times",
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from program import Outcome, explain
+from shared_runs import made_once
 
 Json = dict[str, Any]
 
@@ -132,99 +133,100 @@ def test_the_advice_against_it_works(tmp_path: Path) -> None:
     assert (report["skipped_frames"], report["findings"]) == ([], [])
 
 
-def test_a_module_with_the_name_of_a_package_on_the_skip_list(tmp_path: Path) -> None:
+# A module with the name of a package on the skip list of torch, what is disabled, and what is of no interest.
+SEVERAL = """
+import contextlib
+import torch
+import tree
+
+
+@torch.compile(backend="eager")
+def total(x):
+    return tree.leaves(x) + 1
+
+
+@torch.compiler.disable
+def slow(x):
+    return x.sin()
+
+
+class Net(torch.nn.Module):
+    @torch.compiler.disable
+    def forward(self, x):
+        return x.cos()
+
+
+@torch.compile(backend="eager")
+def plain(x):
+    return x + 1
+
+
+def count(n):
+    return n + 1
+
+
+def same(x):
+    return x
+
+
+@contextlib.contextmanager
+def nothing():
+    yield
+
+
+@torch.compile(backend="eager")
+def run(x):
+    with nothing():
+        torch._dynamo.graph_break()
+    return x * count(3)
+
+
+total(torch.ones(3))
+torch.compile(slow, backend="eager")(torch.ones(3))
+torch.compile(Net(), backend="eager")(torch.ones(3))
+plain(torch.ones(3))
+torch.compile(count, backend="eager")(3)
+torch.compile(same, backend="eager")(torch.ones(3))
+run(torch.ones(3))
+torch.nn.functional.pad(torch.ones(3), (1, 1))
+"""
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Json:
+    def explained(folder: Path) -> Json:
+        (folder / "tree.py").write_text("def leaves(x):\n    return x.sin() + x.cos()\n")
+        return run(folder, SEVERAL)[1]
+
+    return made_once(tmp_path_factory, "skipped-frames", explained)
+
+
+def test_a_module_with_the_name_of_a_package_on_the_skip_list(several: Json) -> None:
     """`tree` is on torch's list; the break that a traced call gives is told once."""
-    (tmp_path / "tree.py").write_text("def leaves(x):\n    return x.sin() + x.cos()\n")
-    source = """
-        import torch
-        import tree
+    broken = [each["location"]["function"] for each in several["graph_breaks"]]
+    assert (broken.count("total"), broken.count("leaves")) == (1, 0)
+    assert {key for key in skipped(several) if "skip_list" in key or "leaves" in key} == {("leaves", "skip_list")}
 
 
-        @torch.compile(backend="eager")
-        def total(x):
-            return tree.leaves(x) + 1
-
-
-        total(torch.ones(3))
-        """
-    _, report = run(tmp_path, source)
-    assert len(report["graph_breaks"]) == 1
-    assert set(skipped(report)) == {("leaves", "skip_list")}
-    assert found(report) == []
-
-
-def test_a_disabled_function_given_to_torch_compile(tmp_path: Path) -> None:
-    source = """
-        import torch
-
-
-        @torch.compiler.disable
-        def slow(x):
-            return x.sin()
-
-
-        class Net(torch.nn.Module):
-            @torch.compiler.disable
-            def forward(self, x):
-                return x.cos()
-
-
-        @torch.compile(backend="eager")
-        def plain(x):
-            return x + 1
-
-
-        torch.compile(slow, backend="eager")(torch.ones(3))
-        torch.compile(Net(), backend="eager")(torch.ones(3))
-        plain(torch.ones(3))
-        """
-    _, report = run(tmp_path, source)
-    told = skipped(report)
-    assert set(told) == {("slow", "disabled"), ("forward", "disabled")}
-    assert told["slow", "disabled"]["location"]["line"] == 5
-    (finding,) = found(report)
+def test_a_disabled_function_given_to_torch_compile(several: Json) -> None:
+    told = skipped(several)
+    assert {key for key in told if key[1] == "disabled"} == {("slow", "disabled"), ("forward", "disabled")}
+    line = SEVERAL.lstrip().splitlines().index("def slow(x):") + 1
+    assert told["slow", "disabled"]["location"]["line"] == line
+    (finding,) = found(several)
     assert "torch.compiler.disable" in finding["title"]
+    assert set(finding["evidence"]) <= {told[key]["id"] for key in told if key[1] == "disabled"}
 
 
-def test_harmless_skips_are_facts_and_no_findings(tmp_path: Path) -> None:
-    source = """
-        import contextlib
-        import torch
-
-
-        def count(n):
-            return n + 1
-
-
-        def same(x):
-            return x
-
-
-        @contextlib.contextmanager
-        def nothing():
-            yield
-
-
-        @torch.compile(backend="eager")
-        def run(x):
-            with nothing():
-                torch._dynamo.graph_break()
-            return x * count(3)
-
-
-        torch.compile(count, backend="eager")(3)
-        torch.compile(same, backend="eager")(torch.ones(3))
-        run(torch.ones(3))
-        torch.nn.functional.pad(torch.ones(3), (1, 1))
-        """
-    _, report = run(tmp_path, source)
-    told = skipped(report)
+def test_harmless_skips_are_facts_and_no_findings(several: Json) -> None:
+    told = skipped(several)
     assert {("count", "no_tensors"), ("same", "no_tensors")} <= set(told)
-    assert {reason for _, reason in told} == {"no_tensors"}
-    assert all(each["location"]["file"].startswith(str(tmp_path)) for each in told.values()), "no helper of a library"
-    assert found(report) == []
+    assert {reason for _, reason in told} == {"no_tensors", "disabled", "skip_list"}
+    files = {Path(each["location"]["file"]).name for each in told.values()}
+    assert files == {"serve.py", "tree.py"}, "no helper of a library"
 
 
+@pytest.mark.slow  # test_samples.py has another clean program.
 def test_a_clean_program_skips_nothing(tmp_path: Path) -> None:
     source = """
         import torch

@@ -12,10 +12,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from program import Outcome
+from shared_runs import made_once
 
 from dynalyze.fleet.folder import SweepFolder
 
@@ -83,36 +84,51 @@ def dynalyze(*arguments: str, cwd: Path) -> Outcome:
     return Outcome(ended.returncode, ended.stdout, ended.stderr)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("sweep")
+class Swept(NamedTuple):
+    """A sweep that several tests look at."""
+
+    folder: Path
+    ended: Outcome
+    document: dict[str, Any]
+
+
+def with_programs(folder: Path) -> Path:
     for name, text in PROGRAMS.items():
-        (made / name).write_text(text, encoding="utf-8")
-    return made
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return with_programs(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def swept(folder: Path) -> tuple[Any, dict[str, Any]]:
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
     """One sweep over every kind of end."""
+    return made_once(tmp_path_factory, "sweep", sweep_of_all)
+
+
+def sweep_of_all(folder: Path) -> Swept:
     more = ("swells.py", "raises.py", "defines.py")
     ended = dynalyze(
         "sweep", *TARGETS, *more, "--out", "out", "--memory", "1200M", "--workers", "2",
-        "--json", "-", "--csv", "rows.csv", "--html", "index.html", cwd=folder,
+        "--json", "-", "--csv", "rows.csv", "--html", "index.html", cwd=with_programs(folder),
     )  # fmt: skip
     assert ended.status == 0, ended.stderr[-3000:]
-    return ended, json.loads(ended.stdout)
+    return Swept(folder, ended, json.loads(ended.stdout))
 
 
 def _rows(document: dict[str, Any]) -> dict[str, Any]:
     return {row["target"]: row for row in document["items"]}
 
 
-def test_each_failure_costs_its_own_item(swept: tuple[Any, dict[str, Any]]) -> None:
-    assert {target: row["status"] for target, row in _rows(swept[1]).items()} == EXPECTED
+def test_each_failure_costs_its_own_item(swept: Swept) -> None:
+    assert {target: row["status"] for target, row in _rows(swept.document).items()} == EXPECTED
 
 
-def test_errors_say_what_happened(swept: tuple[Any, dict[str, Any]]) -> None:
-    rows = _rows(swept[1])
+def test_errors_say_what_happened(swept: Swept) -> None:
+    rows = _rows(swept.document)
     for target, said in {
         "aborts.py": "SIGABRT", "swells.py": "more than 1.2 GiB", "raises.py": "of its own",
         "objects.py:marked": "Constraint", "objects.py:Wrong": "RuntimeError", "defines.py": "only defines Net",
@@ -123,8 +139,8 @@ def test_errors_say_what_happened(swept: tuple[Any, dict[str, Any]]) -> None:
     assert rows["objects.py:Wrong"]["error_at"] == "objects.py:11"
 
 
-def test_a_row_has_its_breaks_and_its_model(swept: tuple[Any, dict[str, Any]]) -> None:
-    rows = _rows(swept[1])
+def test_a_row_has_its_breaks_and_its_model(swept: Swept) -> None:
+    rows = _rows(swept.document)
     [found] = rows["objects.py:Net"]["breaks"]
     assert (found["path"], found["line"], found["gb_id"]) == ("objects.py", 6, "GB0059")
     assert rows["hf:BertModel"]["family"] == "bert"
@@ -132,41 +148,42 @@ def test_a_row_has_its_breaks_and_its_model(swept: tuple[Any, dict[str, Any]]) -
     assert rows["hf:BertModel"]["peak_memory"] > 100 << 20
 
 
-def test_every_row_that_ran_opens_its_report(swept: tuple[Any, dict[str, Any]], folder: Path) -> None:
-    for target, row in _rows(swept[1]).items():
-        page = (folder / "out" / row["page"]).read_text(encoding="utf-8")
+def test_every_row_that_ran_opens_its_report(swept: Swept) -> None:
+    for target, row in _rows(swept.document).items():
+        page = (swept.folder / "out" / row["page"]).read_text(encoding="utf-8")
         assert "<html" in page, target
-        report = json.loads((folder / "out" / row["report"]).read_text(encoding="utf-8"))
+        report = json.loads((swept.folder / "out" / row["report"]).read_text(encoding="utf-8"))
         assert len(report["graph_breaks"]) == row["graph_breaks"]
 
 
-def test_the_other_outputs_hold_the_same_rows(swept: tuple[Any, dict[str, Any]], folder: Path) -> None:
+def test_the_other_outputs_hold_the_same_rows(swept: Swept) -> None:
+    folder = swept.folder
     with (folder / "rows.csv").open(encoding="utf-8", newline="") as file:
         assert {(line["target"], line["status"]) for line in csv.DictReader(file)} == set(EXPECTED.items())
     lines = (folder / "out/rows.jsonl").read_text(encoding="utf-8").splitlines()
     assert {(row["target"], row["status"]) for row in map(json.loads, lines)} == set(EXPECTED.items())
     for index, prefix in (("out/index.html", ""), ("index.html", "out/")):
         page = (folder / index).read_text(encoding="utf-8")
-        for row in swept[1]["items"]:
+        for row in swept.document["items"]:
             assert f'href="{prefix}{row["page"]}"' in page
 
 
-def test_standard_output_carries_nothing_of_the_targets(swept: tuple[Any, dict[str, Any]]) -> None:
-    ended = swept[0]
+def test_standard_output_carries_nothing_of_the_targets(swept: Swept) -> None:
+    ended = swept.ended
     assert ended.stdout.startswith("{")
     assert "aborts.py | going" in ended.stderr  # of those that failed
     assert "canary from a target" not in ended.stderr  # and of no other
 
 
-def test_what_is_done_is_not_done_again(swept: tuple[Any, dict[str, Any]], folder: Path) -> None:
-    shutil.copytree(folder / "out", folder / "again")
+def test_what_is_done_is_not_done_again(swept: Swept, folder: Path) -> None:
+    shutil.copytree(swept.folder / "out", folder / "again")
     command = ("sweep", *TARGETS, "--out", "again", "--resume", "--fail-on", "compile_error", "--json", "again.json")
     ended = dynalyze(*command, cwd=folder)
     assert ended.status == 1  # an earlier row meets --fail-on
     assert "of 7 items" not in ended.stderr  # nothing ran, so there was no progress to tell
     assert {row["target"] for row in json.loads((folder / "again.json").read_text())["items"]} == set(TARGETS)
-    (folder / "clean.py").write_text(CLEAN + "\n# changed\n", encoding="utf-8")
-    ended = dynalyze(*command[:1], "clean.py", *command[2 + len(TARGETS) - 1 :], cwd=folder)
+    (folder / "raises.py").write_text(PROGRAMS["raises.py"] + "\n# changed\n", encoding="utf-8")
+    ended = dynalyze(*command[:1], "raises.py", *command[2 + len(TARGETS) - 1 :], cwd=folder)
     assert ended.status == 0
     assert len((folder / "again/rows.jsonl").read_text().splitlines()) == len(EXPECTED) + 1
 
@@ -187,8 +204,8 @@ def test_a_hang_is_ended_and_the_rest_goes_on(folder: Path) -> None:
 KILLED = ("hf:BertModel", "hf:GPT2Model", "objects.py:Net", "raises.py")
 
 
-def _start(folder: Path, out: str, *more: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "dynalyze", "sweep", *KILLED, "--out", out, "--workers", "2", *more]
+def _start(folder: Path, out: str, *more: str, targets: tuple[str, ...] = KILLED) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "dynalyze", "sweep", *targets, "--out", out, "--workers", "2", *more]
     return subprocess.Popen(
         command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -216,7 +233,9 @@ def test_killed_at_random_moments_and_resumed_it_is_the_same_table(folder: Path)
 
 
 def test_ctrl_c_keeps_what_is_done(folder: Path) -> None:
-    process = _start(folder, "stopped")
+    """One has ended; the fork server is starting, or its model runs, and one hangs."""
+    targets = ("hf:BertModel", "raises.py", "hangs.py")
+    process = _start(folder, "stopped", targets=targets)
     rows = folder / "stopped" / "rows.jsonl"
     deadline = time.monotonic() + 100
     while not (rows.exists() and rows.stat().st_size):
@@ -227,7 +246,7 @@ def test_ctrl_c_keeps_what_is_done(folder: Path) -> None:
     assert process.wait(timeout=60) == 130
     done = rows.read_text(encoding="utf-8").splitlines()
     assert all(json.loads(row)["status"] in EXPECTED.values() for row in done)
-    assert 0 < len(done) < len(KILLED)
+    assert 0 < len(done) < len(targets)
     assert "<html" in (folder / "stopped/index.html").read_text(encoding="utf-8")
 
 

@@ -9,6 +9,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from shared_runs import made_once
 
 from dynalyze.report import GraphBreak, Location, Outcome, Report, Target
 from dynalyze.report_json import to_json
@@ -28,11 +29,14 @@ def run(*command: str | Path, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new environment that holds the wheel and its dependencies, and nothing else."""
-    folder = tmp_path_factory.mktemp("wheel")
+    return made_once(tmp_path_factory, "wheel", installed)
+
+
+def installed(folder: Path) -> Path:
     run(sys.executable, "-m", "build", "--wheel", "--outdir", folder / "dist", ROOT, cwd=folder)
-    venv.create(folder / "bare", with_pip=True)
+    venv.create(folder / "bare", with_pip=False)
     (wheel,) = (folder / "dist").glob("*.whl")
-    run(folder / "bare/bin/python", "-m", "pip", "install", "--quiet", wheel, cwd=folder)
+    run(sys.executable, "-m", "pip", "--python", folder / "bare/bin/python", "install", "--quiet", wheel, cwd=folder)
     return folder
 
 
