@@ -124,7 +124,7 @@ def test_an_eager_process_answers_every_order_and_leaves_the_streams_to_the_targ
         warmed = worker.done("warm", seconds=20, most=5)
         assert len(warmed["calls_ms"]) == 5 and warmed["phases"] == {} and warmed["cache"] == {}
         assert len(worker.done("block", passes=7)["samples_ms"]) == 7
-        assert sum(worker.done("block", seconds=0.01)["samples_ms"]) >= 10
+        assert sum(worker.done("block", seconds=0.1)["samples_ms"]) >= 100
         checked = worker.done("check")
         assert checked["invalid"] == "" and checked["counts"]["compiled_frames"] == 0
         memory = worker.done("memory")

@@ -83,6 +83,27 @@ def test_an_expression_over_several_lines_is_given_on_one(tmp_path: Path, source
     assert Sources().expression(found) == expression
 
 
+@pytest.mark.parametrize(
+    ("line", "expression", "end", "told"),
+    [
+        ("    logger.warn(", "logger", 5, None),  # the end of the call, four lines below
+        ("    logger.warn(", "logger", 10, 10),
+        ("    logger.warn(", "logger", 15, 15),
+        ("    y = [x.item(), torch.cat(", "x.item", 15, 15),
+        ("    if größe(", "größe", 12, 12),
+        ("    if größe(", "größe", 13, None),
+    ],
+)
+def test_the_end_of_an_expression_may_be_a_column_of_another_line(
+    tmp_path: Path, line: str, expression: str, end: int, told: int | None
+) -> None:
+    closing = "    ) > 0:" if line.strip().startswith("if") else "    )]" if "[" in line else "    )"
+    file = write_source(tmp_path, f"{line}\n        x,\n{closing}\n    z = 1\n")
+    begins = len(line[: line.index(expression)].encode())
+    ends = len(line[:end].encode()) if told is not None else end
+    assert Sources().location(file, 1, "f", begins, ends).end_column == told
+
+
 def test_columns_beyond_the_line_give_no_expression(tmp_path: Path) -> None:
     """The file was edited after it ran."""
     file = write_source(tmp_path, "x\n")

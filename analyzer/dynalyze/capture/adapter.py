@@ -91,8 +91,9 @@ def summary_entries(summary: Any) -> list[StackFrame]:
 
 
 def _end(frame: traceback.FrameSummary) -> int | None:
-    """Where the expression ends; None where that is on another line."""
-    return getattr(frame, "end_colno", None) if getattr(frame, "end_lineno", None) == frame.lineno else None
+    """The column where the expression ends; None where it is known to be one of another line. torch drops the line."""
+    same = getattr(frame, "end_lineno", None) in (None, frame.lineno)
+    return getattr(frame, "end_colno", None) if same else None
 
 
 def stack_above() -> list[StackFrame]:

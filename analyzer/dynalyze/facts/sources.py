@@ -39,7 +39,7 @@ class Sources:
         """A location from Python's own coordinates, whose columns are UTF-8 byte offsets."""
         text = self.line(file, line)
         start, end = _characters(text, column), _characters(text, end_column)
-        if start is not None and end is not None and end <= start:
+        if start is not None and end is not None and (end <= start or self._ends_below(file, line, start, end_column)):
             end = None
         code = text.strip()[:LONGEST_LINE] if text is not None else None
         return Location(file, max(line, 1), start, function, code, end)
@@ -98,6 +98,23 @@ class Sources:
         return self._over_lines(location.file, location.line, location.column)
 
     def _over_lines(self, file: str, line: int, column: int) -> str:
+        node = self._begun(file, line, column)
+        return ast.unparse(_first_call(node)) if node is not None else ""
+
+    def _ends_below(self, file: str, line: int, column: int, end: int | None) -> bool:
+        """Whether `end`, in bytes, is a column of a later line: torch tells no line with it."""
+        text = self.line(file, line) or ""
+        if not _goes_on(text[column:]):
+            return False
+        node = self._begun(file, line, column)
+        if node is None:
+            return not _is_whole(text, column, len(text.encode()[:end].decode(errors="ignore")))
+        here = len(text[:column].encode())
+        same = [each for each in ast.walk(node) if isinstance(each, ast.expr) and _start(each) == _start(node)]
+        return not any(each.end_lineno == 1 and (each.end_col_offset or 0) + here == end for each in same)
+
+    def _begun(self, file: str, line: int, column: int) -> ast.expr | None:
+        """The expression that begins there and goes on in the next lines; None where its end cannot be told."""
         lines = self._lines(file)[line - 1 : line - 1 + _LONGEST_EXPRESSION]
         text = lines[0][column:]
         for following in lines[1:]:
@@ -105,8 +122,8 @@ class Sources:
             if len(text) > _LONGEST_TEXT:
                 break
             with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-                return ast.unparse(_first_call(ast.parse(text, mode="eval").body))
-        return ""
+                return ast.parse(text, mode="eval").body
+        return None
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._files:
@@ -118,6 +135,23 @@ def _first_call(node: ast.expr) -> ast.expr:
     """The call with which an expression begins: what follows it in its last line is no part of it."""
     begins = (each for each in ast.walk(node) if isinstance(each, ast.Call) and _start(each) == _start(node))
     return next(begins, node)
+
+
+def _goes_on(text: str) -> bool:
+    """Whether a line leaves something open."""
+    opened = sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
+    return opened > 0 or text.rstrip().endswith("\\")
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether a part of a line can be an expression: it ends within no word, and is code by itself."""
+    if text[end - 1 : end + 1].isidentifier() and end < len(text):
+        return False
+    try:
+        ast.parse(text[start:end].strip())
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _start(node: ast.expr) -> tuple[int, int]:
