@@ -171,6 +171,7 @@ def test_the_kernel_of_each_call_is_the_one_that_pytorch_chooses(tmp_path: Path)
     assert len(findings(report, "attention-backend")) == 1
 
 
+@pytest.mark.slow
 def test_padding_breaks_flash_attention_and_the_flags_keep_it_whole(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     report = told(tmp_path, PADDED, "flash_attn")

@@ -80,7 +80,8 @@ model.generate(
 """
 
 
-@pytest.mark.parametrize("cache", [pytest.param("dynamic", marks=pytest.mark.slow), "static"])
+@pytest.mark.slow
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
 def test_generating_with_a_cache(tmp_path: Path, cache: str) -> None:
     pytest.importorskip("transformers")
     recorded = record(GENERATING, tmp_path, arguments=["static"] if cache == "static" else [])

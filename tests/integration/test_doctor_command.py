@@ -37,6 +37,7 @@ def test_here_it_works(tmp_path: Path) -> None:
     assert found["facts"]["torch"] == torch.__version__
 
 
+@pytest.mark.slow
 def test_switched_off_by_the_environment(tmp_path: Path) -> None:
     ended = dynalyze("doctor", cwd=tmp_path, env={"TORCHDYNAMO_DISABLE": "1"})
     assert ended.status == 1

@@ -65,6 +65,7 @@ def test_breaks_in_the_librarys_code(tmp_path: Path, cold: bool) -> None:
         assert files[-1] == "modeling_reformer.py"
 
 
+@pytest.mark.slow
 def test_a_training_step_of_another_head(tmp_path: Path) -> None:
     ended, report = explained("hf:BertForSequenceClassification", "--train", cwd=tmp_path)
     assert ended.status == 0
@@ -122,6 +123,7 @@ def test_a_folder_whose_configuration_is_broken(tmp_path: Path) -> None:
     assert report["compilations"] == []
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_in_eager(tmp_path: Path) -> None:
     """The checkpoint's own code raises in its forward: nothing of it is compiled, and its line is told."""
     folder = checkpoint(
