@@ -128,8 +128,10 @@ ASKED = (
 )
 
 
-def test_a_condition_names_its_line() -> None:
-    (recompile,) = judged(start(), end(), start("0/1"), again(ASKED.format(path=MODEL[3:])), end("0/1"))[1]
+@pytest.mark.parametrize("function", ["helper", "torch_dynamo_resume_in_helper_at_12"])
+def test_a_condition_names_its_line_and_the_users_own_function(function: str) -> None:
+    told = ASKED.format(path=MODEL[3:]).replace("helper", function)
+    (recompile,) = judged(start(), end(), start("0/1"), again(told), end("0/1"))[1]
     assert recompile.forced_by == Location(MODEL, 14, None, "helper")
 
 

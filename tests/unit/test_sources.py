@@ -104,6 +104,14 @@ def test_the_end_of_an_expression_may_be_a_column_of_another_line(
     assert Sources().location(file, 1, "f", begins, ends).end_column == told
 
 
+@pytest.mark.parametrize(("start", "end"), [(8, 35), (7, 10), (4, 9)])
+def test_columns_of_another_line_are_none(tmp_path: Path, start: int, end: int) -> None:
+    """Beyond its end, or within a word: torch told those of the line before."""
+    file = write_source(tmp_path, "    if torch.any(x):\n        pass\n")
+    found = Sources().location(file, 1, "f", start, end)
+    assert (found.column, found.end_column, found.code) == (None, None, "if torch.any(x):")
+
+
 def test_columns_beyond_the_line_give_no_expression(tmp_path: Path) -> None:
     """The file was edited after it ran."""
     file = write_source(tmp_path, "x\n")

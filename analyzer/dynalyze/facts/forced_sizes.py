@@ -10,7 +10,7 @@ from dynalyze.events.types import RecompileSeen, SpecializedSeen
 from dynalyze.facts.guards import readable
 from dynalyze.facts.recompiles import first_reason
 from dynalyze.facts.sources import Sources
-from dynalyze.facts.stacks import Places
+from dynalyze.facts.stacks import Places, original_name
 from dynalyze.report import Compilation, ForcedSize, Location, Recompile
 
 _DIMENSION = re.compile(r"(?P<name>.+)\.size\(\)\[(?P<dimension>\d{1,3})\]")
@@ -109,6 +109,6 @@ def _asked_lines(run: RunLog, files: list[str], sources: Sources) -> dict[tuple[
         origins = list(_ORIGIN.finditer(first_reason(event.text).partition("\n")[0]))
         file = next((file for file in files if file.endswith(origins[-1]["path"])), None) if origins else None
         if file is not None:
-            line, function = int(origins[-1]["line"]), origins[-1]["function"]
+            line, function = int(origins[-1]["line"]), original_name(origins[-1]["function"])
             found[process, event.epoch, event.id] = sources.location(file, line, function)
     return found

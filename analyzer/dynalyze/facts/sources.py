@@ -39,8 +39,11 @@ class Sources:
         """A location from Python's own coordinates, whose columns are UTF-8 byte offsets."""
         text = self.line(file, line)
         start, end = _characters(text, column), _characters(text, end_column)
-        if start is not None and end is not None and (end <= start or self._ends_below(file, line, start, end_column)):
-            end = None
+        if start is not None and end is not None:
+            if end <= start or self._ends_below(file, line, start, end_column):
+                end = None
+            elif text is not None and _is_of_another_line(text, start, end):
+                start = end = None
         code = text.strip()[:LONGEST_LINE] if text is not None else None
         return Location(file, max(line, 1), start, function, code, end)
 
@@ -143,9 +146,18 @@ def _goes_on(text: str) -> bool:
     return opened > 0 or text.rstrip().endswith("\\")
 
 
+def _is_of_another_line(text: str, start: int, end: int) -> bool:
+    """Whether columns cannot be this line's: after a break torch can tell those of the line before."""
+    return end > len(text) or not text[:end].strip() or _splits_word(text, start) or _splits_word(text, end)
+
+
+def _splits_word(text: str, at: int) -> bool:
+    return 0 < at < len(text) and text[at - 1 : at + 1].isidentifier()
+
+
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Whether a part of a line can be an expression: it ends within no word, and is code by itself."""
-    if text[end - 1 : end + 1].isidentifier() and end < len(text):
+    if _splits_word(text, end):
         return False
     try:
         ast.parse(text[start:end].strip())
