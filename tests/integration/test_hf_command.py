@@ -59,7 +59,8 @@ def test_breaks_in_the_librarys_code(tmp_path: Path, cold: bool) -> None:
     assert [each["process"] for each in report["processes"]] == [0]  # Heard by us, not by torch's own log.
     assert "modeling_reformer.py" in {Path(each["path"]).name for each in report["traced_files"]}
     for found in breaks:
-        assert found["location"]["column"] is not None
+        # After a break torch tells a branch the columns of another line: those are left out.
+        assert found["location"]["column"] is not None or found["gb_id"] == "GB0170"
         assert found["explanation"]
         files = [Path(each["file"]).name for each in found["stack"]]
         assert files[-1] == "modeling_reformer.py"
