@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
-from test_page import CONTRAST, WATCH
+from test_page import CONTRAST, WATCH, assert_fits
 
 import sample_sweeps
 from dynalyze.render import sweep_diff_html, sweep_html
@@ -88,18 +88,7 @@ def sort_by(page: Page, name: str) -> str | None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_opens_quietly_and_fits_its_width(open_page: Opener, name: str) -> None:
-    page = open_page(name)
-    page.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true; })")
-    for width in (1280, 375):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        cut = page.evaluate(
-            """() => [...document.querySelectorAll("main *")]
-                .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
-                .filter((element) => element.checkVisibility() && !element.closest(".code, .scroll, pre, .sr"))
-                .map((element) => element.outerHTML.slice(0, 80))"""
-        )
-        assert cut == []
+    assert_fits(open_page(name), (1280, 375))
 
 
 @pytest.mark.parametrize("name", ["small", "matrix", "compared"])

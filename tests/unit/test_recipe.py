@@ -134,7 +134,7 @@ def test_find_by_id() -> None:
         ("{expression}", "Replace `{expression}` by y."),
         ("if torch.isnan(x).any():", "Replace `torch.isnan(x).any()` by y."),
         ("elif x > 0:", "Replace `x > 0` by y."),
-        ("while x.sum() < 1:  # slowly", "Replace `while x.sum() < 1: # slowly` by y."),
+        ("while x.sum() < 1:  # slowly", "Replace `x.sum() < 1` by y."),
         ("assert x.ok, 'no'", "Replace `x.ok` by y."),
         ("else:", "Replace `else:` by y."),
         (f"log.warn({'x' * 80!r})", "Replace `log.warn(...)` by y."),

@@ -105,11 +105,19 @@ def test_the_end_of_an_expression_may_be_a_column_of_another_line(
 
 
 @pytest.mark.parametrize(("start", "end"), [(8, 35), (7, 10), (4, 9)])
-def test_columns_of_another_line_are_none(tmp_path: Path, start: int, end: int) -> None:
+def test_with_columns_of_another_line_a_branch_is_at_its_condition(tmp_path: Path, start: int, end: int) -> None:
     """Beyond its end, or within a word: torch told those of the line before."""
-    file = write_source(tmp_path, "    if torch.any(x):\n        pass\n")
-    found = Sources().location(file, 1, "f", start, end)
-    assert (found.column, found.end_column, found.code) == (None, None, "if torch.any(x):")
+    file = write_source(tmp_path, "    if größer(x) > 0:  # often\n        pass\n")
+    assert Sources().expression(Sources().location(file, 1, "f", start, end if end < 30 else 90)) == "größer(x) > 0"
+
+
+@pytest.mark.parametrize(("start", "column"), [(4, 4), (8, None), (6, None)])
+def test_of_columns_of_another_line_the_begin_of_the_code_is_kept(
+    tmp_path: Path, start: int, column: int | None
+) -> None:
+    file = write_source(tmp_path, "    y = x.item()\n")
+    found = Sources().location(file, 1, "f", start, 35)
+    assert (found.column, found.end_column) == (column, None)
 
 
 def test_columns_beyond_the_line_give_no_expression(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import tokenize
 from pathlib import Path
 
+from dynalyze.conditions import condition_span
 from dynalyze.report import Location, Snippet
 
 _CONTEXT_LINES = 3
@@ -43,7 +44,7 @@ class Sources:
             if end <= start or self._ends_below(file, line, start, end_column):
                 end = None
             elif text is not None and _is_of_another_line(text, start, end):
-                start = end = None
+                start, end = condition_span(text) or (_begin(text, start), None)
         code = text.strip()[:LONGEST_LINE] if text is not None else None
         return Location(file, max(line, 1), start, function, code, end)
 
@@ -149,6 +150,11 @@ def _goes_on(text: str) -> bool:
 def _is_of_another_line(text: str, start: int, end: int) -> bool:
     """Whether columns cannot be this line's: after a break torch can tell those of the line before."""
     return end > len(text) or not text[:end].strip() or _splits_word(text, start) or _splits_word(text, end)
+
+
+def _begin(text: str, start: int) -> int | None:
+    """Where the code of a line begins, if that was told: the end alone is then of another line."""
+    return None if text[:start].strip() or not text[start:].strip() else start
 
 
 def _splits_word(text: str, at: int) -> bool:

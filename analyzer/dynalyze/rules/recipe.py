@@ -17,6 +17,8 @@ from typing import Literal
 
 import msgspec
 
+from dynalyze.conditions import condition_span
+
 _LONGEST_EXPRESSION = 80
 
 
@@ -104,17 +106,10 @@ def find_by_id(recipe_id: str) -> Recipe | None:
 
 def fill(action: str, expression: str | None) -> str:
     """Put the user's own source expression into an action, on one line and cut to a readable length."""
-    words = _readable(_condition(" ".join((expression or "").split())))
+    line = " ".join((expression or "").split())
+    asked = condition_span(line)  # Of a line whose columns are not known.
+    words = _readable(line[asked[0] : asked[1]] if asked else line)
     return action.replace("`{expression}`", f"`{words}`" if words else "this expression")
-
-
-def _condition(words: str) -> str:
-    """What a line asks for: the condition of an `if`, `while` or `assert`, which is known by its line alone."""
-    with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-        (statement,) = ast.parse(f"{words.removeprefix('el')}\n    pass" if words.endswith(":") else words).body
-        if isinstance(statement, ast.If | ast.While | ast.Assert):
-            return ast.unparse(statement.test)
-    return words
 
 
 def _readable(words: str) -> str:
