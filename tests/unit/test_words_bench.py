@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
@@ -281,3 +281,20 @@ def test_notes_are_told_once_and_name_whose_they_are() -> None:
     items = [replace(item, notes=["shared"]) for item in measurements()[:2]]
     items[1].notes = ["shared", "own"]
     assert words_bench.notes(items) == ["shared", "default: own"]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict", "told"),
+    [
+        ((0.5, 0.4, 0.8), "slower", "The speed: 2.00x slower (1.25 to 2.50) with its 95 % interval, from 5 pairs"),
+        ((2.0, 1.6, 2.5), "faster", "The speed: 2.00x faster (1.60 to 2.50) with its 95 % interval, from 5 pairs"),
+        ((1.0, 0.9, 1.1), "no difference shown", "The speed: no difference shown (0.90 to 1.10) with its"),
+    ],
+)
+def test_how_far_to_trust_a_speed_counts_the_way_the_verdict_does(
+    ratio: tuple[float, float, float], verdict: Any, told: str
+) -> None:
+    row = compiled(speedup=Speedup(Interval(*ratio), verdict, 0.1, 5))
+    (note,) = words_bench.trust_notes([eager_row(), row])
+    assert note.startswith(told)
+    assert note.endswith("; two equal processes differed by up to 10 %.")

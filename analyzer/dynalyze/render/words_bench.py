@@ -428,7 +428,9 @@ def trust_notes(measurements: list[Measurement]) -> list[str]:
     speed = best.speedup
     noise = "" if speed.floor is None else f"; two equal processes differed by up to {floor_words(speed.floor)}"
     pairs = f"{count_of(speed.pairs, 'pair')} of processes"
-    return [f"The speed: {pairs}, 95 % interval {interval_words(speed.ratio)}{noise}."]
+    shown = speed.verdict != "no difference shown"
+    told = ratio_words(speed) if shown else f"no difference shown ({interval_words(speed.ratio)})"
+    return [f"The speed: {told} with its 95 % interval, from {pairs}{noise}."]
 
 
 def capital(text: str) -> str:

@@ -102,10 +102,11 @@ def metrics_view(report: Report) -> list[Metric]:
     metrics = [
         Metric("graph breaks", f"{counted.breaks:,}", "#breaks"),
         Metric("recompiles", f"{counted.recompiles:,}", "#recompiles"),
-        Metric("frames compiled", f"{counted.compiled:,}", "#compilations"),
         Metric("frames left in eager", f"{counted.eager:,}", "#compilations"),
     ]
-    if report.graphs:
+    if not report.measurements:  # The numbers of a measurement need their room on the first screen.
+        metrics.insert(2, Metric("frames compiled", f"{counted.compiled:,}", "#compilations"))
+    if report.graphs and not report.measurements:
         metrics.append(Metric("graphs", f"{len(report.graphs):,}", "#graphs"))
     if counted.seconds is not None:
         metrics.append(Metric("spent compiling", duration(counted.seconds), "#compilations"))
