@@ -219,6 +219,34 @@ class ForcedSize(msgspec.Struct):
     process: int = 0
 
 
+CandidateKind = Literal["module", "method", "function"]
+CandidateReason = Literal[
+    "", "no_parameters", "backward", "worker", "torchscript", "part_of_compiled", "not_chosen", "raised", "too_many",
+    "method", "function",
+]  # fmt: skip
+
+
+class Candidate(msgspec.Struct):
+    """What a program that compiles nothing called and that could have been compiled: a module called from outside of
+    every other, a method called in place of forward, a function that calls modules.
+
+    `name` is what the program calls it, as `--compile` takes it; "" where it has no name. `seconds` are those of its
+    calls without compiling, `share` is their part of what the program took. `reason` says why calls were not compiled.
+    """
+
+    kind: CandidateKind
+    name: str = ""
+    class_name: str = ""
+    location: Location | None = None
+    calls: int | None = None
+    parameters: int | None = None
+    seconds: float | None = None
+    share: float | None = None
+    compiled: bool = False
+    reason: CandidateReason = ""
+    error: str = ""
+
+
 SkipReason = Literal[
     "dispatch_mode", "skip_list", "disabled", "switched_off", "generated", "no_tensors", "other"
 ]  # fmt: skip
@@ -378,13 +406,17 @@ class Finding(msgspec.Struct):
 class Capture(msgspec.Struct):
     """How far the recording can be trusted: what was lost, and how the calls came about.
 
-    `mode` "block": it is of a block of the program, by `dynalyze.record()`; the target's `spec` is its place.
+    `mode` "in_place": the program compiles nothing, its modules were compiled in its own calls, `recorded_calls` of
+    them ("replayed" in reports of earlier versions: its calls were made again). "block": it is of a block of the
+    program, by `dynalyze.record()`; the target's `spec` is its place.
     """
 
     events: int = 0
     unreadable_lines: int = 0
     listener_errors: list[str] = []
-    mode: Literal["observed", "replayed", "examples", "object", "transformers", "none", "block"] = "observed"
+    mode: Literal["observed", "in_place", "replayed", "examples", "object", "transformers", "none", "block"] = (
+        "observed"
+    )
     recorded_calls: int = 0
     replayed_calls: int = 0
     notes: list[str] = []
@@ -408,6 +440,7 @@ class Report(msgspec.Struct):
     graph_breaks: list[GraphBreak] = []
     recompiles: list[Recompile] = []
     skipped_frames: list[SkippedFrame] = []
+    candidates: list[Candidate] = []
     forced_sizes: list[ForcedSize] = []
     graphs: list[Graph] = []
     kernels: list[Kernel] = []

@@ -69,7 +69,7 @@ class Runner:
         python = self.python or sys.executable
         streams = Streams(self.label, quiet=self.quiet)
         progress, every = progress_line(streams)
-        watch = Watch(folder, order.seconds, None, progress, every, records=False)
+        watch = Watch(folder, None, progress, every)
         command = Command([python, str(_START), str(folder)], _environment(order.caches))
         ending = run(command, timeout=order.seconds, streams=streams, stop_file=folder / "stop", watch=watch.poll)
         log = read_run(folder)

@@ -101,7 +101,7 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
 def _of_program(target: TargetSpec, plan: Plan) -> Report:
     options = CompileOptions(train=plan.train)
     recording = Observation(
-        target, options, timeout=plan.timeout, python=plan.python, quiet=plan.quiet, bundle=True, replay=False,
+        target, options, timeout=plan.timeout, python=plan.python, quiet=plan.quiet, bundle=True, in_place=False,
         written=not plan.rerun,
     )  # fmt: skip
     with observed(recording) as seen:
@@ -160,6 +160,7 @@ def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Sourc
         "path": target.path,
         "module": target.module,
         "arguments": list(target.arguments),
+        "chosen": list(target.chosen),
         "seconds": timeout * _PROGRAM_SHARE,
         "made": None if told is None else told.made,
     }

@@ -45,6 +45,12 @@ def detach(handler: logging.Handler) -> None:
         handlers.remove(handler)
 
 
+def compile_seconds(metrics: dict[str, Any]) -> float:
+    """What one compile of a frame took, from its metrics."""
+    microseconds = metrics.get("duration_us")
+    return float(microseconds) / 1e6 if microseconds else float(metrics.get("entire_frame_compile_time_s") or 0.0)
+
+
 def interned_files() -> dict[int, str]:
     """The file names that torch has numbered so far: it tells each number once, to whoever listens then."""
     table = getattr(sys.modules.get("torch._logging.structured"), "INTERN_TABLE", None)

@@ -21,6 +21,7 @@ from dynalyze.capture.attach import (
     watch_skips,
     watch_untraced,
 )
+from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import Options, backward, check, compiled
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
@@ -59,14 +60,17 @@ class Session:
         self._request = request
         self._options = Options(**request["compile"])
         self._bundles = bool(request.get("bundle")) and request["mode"] not in _REBUILT
-        self._listener = Listener(EventWriter(run, main=True), self._first_compile)
+        self._listener = Listener(EventWriter(run, main=True))
         self._compile_calls: CompileCalls | None = None
+        self._chosen = Chosen(request.get("chosen", []))
+        self._in_place: Any = None
         self._recorder: Any = None
         self._compiled_recording: Any = None
         self._compiling_ourselves = False
+        self._program_compiles_itself = False
         self.tell = self._listener.tell
         self._inspection = Inspection(self.tell, at_once=True)
-        self._listener.on_each_compile = self._inspection.compiling
+        self._listener.on_each_compile = self._compiling
 
     def listen(self) -> None:
         """Attach everything before the target's first line runs."""
@@ -93,8 +97,11 @@ class Session:
         if self._request["mode"] == "module":
             ending, names = program.run_module(self._request["module"], self._request["arguments"])
         else:
-            ending, names = program.run_script(self._request["path"], self._request["arguments"])
+            chosen = self._chosen.names, self._chosen.resolve
+            ending, names = program.run_script(self._request["path"], self._request["arguments"], *chosen)
         self.tell("program_end", **vars(ending))
+        if self._in_place is not None:
+            self._in_place.tell_seen()
         if ending.exit_status == 130 and ending.exception == "KeyboardInterrupt":
             return ending
         return self._after_program(ending, names)
@@ -103,24 +110,30 @@ class Session:
         self._inspection.look_again(ended=True)
         if not self._listener.compiled_frames:
             program.join_threads()
-        if self._recorder is not None:
-            self._recorder.stop()
+        if self._in_place is not None:
+            self._in_place.remove()
         examples = ending.exit_status == 0 and self._has_examples(names)
-        if self._bundles and self._write_bundle(examples) and not self._request.get("replay", True):
+        if self._bundles and self._write_bundle(examples) and not self._request.get("in_place", True):
             return ending
+        if ending.exit_status == 0 and self._chosen.missing and not self._program_compiles_itself:
+            self._tell_missing()
         if self._listener.compiled_frames or self._others_compiled():
             return ending
         own_calls = self._compile_calls.made_by_program() if self._compile_calls else []
         if own_calls or environment.compile_disabled():
             self._tell_silence(own_calls)
-        elif self._recorder is not None and self._recorder.calls:
-            self._replay()
         elif examples:
             return self._run_calls(names["model"], lambda target: calls_from(names["example_inputs"]))
         else:
             found = objects.definitions(names)
             self.tell("definitions", spec=self._request["spec"], modules=found, has_model="model" in names)
         return ending
+
+    def _tell_missing(self) -> None:
+        """What `--compile` named was never there: the user's mistake."""
+        called = dict.fromkeys(entry["name"] for entry in self._in_place.seen.entries() if entry["name"])
+        there = f"; it called {', '.join(list(called)[:8])}" if called else ""
+        self.tell("usage", message=f"--compile {self._chosen.missing[0]}: the program has no such thing{there}")
 
     def _write_bundle(self, examples: bool) -> bool:
         """Write the calls that were recorded; False where those of `example_inputs` are to be written instead."""
@@ -148,23 +161,6 @@ class Session:
 
     def _has_examples(self, names: dict[str, Any]) -> bool:
         return callable(names.get("model")) and names.get("example_inputs") is not None
-
-    def _replay(self) -> None:
-        from dynalyze.capture import replay
-
-        self._compiling_ourselves = True
-        self.tell(
-            "replay_start", recorded=self._recorder.made("model") or self._recorder.total, cut=list(self._recorder.cut)
-        )
-        ending, summary = program.end_of(
-            lambda: replay.replay(
-                self._recorder,
-                lambda module: compiled(module, self._options),
-                self._tell_call,
-                training=self._options.train,
-            )
-        )
-        self.tell("replay_end", summary=summary or {}, error=ending.message)
 
     def _run_object(self) -> Ending:
         request = self._request
@@ -199,11 +195,11 @@ class Session:
         ending, calls = program.end_of(lambda: make(target))
         if calls is None:
             return ending
-        if self._recorder is not None:
-            self._recorder.stop()
+        if self._in_place is not None:
+            self._in_place.remove()
         if self._bundles:
             self._write_examples(target, calls)
-            if not self._request.get("replay", True):
+            if not self._request.get("in_place", True):
                 return ending
         run = compiled(target, self._options)
         self.tell("object_start", calls=len(calls), needs_inputs=needs_inputs(target))
@@ -228,12 +224,10 @@ class Session:
     def _tell_call(self, event: str, **fields: Any) -> None:
         """Tell of a call that dynalyze made; what it was made on is still there, and as the call left it."""
         self.tell(event, **fields)
-        if event in ("object_call", "replay_call"):
+        if event == "object_call":
             self._inspection.look_again()
 
     def _torch_loaded(self, torch: ModuleType) -> None:
-        from dynalyze.capture.calls import Recorder
-
         adapter.attach(self._listener)
         self.tell("torch", **environment.torch_facts(torch))
         if self._bundles:
@@ -241,32 +235,72 @@ class Session:
 
             self._compiled_recording = CompiledRecording()
         self._compile_calls = CompileCalls(
-            self._listener, torch, self._skips, self._compiled_recording, self._inspection
+            self._listener, torch, self._skips, self._compiled_recording, self._inspection, self._program_compiles
         )
         self._compile_calls.install()
         if self._request["mode"] not in _REBUILT:
-            self._recorder = Recorder(on_first=lambda: self.tell("model_called"))
-            self._recorder.install()
+            self._watch_modules()
 
-    def _first_compile(self) -> None:
-        """The target compiles by itself: its calls need no recording, and our compile options have no say."""
-        if self._compiling_ourselves:
+    def _watch_modules(self) -> None:
+        """Compile the modules of the program in its own calls, until it compiles something by itself."""
+        from dynalyze.capture.calls import Recorder
+        from dynalyze.capture.in_place import InPlace
+
+        self._recorder = Recorder() if self._bundles else None
+        self._in_place = InPlace(
+            self.tell,
+            self._compiled_in_place if self._request.get("in_place", True) else None,
+            self._recorder,
+            self._chosen,
+            lambda: self._listener.compile_seconds,
+        )
+        self._in_place.install()
+
+    def _compiled_in_place(self, target: Callable[..., Any]) -> Callable[..., Any]:
+        assert self._compile_calls is not None
+        with self._compile_calls.ours():
+            return compiled(target, self._options)
+
+    def _compiling(self, frames: int) -> None:
+        """A frame begins to compile, in the thread that compiles it."""
+        if not self._compiling_ourselves and not (self._in_place is not None and self._in_place.compiling_here):
+            self._program_compiles(at_rest=False)
+        self._inspection.compiling(frames)
+
+    def _program_compiles(self, *, at_rest: bool) -> None:
+        """The program compiles by itself: its calls need no compile of ours, and our compile options have no say.
+
+        Args:
+            at_rest: it called torch.compile; else a frame of it is being compiled.
+        """
+        if self._program_compiles_itself or self._compiling_ourselves:
             return
-        if self._recorder is not None:
-            self._recorder.stop()
-            self._recorder.drop()
-        given = self._options.given
+        if self._in_place is not None:
+            if self._in_place.leave_to_program(at_rest=at_rest):
+                self._listener.forget(compiling=not at_rest)
+                self._inspection.forget()
+            if not at_rest:
+                self._in_place.remove()
+                if self._recorder is not None:
+                    self._recorder.drop()
+        if at_rest:
+            return
+        self._program_compiles_itself = True
+        given = [*self._options.given, *(["--compile"] if self._chosen else [])]
         if given and self._request["mode"] not in _REBUILT:
             call = self._compile_calls.wrapped[0] if self._compile_calls and self._compile_calls.wrapped else None
             where = f" ({Path(call['file']).name}:{call['line']})" if call else ""
             verb = "has" if len(given) == 1 else "have"
-            self.tell(
-                "usage",
-                message=f"{', '.join(given)} {verb} no effect here: {self._request['spec']} compiles by itself{where}; "
-                "set it in that call of torch.compile, or name the uncompiled model as FILE:NAME",
+            self._refuse(
+                f"{', '.join(given)} {verb} no effect here: {self._request['spec']} compiles by itself{where}; "
+                "set it in that call of torch.compile, or name the uncompiled model as FILE:NAME"
             )
-            if SOFT_STOP_SIGNAL is not None:
-                signal.pthread_kill(threading.main_thread().ident or 0, SOFT_STOP_SIGNAL)
+
+    def _refuse(self, message: str) -> None:
+        """The user's mistake, found while the program runs: tell it and end the program."""
+        self.tell("usage", message=message)
+        if SOFT_STOP_SIGNAL is not None:
+            signal.pthread_kill(threading.main_thread().ident or 0, SOFT_STOP_SIGNAL)
 
     def _others_compiled(self) -> bool:
         """Whether a process that the target started has compiled something."""
@@ -274,7 +308,7 @@ class Session:
         return any('"event": "compile_start"' in path.read_text(errors="replace") for path in folder.glob("*.jsonl"))
 
     def _tell_silence(self, own_calls: list[dict[str, Any]]) -> None:
-        called = {id(call.module) for call in self._recorder.calls} if self._recorder is not None else set()
+        called = self._in_place.seen.ids if self._in_place is not None else set()
         wrapped = []
         for entry in own_calls:
             target = entry["object"]()

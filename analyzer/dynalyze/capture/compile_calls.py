@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
+import threading
 import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -31,7 +34,11 @@ class CompileCalls:
         skips: Skips,
         recording: CompiledRecording | None = None,
         inspection: Inspection | None = None,
+        on_call: Callable[..., None] = lambda **_: None,
     ) -> None:
+        """`on_call` is called with `at_rest=True` when the program compiles a module, or anything in its own code."""
+        self._on_call = on_call
+        self._ours = threading.local()
         self._inspection = inspection
         self._recording = recording
         self._listener = listener
@@ -41,20 +48,33 @@ class CompileCalls:
 
     def install(self) -> None:
         original = self._torch.compile
-        note, record = self._note, self._record
+        note, note_ours, record, here = self._note, self._note_ours, self._record, self._ours
 
         @functools.wraps(original)
         def compile(*args: Any, **kwargs: Any) -> Any:
             # torch takes entries out of the dict of options.
             given = {key: dict(value) if type(value) is dict else value for key, value in kwargs.items()}
-            result = original(*args, **kwargs)
             model = args[0] if args else kwargs.get("model")
+            if getattr(here, "now", False):
+                result = original(*args, **kwargs)
+                note_ours(model, kwargs)
+                return result
+            result = original(*args, **kwargs)
             if model is not None:
                 result = record(model, result, given)
                 note(model, result, kwargs)
             return result
 
         self._torch.compile = compile  # type: ignore[attr-defined]
+
+    @contextlib.contextmanager
+    def ours(self) -> Iterator[None]:
+        """What this thread compiles meanwhile is compiled by dynalyze: it is no call of the program's."""
+        self._ours.now = True
+        try:
+            yield
+        finally:
+            self._ours.now = False
 
     def made_by_program(self) -> list[dict[str, Any]]:
         """The calls made in code of the program itself, not in an installed library."""
@@ -69,6 +89,11 @@ class CompileCalls:
         except Exception as error:
             self._listener.tell("lost", message=f"calls of a compiled function: {type(error).__name__}: {error}"[:500])
             return result
+
+    def _note_ours(self, model: Any, options: dict[str, Any]) -> None:
+        if self._inspection is not None:
+            file, line, _ = caller()
+            self._inspection.given(getattr(model, "__self__", model), file, line, options)
 
     def _note(self, model: Any, result: Any, options: dict[str, Any]) -> None:
         try:
@@ -88,6 +113,8 @@ class CompileCalls:
             if self._inspection is not None:
                 self._inspection.given(owner, file, line, options)
             self.wrapped.append({**entry, "object": _weak(owner), "wrapper": _weak(result)})
+            if entry["kind"] == "module" or not _INSTALLED & set(Path(file).parts):
+                self._on_call(at_rest=True)
         except Exception as error:  # What the user's own torch.compile returned must reach the user.
             self._listener.tell("lost", message=f"torch.compile call: {type(error).__name__}: {error}"[:500])
 

@@ -6,6 +6,7 @@ Dynamo reads the user's function through torch's own marks and never meets ours.
 
 from __future__ import annotations
 
+import threading
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,12 +39,16 @@ class Written:
         return torch.compile(target, **given)
 
 
+class _Thread(threading.local):
+    inside = False
+
+
 class CompiledRecording:
     """A recorder for compiled callables, and how the program compiled them, one entry for each of its compiles."""
 
     def __init__(self) -> None:
         self.recorder = Recorder()
-        self.recorder.recording = True
+        self._thread = _Thread()
         self.written: list[Written] = []
         self.unsupported: list[str] = []
 
@@ -56,7 +61,32 @@ class CompiledRecording:
         number = len(self.written)
         given = {key: value for key, value in arguments.items() if key != "model"}
         self.written.append(Written(given, _method_given(model, target)))
-        return adapter_compiled.surround(compiled, lambda inner: _recording(self.recorder, target, inner, number))
+        return adapter_compiled.surround(compiled, lambda inner: self._recording(target, inner, number))
+
+    def _recording(self, target: Any, compiled: Callable[..., Any], number: int) -> Callable[..., Any]:
+        recorder, here = self.recorder, self._thread
+        compile_callback = adapter_replay.compile_callback
+
+        def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
+            # Only a call into C before the first return: within a compiled call this frame must do nothing.
+            if here.inside or not recorder.recording or compile_callback() is not None:
+                return compiled(*args, **kwargs)
+            here.inside = True
+            call = None
+            try:
+                call = recorder.begin(target, args, kwargs)
+                if call is not None:
+                    call.compiled_by = number
+                result = compiled(*args, **kwargs)
+            except BaseException as error:
+                recorder.failed(call, error)
+                raise
+            finally:
+                here.inside = False
+            recorder.end(call, result)
+            return result
+
+        return compile_wrapper
 
 
 def target_of(model: Any) -> Any:
@@ -75,29 +105,3 @@ def _method_given(model: Any, target: Any) -> str:
     """The method of the module `target` that was given to torch.compile in its place; "" where it was the module."""
     original = adapter_compiled.original_of(model)
     return "" if original is target else str(getattr(original, "__name__", ""))
-
-
-def _recording(recorder: Recorder, target: Any, compiled: Callable[..., Any], number: int) -> Callable[..., Any]:
-    here = recorder._here
-    compile_callback = adapter_replay.compile_callback
-
-    def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
-        # Only a call into C before the first return: within a compiled call this frame must do nothing.
-        if here.inside or not recorder.recording or compile_callback() is not None:
-            return compiled(*args, **kwargs)
-        here.inside = True
-        call = None
-        try:
-            call = recorder.begin(target, args, kwargs)
-            if call is not None:
-                call.compiled_by = number
-            result = compiled(*args, **kwargs)
-        except BaseException as error:
-            recorder.failed(call, error)
-            raise
-        finally:
-            here.inside = False
-        recorder.end(call, result)
-        return result
-
-    return compile_wrapper

@@ -65,12 +65,23 @@ def compiled(target: Callable[..., Any], options: Options) -> Callable[..., Any]
     def call(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = moved((args, kwargs), options)
         if options.dynamic == "mark":
-            from dynalyze.capture.replay import mark_dynamic_inputs
-
             mark_dynamic_inputs(args, kwargs)
         return result(*args, **kwargs)
 
     return call
+
+
+def mark_dynamic_inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Tell Dynamo that the first dimension of every tensor among the inputs varies, where it is larger than 1."""
+    import torch
+    import torch._dynamo
+
+    from dynalyze.capture.structure import leaves
+
+    for value in leaves((args, kwargs), objects=True):
+        is_input = isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)
+        if is_input and value.dim() and value.shape[0] > 1:
+            torch._dynamo.mark_dynamic(value, 0)
 
 
 def backward(outputs: Any) -> None:

@@ -23,16 +23,15 @@ Facts = dict[str, Any]
 class Listener(logging.Handler):
     """A logging handler for torch's trace logger: the record's own facts, and those that only live objects have.
 
-    `on_compile` is called once, in the thread that compiles, when the first frame of this process starts;
-    `on_each_compile` with the number of frames so far, whenever one starts.
+    `on_each_compile` is called in the thread that compiles, with the number of frames so far, whenever one starts.
     """
 
-    def __init__(self, writer: EventWriter, on_compile: Callable[[], None] | None = None) -> None:
+    def __init__(self, writer: EventWriter) -> None:
         super().__init__(logging.DEBUG)
         self.compiled_frames = 0
+        self.compile_seconds = 0.0
         self.on_each_compile: Callable[[int], None] | None = None
         self._writer = writer
-        self._on_compile = on_compile
         self._busy = threading.local()
         self._records = TraceRecords(adapter.interned_files())
         self._traced: set[tuple[str, str, int]] = set()
@@ -74,6 +73,13 @@ class Listener(logging.Handler):
         except Exception as error:
             self._lose(error)
 
+    def forget(self, *, compiling: bool) -> None:
+        """Begin anew: what was heard so far is not to count. `compiling`: a frame is just beginning to compile."""
+        self.compiled_frames = int(compiling)
+        self.compile_seconds = 0.0
+        self._traced.clear()
+        self._records.restart()
+
     @property
     def epoch(self) -> int:
         """How many times torch._dynamo.reset() made compile ids begin again."""
@@ -87,13 +93,13 @@ class Listener(logging.Handler):
         if live is not None:
             event.update(live(event, payload))
         self._writer.write(**event)
+        if event["event"] == "compile_end":
+            self.compile_seconds += adapter.compile_seconds(event["metrics"])
         if event["event"] == "break" or event.get("stage") == "dynamo":
             self._tell_traced(event)
 
     def _start(self, event: Facts, payload: Any) -> Facts:
         self.compiled_frames += 1
-        if self.compiled_frames == 1 and self._on_compile is not None:
-            self._on_compile()
         if self.on_each_compile is not None:
             self.on_each_compile(self.compiled_frames)
         # The event's own stack lacks the callers nearest to the frame; the live one has them.

@@ -11,10 +11,12 @@ import sys
 import threading
 import traceback
 import types
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.bindings import HOOK, compiled_with_hooks
 from dynalyze.capture.inputs import Misuse
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -36,14 +38,21 @@ class Ending:
     stopped: bool = False
 
 
-def run_script(given: str, arguments: list[str]) -> tuple[Ending, dict[str, Any]]:
-    """Run a script file; returns how it ended and its global names."""
+def run_script(
+    given: str, arguments: list[str], names: Sequence[str] = (), bound: Callable[[], None] | None = None
+) -> tuple[Ending, dict[str, Any]]:
+    """Run a script file; returns how it ended and its global names.
+
+    `bound` is called whenever a statement of the script has given a value to one of `names`.
+    """
     sys.argv = [given, *arguments]
     sys.orig_argv = [sys.executable, given, *arguments]
     path = os.path.join(os.getcwd(), given)  # noqa: PTH118, PTH109 - as Python's own __file__: nothing resolved.
     set_first_path(str(Path(path).resolve().parent))
     module = _fresh_main(path)
-    return _execute(module, _compiled(path)), module.__dict__
+    if bound is not None and names:
+        module.__dict__[HOOK] = bound
+    return _execute(module, _compiled(path, names)), module.__dict__
 
 
 def run_module(name: str, arguments: list[str]) -> tuple[Ending, dict[str, Any]]:
@@ -166,6 +175,8 @@ def _show(error: BaseException, trace: types.TracebackType | None) -> None:
 def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
     while trace is not None and is_plumbing(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
+    if trace is not None:
+        trace.tb_next = _without_our_frames(trace.tb_next)
     return trace
 
 
@@ -188,9 +199,12 @@ def _misuse_at(path: str, error: SyntaxError) -> Misuse:
     return Misuse(f"{Path(path).name}{place}: {error.msg}")
 
 
-def _compiled(path: str) -> types.CodeType:
+def _compiled(path: str, names: Sequence[str]) -> types.CodeType:
     try:
-        return compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+        source = Path(path).read_bytes()
+        if names:
+            return compiled_with_hooks(source, path, names)
+        return compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise _misuse_at(path, error) from None
     except (OSError, ValueError) as error:  # ValueError: null bytes, before Python 3.12.

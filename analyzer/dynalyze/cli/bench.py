@@ -105,7 +105,9 @@ def bench(context: click.Context, /, **options: Any) -> int:
     from dynalyze.targets.spec import read_target
 
     check_fail_on(options["fail_on"])
-    target = read_target(options["target"], options["module"], options["arguments"], options["inputs"])
+    target = read_target(
+        options["target"], options["module"], options["arguments"], options["inputs"], options["chosen"]
+    )
     target = asked_of(context, target, BUILDING)
     plan = _plan(context, options, target)
     outputs = Outputs.from_options(options, f"{target.stem}.bench", target.path)

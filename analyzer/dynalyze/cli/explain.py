@@ -66,7 +66,9 @@ def explain(context: click.Context, /, **options: Any) -> int:
     from dynalyze.targets.spec import read_target
 
     check_fail_on(options["fail_on"])
-    target = read_target(options["target"], options["module"], options["arguments"], options["inputs"])
+    target = read_target(
+        options["target"], options["module"], options["arguments"], options["inputs"], options["chosen"]
+    )
     target = asked_of(context, target)
     outputs = Outputs.from_options(options, target.stem, target.path)
     observation = Observation(

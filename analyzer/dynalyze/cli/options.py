@@ -36,6 +36,14 @@ def target_options(command: _Command) -> _Command:
             metavar="EXPR",
             help="Inputs of FILE:NAME, a Python expression with torch in scope; repeatable.",
         ),
+        click.option(
+            "--compile",
+            "chosen",
+            multiple=True,
+            metavar="EXPR",
+            help="What to compile of a program that compiles nothing, e.g. model.backbone or main:net; repeatable. "
+            "[default: its outermost modules]",
+        ),
         click.option("--python", metavar="PATH", help="Run the target under this interpreter."),
         click.option(
             "--timeout",

@@ -12,11 +12,23 @@ import msgspec
 from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER, TRACE_FOLDER
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.torch_trace import read_trace
-from dynalyze.events.types import AnyEvent, ProcessStarted
+from dynalyze.events.types import (
+    AnyEvent,
+    CompilerEvent,
+    InPlaceDropped,
+    InPlaceFailed,
+    InPlaceStarted,
+    ModuleSeen,
+    ProcessStarted,
+    SettingsSeen,
+    SkippedSeen,
+)
 
 _KNOWN: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 # Names that the child gives to side files; whatever else an event says opens nothing.
 _TEXT_NAME = re.compile(rf"{TEXTS_FOLDER}/\d+-\d+\.txt")
+# What compiling in place leaves behind.
+_OF_COMPILING = (CompilerEvent, InPlaceStarted, InPlaceFailed, ModuleSeen, SettingsSeen, SkippedSeen)
 _NAME_ONLY = msgspec.json.Decoder(dict[str, object])
 
 
@@ -57,6 +69,8 @@ def _read_file(path: Path, run: RunLog) -> ProcessLog | None:
             event = _decode(line, run)
             if isinstance(event, ProcessStarted) and log is None:
                 log = ProcessLog(0, event)
+            elif isinstance(event, InPlaceDropped) and log is not None:
+                log.events = [each for each in log.events if not isinstance(each, _OF_COMPILING)]
             elif event is not None and log is not None:
                 log.events.append(event)
     return log

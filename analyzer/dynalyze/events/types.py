@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from dynalyze.report import CandidateKind, CandidateReason
+
 
 class Frame(msgspec.Struct, frozen=True):
     """One frame of a stack; columns are UTF-8 byte offsets as Python's code objects give them."""
@@ -64,10 +66,6 @@ class CompileCall(Event, tag="compile_call"):
     function: str = ""
     options: dict[str, str] = {}
     generates: bool = False
-
-
-class ModelCalled(Event, tag="model_called"):
-    """The program's first outermost call of an nn.Module, where it has compiled nothing so far."""
 
 
 class CompileStarted(CompilerEvent, tag="compile_start"):
@@ -221,19 +219,50 @@ class Definitions(Event, tag="definitions"):
     has_model: bool = False
 
 
-class ReplayStarted(Event, tag="replay_start"):
-    recorded: int = 0
-    cut: list[str] = []
+class CandidateEntry(msgspec.Struct):
+    """A row of the table of all that could have been compiled, as the child counts it; see report.Candidate."""
 
-
-class ReplayCall(Event, tag="replay_call"):
-    index: int = 0
-    error: str | None = None
-
-
-class ReplayEnded(Event, tag="replay_end"):
+    kind: CandidateKind = "module"
+    name: str = ""
+    class_name: str = ""
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    calls: int | None = None
+    parameters: int | None = None
+    seconds: float | None = None
+    compiled: bool = False
+    reason: CandidateReason = ""
     error: str = ""
-    summary: dict[str, Any] = {}
+
+
+class InPlaceStarted(Event, tag="in_place"):
+    """The program has compiled nothing so far: from here on its modules are compiled in its own calls."""
+
+
+class InPlaceDropped(Event, tag="in_place_dropped"):
+    """The program compiles by itself after all: what was compiled in place is not to count."""
+
+
+class InPlaceFailed(Event, tag="in_place_failed"):
+    """A call raised under compile, and ran in eager then, as all later calls of this module."""
+
+    name: str = ""
+    class_name: str = ""
+    error: str = ""
+
+
+class CallableSeen(Event, tag="callable_seen"):
+    """The first call of a module from outside of every other."""
+
+    entry: CandidateEntry
+
+
+class CallablesSeen(Event, tag="callables"):
+    """All that the program called, with counts; `seconds` is what the program took so far, without compiling."""
+
+    seconds: float = 0.0
+    entries: list[CandidateEntry] = []
 
 
 class ObjectStarted(Event, tag="object_start"):
@@ -353,9 +382,10 @@ class Lost(Event, tag="lost"):
 
 
 AnyEvent: TypeAlias = (
-    ProcessStarted | TorchLoaded | CompileCall | ModelCalled | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
+    ProcessStarted | TorchLoaded | CompileCall | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
     | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
-    | ReplayStarted | ReplayCall | ReplayEnded | ObjectStarted | ObjectCall | Lost | SkippedSeen
-    | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt | StageFailed | EagerCall | SettingsSeen | ModuleSeen
+    | InPlaceStarted | InPlaceDropped | InPlaceFailed | CallableSeen | CallablesSeen | ObjectStarted
+    | ObjectCall | Lost | SkippedSeen | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt | StageFailed
+    | EagerCall | SettingsSeen | ModuleSeen
     | WarmupCall | WarmupCalled | WarmupEnded
 )  # fmt: skip

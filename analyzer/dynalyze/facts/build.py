@@ -15,15 +15,13 @@ from dynalyze.events.types import (
     Definitions,
     ErrorSeen,
     Event,
+    InPlaceFailed,
     Lost,
     Misused,
     ModelBuilt,
     ObjectCall,
     ObjectStarted,
     ProgramEnded,
-    ReplayCall,
-    ReplayEnded,
-    ReplayStarted,
     Silence,
     TargetEnded,
     TorchLoaded,
@@ -31,6 +29,7 @@ from dynalyze.events.types import (
 from dynalyze.facts.attention import attention
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.cache_bypasses import add_bypasses
+from dynalyze.facts.candidates import candidates, compiled_in_place
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.forced_sizes import connect, forced_sizes
 from dynalyze.facts.graph_texts import texts_of
@@ -45,7 +44,7 @@ from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
 from dynalyze.facts.traced import hash_of_set, traced_files
 from dynalyze.registry import Registry, registry
-from dynalyze.report import Capture, Outcome, Process, Report, Target
+from dynalyze.report import Candidate, Capture, Outcome, Process, Report, Target
 
 _MOST_ERRORS = 20
 
@@ -92,6 +91,7 @@ def assemble(
     lines: LineOps = {}
     down, kernels = graphs(run, compiled, sources, places, texts, lines)
     skipped = skipped_frames(run, places, sources)
+    called = candidates(run, compiled, sources)
     return Report(
         dynalyze=dynalyze.__version__,
         created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -105,12 +105,13 @@ def assemble(
         recompiles=again,
         forced_sizes=sizes.facts,
         skipped_frames=skipped,
+        candidates=called,
         graphs=down,
         kernels=kernels,
         traced_files=files,
         sources=source_files(Told(compiled, breaks, again, skipped, files, lines), sources, places),
         traced_hash=hash_of_set(files),
-        capture=_capture(run),
+        capture=_capture(run, called),
         settings=settings(run),
         modules=modules(run),
         attention=attention(run.read_text, texts, down, compiled, places),
@@ -138,11 +139,7 @@ def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> O
 
 
 def _time_up(run: RunLog, ended: Ended, asked: Target) -> str:
-    program = _last(run, ProgramEnded)
-    if program is None or not program.stopped:
-        return f"Ended after {ended.seconds:.0f} s, the limit of --timeout{_before_compiling(run, asked, ',')}."
-    then = "replayed" if _last(run, ReplayStarted) else "there was none"
-    return f"Stopped when three quarters of --timeout were over, to replay what it had called: {then}."
+    return f"Ended after {ended.seconds:.0f} s, the limit of --timeout{_before_compiling(run, asked, ',')}."
 
 
 def _crashed(ended: Ended, target: Event | None) -> bool:
@@ -210,30 +207,25 @@ def _why_nothing(run: RunLog, report: Report) -> str:
 
 
 def _how(mode: str) -> str:
-    if mode == "replayed":
-        return "The program compiles nothing itself: its module calls were recorded and replayed compiled."
+    if mode == "in_place":
+        return "The program compiles nothing itself: its outermost modules were compiled in its own calls."
     if mode == "examples":
         return "The program only defines things: its model was compiled and called with its example_inputs."
     return ""
 
 
-def _capture(run: RunLog) -> Capture:
-    replay, done = _last(run, ReplayStarted), _last(run, ReplayEnded)
+def _capture(run: RunLog, called: list[Candidate]) -> Capture:
     started = _last(run, ObjectStarted)
-    replayed = sum(isinstance(event, ReplayCall) for _, event in run.all())
     capture = Capture(events=run.count, unreadable_lines=run.unreadable)
     capture.listener_errors = [e.message for _, e in run.all() if isinstance(e, Lost)][:_MOST_ERRORS]
-    if replay is not None:
-        capture.mode, capture.recorded_calls, capture.replayed_calls = "replayed", replay.recorded, replayed
-        capture.notes += replay.cut
-        if done is None:
-            capture.notes.append("The replay of the recorded calls did not end.")
-        else:
-            capture.notes += [str(note) for note in done.summary.get("notes", ())]
-            if done.error:
-                capture.notes.append(f"The replay stopped: {done.error}")
-        errors = dict.fromkeys(e.error for _, e in run.all() if isinstance(e, ReplayCall) and e.error)
-        capture.notes += [f"A replayed call raised {error}" for error in errors]
+    if compiled_in_place(run):
+        capture.mode = "in_place"
+        capture.recorded_calls = sum(row.calls or 0 for row in called if row.compiled)
+        capture.notes += [
+            f"{e.name or e.class_name} raised under torch.compile, and ran in eager from there on: {e.error}"
+            for _, e in run.all()
+            if isinstance(e, InPlaceFailed)
+        ]
     elif started is not None:
         capture.mode = "examples" if _last(run, ProgramEnded) else "object"
         if _last(run, ModelBuilt) is not None:

@@ -18,11 +18,10 @@ from dynalyze.events.types import (
     Definitions,
     ErrorSeen,
     Event,
+    InPlaceFailed,
     ObjectCall,
     ObjectStarted,
     ProgramEnded,
-    ReplayCall,
-    ReplayEnded,
     TargetEnded,
 )
 from dynalyze.fleet.items import Item
@@ -74,7 +73,7 @@ def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> Verdict:
     if failed is not None:
         status: Status = "eager_error" if failed.stage == "eager" else "create_error"
         return Verdict(status, f"{failed.stage}: {failed.message or failed.exception}", failed.file, failed.line)
-    error = _error_of_program(item, log) or _error_of_replay(log)
+    error = _error_of_program(item, log) or _error_in_place(log)
     if error is not None:
         return error
     if report.outcome.status == "nothing_compiled" or not (report.graphs or report.graph_breaks):
@@ -138,10 +137,10 @@ def _at_own_line(verdict: Verdict, log: RunLog) -> Verdict:
     return verdict if own is None else replace(verdict, file=own.file, line=own.line)
 
 
-def _error_of_replay(log: RunLog) -> Verdict | None:
-    """The program ran to its end in eager: what its replayed calls raise is the compiler's doing."""
+def _error_in_place(log: RunLog) -> Verdict | None:
+    """What a program's calls raised under compile alone is the compiler's doing."""
     for _, event in log.all():
-        if isinstance(event, ReplayCall | ReplayEnded) and event.error:
+        if isinstance(event, InPlaceFailed):
             return Verdict("compile_error", event.error)
     return None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def count_of(number: int, singular: str, plural: str = "") -> str:
     """A counted noun: "1 graph break", "1,200 graph breaks"."""
@@ -34,6 +36,11 @@ def three_digits(value: float) -> str:
     if value >= 99.95 or value == 0:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a row: "a", "a and b", "a, b and c"."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def percent(share: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynalyze.fleet.records import Row, Speed, Status, Sweep
 from dynalyze.fleet.summary import BrokenLine, SpeedTotal, SweepSummary
-from dynalyze.render.amounts import count_of, percent
+from dynalyze.render.amounts import count_of, listed, percent
 from dynalyze.render.words import EFFECTS, effect_words
 
 _STATUS_WORDS: dict[Status, str] = {
@@ -57,7 +57,7 @@ def _compiled(summary: SweepSummary, total: int, what: str) -> str:
     verb = "compiles" if clean == 1 else "compile"
     head = f"{clean:,} of {count_of(total, what)} {verb} as one graph"
     rest = [_counted(counts[status], status) for status in ("graph_break", "compile_error") if status in counts]
-    return f"{'; '.join([head, _joined(rest)] if rest else [head])}."
+    return f"{'; '.join([head, listed(rest)] if rest else [head])}."
 
 
 def _none_reached(total: int, what: str) -> str:
@@ -76,8 +76,8 @@ def _not_reached(summary: SweepSummary) -> list[str]:
         sentences.append(f"{unbuilt[0]} and never reached the compiler.")
     elif unbuilt:
         number = counts["create_error"] + counts["eager_error"]
-        sentences.append(f"{number:,} never reached the compiler: {_joined(unbuilt)}.")
-    return [*sentences, f"{_joined(lost)}: of these nothing is known."] if lost else sentences
+        sentences.append(f"{number:,} never reached the compiler: {listed(unbuilt)}.")
+    return [*sentences, f"{listed(lost)}: of these nothing is known."] if lost else sentences
 
 
 def _leading_line(summary: SweepSummary, what: str) -> list[str]:
@@ -155,7 +155,3 @@ def speed_total_words(total: SpeedTotal) -> str:
 
 def _counted(number: int, status: Status) -> str:
     return f"{number:,} {_VERBS[status][number != 1]}"
-
-
-def _joined(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dynalyze.render import words_bench
 from dynalyze.render.amounts import count_of as count_of
 from dynalyze.render.amounts import duration as duration
-from dynalyze.render.amounts import percent
+from dynalyze.render.amounts import listed, percent
 from dynalyze.report import (
     Cause,
     Compilation,
@@ -22,6 +22,7 @@ from dynalyze.report import (
     TargetModel,
 )
 
+_MOST_NAMED = 4
 # Worst first: the order in which effects are told.
 EFFECTS: tuple[Effect, ...] = ("error", "eager", "partly_eager", "split")
 
@@ -345,12 +346,14 @@ def _compile_time(report: Report) -> float | None:
 
 def _mode_note(report: Report) -> str:
     capture = report.capture
+    if capture.mode == "in_place":
+        names = [row.name or row.class_name for row in report.candidates if row.compiled]
+        what = listed(names[:_MOST_NAMED] + (["others"] if len(names) > _MOST_NAMED else [])) or "its modules"
+        ran = "calls ran" if capture.recorded_calls != 1 else "call ran"
+        calls = f", {capture.recorded_calls:,} {ran} so" if capture.recorded_calls else ""
+        return f"The program compiles nothing by itself: {what} ran compiled in its own calls{calls}."
     if capture.mode == "replayed":
-        calls = count_of(capture.recorded_calls, "call")
-        return (
-            f"The program compiles nothing by itself: {calls} of its model were recorded, "
-            f"and {capture.replayed_calls:,} replayed under torch.compile."
-        )
+        return "The program compiles nothing by itself: its calls were recorded and made again under torch.compile."
     if capture.mode == "examples":
         return "The program runs nothing by itself: its model ran with its example_inputs."
     model = report.target.model

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dynalyze.audit_records import AttentionCell, AttentionMatrix
 from dynalyze.facts.attention_choice import RAN, CellOutcome, fastest, outcome, right
 from dynalyze.render import words_bench
-from dynalyze.render.amounts import count_of, milliseconds
+from dynalyze.render.amounts import count_of, listed, milliseconds
 from dynalyze.render.words import cause_words, short_path
 from dynalyze.report import Cause
 
@@ -112,7 +112,7 @@ def conclusion(matrix: AttentionMatrix) -> str:
         return f"{name(best[0])} is the fastest combination that runs without breaks and is right: {time(best[0])}."
     if best:
         return (
-            f"{_listed([name(cell) for cell in best])} are the fastest combinations that run without breaks and are "
+            f"{listed([name(cell) for cell in best])} are the fastest combinations that run without breaks and are "
             "right; no difference between them is shown."
         )
     if not matrix.cells:
@@ -172,7 +172,3 @@ def _grouped(cells: list[AttentionCell]) -> str:
         cache = f" with a {cell.cache} cache" if cell.cache else ""
         by_attention.setdefault(cell.attention, []).append(f"{cell.dtype}{cache}")
     return ", ".join(f"{attention} ({', '.join(which)})" for attention, which in by_attention.items())
-
-
-def _listed(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -50,7 +50,7 @@ class Observation:
     """What to run and under which limits; times in seconds.
 
     `bundle`: the calls of a program are written for processes that make them again; without `written` it is only told
-    which they are. Without `replay` they are not made in the run itself.
+    which they are. Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
     """
 
     target: TargetSpec
@@ -63,7 +63,7 @@ class Observation:
     provenance: bool = False
     bundle: bool = False
     written: bool = True
-    replay: bool = True
+    in_place: bool = True
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,7 @@ def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], li
     (folder / REQUEST_FILE).write_text(json.dumps(request_of(observation)), encoding="utf-8")
     streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
     progress, every = progress_line(streams)
-    watch = Watch(
-        folder, observation.timeout, observation.stop_after, progress, every, records=target.mode != "transformers"
-    )
+    watch = Watch(folder, observation.stop_after, progress, every)
     command = Command([observation.python or sys.executable, str(_START), str(folder)], _environment(observation))
     ending = run(command, timeout=observation.timeout, streams=streams, stop_file=folder / "stop", watch=watch.poll)
     log = read_run(folder)
@@ -116,8 +114,7 @@ def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], li
         raise UsageError(mistake)
     if not log.processes and ending.reason == "ended":
         raise UsageError(_never_started(observation, streams))
-    reason = "timed_out" if watch.out_of_time and ending.reason != "interrupted" else ending.reason
-    report = report_of(log, Ended(reason, ending.exit_status, ending.seconds), observation)
+    report = report_of(log, Ended(ending.reason, ending.exit_status, ending.seconds), observation)
     if observation.provenance:
         report.capture.notes += lacking(report.graphs, report.kernels)
     if keep is not None:
@@ -155,7 +152,8 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "transformers": asdict(target.asked) if target.asked is not None else None,
         "compile": asdict(observation.options),
         "bundle": observation.bundle,
-        "replay": observation.replay,
+        "in_place": observation.in_place,
+        "chosen": list(target.chosen),
         "cloudpickle": (folder_of("cloudpickle") if observation.written else None) if observation.bundle else "",
     }
 

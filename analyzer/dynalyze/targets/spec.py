@@ -24,6 +24,7 @@ _KINDS: dict[Mode, TargetKind] = {
 class TargetSpec:
     """What the child is asked to run. `spec` is as the user wrote it; `asked` is set for `hf:NAME` alone.
 
+    `chosen` are expressions for what to compile of a program that compiles nothing, its outermost modules where empty.
     `attention` is the attention implementation that the model of an object is switched to, None to leave its own.
     """
 
@@ -36,6 +37,7 @@ class TargetSpec:
     inputs: tuple[str, ...] = ()
     asked: Asked | None = None
     attention: str | None = None
+    chosen: tuple[str, ...] = ()
 
     @property
     def rebuilt(self) -> bool:
@@ -66,9 +68,13 @@ class TargetSpec:
 
 
 def read_target(
-    text: str | None, module: str | None, arguments: tuple[str, ...], inputs: tuple[str, ...] = ()
+    text: str | None,
+    module: str | None,
+    arguments: tuple[str, ...],
+    inputs: tuple[str, ...] = (),
+    chosen: tuple[str, ...] = (),
 ) -> TargetSpec:
-    """Understand TARGET, `-m` and `--input`.
+    """Understand TARGET, `-m`, `--input` and `--compile` (`chosen`).
 
     Raises:
         UsageError: nothing to run, or it does not exist; the message says what to do.
@@ -85,7 +91,8 @@ def read_target(
     else:
         spec = _from_text(text, arguments, inputs)
     _check_inputs(inputs, spec)
-    return spec
+    _check_chosen(chosen, spec)
+    return replace(spec, chosen=chosen)
 
 
 def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
@@ -151,3 +158,15 @@ def _check_inputs(inputs: tuple[str, ...], spec: TargetSpec) -> None:
         except (SyntaxError, ValueError) as error:
             reason = getattr(error, "msg", None) or str(error)
             raise UsageError(f"--input {expression!r}: {reason}") from error
+
+
+def _check_chosen(chosen: tuple[str, ...], spec: TargetSpec) -> None:
+    if chosen and spec.mode not in ("script", "module"):
+        raise UsageError(f"--compile is for a program; of {spec.spec} name the part itself as the target")
+    for text in chosen:
+        try:
+            compile(text.rpartition(":")[2] if text.count(":") == 1 else text, "--compile", "eval")
+        except (SyntaxError, ValueError):
+            raise UsageError(
+                f"--compile {text!r} is no expression; give a name, e.g. model.backbone or main:model"
+            ) from None

@@ -14,8 +14,6 @@ from dynalyze.capture.wire import EVENTS_FOLDER
 from dynalyze.render.amounts import count_of
 
 _STOP_SIGNAL = getattr(signal, "SIGURG", None)
-# A program that never compiles is stopped at this share of the time limit, to leave time for the replay.
-_EAGER_SHARE = 0.75
 _GRACE_SECONDS = 10.0
 
 
@@ -33,18 +31,13 @@ class Watch:
     def __init__(
         self,
         folder: Path,
-        timeout: float,
         stop_after: float | None,
         progress: Callable[[str], None],
         every: float = 10.0,
-        *,
-        records: bool = True,
     ) -> None:
         self._events = folder / EVENTS_FOLDER
-        self._timeout = timeout
         self._stop_after = stop_after
         self._progress = progress
-        self._records = records  # without that there is nothing to replay, and no reason to stop early for it
         self._every = every  # seconds between two lines of progress
         self._offsets: dict[Path, int] = {}
         self._began = self._last_compile = self._last_progress = time.monotonic()
@@ -52,12 +45,8 @@ class Watch:
         self._main_pid = 0
         self._stopped_at: float | None = None
         self._program_ended = False
-        self._asked_for_compile = False
-        self._called_a_model = False
         self._in_progress: set[tuple[Path, str]] = set()
         self.compiled = self.breaks = 0
-        # The program was stopped softly because its time was nearly up, not because compiling had settled.
-        self.out_of_time = False
         self._told = (0, 0)
 
     def poll(self) -> bool:
@@ -74,15 +63,7 @@ class Watch:
     def _is_due(self, now: float) -> bool:
         if not self._main_pid or self._in_progress:
             return False
-        quiet = now - self._last_compile
-        if self.compiled or self._asked_for_compile:
-            return self._stop_after is not None and bool(self.compiled) and quiet > self._stop_after
-        if not self._records:
-            return False
-        if self._stop_after is not None and self._called_a_model and quiet > self._stop_after:
-            return True
-        self.out_of_time = now - self._began > self._timeout * _EAGER_SHARE
-        return self.out_of_time
+        return self._stop_after is not None and bool(self.compiled) and now - self._last_compile > self._stop_after
 
     def _stop(self, now: float) -> None:
         self._stopped_at = now
@@ -131,11 +112,6 @@ class Watch:
         elif head.event == "compile_end":
             self._in_progress.discard((path, head.id))
             self._last_compile = time.monotonic()
-        elif head.event == "model_called":
-            self._called_a_model = True
-            self._last_compile = time.monotonic()
-        elif head.event == "compile_call":
-            self._asked_for_compile = True
         elif head.event == "break":
             self.breaks += 1
         elif head.event in ("program_end", "object_start"):

@@ -17,12 +17,11 @@ import torch
 from dynalyze.capture.ambient import Modes, RandomState
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.bundle import BUNDLE_FILE, Bundle, BundledCall, digest_of
-from dynalyze.capture.calls import Call, Recorder, name_of
+from dynalyze.capture.calls import Call, Recorder, choose, name_of
 from dynalyze.capture.clone import CannotClone, freeze
 from dynalyze.capture.compiled_recording import CompiledRecording, Written
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.module_state import ModuleStates
-from dynalyze.capture.replay import as_called, choose
 
 BYTE_CAP = 16 << 30
 Made: TypeAlias = list[Any]
@@ -60,7 +59,7 @@ def _from_recorder(recorder: Recorder, written: list[Written]) -> Collected:
     for call in choose(recorder):
         number = known.setdefault((id(call.module), call.compiled_by), len(made.targets))
         if number == len(made.targets):
-            made.targets.append(call.module if written else as_called(call.module))
+            made.targets.append(call.module if written else _uncompiled(call.module))
             made.names.append(name_of(call.module))
             made.written.append(None if call.compiled_by is None else written[call.compiled_by])
         made.calls.append(_bundled(call, number))
@@ -78,7 +77,7 @@ def from_examples(model: Any, calls: list[Inputs], *, backward: bool) -> Collect
     Raises:
         CannotClone: an input cannot be copied.
     """
-    made = Collected([as_called(model)], names=[name_of(model)], written=[None])
+    made = Collected([_uncompiled(model)], names=[name_of(model)], written=[None])
     state, _ = ModuleStates().take(model, BYTE_CAP)
     for call in calls:
         frozen = freeze(tuple(call), BYTE_CAP)
@@ -178,6 +177,11 @@ def _as_written(written: list[Written | None], package: Any) -> tuple[list[bytes
             made.append(b"")
             lost = f"The program's own arguments of torch.compile cannot travel: {type(error).__name__}: {error}"
     return made, lost
+
+
+def _uncompiled(target: Any) -> Any:
+    """The module behind one that torch.compile returned."""
+    return getattr(target, "_orig_mod", target)
 
 
 def _bundled(call: Call, number: int) -> BundledCall:

@@ -126,7 +126,7 @@ def _check_mode(configuration: Configuration) -> None:
 
 def _marking(target: Target) -> Target:
     """Marks the inputs as dynamic, each combination of sizes once: what is compiled then serves them ever after."""
-    from dynalyze.capture.replay import mark_dynamic_inputs
+    from dynalyze.capture.compiling import mark_dynamic_inputs
 
     seen: set[tuple[Any, ...]] = set()
 

@@ -18,7 +18,6 @@ import torch
 from dynalyze.capture.bench.double import Oracle, in_double
 from dynalyze.capture.bench.kept_state import KeptState, held_tensors, random_position
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.replay import graph_leaves
 from dynalyze.capture.structure import Copier, children, container_base
 
 Kind = Literal["output", "gradient"]
@@ -123,7 +122,7 @@ class _Watched:
         parts = {name: t for name, t in named_tensors(outputs) if t.grad_fn is not None}
         losses = {name: t for name, t in parts.items() if t.numel() == 1 and t.is_floating_point()}
         parts = losses or parts
-        leaves = list({id(x): x for part in parts.values() for x in graph_leaves(part.grad_fn)}.values())
+        leaves = list({id(x): x for part in parts.values() for x in _graph_leaves(part.grad_fn)}.values())
         if not leaves:
             return
         directions = [self._direction(prefix + name, part) for name, part in parts.items()]
@@ -196,3 +195,18 @@ def _cut_off(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().requires_grad_() if value.requires_grad else value
     return value if isinstance(value, torch.nn.Module) else NotImplemented
+
+
+def _graph_leaves(root: Any) -> Iterator[torch.Tensor]:
+    """Whatever the graph would accumulate a gradient into."""
+    seen = {root}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, torch.Tensor):
+            yield variable
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)

@@ -37,7 +37,8 @@ class Rerun:
 
 def rerun(request: WorkerRequest) -> Rerun:
     """Run the program of a request whose source is {"kind": "program", "mode", "path", "module", "arguments",
-    "seconds", "made"}: `seconds` is the limit after which it is stopped, `made` the calls of the first run or None.
+    "seconds", "made", "chosen"}: `seconds` is the limit after which it is stopped, `made` the calls of the first run or
+    None.
 
     Raises:
         Failed: not_replayable; it failed, or made other calls than the first time.
@@ -76,6 +77,7 @@ class _Run:
         self._request = request
         self._source = request.source
         self._recorder: Any = None
+        self._modules: Any = None
         self._compiled: Any = None
         self._original_compile: Any = None
         self.ending = Ending()
@@ -116,13 +118,17 @@ class _Run:
 
     def _torch_loaded(self, torch: ModuleType) -> None:
         from dynalyze.capture.calls import Recorder
+        from dynalyze.capture.chosen import Chosen
         from dynalyze.capture.compiled_recording import CompiledRecording
+        from dynalyze.capture.in_place import InPlace
 
         if self._request.threads is not None:
             torch.set_num_threads(self._request.threads)
         seed(self._request.seed)
         self._compiled, self._recorder = CompiledRecording(), Recorder()
-        self._recorder.install()
+        chosen = Chosen(self._source.get("chosen", []))
+        self._modules = InPlace(lambda *_, **__: None, None, self._recorder, chosen)
+        self._modules.install()
         self._original_compile = torch.compile
         torch.compile = _recorded(torch.compile, self._compiled)  # type: ignore[attr-defined]
 
@@ -137,7 +143,7 @@ class _Run:
         """What the program changed for the whole process, and the recording."""
         import torch
 
-        self._recorder.stop()
+        self._modules.remove()
         self._compiled.recorder.stop()
         torch.compile = self._original_compile
         torch.set_grad_enabled(True)

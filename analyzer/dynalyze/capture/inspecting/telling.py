@@ -66,6 +66,12 @@ class Inspection:
         if self._at_once:
             self._protected(lambda: self._look(self._given[-1:]))
 
+    def forget(self) -> None:
+        """Begin anew: what was compiled so far is not to count."""
+        self._settings_told = False
+        self._given.clear()
+        self._known.clear()
+
     def compiling(self, frames: int) -> None:
         """A frame begins to compile, the `frames`th of this process, in the thread that compiles it."""
         self._protected(self._tell_settings)

@@ -1,0 +1,195 @@
+"""What a program called that could have been compiled: modules, methods in place of forward, and functions."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+MOST_MODULES = 64
+_MOST_CALLERS = 50
+_OURS = str(Path(__file__).resolve().parents[1])
+_TORCH = str(Path(torch.__file__).parent)
+_CALLED_AS_FORWARD = frozenset({"forward", "__call__", "_call_impl", "_wrapped_call_impl"})
+
+
+class CallableSeen:
+    """A module, or a function that the user chose: how often it was called from outside of every other, and what
+    became of these calls.
+    """
+
+    def __init__(self, target: Any, name: str) -> None:
+        self.target = target
+        self.name = name
+        is_module = isinstance(target, torch.nn.Module)
+        owner = getattr(target, "__self__", None)
+        self.kind = "module" if is_module else "method" if owner is not None else "function"
+        self.class_name = type(target if is_module else owner).__qualname__ if self.kind != "function" else ""
+        held = target if is_module else owner
+        self.parameters = _parameters_of(held) if isinstance(held, torch.nn.Module) else 0
+        self.calls = 0
+        self.seconds = 0.0
+        self.compiled: Callable[..., Any] | None = None
+        self.error = ""
+        self._left: Counter[str] = Counter()
+        self._place = _place_of(getattr(type(target), "forward", None) if is_module else target)
+
+    def called(self, seconds: float, left_alone: str) -> None:
+        """Count a call; `left_alone` says why it was not compiled, "" where it was."""
+        self.calls += 1
+        self.seconds += seconds
+        if left_alone:
+            self._left[left_alone] += 1
+
+    def in_backward(self) -> None:
+        """A call from within backward: no call of the program's, but one that torch makes again."""
+        self._left["backward"] += 1
+
+    def entry(self) -> dict[str, Any]:
+        """The facts as JSON values. `reason` is the commonest one for which calls were not compiled."""
+        reason = "raised" if self.error else next((name for name, _ in self._left.most_common(1)), "")
+        return {
+            "kind": self.kind, "name": self.name, "class_name": self.class_name, **self._place,
+            "calls": self.calls, "parameters": self.parameters, "seconds": self.seconds,
+            "compiled": self.compiled is not None and not self.error, "reason": reason, "error": self.error,
+        }  # fmt: skip
+
+
+class CallablesSeen:
+    """All of them, in the order of their first calls. They are held, so that an id stays that of one; after the first
+    64 no more are.
+    """
+
+    def __init__(self) -> None:
+        self._rest: CallableSeen | None = None
+        self._targets: dict[int, CallableSeen] = {}
+        self._callers: dict[Any, dict[str, Any]] = {}
+        self._compiled_parts: tuple[int, set[int]] = (0, set())
+
+    @property
+    def ids(self) -> set[int]:
+        return set(self._targets)
+
+    def find(self, target: Any) -> CallableSeen | None:
+        return self._targets.get(id(target)) or self._rest
+
+    def add(self, target: Any, name: str = "") -> CallableSeen:
+        """Take in what is called for the first time, with the name that the program has for it."""
+        frames = list(frames_of_program())
+        seen = CallableSeen(target, name or _expression(target, frames))
+        if len(self._targets) >= MOST_MODULES:
+            self._rest = seen
+        else:
+            self._targets[id(target)] = seen
+        for caller in _callers(target, frames):
+            key = (caller["file"], caller["line"])
+            if key not in self._callers and len(self._callers) < _MOST_CALLERS:
+                self._callers[key] = caller
+        return seen
+
+    def is_full(self, seen: CallableSeen) -> bool:
+        """Whether this one came after the last that is held."""
+        return seen is self._rest
+
+    def is_part_of_compiled(self, module: Any) -> bool:
+        """Whether a module that is compiled holds this one: `model = torch.compile(model)` leaves its parts alone."""
+        roots = [each.target for each in self._targets.values() if each.compiled is not None]
+        if self._compiled_parts[0] != len(roots):
+            modules = [root for root in roots if isinstance(root, torch.nn.Module)]
+            parts = {id(part) for root in modules for part in root.modules() if part is not root}
+            self._compiled_parts = (len(roots), parts)
+        return id(module) in self._compiled_parts[1]
+
+    def entries(self) -> list[dict[str, Any]]:
+        rest = [self._rest] if self._rest is not None else []
+        return [*(seen.entry() for seen in [*self._targets.values(), *rest]), *self._callers.values()]
+
+
+def _parameters_of(module: Any) -> int:
+    """How many values its parameters hold; those without a shape yet count as one each."""
+    uninitialized = torch.nn.parameter.UninitializedTensorMixin
+    return sum(1 if isinstance(each, uninitialized) else each.numel() for each in module.parameters())
+
+
+def frames_of_program() -> Iterator[FrameType]:
+    """The frames above, innermost first, without torch's and ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith((_OURS, _TORCH, "<frozen")):
+            yield frame
+        frame = frame.f_back
+
+
+def _expression(module: Any, frames: list[FrameType]) -> str:
+    """What the program calls a module: `model`, `model.encoder`, `main:net` for a local of main(), "" if nothing."""
+    main = sys.modules.get("__main__")
+    spaces: list[tuple[str, dict[str, Any]]] = [("", vars(main))] if main is not None else []
+    spaces += [
+        (f"{frame.f_code.co_name}:", frame.f_locals) for frame in reversed(frames) if frame.f_code.co_name != "<module>"
+    ]
+    for find in (_own_name, _name_of_part, _name_of_attribute):
+        for scope, names in spaces:
+            name = find(module, names)
+            if name:
+                return scope + name
+    return ""
+
+
+def _own_name(module: Any, names: dict[str, Any]) -> str:
+    return next((name for name, value in list(names.items()) if value is module), "")
+
+
+def _name_of_part(module: Any, names: dict[str, Any]) -> str:
+    for name, value in list(names.items()):
+        if isinstance(value, torch.nn.Module):
+            path = next((path for path, part in value.named_modules() if part is module), "")
+            if path:
+                return name + "".join(f"[{each}]" if each.isdigit() else f".{each}" for each in path.split("."))
+    return ""
+
+
+def _name_of_attribute(module: Any, names: dict[str, Any]) -> str:
+    for name, value in list(names.items()):
+        held = getattr(value, "__dict__", None)
+        if type(held) is dict and not isinstance(value, (type, type(sys), torch.nn.Module)):
+            attribute = _own_name(module, held)
+            if attribute:
+                return f"{name}.{attribute}"
+    return ""
+
+
+def _callers(module: Any, frames: list[FrameType]) -> Iterator[dict[str, Any]]:
+    """The method of another module, and the function of the program, that a module was called from."""
+    for frame in frames:
+        owner = frame.f_locals.get("self")
+        if not isinstance(owner, torch.nn.Module):
+            if frame.f_code.co_name not in ("<module>", "<lambda>"):
+                yield _caller("function", frame, frame.f_code.co_name, "")
+            return
+        if owner is not module and frame.f_code.co_name not in _CALLED_AS_FORWARD:
+            name = _expression(owner, frames)
+            method = f"{name}.{frame.f_code.co_name}" if name else ""
+            yield _caller("method", frame, method, type(owner).__qualname__, _parameters_of(owner))
+            return
+
+
+def _caller(kind: str, frame: FrameType, name: str, class_name: str, parameters: int = 0) -> dict[str, Any]:
+    code = frame.f_code
+    qualified = getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")
+    return {
+        "kind": kind, "name": name, "class_name": class_name, "file": code.co_filename, "line": code.co_firstlineno,
+        "function": qualified, "calls": None, "parameters": parameters or None, "seconds": None, "compiled": False,
+        "reason": kind, "error": "",
+    }  # fmt: skip
+
+
+def _place_of(function: Any) -> dict[str, Any]:
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return {"file": "", "line": 0, "function": ""}
+    return {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name}

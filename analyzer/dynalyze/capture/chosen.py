@@ -1,0 +1,101 @@
+"""What the user wants compiled, `--compile EXPR`: modules, methods and functions, by the names the program has."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_SCOPED = re.compile(r"(?P<scope>[A-Za-z_][\w.]*):(?P<expression>[^=].*)", re.DOTALL)
+Namespaces = tuple[dict[str, Any], dict[str, Any]]
+
+
+class Chosen:
+    """The expressions, looked up whenever the program may have come to have what they name.
+
+    `model.backbone` is looked up in the program's global names, then in those of the functions that run, the
+    innermost first; `main:net` in the local names of main(), or in the module of that name.
+    """
+
+    def __init__(self, expressions: list[str]) -> None:
+        self._expressions = {text: _parsed(text) for text in expressions}
+        self._modules: dict[int, Any] = {}
+        self._functions: dict[int, Any] = {}
+        self._found: set[str] = set()
+        # Makes what takes the place of a function; set by who compiles.
+        self.stand_in: Callable[[Any, str], Any] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._expressions)
+
+    def __contains__(self, module: Any) -> bool:
+        return id(module) in self._modules
+
+    @property
+    def names(self) -> list[str]:
+        """The names that the expressions begin with."""
+        return [re.split(r"\W", expression, maxsplit=1)[0] for _, expression in self._expressions.values()]
+
+    @property
+    def missing(self) -> list[str]:
+        """The expressions that nothing was found for."""
+        return [text for text in self._expressions if text not in self._found]
+
+    def resolve(self) -> None:
+        """Look every expression up again: a name may stand for another module by now."""
+        if not self._expressions:
+            return
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return
+        from dynalyze.capture.callables_seen import frames_of_program
+
+        frames = list(frames_of_program())
+        for text, (scope, expression) in self._expressions.items():
+            for names in _namespaces(scope, frames):
+                if self._take(text, expression, names):
+                    break
+
+    def _take(self, text: str, expression: str, names: Namespaces) -> bool:
+        try:
+            value = eval(expression, *names)
+        except Exception:
+            return False
+        if isinstance(value, sys.modules["torch"].nn.Module):
+            self._modules[id(value)] = value
+        elif isinstance(value, (types.FunctionType, types.MethodType)):
+            self._replace(value, text, expression, names)
+        else:
+            return False
+        self._found.add(text)
+        return True
+
+    def _replace(self, function: Any, text: str, expression: str, names: Namespaces) -> None:
+        """Put a stand-in where the program finds the function: it is called by that name from here on."""
+        if self.stand_in is None or id(function) in self._functions:
+            return
+        made = self.stand_in(function, text)
+        owner, dot, name = expression.rpartition(".")
+        if dot:
+            setattr(eval(owner, *names), name, made)
+        else:
+            names[0][name] = made
+        self._functions[id(made)] = made
+
+
+def _parsed(text: str) -> tuple[str, str]:
+    scoped = _SCOPED.fullmatch(text)
+    return (scoped["scope"], scoped["expression"]) if scoped else ("", text)
+
+
+def _namespaces(scope: str, frames: list[types.FrameType]) -> Iterator[Namespaces]:
+    main = vars(sys.modules["__main__"])
+    if not scope:
+        yield main, main
+    for frame in frames:
+        if not scope or scope in (frame.f_code.co_name, getattr(frame.f_code, "co_qualname", "")):
+            yield frame.f_globals, frame.f_locals
+    if scope and (module := sys.modules.get("__main__" if scope == "main" else scope)) is not None:
+        yield vars(module), vars(module)

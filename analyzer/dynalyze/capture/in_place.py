@@ -1,0 +1,223 @@
+"""Compiles the modules of a program that compiles nothing, in the very calls that the program makes of them.
+
+The outermost call of a module that owns parameters runs as `module = torch.compile(module)` would have made it: the
+program's own hooks, inputs, modes, loop and backward stay as they are. As soon as the program compiles something by
+itself, nothing more is compiled here.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dynalyze.capture import adapter_replay
+from dynalyze.capture.adapter_in_place import in_backward, raised_by_compiler, reset
+from dynalyze.capture.callables_seen import CallableSeen, CallablesSeen
+from dynalyze.capture.calls import Recorder
+from dynalyze.capture.chosen import Chosen
+from dynalyze.capture.module_calls import ModuleCalls
+
+CompileModule = Callable[[Any], Callable[..., Any]]
+Tell = Callable[..., None]
+
+
+_TELL_SECONDS = 10.0
+
+
+class InPlace:
+    """Sees every outermost module call of this process; compiles it, records it for a benchmark, and counts it.
+
+    Args:
+        tell: writes an event; never raises.
+        compile_module: makes the compiled callable of a module; None leaves every call in eager.
+        recorder: keeps copies of the calls, None where nothing will be measured.
+        chosen: what the user wants compiled in place of the outermost modules.
+        compile_seconds: seconds that this process has compiled so far.
+    """
+
+    def __init__(
+        self,
+        tell: Tell,
+        compile_module: CompileModule | None,
+        recorder: Recorder | None = None,
+        chosen: Chosen | None = None,
+        compile_seconds: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._tell = tell
+        self._compile = compile_module
+        self._recorder = recorder
+        self._chosen = chosen or Chosen([])
+        self._chosen.stand_in = self._stand_in
+        self._compile_seconds = compile_seconds
+        self._calls = ModuleCalls(self._handle)
+        self._compiling = threading.local()
+        self._lock = threading.RLock()
+        self.seen = CallablesSeen()
+        self.compiled_any = False
+        self._set_up_seconds = 0.0  # importing the compiler, above all
+        self._began = self._told = self._now()
+
+    def install(self) -> None:
+        self._calls.install()
+
+    def remove(self) -> None:
+        """See no more calls; what was recorded and counted stays."""
+        self._calls.remove()
+        if self._recorder is not None:
+            self._recorder.stop()
+
+    @property
+    def compiling_here(self) -> bool:
+        """Whether this thread is inside of a call that is compiled here: what compiles now is not the program's."""
+        return getattr(self._compiling, "now", False)
+
+    def leave_to_program(self, *, at_rest: bool) -> bool:
+        """The program compiles by itself: compile nothing more. Returns whether anything had been compiled here; that
+        is not to count then.
+
+        With `at_rest` no compile is in progress, so that torch can forget it too: a recompile that is set off by code
+        of ours would be told as the program's.
+        """
+        self._compile = None
+        dropped, self.compiled_any = self.compiled_any, False
+        if dropped:
+            self._tell("in_place_dropped")
+            if at_rest:
+                reset()
+        return dropped
+
+    def tell_seen(self) -> None:
+        """Tell the table of all that could have been compiled, with what became of it: so far, it may be killed."""
+        self._told = self._now()
+        self._tell("callables", seconds=self._told - self._began, entries=self.seen.entries())
+
+    def _handle(self, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        thread = self._calls.thread
+        if adapter_replay.being_traced() or in_backward() or "_is_replica" in getattr(module, "__dict__", ()):
+            return self._pass(call, module, args, kwargs)
+        seen = self._first_look(module)
+        reason = self._left_alone(seen, module)
+        began = self._now()
+        try:
+            if reason:
+                return call(module, *args, **kwargs)
+            thread.inside = True
+            return self._recorded(seen, call, module, args, kwargs)
+        finally:
+            thread.inside = False
+            now = self._now()
+            seen.called(now - began, reason)
+            if now - self._told > _TELL_SECONDS:
+                self.tell_seen()
+
+    def _now(self) -> float:
+        """Seconds on a clock that stands still while something compiles."""
+        return time.monotonic() - self._set_up_seconds - self._compile_seconds()
+
+    def _stand_in(self, function: Any, name: str) -> Callable[..., Any]:
+        """What takes the place of a function that the user chose."""
+        is_compiling, thread = torch.compiler.is_compiling, self._calls.thread
+        with self._lock:
+            self._tell("callable_seen", entry=self.seen.add(function, name).entry())
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or thread.inside:
+                return function(*args, **kwargs)
+            return self._handle(_call_function, function, args, kwargs)
+
+        return call
+
+    def _pass(self, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call in which nothing is to be compiled, neither it nor what it calls."""
+        thread = self._calls.thread
+        if in_backward():
+            self._first_look(module).in_backward()
+        thread.inside = True
+        try:
+            return call(module, *args, **kwargs)
+        finally:
+            thread.inside = False
+
+    def _first_look(self, module: Any) -> CallableSeen:
+        with self._lock:
+            seen = self.seen.find(module)
+            if seen is None:
+                self._chosen.resolve()
+                seen = self.seen.add(module)
+                self._tell("callable_seen", entry=seen.entry())
+            return seen
+
+    def _left_alone(self, seen: CallableSeen, module: Any) -> str:
+        """Why a call is not compiled, "" where it is; what it calls may be."""
+        if isinstance(module, torch.jit.ScriptModule):
+            return "torchscript"
+        if torch.utils.data.get_worker_info() is not None:
+            return "worker"
+        if self._chosen:
+            return "" if module in self._chosen or seen.kind != "module" else "not_chosen"
+        if not seen.parameters:
+            return "no_parameters"
+        if self.seen.is_full(seen):
+            return "too_many"
+        return "part_of_compiled" if self.seen.is_part_of_compiled(module) else ""
+
+    def _recorded(
+        self, seen: CallableSeen, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if self._recorder is None or not self._recorder.recording:
+            return self._made(seen, call, module, args, kwargs)
+        kept = self._recorder.begin(module, args, kwargs)
+        try:
+            result = self._made(seen, call, module, args, kwargs)
+        except BaseException as error:
+            self._recorder.failed(kept, error)
+            raise
+        self._recorder.end(kept, result)
+        return result
+
+    def _made(
+        self, seen: CallableSeen, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The outputs of a call, from the compiled module where it compiles."""
+        compiled = self._compiled(seen, module)
+        if compiled is None:
+            return call(module, *args, **kwargs)
+        self._compiling.now = True
+        try:
+            return compiled(*args, **kwargs)
+        except Exception as error:
+            if not raised_by_compiler(error):
+                raise
+            self._give_up(seen, error)
+        finally:
+            self._compiling.now = False
+        return call(module, *args, **kwargs)
+
+    def _compiled(self, seen: CallableSeen, module: Any) -> Callable[..., Any] | None:
+        if self._compile is None or seen.error:
+            return None
+        with self._lock:
+            if seen.compiled is None:
+                if not self.compiled_any:
+                    self.compiled_any = True
+                    self._tell("in_place")
+                began = time.monotonic()
+                seen.compiled = self._compile(module)
+                self._set_up_seconds += time.monotonic() - began
+        return seen.compiled
+
+    def _give_up(self, seen: CallableSeen, error: Exception) -> None:
+        """What raises under compile runs in eager from here on, this call included."""
+        lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
+        seen.error = " ".join(lines[: 2 if lines[0].endswith(":") else 1])[:500]
+        self._tell("in_place_failed", name=seen.name, class_name=seen.class_name, error=seen.error)
+
+
+def _call_function(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
