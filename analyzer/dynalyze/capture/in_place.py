@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ import torch
 from dynalyze.capture import adapter_replay
 from dynalyze.capture.adapter_in_place import in_backward, raised_by_compiler, reset
 from dynalyze.capture.callables_seen import CallableSeen, CallablesSeen
-from dynalyze.capture.calls import Recorder
+from dynalyze.capture.calls import Call, Recorder
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.module_calls import ModuleCalls
 
@@ -65,6 +65,10 @@ class InPlace:
     def install(self) -> None:
         self._calls.install()
 
+    def start_clock(self) -> None:
+        """The program begins now: shares are of the time from here on."""
+        self._began = self._now()
+
     def remove(self) -> None:
         """See no more calls; what was recorded and counted stays."""
         self._calls.remove()
@@ -96,6 +100,12 @@ class InPlace:
         self._told = self._now()
         self._tell("callables", seconds=self._told - self._began, entries=self.seen.entries())
 
+    def compiled_modules(self) -> Iterator[tuple[str, Any, Call | None]]:
+        """Every module that was compiled, by name, with a call of it that can be made again where there is one."""
+        kept = {id(call.module): call for call in (self._recorder.calls if self._recorder else ()) if call.kept}
+        for seen in self.seen.compiled():
+            yield seen.name, seen.target, kept.get(id(seen.target))
+
     def _handle(self, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         thread = self._calls.thread
         if adapter_replay.being_traced() or in_backward() or "_is_replica" in getattr(module, "__dict__", ()):
@@ -104,9 +114,9 @@ class InPlace:
         reason = self._left_alone(seen, module)
         began = self._now()
         try:
+            thread.inside = not reason or reason == "part_of_compiled"
             if reason:
                 return call(module, *args, **kwargs)
-            thread.inside = True
             return self._recorded(seen, call, module, args, kwargs)
         finally:
             thread.inside = False
