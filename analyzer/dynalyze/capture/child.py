@@ -250,8 +250,9 @@ class Session:
 
             self._compiled_recording = CompiledRecording()
         self._compile_calls = CompileCalls(
-            self._listener, torch, self._skips, self._compiled_recording, self._inspection, self._program_compiles
-        )
+            self._listener, torch, self._skips, self._compiled_recording, self._inspection, self._program_compiles,
+            lambda: self._in_place is not None and self._in_place.compiling_here,
+        )  # fmt: skip
         self._compile_calls.install()
         if self._request["mode"] not in _REBUILT:
             self._watch_modules()
@@ -264,17 +265,12 @@ class Session:
         self._recorder = Recorder() if self._bundles else Recorder(byte_cap=_FEW_BYTES, call_cap=_FEW_CALLS)
         self._in_place = InPlace(
             self.tell,
-            self._compiled_in_place if self._request.get("in_place", True) else None,
+            (lambda target: compiled(target, self._options)) if self._request.get("in_place", True) else None,
             self._recorder,
             self._chosen,
             lambda: self._listener.compile_seconds,
         )
         self._in_place.install()
-
-    def _compiled_in_place(self, target: Callable[..., Any]) -> Callable[..., Any]:
-        assert self._compile_calls is not None
-        with self._compile_calls.ours():
-            return compiled(target, self._options)
 
     def _compiling(self, frames: int) -> None:
         """A frame begins to compile, in the thread that compiles it."""

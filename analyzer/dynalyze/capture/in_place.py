@@ -112,6 +112,10 @@ class InPlace:
             return self._pass(call, module, args, kwargs)
         seen = self._first_look(module)
         reason = self._left_alone(seen, module)
+        if not seen.calls:
+            self._tell(
+                "callable_seen", entry={**seen.entry(), "reason": reason, "compiled": self._will_compile(reason)}
+            )
         began = self._now()
         try:
             thread.inside = not reason or reason == "part_of_compiled"
@@ -133,7 +137,7 @@ class InPlace:
         """What takes the place of a function that the user chose."""
         is_compiling, thread = torch.compiler.is_compiling, self._calls.thread
         with self._lock:
-            self._tell("callable_seen", entry=self.seen.add(function, name).entry())
+            self.seen.add(function, name)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -160,8 +164,10 @@ class InPlace:
             if seen is None:
                 self._chosen.resolve()
                 seen = self.seen.add(module)
-                self._tell("callable_seen", entry=seen.entry())
             return seen
+
+    def _will_compile(self, reason: str) -> bool:
+        return self._compile is not None and not reason
 
     def _left_alone(self, seen: CallableSeen, module: Any) -> str:
         """Why a call is not compiled, "" where it is; what it calls may be."""
@@ -217,8 +223,11 @@ class InPlace:
                 if not self.compiled_any:
                     self.compiled_any = True
                     self._tell("in_place")
-                began = time.monotonic()
-                seen.compiled = self._compile(module)
+                began, self._compiling.now = time.monotonic(), True
+                try:
+                    seen.compiled = self._compile(module)
+                finally:
+                    self._compiling.now = False
                 self._set_up_seconds += time.monotonic() - began
         return seen.compiled
 
