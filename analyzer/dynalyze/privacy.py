@@ -133,6 +133,9 @@ def hide_values(report: Report) -> Report:
         recompile.actual = _short_strings(recompile.actual)
     for size in report.forced_sizes:
         size.source = _short_strings(size.source)
+    for candidate in report.candidates:
+        candidate.name, candidate.error = _short_strings(candidate.name), _short_strings(candidate.error)
+    report.capture.notes = [_short_strings(note) for note in report.capture.notes]
     for measured in report.measurements:
         measured.notes = [_short_strings(note) for note in measured.notes]
         measured.reason = _short_strings(measured.reason)
@@ -175,6 +178,9 @@ def without_source(report: Report) -> Report:
     for size in report.forced_sizes:
         size.source = None
         size.values = [value for value in size.values if _NUMBER.fullmatch(value)]
+    for candidate in report.candidates:
+        # The name is an expression of the program, or of the user for it; its class and its place tell which it is.
+        candidate.name, candidate.error = "", _before_quote(candidate.error)
     for graph in report.graphs:
         _hide_graph(graph)
     for kernel in report.kernels:

@@ -199,9 +199,8 @@ def rich_report() -> Report:
     report.sources = [_lines(report)]
     report.capture = Capture(
         events=210,
-        mode="replayed",
+        mode="in_place",
         recorded_calls=12,
-        replayed_calls=12,
         notes=["Two calls were cut to 64 MB."],
     )
     return report

@@ -26,7 +26,7 @@ def reason_for_silence(
     if definitions is not None:
         return _only_definitions(definitions)
     if not ended:
-        return "The program left by os._exit before anything was compiled; its calls could not be replayed."
+        return "The program left by os._exit before anything was compiled."
     return "No call of torch.compile and no nn.Module call was seen."
 
 
