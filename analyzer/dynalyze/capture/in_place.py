@@ -7,6 +7,7 @@ itself, nothing more is compiled here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
@@ -208,7 +209,8 @@ class InPlace:
                     self.compiled_any = True
                     self._tell("in_place")
                 began = time.monotonic()
-                seen.compiled = self._compile(module)
+                with self._calls.own_call(module) if seen.kind == "module" else contextlib.nullcontext():
+                    seen.compiled = self._compile(module)
                 self._set_up_seconds += time.monotonic() - began
         return seen.compiled
 
