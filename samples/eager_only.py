@@ -1,6 +1,6 @@
 """An inference script without a word about compilation, as most are.
 
-Its model is called for batches of several lengths; those calls are recorded, and replayed compiled afterwards.
+Its model is called for batches of several lengths; dynalyze compiles it in these calls.
 
 Try:
 

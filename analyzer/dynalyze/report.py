@@ -247,6 +247,24 @@ class Candidate(msgspec.Struct):
     error: str = ""
 
 
+class Region(msgspec.Struct):
+    """A part of a compiled module that no graph break reaches, so that it compiles whole by itself.
+
+    `root` is what the program calls the module, `path` leads from there to the part; `count` parts of one class stand
+    in a list. `share` is what they take of an eager call of the root, None where that was not measured;
+    `parameter_share` is their part of its parameters. `of_torch`: the class is torch's own.
+    """
+
+    root: str
+    path: str
+    class_name: str = ""
+    of_torch: bool = False
+    count: int = 1
+    parameters: int = 0
+    share: float | None = None
+    parameter_share: float = 0.0
+
+
 SkipReason = Literal[
     "dispatch_mode", "skip_list", "disabled", "switched_off", "generated", "no_tensors", "other"
 ]  # fmt: skip
@@ -441,6 +459,7 @@ class Report(msgspec.Struct):
     recompiles: list[Recompile] = []
     skipped_frames: list[SkippedFrame] = []
     candidates: list[Candidate] = []
+    regions: list[Region] = []
     forced_sizes: list[ForcedSize] = []
     graphs: list[Graph] = []
     kernels: list[Kernel] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import json
 import os
 import sys
 import threading
@@ -16,7 +17,7 @@ from dynalyze.capture import adapter
 from dynalyze.capture.inspecting.telling import Inspection, watch_compile_calls
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.skips import Skips
-from dynalyze.capture.wire import BYTECODE_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
+from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter
 
 _BOOT = str(Path(__file__).resolve().parent / "boot")
@@ -28,19 +29,65 @@ def attach_to_descendant() -> None:
     if not run or not Path(run).is_dir():
         return
     listener = Listener(EventWriter(Path(run)))
-    after_import("torch", lambda torch: _listen(listener, torch), without=own_trace(Path(run)))
+    after_import("torch", lambda torch: _listen(listener, torch, Path(run)), without=own_trace(Path(run)))
     after_import("torch._dynamo.utils", lambda _: watch_untraced(listener))
     watch_skips(listener)
     if (Path(run) / BYTECODE_FILE).exists():
         watch_bytecode(listener)
 
 
-def _listen(listener: Listener, torch: ModuleType) -> None:
+def _listen(listener: Listener, torch: ModuleType, run: Path) -> None:
     """Hear what torch compiles in this process, and see what it was given."""
     adapter.attach(listener)
     inspection = Inspection(listener.tell, at_once=False)
-    watch_compile_calls(torch, inspection)
-    listener.on_each_compile = inspection.compiling
+    leave = _compile_in_place(listener, inspection, run)
+    watch_compile_calls(torch, inspection, leave)
+    if listener.on_each_compile is None:
+        listener.on_each_compile = inspection.compiling
+
+
+def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> Callable[[], None]:
+    """As in the main process: what a program that compiles nothing calls in a process of its own, as the ranks of a
+    training do, is compiled there. Returns what to call when this process compiles by itself.
+    """
+    request = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
+    if request["mode"] not in ("script", "module") or not request.get("in_place", True):
+        return lambda: None
+    from dynalyze.capture.chosen import Chosen
+    from dynalyze.capture.compiling import Options, compiled
+    from dynalyze.capture.in_place import InPlace
+
+    options = Options(**request["compile"])
+    modules = InPlace(
+        listener.tell,
+        None if _program_compiles(run) else lambda target: compiled(target, options),
+        None,
+        Chosen(request.get("chosen", [])),
+        lambda: listener.compile_seconds,
+    )
+
+    def leave(*, at_rest: bool = True) -> None:
+        if not modules.compiling_here:
+            if modules.leave_to_program(at_rest=at_rest):
+                listener.forget(compiling=not at_rest)
+                inspection.forget()
+            modules.remove()
+
+    def compiling(frames: int) -> None:
+        leave(at_rest=False)
+        inspection.compiling(frames)
+
+    listener.on_each_compile = compiling
+    modules.install()
+    return leave
+
+
+def _program_compiles(run: Path) -> bool:
+    """Whether a process of this run has called torch.compile by itself."""
+    return any(
+        '"event": "compile_call"' in path.read_text(encoding="utf-8", errors="replace")
+        for path in (run / EVENTS_FOLDER).glob("*.jsonl")
+    )
 
 
 def lead_descendants(run: Path) -> None:

@@ -105,6 +105,11 @@ class CallablesSeen:
             self._compiled_parts = (len(roots), parts)
         return id(module) in self._compiled_parts[1]
 
+    def compiled(self) -> list[CallableSeen]:
+        """The modules that were compiled."""
+        rows = self._targets.values()
+        return [each for each in rows if each.compiled is not None and each.kind == "module"]
+
     def entries(self) -> list[dict[str, Any]]:
         rest = [self._rest] if self._rest is not None else []
         return [*(seen.entry() for seen in [*self._targets.values(), *rest]), *self._callers.values()]

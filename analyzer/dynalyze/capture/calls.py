@@ -6,7 +6,7 @@ import inspect
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -34,6 +34,18 @@ class Kept:
     state: ModuleState
     random: RandomState
     nbytes: int
+
+    def making(self, target: Any) -> Callable[[], Any]:
+        """What makes the call again, of `target`; state and random numbers are then what they were."""
+
+        def make() -> Any:
+            args, kwargs = self.inputs.thaw()
+            self.state.restore()
+            self.random.restore()
+            with self.modes.applied():
+                return target(*args, **kwargs)
+
+        return make
 
 
 @dataclass(slots=True, eq=False)

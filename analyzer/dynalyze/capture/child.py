@@ -33,6 +33,8 @@ from dynalyze.capture.writer import EventWriter
 
 SOFT_STOP_SIGNAL = getattr(signal, "SIGURG", None)
 _STATUS_MISUSE = 2
+# What is kept of a program's calls where no benchmark needs them: enough to make one of each module again.
+_FEW_CALLS, _FEW_BYTES = 16, 256 << 20
 # Modes in which dynalyze makes the callable and its calls: each process that measures makes them anew.
 _REBUILT = ("object", "transformers")
 
@@ -94,6 +96,8 @@ class Session:
             return self._run_object()
         if self._request["mode"] == "transformers":
             return self._run_transformers()
+        if self._in_place is not None:  # Checking our own options imported torch already.
+            self._in_place.start_clock()
         if self._request["mode"] == "module":
             ending, names = program.run_module(self._request["module"], self._request["arguments"])
         else:
@@ -115,6 +119,7 @@ class Session:
         examples = ending.exit_status == 0 and self._has_examples(names)
         if self._bundles and self._write_bundle(examples) and not self._request.get("in_place", True):
             return ending
+        self._tell_trees()
         if ending.exit_status == 0 and self._chosen.missing and not self._program_compiles_itself:
             self._tell_missing()
         if self._listener.compiled_frames or self._others_compiled():
@@ -134,6 +139,16 @@ class Session:
         called = dict.fromkeys(entry["name"] for entry in self._in_place.seen.entries() if entry["name"])
         there = f"; it called {', '.join(list(called)[:8])}" if called else ""
         self.tell("usage", message=f"--compile {self._chosen.missing[0]}: the program has no such thing{there}")
+
+    def _tell_trees(self) -> None:
+        """The parts of each module that broke: which of them no break reaches is for the parent to find out."""
+        if not self._listener.breaks or self._in_place is None:
+            return
+        from dynalyze.capture.module_tree import module_tree
+
+        for name, module, call in self._in_place.compiled_modules():
+            again = None if call is None or call.kept is None else call.kept.making(module)
+            self.tell("module_tree", **module_tree(name, module, again))
 
     def _write_bundle(self, examples: bool) -> bool:
         """Write the calls that were recorded; False where those of `example_inputs` are to be written instead."""
@@ -235,8 +250,9 @@ class Session:
 
             self._compiled_recording = CompiledRecording()
         self._compile_calls = CompileCalls(
-            self._listener, torch, self._skips, self._compiled_recording, self._inspection, self._program_compiles
-        )
+            self._listener, torch, self._skips, self._compiled_recording, self._inspection, self._program_compiles,
+            lambda: self._in_place is not None and self._in_place.compiling_here,
+        )  # fmt: skip
         self._compile_calls.install()
         if self._request["mode"] not in _REBUILT:
             self._watch_modules()
@@ -246,20 +262,15 @@ class Session:
         from dynalyze.capture.calls import Recorder
         from dynalyze.capture.in_place import InPlace
 
-        self._recorder = Recorder() if self._bundles else None
+        self._recorder = Recorder() if self._bundles else Recorder(byte_cap=_FEW_BYTES, call_cap=_FEW_CALLS)
         self._in_place = InPlace(
             self.tell,
-            self._compiled_in_place if self._request.get("in_place", True) else None,
+            (lambda target: compiled(target, self._options)) if self._request.get("in_place", True) else None,
             self._recorder,
             self._chosen,
             lambda: self._listener.compile_seconds,
         )
         self._in_place.install()
-
-    def _compiled_in_place(self, target: Callable[..., Any]) -> Callable[..., Any]:
-        assert self._compile_calls is not None
-        with self._compile_calls.ours():
-            return compiled(target, self._options)
 
     def _compiling(self, frames: int) -> None:
         """A frame begins to compile, in the thread that compiles it."""

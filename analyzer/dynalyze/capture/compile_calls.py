@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
-import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -35,10 +33,13 @@ class CompileCalls:
         recording: CompiledRecording | None = None,
         inspection: Inspection | None = None,
         on_call: Callable[..., None] = lambda **_: None,
+        is_ours: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`on_call` is called with `at_rest=True` when the program compiles a module, or anything in its own code."""
+        """`on_call` is called with `at_rest=True` when the program compiles a module, or anything in its own code;
+        `is_ours` tells whether it is dynalyze that compiles, in this thread.
+        """
         self._on_call = on_call
-        self._ours = threading.local()
+        self._is_ours = is_ours
         self._inspection = inspection
         self._recording = recording
         self._listener = listener
@@ -48,14 +49,14 @@ class CompileCalls:
 
     def install(self) -> None:
         original = self._torch.compile
-        note, note_ours, record, here = self._note, self._note_ours, self._record, self._ours
+        note, note_ours, record, is_ours = self._note, self._note_ours, self._record, self._is_ours
 
         @functools.wraps(original)
         def compile(*args: Any, **kwargs: Any) -> Any:
             # torch takes entries out of the dict of options.
             given = {key: dict(value) if type(value) is dict else value for key, value in kwargs.items()}
             model = args[0] if args else kwargs.get("model")
-            if getattr(here, "now", False):
+            if is_ours():
                 result = original(*args, **kwargs)
                 note_ours(model, kwargs)
                 return result
@@ -66,15 +67,6 @@ class CompileCalls:
             return result
 
         self._torch.compile = compile  # type: ignore[attr-defined]
-
-    @contextlib.contextmanager
-    def ours(self) -> Iterator[None]:
-        """What this thread compiles meanwhile is compiled by dynalyze: it is no call of the program's."""
-        self._ours.now = True
-        try:
-            yield
-        finally:
-            self._ours.now = False
 
     def made_by_program(self) -> list[dict[str, Any]]:
         """The calls made in code of the program itself, not in an installed library."""

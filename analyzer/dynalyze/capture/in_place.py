@@ -7,11 +7,10 @@ itself, nothing more is compiled here.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ import torch
 from dynalyze.capture import adapter_replay
 from dynalyze.capture.adapter_in_place import in_backward, raised_by_compiler, reset
 from dynalyze.capture.callables_seen import CallableSeen, CallablesSeen
-from dynalyze.capture.calls import Recorder
+from dynalyze.capture.calls import Call, Recorder
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.module_calls import ModuleCalls
 
@@ -66,6 +65,10 @@ class InPlace:
     def install(self) -> None:
         self._calls.install()
 
+    def start_clock(self) -> None:
+        """The program begins now: shares are of the time from here on."""
+        self._began = self._now()
+
     def remove(self) -> None:
         """See no more calls; what was recorded and counted stays."""
         self._calls.remove()
@@ -97,17 +100,27 @@ class InPlace:
         self._told = self._now()
         self._tell("callables", seconds=self._told - self._began, entries=self.seen.entries())
 
+    def compiled_modules(self) -> Iterator[tuple[str, Any, Call | None]]:
+        """Every module that was compiled, by name, with a call of it that can be made again where there is one."""
+        kept = {id(call.module): call for call in (self._recorder.calls if self._recorder else ()) if call.kept}
+        for seen in self.seen.compiled():
+            yield seen.name, seen.target, kept.get(id(seen.target))
+
     def _handle(self, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         thread = self._calls.thread
         if adapter_replay.being_traced() or in_backward() or "_is_replica" in getattr(module, "__dict__", ()):
             return self._pass(call, module, args, kwargs)
         seen = self._first_look(module)
         reason = self._left_alone(seen, module)
+        if not seen.calls:
+            self._tell(
+                "callable_seen", entry={**seen.entry(), "reason": reason, "compiled": self._will_compile(reason)}
+            )
         began = self._now()
         try:
+            thread.inside = not reason or reason == "part_of_compiled"
             if reason:
                 return call(module, *args, **kwargs)
-            thread.inside = True
             return self._recorded(seen, call, module, args, kwargs)
         finally:
             thread.inside = False
@@ -124,7 +137,7 @@ class InPlace:
         """What takes the place of a function that the user chose."""
         is_compiling, thread = torch.compiler.is_compiling, self._calls.thread
         with self._lock:
-            self._tell("callable_seen", entry=self.seen.add(function, name).entry())
+            self.seen.add(function, name)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -151,8 +164,10 @@ class InPlace:
             if seen is None:
                 self._chosen.resolve()
                 seen = self.seen.add(module)
-                self._tell("callable_seen", entry=seen.entry())
             return seen
+
+    def _will_compile(self, reason: str) -> bool:
+        return self._compile is not None and not reason
 
     def _left_alone(self, seen: CallableSeen, module: Any) -> str:
         """Why a call is not compiled, "" where it is; what it calls may be."""
@@ -208,9 +223,12 @@ class InPlace:
                 if not self.compiled_any:
                     self.compiled_any = True
                     self._tell("in_place")
-                began = time.monotonic()
-                with self._calls.own_call(module) if seen.kind == "module" else contextlib.nullcontext():
-                    seen.compiled = self._compile(module)
+                began, self._compiling.now = time.monotonic(), True
+                try:
+                    with self._calls.own_call(module):
+                        seen.compiled = self._compile(module)
+                finally:
+                    self._compiling.now = False
                 self._set_up_seconds += time.monotonic() - began
         return seen.compiled
 

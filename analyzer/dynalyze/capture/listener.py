@@ -30,6 +30,7 @@ class Listener(logging.Handler):
         super().__init__(logging.DEBUG)
         self.compiled_frames = 0
         self.compile_seconds = 0.0
+        self.breaks = 0
         self.on_each_compile: Callable[[int], None] | None = None
         self._writer = writer
         self._busy = threading.local()
@@ -77,6 +78,7 @@ class Listener(logging.Handler):
         """Begin anew: what was heard so far is not to count. `compiling`: a frame is just beginning to compile."""
         self.compiled_frames = int(compiling)
         self.compile_seconds = 0.0
+        self.breaks = 0
         self._traced.clear()
         self._records.restart()
 
@@ -95,6 +97,7 @@ class Listener(logging.Handler):
         self._writer.write(**event)
         if event["event"] == "compile_end":
             self.compile_seconds += adapter.compile_seconds(event["metrics"])
+        self.breaks += event["event"] == "break"
         if event["event"] == "break" or event.get("stage") == "dynamo":
             self._tell_traced(event)
 

@@ -59,11 +59,11 @@ class ModuleCalls:
             _replace_copies(wrapper, original)
 
     @contextlib.contextmanager
-    def own_call(self, module: torch.nn.Module) -> Iterator[None]:
-        """Meanwhile a `__call__` that the module's class brings is in its place: torch.compile keeps the one that it
+    def own_call(self, target: Any) -> Iterator[None]:
+        """Meanwhile a `__call__` that a module's class brings is in its place: torch.compile keeps the one that it
         finds there, and would compile the frame of a wrapper as well.
         """
-        owner = next(kind for kind in type(module).__mro__ if "__call__" in vars(kind))
+        owner = next(kind for kind in type(target).__mro__ if "__call__" in vars(kind))
         mine = [entry for entry in self._wrapped if entry[0] is owner is not torch.nn.Module]
         for kind, original, _ in mine:
             kind.__call__ = original

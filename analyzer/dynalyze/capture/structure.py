@@ -182,5 +182,5 @@ def _slots(value: Any) -> Iterator[tuple[types.MemberDescriptorType, Any]]:
 
 
 def _changes_by_use(value: Any) -> bool:
-    """Generators, files, locks and the like: kept by reference, they are not at replay what they were."""
+    """Generators, files, locks and the like: kept by reference, they are not later what they were."""
     return isinstance(value, (Iterator, Awaitable)) or type(value).__module__.partition(".")[0] in _CHANGING

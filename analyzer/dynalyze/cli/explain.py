@@ -55,8 +55,8 @@ def explain(context: click.Context, /, **options: Any) -> int:
       hf:NAME            a class of transformers, a local folder or a hub id:
                          built small, with random weights
 
-    A program that compiles something is observed. One that compiles nothing has its outermost module calls
-    recorded and replayed compiled. One that only defines `model` and `example_inputs` has those compiled.
+    A program that compiles something is observed. One that compiles nothing has its outermost modules compiled
+    in its own calls; --compile chooses others. One that only defines `model` and `example_inputs` has those compiled.
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """

@@ -265,6 +265,32 @@ class CallablesSeen(Event, tag="callables"):
     entries: list[CandidateEntry] = []
 
 
+class TreeClass(msgspec.Struct):
+    """A class of a module tree; `code` are the lines of its methods: file, first and last line."""
+
+    name: str
+    of_torch: bool = False
+    callable: bool = True
+    code: list[tuple[str, int, int]] = []
+
+
+class TreePart(msgspec.Struct):
+    """A module below another; `kind` is the number of its class, `seconds` what it took in one eager call."""
+
+    path: str
+    kind: int
+    parameters: int = 0
+    seconds: float | None = None
+
+
+class ModuleTree(Event, tag="module_tree"):
+    """A module that was compiled and broke, with all its parts."""
+
+    name: str = ""
+    classes: list[TreeClass] = []
+    parts: list[TreePart] = []
+
+
 class ObjectStarted(Event, tag="object_start"):
     calls: int = 0
     notes: list[str] = []
@@ -386,6 +412,6 @@ AnyEvent: TypeAlias = (
     | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
     | InPlaceStarted | InPlaceDropped | InPlaceFailed | CallableSeen | CallablesSeen | ObjectStarted
     | ObjectCall | Lost | SkippedSeen | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt | StageFailed
-    | EagerCall | SettingsSeen | ModuleSeen
+    | EagerCall | SettingsSeen | ModuleSeen | ModuleTree
     | WarmupCall | WarmupCalled | WarmupEnded
 )  # fmt: skip

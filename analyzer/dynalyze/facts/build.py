@@ -37,6 +37,7 @@ from dynalyze.facts.graphs import graphs
 from dynalyze.facts.models import doing, failed_stage, notes, target_model, why_never_compiled
 from dynalyze.facts.modules import modules, settings
 from dynalyze.facts.recompiles import recompiles
+from dynalyze.facts.regions import regions
 from dynalyze.facts.silence import reason_for_model, reason_for_silence
 from dynalyze.facts.skipped import skipped_frames
 from dynalyze.facts.source_files import LineOps, Told, source_files
@@ -106,6 +107,7 @@ def assemble(
         forced_sizes=sizes.facts,
         skipped_frames=skipped,
         candidates=called,
+        regions=regions(run, breaks),
         graphs=down,
         kernels=kernels,
         traced_files=files,
@@ -207,8 +209,6 @@ def _why_nothing(run: RunLog, report: Report) -> str:
 
 
 def _how(mode: str) -> str:
-    if mode == "in_place":
-        return "The program compiles nothing itself: its outermost modules were compiled in its own calls."
     if mode == "examples":
         return "The program only defines things: its model was compiled and called with its example_inputs."
     return ""

@@ -1,7 +1,7 @@
 """What became of an item, in the words of a row.
 
-compile_error is said only of what works in eager: a model of transformers ran there before it was compiled, a program
-whose calls were replayed ran to its end, and an object whose compiled call failed is called once more without
+compile_error is said only of what works in eager: a model of transformers ran there before it was compiled, a call
+that raised in the compiler was made again in eager, and an object whose compiled call failed is called once more without
 compiling. Where nothing at all was compiled, no status speaks of a full graph.
 """
 

@@ -121,15 +121,18 @@ def shown_options(options: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def watch_compile_calls(torch: Any, inspection: Inspection) -> Callable[[], None]:
+def watch_compile_calls(
+    torch: Any, inspection: Inspection, on_call: Callable[[], None] = lambda: None
+) -> Callable[[], None]:
     """Notice the modules that a process gives to torch.compile; what it gets back is torch's own.
 
-    Returns what ends it.
+    `on_call` is called before each. Returns what ends it.
     """
     layer = Layer(torch, "compile")
 
     @functools.wraps(layer.original)
     def compile(*args: Any, **kwargs: Any) -> Any:
+        on_call()
         result = layer.original(*args, **kwargs)
         model = args[0] if args else kwargs.get("model")
         if model is not None and layer.active:

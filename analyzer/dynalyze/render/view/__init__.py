@@ -5,6 +5,7 @@ from __future__ import annotations
 from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.attention_matrix import attention_matrix_view
 from dynalyze.render.view.breaks import MAX_BREAKS, breaks_view
+from dynalyze.render.view.candidates import candidates_view
 from dynalyze.render.view.compiles import (
     MAX_COMPILATIONS,
     MAX_RECOMPILES,
@@ -53,6 +54,7 @@ def build_page(report: Report) -> Page:
         graphs=graphs,
         map=drawn,
         skipped=skipped_view(report, links),
+        candidates=candidates_view(report, links, anchors),
         modules=modules_view(report, links, anchors),
         measurements=measurements_view(report, anchors),
         accuracy=accuracy_view(report, anchors),

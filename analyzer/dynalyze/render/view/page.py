@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dynalyze.render.view.accuracy import AccuracyView
 from dynalyze.render.view.attention_matrix import AttentionMatrixView
 from dynalyze.render.view.breaks import BreaksView
+from dynalyze.render.view.candidates import CandidatesView
 from dynalyze.render.view.compiles import CompilationsView, FilesView, RecompilesView
 from dynalyze.render.view.findings import FindingsView
 from dynalyze.render.view.forced_sizes import ForcedSizesView
@@ -24,10 +25,10 @@ from dynalyze.render.view.timeline import TimelineView
 from dynalyze.render.view.warmup import WarmupView
 
 ANCHORS = (
-    "policy", "verdict", "fixes", "breaks", "recompiles", "forced-sizes", "skipped", "map", "compilations", "timeline",
-    "processes", "sources", "files", "graphs", "modules", "measurements", "accuracy", "warmup", "attention-matrix",
-    "checks", "environment", "glossary", "recompiles-over-time", "kernel-treemap", "content",
-    "report-json", "filter", "theme", "help", "keys",
+    "policy", "verdict", "fixes", "breaks", "recompiles", "forced-sizes", "skipped", "candidates", "map",
+    "compilations", "timeline", "processes", "sources", "files", "graphs", "modules", "measurements", "accuracy",
+    "warmup", "attention-matrix", "checks", "environment", "glossary", "recompiles-over-time", "kernel-treemap",
+    "content", "report-json", "filter", "theme", "help", "keys",
 )  # fmt: skip
 """The anchors that the templates name themselves; no fact may take one."""
 
@@ -57,6 +58,7 @@ class Page:
     graphs: GraphsView
     map: MapView
     skipped: SkippedView
+    candidates: CandidatesView
     modules: ModulesView
     measurements: MeasurementsView
     accuracy: AccuracyView
@@ -97,6 +99,10 @@ class Page:
                 Section("forced-sizes", "Sizes made constant", "forced_sizes", self.forced_sizes.amount.total),
             ),
             (bool(self.skipped.items), Section("skipped", "Left in eager", "skipped", self.skipped.amount.total)),
+            (
+                bool(self.candidates.items or self.candidates.regions),
+                Section("candidates", "What could be compiled", "candidates", self.candidates.amount.total or None),
+            ),
             (bool(self.map.nodes), Section("map", "Map", "map")),
             (True, Section("compilations", "Compilations", "compilations", self.compilations.amount.total)),
             (bool(self.timeline.table), Section("timeline", "Compile time", "timeline")),

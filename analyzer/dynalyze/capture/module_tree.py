@@ -1,0 +1,138 @@
+"""The parts of a module that was compiled: their code, and the share of an eager call that each of them takes."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+_MOST_PARTS = 3000
+_LONGEST_CALL_SECONDS = 5.0
+Range = tuple[str, int, int]
+"""A file, and the first and the last line of a function in it."""
+
+
+def module_tree(name: str, module: torch.nn.Module, call: Callable[[], Any] | None) -> dict[str, Any]:
+    """The fields of the event `module_tree`: every part by its path below `module`, "" for itself.
+
+    `call` makes a call of the uncompiled module; where it is None or fails, no part has a time.
+    """
+    named = dict(list(module.named_modules())[:_MOST_PARTS])
+    seconds = _seconds_of(call) if call is not None else {}
+    classes: dict[type, int] = {}
+    parts = [
+        {
+            "path": path,
+            "kind": classes.setdefault(type(part), len(classes)),
+            "parameters": sum(each.numel() for each in part.parameters() if not _is_uninitialized(each)),
+            "seconds": seconds.get(id(part)),
+        }
+        for path, part in named.items()
+    ]
+    return {"name": name, "classes": [_class(kind) for kind in classes], "parts": parts}
+
+
+def _class(kind: type) -> dict[str, Any]:
+    forward = getattr(kind, "forward", None)
+    callable_itself = forward is not None and forward is not torch.nn.Module.forward
+    return {
+        "name": kind.__qualname__,
+        "of_torch": kind.__module__.partition(".")[0] == "torch",
+        "callable": callable_itself and kind not in (torch.nn.ModuleList, torch.nn.ModuleDict),
+        "code": list(_code_of(kind)),
+    }
+
+
+def _code_of(kind: type) -> Iterator[Range]:
+    """The lines of the methods that its classes bring, without those of torch."""
+    for each in kind.__mro__:
+        if each.__module__.partition(".")[0] in ("torch", "builtins"):
+            continue
+        for value in vars(each).values():
+            function = inspect.unwrap(value) if isinstance(value, types.FunctionType) else None
+            if isinstance(function, types.FunctionType):
+                yield _range_of(function.__code__)
+
+
+def _range_of(code: types.CodeType) -> Range:
+    last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
+    inner = [_range_of(each)[2] for each in code.co_consts if isinstance(each, types.CodeType)]
+    return code.co_filename, code.co_firstlineno, max([last, *inner])
+
+
+def _is_uninitialized(parameter: Any) -> bool:
+    return isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin)
+
+
+def _seconds_of(call: Callable[[], Any]) -> dict[int, float]:
+    """What each module takes in an eager call, with all below it; the second of two calls counts."""
+    seconds: dict[int, float] = {}
+    try:
+        with torch.compiler.set_stance("force_eager"), _without_output():
+            began = time.perf_counter()
+            call()
+            if time.perf_counter() - began > _LONGEST_CALL_SECONDS:
+                return {}
+            with _timed(seconds):
+                call()
+    except Exception:  # The program's own code, called once more than it was meant to be.
+        return {}
+    return seconds
+
+
+@contextlib.contextmanager
+def _timed(seconds: dict[int, float]) -> Iterator[None]:
+    """Add up the time of every module call in the block, by the id of the module."""
+    begun: list[float] = []
+
+    def before(module: Any, inputs: Any) -> None:
+        _finish_kernels()
+        begun.append(time.perf_counter())
+
+    def after(module: Any, inputs: Any, outputs: Any) -> None:
+        _finish_kernels()
+        if begun:
+            seconds[id(module)] = seconds.get(id(module), 0.0) + time.perf_counter() - begun.pop()
+
+    hooks = torch.nn.modules.module
+    handles = [
+        hooks.register_module_forward_pre_hook(before),
+        hooks.register_module_forward_hook(after, always_call=True),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _finish_kernels() -> None:
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+@contextlib.contextmanager
+def _without_output() -> Iterator[None]:
+    """What the program prints in these calls, it has not printed."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    kept = [os.dup(1), os.dup(2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for number, descriptor in enumerate(kept, 1):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        os.close(nowhere)

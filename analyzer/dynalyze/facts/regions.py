@@ -1,0 +1,84 @@
+"""The parts of a compiled module that no graph break reaches: each would compile whole by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from dynalyze.events.log import RunLog
+from dynalyze.events.types import ModuleTree, TreePart
+from dynalyze.report import GraphBreak, Location, Region
+
+_LEAST_SHARE = 0.05
+_MOST = 20
+_NUMBER = re.compile(r"\d+")
+
+
+def regions(run: RunLog, breaks: Sequence[GraphBreak]) -> list[Region]:
+    """The largest such parts of each module, those that take the most time first; none where nothing breaks.
+
+    A part is reached by a break where a line of its class stands on the break's stack. Parts that differ in nothing
+    but their number in a list are one entry.
+    """
+    found: list[Region] = []
+    stacks = [[*each.stack, each.location] for each in breaks]
+    for _, event in run.all():
+        if isinstance(event, ModuleTree) and stacks:
+            found += _of_tree(event, [frame for stack in stacks for frame in stack])
+    return sorted(found, key=lambda region: -(region.share or region.parameter_share))[:_MOST]
+
+
+def _of_tree(tree: ModuleTree, frames: list[Location]) -> Iterator[Region]:
+    reached = [any(_holds(code, frame) for code in kind.code for frame in frames) for kind in tree.classes]
+    parts = {part.path: part for part in tree.parts}
+    whole = {path: not reached[part.kind] for path, part in parts.items()}
+    for path in parts:
+        for above in _above(path):
+            whole[above] = whole.get(above, False) and not reached[parts[path].kind]
+    root = parts.get("")
+    if root is None or not any(reached):
+        return
+    groups: dict[tuple[str, int], list[TreePart]] = {}
+    for path, part in parts.items():
+        if path and _is_largest(path, part, tree, whole):
+            groups.setdefault((_NUMBER.sub("*", path), part.kind), []).append(part)
+    for (_, kind), alike in groups.items():
+        region = _region(tree, kind, alike, root)
+        if (region.share if region.share is not None else region.parameter_share) >= _LEAST_SHARE:
+            yield region
+
+
+def _is_largest(path: str, part: TreePart, tree: ModuleTree, whole: dict[str, bool]) -> bool:
+    """Whether it compiles whole, and nothing above it that could be compiled does."""
+    if not whole[path] or not tree.classes[part.kind].callable:
+        return False
+    kinds = {each.path: each.kind for each in tree.parts}
+    return not any(whole.get(above) and tree.classes[kinds[above]].callable for above in _above(path))
+
+
+def _region(tree: ModuleTree, kind: int, alike: list[TreePart], root: TreePart) -> Region:
+    known = [part.seconds for part in alike if part.seconds is not None]
+    share = min(1.0, sum(known) / root.seconds) if root.seconds and known else None
+    parameters = sum(part.parameters for part in alike)
+    return Region(
+        root=tree.name,
+        path=alike[0].path,
+        class_name=tree.classes[kind].name,
+        of_torch=tree.classes[kind].of_torch,
+        count=len(alike),
+        parameters=parameters,
+        share=None if share is None else round(share, 4),
+        parameter_share=round(parameters / root.parameters, 4) if root.parameters else 0.0,
+    )
+
+
+def _above(path: str) -> Iterator[str]:
+    """The paths of the modules that hold this one, the root "" last."""
+    while path:
+        path = path.rpartition(".")[0]
+        yield path
+
+
+def _holds(code: tuple[str, int, int], frame: Location) -> bool:
+    file, first, last = code
+    return frame.file == file and first <= frame.line <= last
