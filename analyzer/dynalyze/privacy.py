@@ -157,7 +157,7 @@ def without_source(report: Report) -> Report:
     Findings go too, since they quote the facts: judge what this returns.
     """
     known = registry()
-    report.findings, report.sources = [], []
+    report.findings, report.sources, report.regions = [], [], []
     for found in report.graph_breaks:
         entry = known.entry(found.gb_id) if found.gb_id else None
         found.gb_type = _known_type(found.gb_type) or (entry.gb_type if entry else "Graph break")

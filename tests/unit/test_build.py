@@ -254,7 +254,7 @@ def test_a_program_that_is_compiled_in_its_own_calls() -> None:
         InPlaceStarted(), *COMPILED, CallablesSeen(seconds=5.0, entries=[STEP, LOSS, NET]), ProgramEnded(), OK
     )
     assert (report.capture.mode, report.capture.recorded_calls, report.capture.notes) == ("in_place", 12, [])
-    assert (report.outcome.status, "in its own calls" in report.outcome.message) == ("complete", True)
+    assert (report.outcome.status, report.outcome.message) == ("complete", "")
     assert [(row.name, row.calls, row.share, row.compiled, row.reason) for row in report.candidates] == [
         ("net", 12, 0.6, True, ""),
         ("loss", 6, 0.2, False, "no_parameters"),
@@ -271,6 +271,19 @@ def test_of_a_program_that_was_killed_the_last_counts_and_all_first_calls_are_kn
     counted = [CallablesSeen(seconds=seconds, entries=[replace(NET, calls=int(seconds))]) for seconds in (10.0, 20.0)]
     report = report_of(InPlaceStarted(), CallableSeen(replace(NET, calls=0)), *counted, CallableSeen(late), status=-9)
     assert [(row.name, row.calls, row.seconds) for row in report.candidates] == [("net", 20, 3.0), ("head", None, None)]
+
+
+def test_modules_that_nothing_tells_apart_are_one_row_for_each_end_that_they_came_to() -> None:
+    layers = [CandidateEntry("module", "", "Layer", calls=2, parameters=3, seconds=1.0, compiled=True)] * 64
+    late = CandidateEntry("module", "", "Layer", calls=12, parameters=3, seconds=2.0, reason="too_many")
+    report = report_of(
+        InPlaceStarted(), CallableSeen(replace(late, calls=0, reason="")), CallablesSeen(100.0, [*layers, late]), OK
+    )
+    assert [(row.calls, row.parameters, row.seconds, row.share, row.compiled) for row in report.candidates] == [
+        (128, 192, 64.0, 0.64, True),
+        (12, 3, 2.0, 0.02, False),
+    ]
+    assert report.capture.recorded_calls == 128
 
 
 def test_what_raised_under_compile_is_told() -> None:

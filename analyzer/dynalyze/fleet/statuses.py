@@ -1,8 +1,8 @@
 """What became of an item, in the words of a row.
 
 compile_error is said only of what works in eager: a model of transformers ran there before it was compiled, a call
-that raised in the compiler was made again in eager, and an object whose compiled call failed is called once more without
-compiling. Where nothing at all was compiled, no status speaks of a full graph.
+that raised in the compiler was made again in eager, and an object whose compiled call failed is called once more
+without compiling. Where nothing at all was compiled, no status speaks of a full graph.
 """
 
 from __future__ import annotations
