@@ -133,6 +133,9 @@ def hide_values(report: Report) -> Report:
         recompile.actual = _short_strings(recompile.actual)
     for size in report.forced_sizes:
         size.source = _short_strings(size.source)
+    for candidate in report.candidates:
+        candidate.name, candidate.error = _short_strings(candidate.name), _short_strings(candidate.error)
+    report.capture.notes = [_short_strings(note) for note in report.capture.notes]
     for measured in report.measurements:
         measured.notes = [_short_strings(note) for note in measured.notes]
         measured.reason = _short_strings(measured.reason)
@@ -154,7 +157,7 @@ def without_source(report: Report) -> Report:
     Findings go too, since they quote the facts: judge what this returns.
     """
     known = registry()
-    report.findings, report.sources = [], []
+    report.findings, report.sources, report.regions = [], [], []
     for found in report.graph_breaks:
         entry = known.entry(found.gb_id) if found.gb_id else None
         found.gb_type = _known_type(found.gb_type) or (entry.gb_type if entry else "Graph break")
@@ -175,6 +178,9 @@ def without_source(report: Report) -> Report:
     for size in report.forced_sizes:
         size.source = None
         size.values = [value for value in size.values if _NUMBER.fullmatch(value)]
+    for candidate in report.candidates:
+        # The name is an expression of the program, or of the user for it; its class and its place tell which it is.
+        candidate.name, candidate.error = "", _before_quote(candidate.error)
     for graph in report.graphs:
         _hide_graph(graph)
     for kernel in report.kernels:

@@ -221,8 +221,8 @@ class ForcedSize(msgspec.Struct):
 
 CandidateKind = Literal["module", "method", "function"]
 CandidateReason = Literal[
-    "", "no_parameters", "backward", "worker", "torchscript", "part_of_compiled", "not_chosen", "raised", "too_many",
-    "method", "function",
+    "no_parameters", "backward", "worker", "torchscript", "part_of_compiled", "not_chosen", "raised", "too_many",
+    "method", "function", "",
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from dynalyze.measurements import Measurement
 from dynalyze.report import (
     Advice,
     BackwardCompile,
+    Candidate,
     Capture,
     Compilation,
     Effect,
@@ -25,6 +26,7 @@ from dynalyze.report import (
     Outcome,
     Process,
     Recompile,
+    Region,
     Report,
     Snippet,
     Stage,
@@ -195,16 +197,30 @@ def rich_report() -> Report:
         recompile("r3", "0/3", cause="limit", source=None, expected=None, actual=None, guard="", seconds=None),
     ]
     report.traced_files.append(traced(LIBRARY))
+    report.candidates = _candidates()
+    report.regions = [Region("main:ranker", "encoder.layers.0", "Layer", count=2, parameters=600, share=0.64)]
     report.findings = _findings(report.graph_breaks)
     report.sources = [_lines(report)]
     report.capture = Capture(
         events=210,
-        mode="replayed",
+        mode="in_place",
         recorded_calls=12,
-        replayed_calls=12,
         notes=["Two calls were cut to 64 MB."],
     )
     return report
+
+
+def _candidates() -> list[Candidate]:
+    """The model that was compiled, a loss, what was not chosen, what raised, and the function that calls them all."""
+    forward = Location(MODEL, SOURCE_START, None, "forward", SOURCE[0].strip())
+    main = Location(MODEL, 88, None, "main", "def main():")
+    return [
+        Candidate("module", "main:ranker", "Ranker", forward, 12, 1_000, 4.2, 0.61, compiled=True),
+        Candidate("module", "main:judge", "Judge", forward, 3, 10, 0.5, 0.07, reason="raised", error="ValueError: no"),
+        Candidate("module", "main:loss", "CrossEntropyLoss", None, 12, 0, 0.1, 0.01, reason="no_parameters"),
+        Candidate("module", "", "Encoder", forward, None, 990, None, None, reason="not_chosen"),
+        Candidate("function", "main", "", main, reason="function"),
+    ]
 
 
 def _lines(report: Report) -> SourceFile:
@@ -332,6 +348,10 @@ def hostile_report() -> Report:
     hostile_lines = [SourceLine(number, code, "broken", 1, [HOSTILE]) for number, code in enumerate(lines, 1)]
     report.sources = [SourceFile(location.file, "user", [SourceFunction(HOSTILE, 1, 4, "broken")], hostile_lines)]
     report.graphs = [_hostile_graph(location)]
+    report.candidates = [
+        Candidate("module", HOSTILE, HOSTILE, location, 1, 1, 1.0, 1.0, reason="raised", error=HOSTILE)
+    ]
+    report.regions = [Region(HOSTILE, HOSTILE, HOSTILE, parameter_share=0.5)]
     report.kernels = [Kernel(HOSTILE + "g", HOSTILE, "triton", "forward", 1, [HOSTILE], [HOSTILE], [location])]
     report.traced_files = [TracedFile(HOSTILE, HOSTILE, [TracedFunction(HOSTILE, 1)])]
     report.traced_hash = HOSTILE

@@ -80,7 +80,7 @@ def test_a_program_that_is_run_again() -> None:
     source = measure._program_source(SCRIPT, seen(written(made=MADE)), timeout=80.0)
     assert source.fields == {
         "kind": "program", "mode": "script", "path": "train.py", "module": None, "arguments": ["--fast"],
-        "seconds": 60.0, "made": MADE,
+        "chosen": [], "seconds": 60.0, "made": MADE,
     }  # fmt: skip
     assert source.written is not None and source.written.mode == "default"
 

@@ -5,22 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import dynalyze
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import (
     BreakSeen,
+    CallableSeen,
+    CallablesSeen,
+    CandidateEntry,
     Definitions,
     GraphSeen,
+    InPlaceFailed,
+    InPlaceStarted,
     Lost,
     Misused,
     ModuleClass,
     ObjectCall,
     ObjectStarted,
     ProgramEnded,
-    ReplayCall,
-    ReplayEnded,
-    ReplayStarted,
     Silence,
     TargetEnded,
     TorchLoaded,
@@ -74,7 +77,7 @@ def test_an_exit_status_that_is_not_0_is_a_failure(status: int) -> None:
     assert f"exit status {status}" in outcome.message
 
 
-def test_the_programs_own_ending_counts_though_its_replay_crashed() -> None:
+def test_a_program_that_ended_by_itself_and_crashed_then() -> None:
     outcome = report_of(*COMPILED, ProgramEnded(exit_status=0), status=-11).outcome
     assert outcome.status == "failed"
     assert "SIGSEGV" in outcome.message
@@ -216,7 +219,7 @@ def test_a_program_without_torch() -> None:
     assert report.environment["torch"] is None
 
 
-def test_an_exit_past_every_handler_leaves_nothing_to_replay() -> None:
+def test_an_exit_past_every_handler_before_anything_was_compiled() -> None:
     outcome = report_of(status=0).outcome
     assert outcome.status == "nothing_compiled"
     assert "os._exit" in outcome.message
@@ -239,32 +242,60 @@ def test_a_workers_ending_is_not_the_programs() -> None:
     assert report.outcome.status == "complete"
 
 
-def test_a_replay() -> None:
+NET = CandidateEntry(
+    "module", "net", "Net", "/m.py", 30, "forward", calls=12, parameters=20, seconds=3.0, compiled=True
+)  # fmt: skip
+LOSS = CandidateEntry("module", "loss", "CrossEntropyLoss", calls=6, parameters=0, seconds=1.0, reason="no_parameters")
+STEP = CandidateEntry("function", "step", file="/m.py", line=50, function="step", reason="function")
+
+
+def test_a_program_that_is_compiled_in_its_own_calls() -> None:
     report = report_of(
-        ProgramEnded(exit_status=0),
-        ReplayStarted(recorded=12, cut=["Two calls were cut."]),
-        *COMPILED,
-        ReplayCall(index=0),
-        ReplayCall(index=1, error="RuntimeError: no cache"),
-        ReplayCall(index=2, error="RuntimeError: no cache"),
-        ReplayEnded(summary={"notes": ["Buffers were restored."]}),
-        OK,
+        InPlaceStarted(), *COMPILED, CallablesSeen(seconds=5.0, entries=[STEP, LOSS, NET]), ProgramEnded(), OK
     )
-    capture = report.capture
-    assert (capture.mode, capture.recorded_calls, capture.replayed_calls) == ("replayed", 12, 3)
-    assert capture.notes == [
-        "Two calls were cut.",
-        "Buffers were restored.",
-        "A replayed call raised RuntimeError: no cache",
+    assert (report.capture.mode, report.capture.recorded_calls, report.capture.notes) == ("in_place", 12, [])
+    assert (report.outcome.status, report.outcome.message) == ("complete", "")
+    assert [(row.name, row.calls, row.share, row.compiled, row.reason) for row in report.candidates] == [
+        ("net", 12, 0.6, True, ""),
+        ("loss", 6, 0.2, False, "no_parameters"),
+        ("step", None, None, False, "function"),
     ]
-    assert (report.outcome.status, "replayed" in report.outcome.message) == ("complete", True)
+    place = report.candidates[0].location
+    assert place is not None
+    assert (place.file, place.line, place.function) == ("/m.py", 30, "forward")
 
 
-def test_a_replay_that_did_not_end_or_stopped_says_so() -> None:
-    begun = (ProgramEnded(exit_status=0), ReplayStarted(recorded=2), *COMPILED)
-    assert "The replay of the recorded calls did not end." in report_of(*begun, status=-9).capture.notes
-    stopped = report_of(*begun, ReplayEnded(error="RuntimeError: gone"), OK).capture.notes
-    assert "The replay stopped: RuntimeError: gone" in stopped
+def test_of_a_program_that_was_killed_the_last_counts_and_all_first_calls_are_known() -> None:
+    """The table is told from time to time; what was called first after that has no count yet."""
+    late = CandidateEntry("module", "head", "Head", parameters=2, calls=0, seconds=0.0)
+    counted = [CallablesSeen(seconds=seconds, entries=[replace(NET, calls=int(seconds))]) for seconds in (10.0, 20.0)]
+    report = report_of(InPlaceStarted(), CallableSeen(replace(NET, calls=0)), *counted, CallableSeen(late), status=-9)
+    assert [(row.name, row.calls, row.seconds) for row in report.candidates] == [("net", 20, 3.0), ("head", None, None)]
+
+
+def test_modules_that_nothing_tells_apart_are_one_row_for_each_end_that_they_came_to() -> None:
+    layers = [CandidateEntry("module", "", "Layer", calls=2, parameters=3, seconds=1.0, compiled=True)] * 64
+    late = CandidateEntry("module", "", "Layer", calls=12, parameters=3, seconds=2.0, reason="too_many")
+    report = report_of(
+        InPlaceStarted(), CallableSeen(replace(late, calls=0, reason="")), CallablesSeen(100.0, [*layers, late]), OK
+    )
+    assert [(row.calls, row.parameters, row.seconds, row.share, row.compiled) for row in report.candidates] == [
+        (128, 192, 64.0, 0.64, True),
+        (12, 3, 2.0, 0.02, False),
+    ]
+    assert report.capture.recorded_calls == 128
+
+
+def test_what_raised_under_compile_is_told() -> None:
+    failed = InPlaceFailed("net", "Net", "RuntimeError: no kernel")
+    capture = report_of(InPlaceStarted(), *COMPILED, failed, OK).capture
+    assert (capture.mode, len(capture.notes)) == ("in_place", 1)
+    for part in ("Net", "torch.compile", "eager", "RuntimeError: no kernel"):
+        assert part in capture.notes[0]
+
+
+def test_a_program_that_compiles_by_itself_has_no_table() -> None:
+    assert report_of(CallableSeen(NET), *COMPILED, CallablesSeen(5.0, [NET]), OK).candidates == []
 
 
 def test_an_object_and_examples() -> None:

@@ -15,24 +15,46 @@ from typing import Any
 import pytest
 import torch
 
-from dynalyze.capture.calls import FEW, Recorder
-from dynalyze.capture.replay import choose
+from dynalyze.capture.calls import FEW, Recorder, choose
+from dynalyze.capture.in_place import InPlace
 
 ORIGINAL = torch.nn.Module.__call__
 
 
+class Watched:
+    """A recorder of the calls of modules, as a benchmark has it: nothing is compiled."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._modules = InPlace(lambda *_, **__: None, None, recorder)
+        self._modules.install()
+
+    def stop(self) -> None:
+        self._modules.remove()
+
+
 @pytest.fixture
-def recorder() -> Iterator[Recorder]:
-    made = Recorder()
-    made.install()
+def watched() -> Iterator[Watched]:
+    made = Watched(Recorder())
     yield made
     made.stop()
     assert torch.nn.Module.__call__ is ORIGINAL
 
 
+@pytest.fixture
+def recorder(watched: Watched) -> Recorder:
+    return watched.recorder
+
+
 class Double(torch.nn.Module):
+    """Modules without parameters are left alone, so it has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.two = torch.nn.Parameter(torch.tensor(2.0))
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * 2
+        return x * self.two
 
 
 class Fails(torch.nn.Module):
@@ -57,11 +79,11 @@ def test_only_outermost_calls_count_also_after_an_exception(recorder: Recorder) 
         ("Sequential", ""),
     ]
     assert [c.kept is not None for c in recorder.calls] == [True, False, True]
-    assert recorder.cut == ["1 call of Fails raised ValueError and will not be replayed."]
+    assert recorder.cut == ["1 call of Fails raised ValueError and will not be made again."]
 
 
-def test_a_call_that_was_only_interrupted_can_be_replayed(recorder: Recorder) -> None:
-    class Slow(torch.nn.Module):
+def test_a_call_that_was_only_interrupted_can_be_made_again(recorder: Recorder) -> None:
+    class Slow(Double):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             raise KeyboardInterrupt
 
@@ -122,11 +144,11 @@ def test_many_calls_keep_the_first_of_each_signature_and_its_neighbours(recorder
 
 def test_caps_are_reported() -> None:
     recorder = Recorder(byte_cap=10_000, call_cap=3)
-    recorder.install()
+    watched = Watched(recorder)
     model = torch.nn.Sequential(Double())
     for size in (10_000, 1, 2, 3, 4):
         model(torch.ones(size))
-    recorder.stop()
+    watched.stop()
     assert [call.kept is not None for call in recorder.calls] == [False, True, True, True, False]
     assert recorder.cut == [
         "1 call of Sequential were not kept: over the limit of 0.0 MiB for all copies.",
@@ -134,13 +156,13 @@ def test_caps_are_reported() -> None:
     ]
 
 
-def test_losses_are_calls_and_backward_is_seen(recorder: Recorder) -> None:
+def test_backward_is_seen_and_losses_have_nothing_to_compile(recorder: Recorder) -> None:
     model, loss = torch.nn.Linear(2, 1), torch.nn.MSELoss()
     x = torch.ones(3, 2)
     loss(model(x), torch.zeros(3, 1)).backward()
     model(x)
-    assert [(c.kind, c.backward) for c in recorder.calls] == [("model", True), ("loss", False), ("model", False)]
-    assert [c.kind for c in choose(recorder)] == ["model", "model"]
+    assert [(c.module, c.backward) for c in recorder.calls] == [(model, True), (model, False)]
+    assert len(choose(recorder)) == 2
 
 
 def _train() -> list[Any]:
@@ -161,10 +183,10 @@ def _train() -> list[Any]:
     return [fired, *[value.tolist() for value in state], torch.rand(2).tolist(), random.random()]
 
 
-def test_training_comes_out_bit_for_bit_the_same(recorder: Recorder) -> None:
+def test_training_comes_out_bit_for_bit_the_same(watched: Watched) -> None:
     recorded = _train()
-    assert recorder.total == 2
-    recorder.stop()
+    assert watched.recorder.total == 2
+    watched.stop()
     assert recorded == _train()
 
 
@@ -201,18 +223,16 @@ def test_tracers_are_left_alone(recorder: Recorder) -> None:
 def test_stop_puts_torchs_own_copies_right() -> None:
     import torch._dynamo.variables.nn_module as held
 
-    recorder = Recorder()
-    recorder.install()
+    watched = Watched(Recorder())
     assert held.unpatched_nn_module_call is torch.nn.Module.__call__ is not ORIGINAL
-    thread = threading.Thread(target=recorder.stop)
+    thread = threading.Thread(target=watched.stop)
     thread.start()
     thread.join()
     assert held.unpatched_nn_module_call is sys.modules["torch._dynamo.utils"].unpatched_nn_module_call is ORIGINAL
 
 
 def test_somebody_elses_patch_survives_stop() -> None:
-    recorder = Recorder()
-    recorder.install()
+    watched = Watched(Recorder())
     ours = torch.nn.Module.__call__
 
     def theirs(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -220,23 +240,9 @@ def test_somebody_elses_patch_survives_stop() -> None:
 
     try:
         torch.nn.Module.__call__ = theirs
-        recorder.stop()
+        watched.stop()
         assert torch.nn.Module.__call__ is theirs
         torch.nn.Linear(1, 1)(torch.ones(1))
-        assert recorder.total == 0
+        assert watched.recorder.total == 0
     finally:
         torch.nn.Module.__call__ = ORIGINAL
-
-
-def test_the_first_call_is_told_once() -> None:
-    told: list[str] = []
-    recorder = Recorder(on_first=lambda: told.append("first"))
-    recorder.install()
-    try:
-        assert told == []
-        model = torch.nn.Sequential(Double(), Double())
-        model(torch.ones(2))
-        model(torch.ones(3))
-    finally:
-        recorder.stop()
-    assert told == ["first"]

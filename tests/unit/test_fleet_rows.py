@@ -14,10 +14,11 @@ from dynalyze.events.types import (
     AnyEvent,
     CompileStarted,
     Definitions,
+    InPlaceFailed,
+    InPlaceStarted,
     ObjectStarted,
     ProcessStarted,
     ProgramEnded,
-    ReplayCall,
     TargetEnded,
 )
 from dynalyze.fleet.items import Item
@@ -164,8 +165,9 @@ class TestPrograms:
     def test_one_that_the_compiler_stops(self, ended: TargetEnded) -> None:
         assert self.judged(CompileStarted(), ended).status == "compile_error"
 
-    def test_a_replayed_call_that_fails(self) -> None:
-        run = log(ProgramEnded(exit_status=0), CompileStarted(), ReplayCall(error="IndexError: no"), ENDED)
+    def test_a_call_that_fails_only_compiled(self) -> None:
+        failed = InPlaceFailed("net", "Net", "IndexError: no")
+        run = log(InPlaceStarted(), CompileStarted(), failed, ProgramEnded(exit_status=0), ENDED)
         verdict = judge_run(item("script"), report(graphs=[graph()]), run, WELL)
         assert (verdict.status, verdict.error) == ("compile_error", "IndexError: no")
 

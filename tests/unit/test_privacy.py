@@ -48,6 +48,7 @@ HARMLESS = {
     "report.recompiles[].cause", "report.recompiles[].change",
     "report.forced_sizes[].id", "report.forced_sizes[].compile_ids[]", "report.forced_sizes[].recompiles[]",
     "report.compilations[].cache_bypasses[].cache", "report.compilations[].cache_bypasses[].reason",
+    "report.candidates[].kind", "report.candidates[].class_name", "report.candidates[].reason",
     "report.skipped_frames[].id", "report.skipped_frames[].reason",
     "report.graphs[].id", "report.graphs[].compile_id", "report.graphs[].histogram{key}",
     "report.graphs[].stages[].stage", "report.graphs[].stages[].direction", "report.graphs[].inputs[].kind",
@@ -117,11 +118,11 @@ def canary_report() -> Report:
     report = filled_report(CANARY)
     report.outcome.status = "failed"
     report.capture.notes = [
-        f"A replayed call raised ValueError: {CANARY}",
-        f"The replay stopped: ValueError: {CANARY}",
+        f"Net failed under torch.compile, and ran in eager from there on: ValueError: {CANARY}",
         f"Refused under --fullgraph: {CANARY}",
     ]
     report.capture.listener_errors = [f"ValueError: {CANARY}", f"torch.compile call: ValueError: {CANARY}"]
+    report.candidates[0].error = f"ValueError: {CANARY}"
     (measured,), (accuracy,) = report.measurements, report.accuracy
     measured.reason = f"The calls could not be made: ValueError: {CANARY}"
     measured.notes = [f"The eager run raised ValueError: {CANARY}"]
@@ -237,7 +238,7 @@ def leaky_report() -> Report:
     report.compilations[-1].reason = f"ValueError: {CANARY}"
     report.outcome.status = "failed"
     report.outcome.message = f"The program raised ValueError: {CANARY} at /m.py:3"
-    report.capture.notes = [f"The replay stopped: ValueError: {CANARY}"]
+    report.capture.notes = [f"Net failed under torch.compile: ValueError: {CANARY}"]
     return report
 
 

@@ -15,8 +15,6 @@ from dynalyze.targets.watch import Watch
 
 MAIN = {"event": "process", "pid": 4711, "main": True}
 TORCH = {"event": "torch", "version": "2.13.0"}
-CALLED = {"event": "model_called"}
-CALL = {"event": "compile_call", "kind": "module"}
 
 
 def started(compile_id: str = "0/0") -> dict[str, Any]:
@@ -45,8 +43,8 @@ class Scene:
         if self.gone:
             raise ProcessLookupError
 
-    def watch(self, timeout: float = 100.0, stop_after: float | None = None) -> Watch:
-        return Watch(self.folder, timeout, stop_after, self.told.append)
+    def watch(self, stop_after: float | None = None) -> Watch:
+        return Watch(self.folder, stop_after, self.told.append)
 
     def tell(self, *events: dict[str, Any], file: str = "4711-1") -> None:
         with (self.folder / "events" / f"{file}.jsonl").open("a") as log:
@@ -64,7 +62,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 def test_before_the_child_has_written_anything(scene: Scene) -> None:
     (scene.folder / "events").rmdir()
-    watch = scene.watch(timeout=10, stop_after=1)
+    watch = scene.watch(stop_after=1)
     assert scene.after(1000, watch) is False
     assert scene.killed == []
 
@@ -151,43 +149,11 @@ def test_the_wait_does_not_begin_before_something_could_compile(scene: Scene) ->
     assert scene.killed == []
 
 
-def test_the_wait_of_a_program_that_compiles_nothing_begins_at_its_first_call_of_a_model(scene: Scene) -> None:
-    watch = scene.watch(stop_after=5)
-    scene.tell(MAIN, TORCH, CALLED)
-    scene.after(0, watch)
-    scene.after(4.9, watch)
-    assert scene.killed == []
-    scene.after(0.2, watch)
-    assert scene.killed == [(4711, signal.SIGURG)]
-    assert watch.out_of_time is False
-
-
-def test_without_the_option_a_program_that_compiles_runs_on(scene: Scene) -> None:
-    watch = scene.watch(timeout=100)
-    scene.tell(MAIN, TORCH, CALL, started(), ended())
+def test_without_the_option_a_program_runs_on(scene: Scene) -> None:
+    watch = scene.watch()
+    scene.tell(MAIN, TORCH, started(), ended())
     assert scene.after(1, watch) is False
-    assert scene.after(98, watch) is False
-    assert scene.killed == []
-    assert watch.out_of_time is False
-
-
-# Programs that compile nothing.
-
-
-def test_a_program_that_never_compiles_is_stopped_in_time_for_its_replay(scene: Scene) -> None:
-    watch = scene.watch(timeout=100)
-    scene.tell(MAIN, TORCH)
-    scene.after(70, watch)
-    assert scene.killed == []
-    scene.after(10, watch)
-    assert scene.killed == [(4711, signal.SIGURG)]
-    assert watch.out_of_time is True
-
-
-def test_a_program_that_asked_for_compile_is_never_replayed_and_so_not_stopped(scene: Scene) -> None:
-    watch = scene.watch(timeout=100)
-    scene.tell(MAIN, TORCH, CALL)
-    scene.after(95, watch)
+    assert scene.after(9000, watch) is False
     assert scene.killed == []
 
 
@@ -216,7 +182,7 @@ def test_a_program_that_ended_by_itself_has_all_the_time_for_what_follows(scene:
 
 
 def test_after_the_programs_end_nothing_is_stopped(scene: Scene) -> None:
-    watch = scene.watch(timeout=100, stop_after=5)
+    watch = scene.watch(stop_after=5)
     scene.tell(MAIN, TORCH, {"event": "program_end"})
     scene.after(90, watch)
     assert scene.killed == []
@@ -244,7 +210,7 @@ def test_a_worker_is_never_taken_for_the_main_process(scene: Scene) -> None:
 
 
 def test_progress_is_told_at_times_and_only_where_there_is_some(scene: Scene) -> None:
-    watch = scene.watch(timeout=10_000)
+    watch = scene.watch()
     scene.tell(MAIN, TORCH, started(), {"event": "break"})
     scene.after(5, watch)
     assert scene.told == []

@@ -20,7 +20,7 @@ from dynalyze.render.words import (
     trust_notes,
     verdict,
 )
-from dynalyze.report import Capture, Cause, CompilationStatus, Effect, Severity, Status
+from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Severity, Status
 from sample_reports import clean_report, compilation, empty_report, graph_break, line_of, recompile, rich_report
 
 
@@ -87,11 +87,10 @@ def test_inclusive_phases_are_not_added_up() -> None:
 def test_a_plain_recording_needs_no_note_and_a_lossy_one_has_them() -> None:
     report = clean_report()
     assert trust_notes(report) == []
-    report.capture = Capture(
-        unreadable_lines=1, listener_errors=["x"], mode="replayed", recorded_calls=1, replayed_calls=1, notes=["N."]
-    )
+    report.capture = Capture(unreadable_lines=1, listener_errors=["x"], mode="in_place", recorded_calls=1, notes=["N."])
+    report.candidates = [Candidate("module", "net", "Net", compiled=True), Candidate("module", "loss", "L1Loss")]
     joined = " ".join(trust_notes(report))
-    for part in ("1 call of its model", "1 line of the recording", "1 error", "N."):
+    for part in ("net ran compiled in its own calls, 1 call ran so.", "1 line of the recording", "1 error", "N."):
         assert part in joined
 
 

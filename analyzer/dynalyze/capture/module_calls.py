@@ -6,6 +6,7 @@ traced into the program's compile, and nothing is attached to any instance.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import types
@@ -56,6 +57,21 @@ class ModuleCalls:
             if vars(kind).get("__call__") is wrapper:
                 kind.__call__ = original
             _replace_copies(wrapper, original)
+
+    @contextlib.contextmanager
+    def own_call(self, target: Any) -> Iterator[None]:
+        """Meanwhile a `__call__` that a module's class brings is in its place: torch.compile keeps the one that it
+        finds there, and would compile the frame of a wrapper as well.
+        """
+        owner = next(kind for kind in type(target).__mro__ if "__call__" in vars(kind))
+        mine = [entry for entry in self._wrapped if entry[0] is owner is not torch.nn.Module]
+        for kind, original, _ in mine:
+            kind.__call__ = original
+        try:
+            yield
+        finally:
+            for kind, _, wrapper in mine:
+                kind.__call__ = wrapper
 
     def _wrap(self, kind: type[torch.nn.Module]) -> tuple[Any, Any]:
         original = vars(kind)["__call__"]

@@ -222,7 +222,7 @@ def _capture(run: RunLog, called: list[Candidate]) -> Capture:
         capture.mode = "in_place"
         capture.recorded_calls = sum(row.calls or 0 for row in called if row.compiled)
         capture.notes += [
-            f"{e.name or e.class_name} raised under torch.compile, and ran in eager from there on: {e.error}"
+            f"{e.class_name or 'A function'} failed under torch.compile, and ran in eager from there on: {e.error}"
             for _, e in run.all()
             if isinstance(e, InPlaceFailed)
         ]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias, TypeVar
+
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import CallableSeen, CallablesSeen, CandidateEntry, InPlaceStarted
 from dynalyze.facts.sources import Sources
 from dynalyze.report import Candidate, Compilation
 
 _MOST = 100
+_Key: TypeAlias = tuple[str, str, str, str, int]
+_Number = TypeVar("_Number", int, float)
 
 
 def compiled_in_place(run: RunLog) -> bool:
@@ -18,42 +23,49 @@ def compiled_in_place(run: RunLog) -> bool:
 def candidates(run: RunLog, compiled: list[Compilation], sources: Sources) -> list[Candidate]:
     """The table, by time spent; empty for a program that compiles by itself.
 
-    The main process tells counts at its end. Of the others, and where the program was killed, first calls are known.
+    Processes tell counts from time to time, the main one at its end too; of what came later, first calls are known.
+    What has no name of its own, and became of the same, is one row.
     """
     if compiled and not compiled_in_place(run):
         return []
-    rows: dict[tuple[str, ...], Candidate] = {}
-    seconds = 0.0
-    for process, event in run.all():
-        if isinstance(event, CallablesSeen):
-            seconds = seconds if process else event.seconds
-            for entry in event.entries:
-                rows[_key(entry)] = _candidate(entry, sources)
+    rows: dict[tuple[_Key, bool, str], Candidate] = {}
+    counts = {process: event for process, event in run.all() if isinstance(event, CallablesSeen)}
+    for counted in counts.values():
+        alike: dict[tuple[_Key, bool, str], list[CandidateEntry]] = {}
+        for entry in counted.entries:
+            alike.setdefault((_key(entry), entry.compiled, entry.reason), []).append(entry)
+        for key, entries in alike.items():
+            rows.setdefault(key, _candidate(entries, counted.seconds, sources))
+    known = {key for key, _, _ in rows}
     for _, event in run.all():
-        if isinstance(event, CallableSeen):
-            rows.setdefault(_key(event.entry), _candidate(event.entry, sources, counted=False))
-    for row in rows.values():
-        if row.seconds is not None and seconds > 0:
-            row.share = round(min(1.0, row.seconds / seconds), 4)
+        if isinstance(event, CallableSeen) and _key(event.entry) not in known:
+            rows.setdefault((_key(event.entry), False, ""), _candidate([event.entry], None, sources))
     return sorted(rows.values(), key=lambda row: (row.kind != "module", -(row.seconds or 0.0)))[:_MOST]
 
 
-def _key(entry: CandidateEntry) -> tuple[str, ...]:
-    return entry.kind, entry.name, entry.class_name, entry.file, str(entry.line)
+def _key(entry: CandidateEntry) -> _Key:
+    return entry.kind, entry.name, entry.class_name, entry.file, entry.line
 
 
-def _candidate(entry: CandidateEntry, sources: Sources, *, counted: bool = True) -> Candidate:
-    """`counted=False`: what was told at the first call, before it was counted."""
-    location = sources.location(entry.file, entry.line, entry.function) if entry.file else None
+def _candidate(alike: list[CandidateEntry], of_program: float | None, sources: Sources) -> Candidate:
+    """A row for entries that differ in their counts alone; `of_program` is None where they are not counted yet."""
+    entry = alike[0]
+    seconds = None if of_program is None else _sum([each.seconds for each in alike])
     return Candidate(
         kind=entry.kind,
         name=entry.name,
         class_name=entry.class_name,
-        location=location,
-        calls=entry.calls if counted else None,
-        parameters=entry.parameters,
-        seconds=entry.seconds if counted else None,
+        location=sources.location(entry.file, entry.line, entry.function) if entry.file else None,
+        calls=None if of_program is None else _sum([each.calls for each in alike]),
+        parameters=_sum([each.parameters for each in alike]),
+        seconds=seconds,
+        share=round(min(1.0, seconds / of_program), 4) if of_program and seconds is not None else None,
         compiled=entry.compiled,
         reason=entry.reason,
         error=entry.error,
     )
+
+
+def _sum(values: Sequence[_Number | None]) -> _Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None

@@ -80,7 +80,7 @@ def _path(part: Region) -> str:
 
 def _expression(part: Region) -> str:
     name = f"{_plain(part.root)}{_path(part)}"
-    return name if part.count == 1 else f"{re.sub(r'[[][0-9]+[]]', '[...]', name)}"
+    return name if part.count == 1 else re.sub(r"\[\d+\]", "[...]", name)
 
 
 def _line(part: Region) -> str:
