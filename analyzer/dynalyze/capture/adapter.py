@@ -212,7 +212,7 @@ def raises_at_limit(error: BaseException | None) -> bool | None:
 
 def recompile_scope() -> dict[str, Any] | None:
     """Names in which a failed guard can be evaluated: the locals of the call that is about to recompile, and
-    `L` and `G`, as torch's older wording has them. None outside torch's own look at the failed guards.
+    `L` and `G`, as torch's older wording has them. None where no recompile is looked at or refused.
     """
     for frame in _frames(sys._getframe(1)):
         if frame.f_code.co_name in ("get_and_maybe_log_recompilation_reasons", "_compile"):
