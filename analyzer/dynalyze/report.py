@@ -129,6 +129,7 @@ class Compilation(msgspec.Struct):
     """One attempt of Dynamo to compile a frame; `seconds` holds inclusive phase times under their own names.
 
     `exclusive` holds what each phase took without those inside it. `began` counts from the start of the run.
+    `breaks` are the ids of the graph breaks that it met.
     """
 
     compile_id: str
@@ -148,6 +149,7 @@ class Compilation(msgspec.Struct):
     exclusive: dict[str, float] = {}
     backward: list[BackwardCompile] = []
     cache_bypasses: list[CacheBypass] = []
+    breaks: list[str] = []
 
 
 class GraphBreak(msgspec.Struct):

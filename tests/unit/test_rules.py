@@ -146,6 +146,19 @@ def test_functions_have_findings_of_their_own() -> None:
     assert [f.evidence for f in found_by(report, "recompile")] == [["r1"], ["r2"]]
 
 
+def test_the_limit_that_raises_says_so_and_is_told_once() -> None:
+    report = clean_report()
+    limit = recompile("r2", "0/2", cause="limit", source=None, expected=None, actual=None, guard="", seconds=None)
+    report.recompiles = [recompile("r1", "0/1"), limit]
+    raised = graph_break("b1", "error", PLACE, compile_ids=["0/2"])
+    raised.gb_id, raised.gb_type = "GB0039", "Dynamo recompile limit exceeded"
+    report.graph_breaks = [raised]
+    (finding,) = judge(report)
+    assert (finding.rule, finding.severity, finding.evidence) == ("recompile-limit", "error", ["r1", "r2", "b1"])
+    assert "raises" in finding.title and "eager" not in finding.title
+    assert finding.detail is not None and "runs in eager" not in finding.detail.why
+
+
 def test_the_limit_is_an_error_and_takes_the_functions_recompiles_with_it() -> None:
     report = empty_report()
     limit = recompile("r2", "0/2", cause="limit", source=None, expected=None, actual=None, guard="", seconds=None)
@@ -209,6 +222,7 @@ def test_refused_functions_did_not_fall_back() -> None:
     report = eager_report()
     for each in report.compilations:
         each.status = "failed"
+        each.breaks = ["b1"]
     report.graph_breaks = [graph_break("b1", "error", PLACE, compile_ids=["0/0", "1/0"])]
     assert found_by(report, "all-eager") == []
     assert [f.rule for f in judge(report)] == ["graph-break"]
@@ -236,6 +250,7 @@ def test_a_failed_compile_names_its_function_and_its_reason() -> None:
 def test_a_refusal_is_told_as_a_graph_break_and_not_twice() -> None:
     report = clean_report()
     report.compilations[0].status = "failed"
+    report.compilations[0].breaks = ["b1"]
     report.graph_breaks = [graph_break("b1", "error", PLACE, compile_ids=["0/0"])]
     assert [f.rule for f in judge(report)] == ["graph-break"]
 

@@ -190,20 +190,38 @@ def compiled_owner() -> str:
     return ""
 
 
-def refuses_breaks() -> bool | None:
-    """Whether the compile in progress raises at a graph break (fullgraph or error_on_graph_break)."""
+def refuses_breaks(error: BaseException | None = None) -> bool | None:
+    """Whether the compile in progress raises at a graph break (fullgraph or error_on_graph_break).
+
+    `error_on_graph_break` may hold for a part of the compile: what held where `error` came up counts.
+    """
     for frame in _frames(sys._getframe(1)):
         if frame.f_code.co_name == "_compile" and "one_graph" in frame.f_locals:
-            return bool(frame.f_locals["one_graph"]) or _error_on_graph_break()
+            held = getattr(getattr(error, "_torch_dynamo_tracer_output", None), "error_on_graph_break", None)
+            return bool(frame.f_locals["one_graph"]) or (_error_on_graph_break() if held is None else bool(held))
+    return None
+
+
+def raises_at_limit(error: BaseException | None) -> bool | None:
+    """Whether `error`, with which torch refuses one more recompile, reaches the program; None where it is unknown.
+
+    Where error_on_graph_break alone asks for it, torch goes by what held in the compile before this one.
+    """
+    if type(error).__name__ == "FailOnRecompileLimitHit":
+        return True
+    for frame in _frames(sys._getframe(1)):
+        if frame.f_code.co_name == "_compile" and "one_graph" in frame.f_locals:
+            box = frame.f_locals.get("convert_frame_box")
+            return bool(getattr(box, "error_on_graph_break", False))
     return None
 
 
 def recompile_scope() -> dict[str, Any] | None:
     """Names in which a failed guard can be evaluated: the locals of the call that is about to recompile, and
-    `L` and `G`, as torch's older wording has them. None outside torch's own look at the failed guards.
+    `L` and `G`, as torch's older wording has them. None where no recompile is looked at or refused.
     """
     for frame in _frames(sys._getframe(1)):
-        if frame.f_code.co_name == "get_and_maybe_log_recompilation_reasons":
+        if frame.f_code.co_name in ("get_and_maybe_log_recompilation_reasons", "_compile"):
             called = frame.f_locals.get("frame")
             names = getattr(called, "f_locals", None)
             return None if names is None else {**names, "L": names, "G": getattr(called, "f_globals", {})}

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynalyze.capture import adapter, bytecode, guard_values
 from dynalyze.capture.forks import after_fork
-from dynalyze.capture.trace_records import TraceRecords, cut
+from dynalyze.capture.trace_records import TraceRecords, cut, hit_limit, refused_recompile
 from dynalyze.capture.writer import EventWriter
 
 Facts = dict[str, Any]
@@ -97,6 +97,8 @@ class Listener(logging.Handler):
         self._writer.write(**event)
         if event["event"] == "compile_end":
             self.compile_seconds += adapter.compile_seconds(event["metrics"])
+            for untold in _untold(event):
+                self._writer.write(**untold)
         self.breaks += event["event"] == "break"
         if event["event"] == "break" or event.get("stage") == "dynamo":
             self._tell_traced(event)
@@ -146,10 +148,21 @@ def _error(event: Facts, payload: Any) -> Facts:
         "type": getattr(behind, "gb_type", None),
         "exception": type(error).__qualname__ if error is not None else "",
         "logged": bool(getattr(error, "logged", False)),
-        "refused": adapter.refuses_breaks(),
+        "refused": adapter.refuses_breaks(error),
         "above": adapter.stack_above(),
         "inside": adapter.summary_entries(getattr(error, "real_stack", None)),
     }
+
+
+def _untold(end: Facts) -> Iterator[Facts]:
+    """What torch has no record of where it refuses to compile a function again: what it raised, and why."""
+    known = {name: end[name] for name in ("id", "epoch", "attempt")}
+    refused = adapter.raises_at_limit(adapter.live_error()) if hit_limit(end["metrics"]) else None
+    if refused is not None:
+        yield {**known, "event": "error", "text": "", **_error(end, None), "refused": refused}
+    reasons = refused_recompile(end["metrics"])
+    if reasons:
+        yield {**known, "event": "recompile", "text": cut(reasons), **_recompile(end, reasons)}
 
 
 def _recompile(event: Facts, payload: Any) -> Facts:

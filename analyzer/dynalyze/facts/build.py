@@ -84,7 +84,7 @@ def assemble(
     compiled = compilations(run, places, sources)
     add_bypasses(run, compiled)
     files = traced_files(run, places, readable=readable)
-    breaks = graph_breaks(run, places, sources, known)
+    breaks = graph_breaks(run, places, sources, known, compiled)
     again = recompiles(run, compiled, breaks)
     sizes = forced_sizes(run, compiled, places, sources)
     connect(run, again, sizes, sources)

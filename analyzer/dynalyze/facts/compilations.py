@@ -24,7 +24,7 @@ _PHASES = (
 _CACHES = ("inductor_fx_local_cache", "inductor_fx_remote_cache", "aotautograd_local_cache", "aotautograd_remote_cache")
 
 # Exceptions after which torch runs the frame in eager, unless fullgraph forbids it.
-_GIVEN_UP = ("Unsupported", "UserError", "UncapturedHigherOrderOpError")
+_GIVEN_UP = ("Unsupported", "UserError")
 # Reasons in our own words.
 CUT_OFF = "the process ended while this was compiling"
 NOTHING_TRACED = "nothing to compile: no tensor operation was traced"

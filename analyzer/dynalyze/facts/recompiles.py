@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dynalyze.capture.trace_records import hit_limit, refused_recompile
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import CompileEnded, RecompileSeen
 from dynalyze.facts.guards import read_guard
 from dynalyze.report import Compilation, GraphBreak, Location, Recompile
 
 _PREFIX = re.compile(r"^(?P<id>!?\d+/(?:\d+)?(?:/\d+)?): ")
-_LIMITS = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded")
 _STACK = re.compile(r"\b___stack\d+\b")
 _SHAPES = ("shape", "rank", "stride", "symbolic")
 
@@ -41,7 +41,8 @@ def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak
 
 
 def _raw(log: ProcessLog) -> Iterator[_Raw]:
-    limited = {(e.epoch, e.id) for e in log.events if isinstance(e, CompileEnded) and _hit_limit(e)}
+    limited = {(e.epoch, e.id) for e in log.events if isinstance(e, CompileEnded) and hit_limit(e.metrics)}
+    told = {(e.epoch, e.id) for e in log.events if isinstance(e, RecompileSeen)}
     for event in log.events:
         if isinstance(event, RecompileSeen):
             limit = (event.epoch, event.id) in limited
@@ -54,11 +55,10 @@ def _raw(log: ProcessLog) -> Iterator[_Raw]:
             # The limit was reached by a frame whose failed guards torch could not tell.
             limited.discard((event.epoch, event.id))
             yield _Raw(log.process, event.epoch, event.id, "", True)
-
-
-def _hit_limit(event: CompileEnded) -> bool:
-    named = event.metrics.get("fail_type") == "RecompileLimitExceeded"  # Torch 2.8.
-    return named or str(event.metrics.get("fail_reason") or "").startswith(_LIMITS)
+        elif isinstance(event, CompileEnded) and (event.epoch, event.id) not in told:
+            reasons = refused_recompile(event.metrics)
+            if reasons:
+                yield _Raw(log.process, event.epoch, event.id, reasons, False)
 
 
 def first_reason(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from dynalyze.report import Advice, Finding, Impact, Recompile, Report
+from dynalyze.rules import break_owners
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.titles import history, what_changed
@@ -82,21 +83,27 @@ def _named(names: list[str]) -> str:
 
 def _reached_limit(group: Limited, report: Report) -> Finding:
     stopped = functions(group.reached)
-    advice = _limit_advice(group, stopped, owner(group.main, report))
+    at_limit = {(each.process, each.epoch, each.compile_id) for each in group.reached}
+    refused = [
+        found.id
+        for found in break_owners.owned(report, "recompile-limit")
+        if not at_limit.isdisjoint((found.process, found.epoch, each) for each in found.compile_ids)
+    ]
+    advice = _limit_advice(group, stopped, owner(group.main, report), raises=bool(refused))
+    then = "torch raises there" if refused else f"{'runs' if len(stopped) == 1 else 'run'} in eager from there on"
     return Finding(
         rule="recompile-limit",
         severity="error",
-        title=f"{_named(stopped)} reached the recompile limit and {'runs' if len(stopped) == 1 else 'run'} in eager "
-        "from there on",
+        title=f"{_named(stopped)} reached the recompile limit and {then}",
         location=group.reached[0].location,
-        evidence=_evidence(group.members),
+        evidence=[*_evidence(group.members), *refused],
         advice=advice.action,
         impact=_impact(group.members),
         detail=advice,
     )
 
 
-def _limit_advice(group: Limited, stopped: list[str], library: Owner | None) -> Advice:
+def _limit_advice(group: Limited, stopped: list[str], library: Owner | None, *, raises: bool) -> Advice:
     """The cause first; raising the limit only for a set of values that is known to be small."""
     main = group.main
     advice = advise(main)
@@ -111,7 +118,7 @@ def _limit_advice(group: Limited, stopped: list[str], library: Owner | None) -> 
     return msgspec.structs.replace(
         advice,
         action=f"Mend the cause first. {told}{advice.action}{also}",
-        why=f"{_what_runs_in_eager(group, stopped)} {advice.why}",
+        why=f"{_what_follows(group, stopped, raises=raises)} {advice.why}",
         config=f"{advice.config}\n{raised}".strip(),
         config_note=(
             f"{advice.config_note} A higher limit helps only where the values are few: each costs a compile, and "
@@ -121,13 +128,15 @@ def _limit_advice(group: Limited, stopped: list[str], library: Owner | None) -> 
     )
 
 
-def _what_runs_in_eager(group: Limited, stopped: list[str]) -> str:
+def _what_follows(group: Limited, stopped: list[str], *, raises: bool) -> str:
     versions = group.reached[0].compile_id.rpartition("/")[2]
     fits = f"one of its {versions} compiled versions" if versions.isdigit() else "a version compiled so far"
-    return (
-        f"A call of {_named(stopped)} that fits {fits} still runs compiled. Every other call runs in eager, and what "
-        "it calls is not compiled anew either."
+    others = (
+        "Every other call raises, as fullgraph=True, error_on_graph_break or fail_on_recompile_limit_hit asks."
+        if raises
+        else "Every other call runs in eager, and what it calls is not compiled anew either."
     )
+    return f"A call of {_named(stopped)} that fits {fits} still runs compiled. {others}"
 
 
 def _evidence(members: list[Recompile]) -> list[str]:
