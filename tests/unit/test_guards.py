@@ -49,6 +49,8 @@ GUARDS: list[tuple[str, Cause, str | None, str | None, str | None]] = [
     ("KeyError on options['bias']", "container", "options", "'bias' in options", "'bias' not in options"),
     ("KeyError on L['options']['bias']", "container", "options", "'bias' in options", "'bias' not in options"),
     ("GLOBAL_STATE changed: grad_mode ", "global_state", "grad_mode", None, None),
+    ("GLOBAL_STATE changed: grad_mode autocast(cpu)_enabled autocast(cpu)_dtype ", "global_state",
+     "grad_mode, autocast(cpu)_enabled, autocast(cpu)_dtype", None, None),
     ("GLOBAL_STATE changed: autocast(cpu)_enabled", "global_state", "autocast(cpu)_enabled", None, None),
     ("GLOBAL_STATE changed: default_dtype", "global_state", "default_dtype", None, None),
     ("___check_obj_id(L['f'], 139968063593728)", "identity", "f", None, None),

@@ -155,11 +155,11 @@ def test_every_cause_has_advice_of_its_own(cause: Cause) -> None:
 
 @pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause not in ("dynamic_marking", "backend")])
 def test_the_advice_names_the_variable(cause: Cause) -> None:
-    source = {"shape": "frames.size()[1]", "symbolic": "frames.size()[1]", "global_state": "grad_mode"}.get(
+    source = {"shape": "frames.size()[1]", "symbolic": "frames.size()[1]", "global_state": "default_dtype"}.get(
         cause, "frames"
     )
     text = advice(cause, source, "1", "2").action
-    assert ("gradient mode" if cause == "global_state" else "frames") in text
+    assert ("default dtype" if cause == "global_state" else "frames") in text
 
 
 @given(st.sampled_from(CAUSES), st.none() | st.text(max_size=30), st.none() | st.text(max_size=8), st.text(max_size=8))
@@ -269,6 +269,41 @@ def test_sizes_zero_and_one_are_told_apart_from_conditions(size: str) -> None:
 )
 def test_advice_on_a_value_depends_on_its_kind(expected: str, actual: str, told: str) -> None:
     assert told in advice("value", "n", expected, actual).action
+
+
+@pytest.mark.parametrize(
+    ("states", "before", "after", "title"),
+    [
+        ("grad_mode", "True", "False", "The gradient mode changed from True to False"),
+        ("grad_mode", None, None, "The gradient mode changed"),
+        (
+            "grad_mode, autocast(cpu)_enabled", "True, True", "False, False",
+            'The gradient mode changed from True to False, and autocast for "cpu" from True to False',
+        ),
+        (
+            "grad_mode, autocast(cuda)_dtype, weather", "True, ?, ?", "False, torch.float16, ?",
+            'The gradient mode changed from True to False, the dtype of autocast for "cuda" to torch.float16, '
+            "and `weather`",
+        ),
+    ],
+)  # fmt: skip
+def test_gradients_and_none_are_two_programs_and_every_state_is_named(
+    states: str, before: str | None, after: str | None, title: str
+) -> None:
+    (found,) = findings(recompile("r1", "0/1", cause="global_state", source=states, expected=before, actual=after))
+    assert found.severity == "info"
+    assert found.title.startswith(f"{title}: ")
+    assert "torch.no_grad" not in found.advice
+    assert found.detail is not None and found.detail.example is None
+    assert ("torch.autocast" in found.advice) == ("autocast" in states)
+
+
+@pytest.mark.parametrize("state", ["autocast(cpu)_enabled", "inference_mode", "num_threads", "default_dtype"])
+def test_a_mode_that_training_does_not_need_to_change_is_to_stay(state: str) -> None:
+    (found,) = findings(recompile("r1", "0/1", cause="global_state", source=state, expected="True", actual="False"))
+    assert found.severity == "warning"
+    assert found.advice.startswith("Keep ")
+    assert f"`{state}` was True while compiling and False" in found.advice
 
 
 @pytest.mark.parametrize("cause", ["value", "module_attribute"])

@@ -229,11 +229,13 @@ def global_state(name: str) -> Any:
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
         "num_threads": torch.get_num_threads,
         "autocast_enabled": torch.is_autocast_enabled,
+        "autocast_cache_enabled": torch.is_autocast_cache_enabled,
         "torch_function": torch._C._is_torch_function_enabled,
     }
-    found = re.match(r"autocast\((\w+)\)_enabled", name)
+    found = re.match(r"autocast\((\w+)\)_(enabled|dtype)", name)
     if found:
-        return torch.is_autocast_enabled(found[1])
+        read = torch.is_autocast_enabled if found[2] == "enabled" else torch.get_autocast_dtype
+        return read(found[1])
     return readers[name]() if name in readers else None
 
 

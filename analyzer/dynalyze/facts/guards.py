@@ -42,7 +42,7 @@ _DISPATCH = re.compile(
 )
 _DEVICES = {"CPU", "CUDA", "HIP", "XPU", "MPS", "Meta", "HPU", "PrivateUse1", "XLA", "MTIA", "MAIA", "IPU", "VE"}
 _BACKENDS = re.compile(r"Cached backend: (?P<cached>.+?) \(id=\w+\)\. New backend: (?P<new>.+?) \(id=\w+\)")
-_STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>\S+)")
+_STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>\S.*)")
 _LENGTH = re.compile(r"^(?:not )?(?:len\((?P<source>.+)\)|___dict_(?:contains|size).*)(?: == (?P<expected>\d+))?")
 _EQUAL = re.compile(r"^(?P<source>[^=<>]+?) (?:==|is) (?P<expected>.+)$")
 _CHECK = re.compile(r"^___(?:check_)?(?P<what>\w+)\((?P<source>[^,()]*(?:\([^()]*\))?[^,()]*)")
@@ -118,8 +118,9 @@ def _tensor_type(plain: str, text: str) -> Guard | None:
 
 
 def _state(plain: str, text: str) -> Guard | None:
+    """Every state that changed: torch names them all, between blanks."""
     found = _STATE.match(plain)
-    return Guard("global_state", text.strip(), found["what"].strip(",.")) if found else None
+    return Guard("global_state", text.strip(), ", ".join(re.split(r"[,.\s]+", found["what"].strip(",. ")))) if found else None
 
 
 def _backend(plain: str, text: str) -> Guard | None:

@@ -9,6 +9,7 @@ import msgspec
 from dynalyze.report import Advice, Finding, Impact, Recompile, Report
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_advice.source import as_written, clipped
+from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.titles import history, what_changed
 from dynalyze.rules.recompile_owners import Owner, owner
 from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
@@ -52,7 +53,7 @@ def _changed(series: Series) -> Finding:
     action = f"{advice.action} {told}" if (told := history(series, _MOST_VALUES)) else advice.action
     return Finding(
         rule="recompile",
-        severity="warning",
+        severity="info" if is_by_design(series.lead) else "warning",
         title=f"{what_changed(series)}: {_again(series)}",
         location=series.forced_by or series.lead.location,
         evidence=_evidence(series.members),
