@@ -166,6 +166,7 @@ def without_source(report: Report) -> Report:
         compilation.reason = (
             compilation.reason if compilation.reason in _OUR_REASONS else _known_type(compilation.reason)
         )
+        compilation.module = ""
         for bypass in compilation.cache_bypasses:
             bypass.said = ""
     for frame in report.skipped_frames:

@@ -129,6 +129,7 @@ class Compilation(msgspec.Struct):
     """One attempt of Dynamo to compile a frame; `seconds` holds inclusive phase times under their own names.
 
     `exclusive` holds what each phase took without those inside it. `began` counts from the start of the run.
+    `module` is what the program calls the module whose code this is, `instance` which of the modules of the run it is.
     """
 
     compile_id: str
@@ -148,6 +149,8 @@ class Compilation(msgspec.Struct):
     exclusive: dict[str, float] = {}
     backward: list[BackwardCompile] = []
     cache_bypasses: list[CacheBypass] = []
+    module: str = ""
+    instance: int | None = None
 
 
 class GraphBreak(msgspec.Struct):

@@ -310,3 +310,51 @@ def test_a_marked_dimension_that_the_code_made_constant(tmp_path: Path) -> None:
     assert found["title"].endswith("marked dynamic: `plates.size()[1]`")
     assert "maybe_mark_dynamic(plates, 1)" in found["advice"]
     assert [each["status"] for each in report["compilations"]] == ["failed", "compiled"]
+
+
+MODULES = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.linear = nn.Linear(size, size + 1)
+
+    def forward(self, x):
+        return self.linear(x)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(4), Block(5)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+encode = torch.compile(nn.Sequential(nn.Linear(4, 3)), backend="eager")
+decode = torch.compile(nn.Sequential(nn.Linear(3, 4)), backend="eager")
+decode(encode(torch.rand(2, 4)))
+
+net = Net()
+for block in net.blocks:
+    block.compile(backend="eager")
+net(torch.rand(2, 4))
+encode(torch.rand(2, 5)[:, :4])  # Other strides: a recompile of `encode`, although `decode` was compiled last.
+"""
+
+
+def test_different_modules_that_share_code_are_named_and_nothing_is_marked(tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text(MODULES, encoding="utf-8")
+    _, report = explain("serve.py", "--no-bench", cwd=tmp_path)
+    found = [each for each in report["findings"] if each["rule"] == "recompile"]
+    (apart,) = (each for each in found if each["severity"] == "warning")
+    around, inside = sorted((each for each in found if each["severity"] == "info"), key=lambda each: each["title"])
+    assert around["title"].startswith("`encode` and `decode` are different modules that run one code: Sequential.")
+    assert around["location"]["code"] == "decode(encode(torch.rand(2, 4)))"
+    assert inside["title"].startswith("`self.blocks[0]` and `self.blocks[1]` are different modules that run one code")
+    for finding in (around, inside):
+        assert "mark_dynamic" not in finding["advice"] and finding["detail"]["example"] is None
+    assert apart["title"].startswith("`torch.rand(2, 5)[:, :4].stride()[0]` changed from 4 to 5")

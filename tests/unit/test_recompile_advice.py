@@ -271,6 +271,40 @@ def test_advice_on_a_value_depends_on_its_kind(expected: str, actual: str, told:
     assert told in advice("value", "n", expected, actual).action
 
 
+def modules_compiled(*instances: int | None, names: str = "abcdefghijkl") -> Report:
+    """One code compiled again and again, each time for the module of that number."""
+    report = empty_report()
+    report.compilations = [compilation(f"0/{n}") for n in range(len(instances))]
+    for each, number in zip(report.compilations, instances, strict=True):
+        each.module, each.instance = f"self.{names[number or 0]}", number
+    return report
+
+
+def test_the_first_compile_of_another_module_is_no_change_between_calls() -> None:
+    sizes = [recompile(f"r{n}", f"0/{n}", source="x.size()[0]", change=f"c{n}") for n in (1, 2, 3)]
+    again, apart = sorted(findings(*sizes, report=modules_compiled(1, 2, 3, 2)), key=lambda each: len(each.evidence))
+    assert (apart.severity, apart.evidence) == ("info", ["r1", "r2"])
+    assert apart.title.startswith("`self.b`, `self.c` and `self.d` are different modules that run one code: ")
+    assert "mark_dynamic" not in apart.advice
+    assert (again.severity, again.evidence) == ("warning", ["r3"])  # the second one compiled once more
+    assert "mark_dynamic(x, 0)" in again.advice
+
+
+@pytest.mark.parametrize("instances", [(None, None), (1, 1), (None, 1)])
+def test_one_module_or_an_unknown_one_is_told_as_before(instances: tuple[int | None, ...]) -> None:
+    (found,) = findings(recompile("r1", "0/1", source="x.size()[0]"), report=modules_compiled(*instances))
+    assert "mark_dynamic(x, 0)" in found.advice
+
+
+def test_many_modules_that_reach_the_limit_are_told_to_raise_it_or_to_be_compiled_as_one() -> None:
+    *before, last = (recompile(f"r{n}", f"0/{n}", source="x.size()[0]", change=f"c{n}") for n in range(1, 9))
+    last.cause = "limit"
+    (found,) = findings(*before, last, report=modules_compiled(*range(1, 9)))
+    assert found.rule == "recompile-limit"
+    assert "Mend the cause" not in found.advice and "mark_dynamic" not in found.advice
+    assert found.detail is not None and "recompile_limit = 16" in found.detail.config
+
+
 @pytest.mark.parametrize(
     ("states", "before", "after", "title"),
     [

@@ -167,11 +167,8 @@ def tracing_stack() -> Any:
     return None
 
 
-def compiled_owner() -> str:
-    """The class of the module whose method is being compiled, "" for a plain function or where it is out of reach.
-
-    A decorated forward is called `wrapper` and no more: the class is what its owner knows.
-    """
+def compiled_module() -> Any:
+    """The module whose method is being compiled; None for a plain function, or where it is out of reach."""
     torch = sys.modules.get("torch")
     for frame in _frames(sys._getframe(1)):
         if frame.f_code.co_name == "_compile" and {"code", "locals"} <= frame.f_locals.keys():
@@ -180,8 +177,17 @@ def compiled_owner() -> str:
             first = frame.f_locals["code"].co_varnames[:1]  # Not everyone calls it self.
             owner = frame.f_locals["locals"].get(first[0]) if first else None
             modules = (each for each in (owner, wrapped) if torch is not None and isinstance(each, torch.nn.Module))
-            return next((type(module).__qualname__ for module in modules), "")
-    return ""
+            return next(modules, None)
+    return None
+
+
+def calling_frames() -> Iterator[types.FrameType]:
+    """The frames of the program that led to the compile in progress, the innermost first."""
+    torch = sys.modules.get("torch")
+    ours = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(str(getattr(torch, "__file__", "?"))))
+    for frame in _frames(sys._getframe(1)):
+        if not frame.f_code.co_filename.startswith(tuple(folder + os.sep for folder in ours)):
+            yield frame
 
 
 def refuses_breaks() -> bool | None:

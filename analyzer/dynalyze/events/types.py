@@ -71,9 +71,15 @@ class ModelCalled(Event, tag="model_called"):
 
 
 class CompileStarted(CompilerEvent, tag="compile_start"):
+    """`owner` is the class of the module whose code it is, and `module` a token of that object. `names` are what the
+    program calls this and the other modules that this code was compiled for, by their tokens.
+    """
+
     code: Frame | None = None
     stack: list[Frame] = []
     owner: str = ""
+    module: int = 0
+    names: dict[int, list[str]] = {}
 
 
 class CompileEnded(CompilerEvent, tag="compile_end"):

@@ -120,7 +120,11 @@ def _tensor_type(plain: str, text: str) -> Guard | None:
 def _state(plain: str, text: str) -> Guard | None:
     """Every state that changed: torch names them all, between blanks."""
     found = _STATE.match(plain)
-    return Guard("global_state", text.strip(), ", ".join(re.split(r"[,.\s]+", found["what"].strip(",. ")))) if found else None
+    return (
+        Guard("global_state", text.strip(), ", ".join(re.split(r"[,.\s]+", found["what"].strip(",. "))))
+        if found
+        else None
+    )
 
 
 def _backend(plain: str, text: str) -> Guard | None:

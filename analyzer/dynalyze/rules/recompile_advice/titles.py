@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dynalyze.report import Cause
+from dynalyze.rules.recompile_advice.modules import one_code
 from dynalyze.rules.recompile_advice.source import as_called, as_written, clipped, read_source
 from dynalyze.rules.recompile_advice.state import State, states_of
 from dynalyze.rules.recompile_series import Series
@@ -23,6 +24,8 @@ _MOST_VALUES = 3
 
 def what_changed(series: Series) -> str:
     """ "`n` changed 7 times (1, 2, 3, ...)", "The dtype of `x` changed from Float to Double"."""
+    if series.modules:
+        return one_code(series)
     if series.lead.cause == "dynamic_marking":
         return "A tensor was marked dynamic in one call and not in another"
     if series.lead.cause == "aliasing":
@@ -44,7 +47,13 @@ def what_changed(series: Series) -> str:
 def history(series: Series, most: int) -> str:
     """The values of a series of changes in their order, as a sentence; "" where the title tells all."""
     values = shown_values(series)
-    if series.lead.source is None or series.changes < 2 or len(values) < 2 or series.lead.cause == "global_state":
+    if (
+        series.modules
+        or series.lead.source is None
+        or series.changes < 2
+        or len(values) < 2
+        or series.lead.cause == "global_state"
+    ):
         return ""
     rest = ", ..." if len(values) > most else ""
     return f"{_name(series)} went {', '.join(values[:most])}{rest}."
