@@ -358,3 +358,24 @@ def test_different_modules_that_share_code_are_named_and_nothing_is_marked(tmp_p
     for finding in (around, inside):
         assert "mark_dynamic" not in finding["advice"] and finding["detail"]["example"] is None
     assert apart["title"].startswith("`torch.rand(2, 5)[:, :4].stride()[0]` changed from 4 to 5")
+
+
+CALLS = """
+import torch
+
+net = torch.compile(torch.nn.Linear(4, 4), backend="eager")
+x = torch.rand(2, 4)
+net(x)
+net(input=x)
+"""
+
+
+def test_an_argument_by_position_and_by_keyword_is_to_come_in_one_way(tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text(CALLS, encoding="utf-8")
+    _, report = explain("serve.py", "--no-bench", cwd=tmp_path)
+    (finding,) = report["findings"]
+    assert finding["advice"].startswith("Pass it by keyword in both calls, or by position in both")
+    for old, new in (("net(x)", "net(input=x)"), ("net(input=x)", "net(x)")):
+        (tmp_path / "serve.py").write_text(CALLS.replace(old, new), encoding="utf-8")
+        _, followed = explain("serve.py", "--no-bench", cwd=tmp_path)
+        assert (followed["recompiles"], len(followed["compilations"])) == ([], 1)

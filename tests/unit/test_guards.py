@@ -48,6 +48,8 @@ GUARDS: list[tuple[str, Cause, str | None, str | None, str | None]] = [
     ("list(dict.keys(d))[0] == 'a'", "container", "list(dict.keys(d))[0]", "'a'", None),
     ("KeyError on options['bias']", "container", "options", "'bias' in options", "'bias' not in options"),
     ("KeyError on L['options']['bias']", "container", "options", "'bias' in options", "'bias' not in options"),
+    ("not ___dict_contains('return_dict', L['kwargs'])", "container", "kwargs",
+     "'return_dict' not in kwargs", "'return_dict' in kwargs"),
     ("GLOBAL_STATE changed: grad_mode ", "global_state", "grad_mode", None, None),
     ("GLOBAL_STATE changed: grad_mode autocast(cpu)_enabled autocast(cpu)_dtype ", "global_state",
      "grad_mode, autocast(cpu)_enabled, autocast(cpu)_dtype", None, None),

@@ -225,6 +225,26 @@ def test_a_tensor_of_the_half_after_a_break_cannot_be_marked() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "code", "expected", "actual", "told"),
+    [
+        ("len(args)", "def wrapper(self, *args, **kwargs):", "1", "0", "Pass it by keyword in both calls, or by posit"),
+        ("len(args)", "y = net(x)", "0", "2", "Pass them by keyword in both calls"),  # torch's wrapper: it has no def
+        ("len(parts)", "def step(x, *parts):", "1", "2", "Hand over the same arguments in the same way"),
+        ("kwargs", "def f(*args, **kwargs):", "'m' not in kwargs", "'m' in kwargs", "`m` in all of them or in none"),
+        ("list(dict.keys(kwargs))[0]", "def f(*args, **kwargs):", "'a'", None, "Pass the same keywords in every call"),
+        ("len(args)", "def step(args):", "1", "2", "Give `args` the same entries"),
+        ("len(parts)", "def step(parts):", "1", "2", "Give `parts` the same entries"),
+        ("options", "def step(options):", "'a' in options", "'a' not in options", "Give `options` the same entries"),
+    ],
+)
+def test_how_arguments_are_handed_over_is_told_apart_from_what_is_in_a_list(
+    source: str, code: str, expected: str, actual: str | None, told: str
+) -> None:
+    place = at(10, "Ranker.wrapper", code)
+    assert told in advice("container", source, expected, actual, location=place).action
+
+
+@pytest.mark.parametrize(
     "source",
     [
         "kwargs['past_key_values'].layers[0].keys.size()[2]",

@@ -35,6 +35,7 @@ _ALIAS = re.compile(
 )
 _KEYS = re.compile(r"^(?P<source>list\(dict\.keys\(.+\)\)\[\d+\]) == (?P<expected>.+)$")
 _MEMBER = re.compile(r"^(?:not )?(?:set|dict|frozenset)\.__contains__\((?P<source>[^,]+), (?P<key>.+)\)$")
+_KEY = re.compile(r"^(?:not )?___dict_contains\((?P<key>'[^']*'|\"[^\"]*\"|[\w.]+), (?P<source>.+)\)$")
 _TYPE = re.compile(r", type=<class '(?P<type>[^']+)'>")
 _DISPATCH = re.compile(
     r"tensor '(?P<source>.+?)' dispatch key set mismatch\. expected DispatchKeySet\((?P<expected>[^)]*)\), "
@@ -189,7 +190,7 @@ def _container(plain: str, text: str) -> Guard | None:
     keys = _KEYS.match(plain)
     if keys:
         return Guard("container", text.strip(), readable(keys["source"]), keys["expected"])
-    member = _MEMBER.match(plain)
+    member = _MEMBER.match(plain) or _KEY.match(plain)
     if member:
         source = readable(member["source"])
         within, without = f"{member['key']} in {source}", f"{member['key']} not in {source}"
