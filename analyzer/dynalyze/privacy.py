@@ -173,6 +173,7 @@ def without_source(report: Report) -> Report:
         frame.explanation = explain(frame.reason)
     for recompile in report.recompiles:
         recompile.guard, recompile.source, recompile.expected, recompile.actual = "", None, None, None
+        recompile.last_batch_of = ""
     for size in report.forced_sizes:
         size.source = None
         size.values = [value for value in size.values if _NUMBER.fullmatch(value)]

@@ -185,7 +185,8 @@ class GraphBreak(msgspec.Struct):
 
 class Recompile(msgspec.Struct):
     """One compile more of a function, and the guard that failed. `forced_by` is the line that made a dynamic size a
-    constant, or that asked something about it, where torch tells.
+    constant, or that asked something about it, where torch tells. `last_batch_of` is the class of the dataset of which
+    the last batch, smaller than the others, did not fit.
     """
 
     id: str
@@ -202,6 +203,7 @@ class Recompile(msgspec.Struct):
     process: int = 0
     epoch: int = 0
     forced_by: Location | None = None
+    last_batch_of: str = ""
 
 
 class ForcedSize(msgspec.Struct):

@@ -379,3 +379,38 @@ def test_an_argument_by_position_and_by_keyword_is_to_come_in_one_way(tmp_path: 
         (tmp_path / "serve.py").write_text(CALLS.replace(old, new), encoding="utf-8")
         _, followed = explain("serve.py", "--no-bench", cwd=tmp_path)
         assert (followed["recompiles"], len(followed["compilations"])) == ([], 1)
+
+
+BATCHES = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+net = torch.compile(torch.nn.Linear(8, 8), backend="eager")
+samples = TensorDataset(torch.randn(50, 8))
+for epoch in range(2):
+    for (x,) in DataLoader(samples, batch_size=16):
+        net(x).sum().backward()
+"""
+
+
+def test_a_smaller_last_batch_may_be_dropped(tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text(BATCHES, encoding="utf-8")
+    _, report = explain("serve.py", "--no-bench", cwd=tmp_path)
+    (finding,) = report["findings"]
+    assert "The last batch of `TensorDataset` is smaller, 2 of 16" in finding["advice"]
+    example = finding["detail"]["example"]
+    old, new = (example[key].replace("dataset", "samples") for key in ("before", "after"))
+    marked = re.search(r"`(torch\._dynamo\.mark_dynamic\(x, 0\))`", finding["advice"])
+    assert old in BATCHES and marked is not None
+    for changed in (BATCHES.replace(old, new), BATCHES.replace("net(x)", f"{marked[1]}; net(x)")):
+        (tmp_path / "serve.py").write_text(changed, encoding="utf-8")
+        _, followed = explain("serve.py", "--no-bench", cwd=tmp_path)
+        assert (followed["recompiles"], len(followed["compilations"])) == ([], 1)
+
+
+def test_another_smaller_size_is_no_last_batch(tmp_path: Path) -> None:
+    changed = BATCHES.replace("net(x).sum()", "net(x[:5] if epoch else x).sum()").replace("randn(50", "randn(48")
+    (tmp_path / "serve.py").write_text(changed, encoding="utf-8")
+    _, report = explain("serve.py", "--no-bench", cwd=tmp_path)
+    (finding,) = report["findings"]
+    assert "mark_dynamic" in finding["advice"] and "drop_last" not in finding["advice"]

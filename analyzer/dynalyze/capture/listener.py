@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture import adapter, bytecode, guard_values
 from dynalyze.capture.forks import after_fork
+from dynalyze.capture.last_batch import dataset_of
 from dynalyze.capture.trace_records import TraceRecords, cut
 from dynalyze.capture.writer import EventWriter
 
@@ -162,7 +163,8 @@ def _error(event: Facts, payload: Any) -> Facts:
 
 def _recompile(event: Facts, payload: Any) -> Facts:
     expected, actual = guard_values.read(str(payload or ""))
-    return {"expected": expected, "actual": actual, "call": adapter.outermost_call()}
+    last_batch = dataset_of(str(payload or ""))
+    return {"expected": expected, "actual": actual, "call": adapter.outermost_call(), "last_batch_of": last_batch}
 
 
 def _message(error: BaseException | None) -> str:

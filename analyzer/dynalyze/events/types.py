@@ -113,12 +113,16 @@ class ErrorSeen(CompilerEvent, tag="error"):
 
 
 class RecompileSeen(CompilerEvent, tag="recompile"):
-    """The failed guards as text; the values were read live. `call` tells outermost calls apart, roughly."""
+    """The failed guards as text; the values were read live. `call` tells outermost calls apart, roughly.
+
+    `last_batch_of` is the class of the dataset of which the last, smaller batch did not fit.
+    """
 
     text: str = ""
     expected: str | None = None
     actual: str | None = None
     call: int = 0
+    last_batch_of: str = ""
 
 
 class SpecializedSeen(CompilerEvent, tag="specialized"):

@@ -28,6 +28,7 @@ class _Raw:
     expected: str | None = None
     actual: str | None = None
     call: int = 0
+    last_batch_of: str = ""
 
 
 def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak]) -> list[Recompile]:
@@ -50,7 +51,9 @@ def _raw(log: ProcessLog) -> Iterator[_Raw]:
             reasons = _reasons(event.text)
             guard = next((each for each in reasons if _is_of_module(each, event, modules)), reasons[0])
             expected, actual = (event.expected, event.actual) if guard == reasons[0] else (None, None)
-            yield _Raw(log.process, event.epoch, event.id, guard, limit, expected, actual, event.call)
+            yield _Raw(
+                log.process, event.epoch, event.id, guard, limit, expected, actual, event.call, event.last_batch_of
+            )
         elif isinstance(event, CompileEnded) and (event.epoch, event.id) in limited:
             # The limit was reached by a frame whose failed guards torch could not tell.
             limited.discard((event.epoch, event.id))
@@ -106,6 +109,7 @@ def _entry(number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilatio
         seconds=own.seconds.get("total") if own else None,
         process=raw.process,
         epoch=raw.epoch,
+        last_batch_of=raw.last_batch_of,
     )
 
 
