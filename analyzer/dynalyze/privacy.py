@@ -161,7 +161,7 @@ def without_source(report: Report) -> Report:
         found.consequence = _known_type(found.consequence)
         found.explanation = entry.explanation if entry else ""
         found.hints = list(entry.hints) if entry else []
-        found.context, found.expression, found.snippet = "", "", None
+        found.context, found.expression, found.block, found.snippet = "", "", "", None
     for compilation in report.compilations:
         compilation.reason = (
             compilation.reason if compilation.reason in _OUR_REASONS else _known_type(compilation.reason)

@@ -159,7 +159,7 @@ class GraphBreak(msgspec.Struct):
     `location` is the innermost line outside torch; `stack` is outermost first. `callers` are the distinct
     lines from which the break was reached. `occurrences` counts the raw events folded in. `consequence` is
     torch's name for what the break led to (a loop makes the whole frame eager). `expression` is the source
-    that the columns span.
+    that the columns span, `block` that of the statement and of those that follow it in its block.
     """
 
     id: str
@@ -180,6 +180,7 @@ class GraphBreak(msgspec.Struct):
     callers: list[Location] = []
     snippet: Snippet | None = None
     expression: str = ""
+    block: str = ""
     processes: list[int] = []
 
 
