@@ -20,11 +20,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from cookbook_statements import FITTING, NEAR, Fitting, Near
 
 from dynalyze.facts.sources import Sources
 from dynalyze.report import Location
-from dynalyze.rules.recipe import Broken, Recipe, find, recipes
+from dynalyze.rules.recipe import Broken, Recipe, find, find_by_id, recipes
 from dynalyze.rules.written import read
 
 torch = pytest.importorskip("torch")
@@ -160,6 +162,39 @@ def test_config_removes_the_break(recipe: Recipe, tmp_path: Path) -> None:
     torch.testing.assert_close(plain(run.result), plain(eager_result(load(recipe, "before", tmp_path), recipe)))
 
 
+@pytest.mark.parametrize("each", FITTING, ids=[f"{each.recipe}-{n}" for n, each in enumerate(FITTING)])
+def test_the_change_does_what_it_says_on_other_statements_of_its_shape(each: Fitting, tmp_path: Path) -> None:
+    recipe = replaced(each.recipe, before=each.before, after=each.after, inputs=each.inputs)
+    run = compiled_run(load(recipe, "before", tmp_path), recipe)
+    assert chosen_id(run.breaks[0].seen) == each.recipe
+
+    followed = compiled_run(load(recipe, "after", tmp_path), recipe, fullgraph=True)
+    assert followed.error is None and followed.breaks == [] and followed.operations > 0
+    expected = plain(eager_result(load(recipe, "before", tmp_path), recipe))
+    torch.testing.assert_close(plain(followed.result), expected)
+
+
+@pytest.mark.parametrize("each", NEAR, ids=[f"{each.recipe}-{n}" for n, each in enumerate(NEAR)])
+def test_no_change_is_shown_for_a_statement_of_another_shape(each: Near, tmp_path: Path) -> None:
+    recipe = replaced(each.recipe, before=each.code, inputs=each.inputs)
+    run = compiled_run(load(recipe, "before", tmp_path), recipe)
+    found = find(run.breaks[0].seen)
+    assert (found.id if found is not None else None) == each.chosen
+
+
+def test_every_recipe_that_asks_for_a_shape_is_tried_on_other_statements_and_on_near_misses() -> None:
+    shaped = {recipe.id for recipe in recipes() if recipe.shape is not None} - {"data-pointer", "bincount"}
+    assert shaped == {each.recipe for each in FITTING}
+    assert shaped - {each.recipe for each in NEAR} <= {"boolean-mask-sum", "tensor-assert", "tensor-through-numpy"}
+
+
+def replaced(recipe_id: str, **fields: str) -> Recipe:
+    """The recipe on other statements."""
+    found = find_by_id(recipe_id)
+    assert found is not None
+    return msgspec.structs.replace(found, **fields)
+
+
 def chosen_id(seen: Broken) -> str:
     found = find(seen)
     assert found is not None, f"no recipe for {seen}"
@@ -286,9 +321,12 @@ def parse_break(payload: str, error: BaseException | None) -> Break:
         gb_type=gb_type,
         raised_type=getattr(error, "gb_type", None) or gb_type,
         seen=Broken(
-            gb_type, found["why"], context[1] if context else "", f"{location.file}:{location.function}",
+            gb_type,
+            found["why"],
+            context[1] if context else "",
+            f"{location.file}:{location.function}",
             read(sources.block(location), sources.expression(location)),
-        ),  # fmt: skip
+        ),
         whole_frame="Failed to handle graph break gracefully" in payload,
     )
 

@@ -16,6 +16,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 TRACE_LOGGER = "torch.__trace"
@@ -184,7 +185,7 @@ def compiled_module() -> Any:
 def calling_frames() -> Iterator[types.FrameType]:
     """The frames of the program that led to the compile in progress, the innermost first."""
     torch = sys.modules.get("torch")
-    ours = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(str(getattr(torch, "__file__", "?"))))
+    ours = (str(Path(__file__).parents[1]), str(Path(str(getattr(torch, "__file__", "?"))).parent))
     for frame in _frames(sys._getframe(1)):
         if not frame.f_code.co_filename.startswith(tuple(folder + os.sep for folder in ours)):
             yield frame

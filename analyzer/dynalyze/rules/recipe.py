@@ -13,7 +13,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -97,7 +97,7 @@ class Broken:
     explanation: str = ""
     context: str = ""
     place: str = ""
-    written: Written = Written()
+    written: Written = field(default_factory=Written)
 
     @property
     def said(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -249,15 +248,20 @@ def sums_rows(written: Written) -> bool:
     if not isinstance(found, ast.For) or not _computes(found.body) or len(found.body) != 1:
         return False
     parts = [each for each in ast.walk(found.body[0]) if isinstance(each, ast.Call)]
-    return len(parts) == 1 and called(parts[0]) == "sum" and any(
-        isinstance(each, ast.Slice) and each.lower is None for each in ast.walk(parts[0])
+    return (
+        len(parts) == 1
+        and called(parts[0]) == "sum"
+        and any(isinstance(each, ast.Slice) and each.lower is None for each in ast.walk(parts[0]))
     )
 
 
 def gathers_and_adds(written: Written) -> bool:
     """`rows = torch.where(c)[0]`, and what follows adds something computed of these rows back to their places."""
     rows = written.target
-    if not isinstance(rows, ast.Name) or not any(called(each) == "where" and len(each.args) == 1 for each in written.calls):
+    if isinstance(rows, ast.Tuple) and len(rows.elts) == 1:  # rows, = torch.where(c)
+        rows = rows.elts[0]
+    asked = any(called(each) == "where" and len(each.args) == 1 for each in written.calls)
+    if not isinstance(rows, ast.Name) or not asked:
         return False
     users = [each for each in written.following if rows.id in _names(each)]
     return len(users) == 1 and _calls_with(users[0], rows.id, "index_add_", "index_add")
@@ -288,12 +292,9 @@ def _computes(block: list[ast.stmt]) -> bool:
 
 
 def _targets(block: list[ast.stmt]) -> set[str]:
-    targets = (each.targets if isinstance(each, ast.Assign) else [each.target] for each in block if _assigns(each))
-    return {plain(target) for group in targets for target in group}
-
-
-def _assigns(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Assign | ast.AugAssign)
+    assigned = [each.targets for each in block if isinstance(each, ast.Assign)]
+    updated = [each.target for each in block if isinstance(each, ast.AugAssign)]
+    return {plain(target) for group in (*assigned, updated) for target in group}
 
 
 def _returned(block: list[ast.stmt]) -> bool:
@@ -315,5 +316,3 @@ def _is_tensor(value: ast.expr) -> bool:
 def _is_alone(value: ast.expr) -> bool:
     """A number or a plain variable: what is added is one value for all places."""
     return isinstance(value, ast.Constant | ast.Name | ast.Attribute)
-
-

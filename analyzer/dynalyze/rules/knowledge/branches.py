@@ -19,7 +19,8 @@ RECIPES = (
             "while it builds the graph, so it stops at the `if` and Python decides at each call."
         ),
         action=(
-            "Where both ways give tensors of one shape, compute both and choose with `torch.where`, or use `torch.cond`, "
+            "Where both ways give tensors of one shape, compute both and choose with `torch.where`, or use "
+            "`torch.cond`, "
             "in place of the Python decision on `{expression}`."
         ),
         before="""\
@@ -48,7 +49,8 @@ def f(x):
             "builds the graph, so it stops at the `if` and Python decides at each call."
         ),
         action=(
-            "Where the update keeps the shape, make it a choice: `x = torch.where(condition, updated, x)`, or `torch.cond`, "
+            "Where the update keeps the shape, make it a choice: `x = torch.where(condition, updated, x)`, or "
+            "`torch.cond`, "
             "in place of the Python decision on `{expression}`."
         ),
         before="""\
@@ -222,7 +224,8 @@ def f(logits):
             "while it builds the graph, so it cuts the graph at the check."
         ),
         action=(
-            "Check `{expression}` before the compiled function is called, or write the opposite as `assert` with a tensor "
+            "Check `{expression}` before the compiled function is called, or write the opposite as `assert` with a "
+            "tensor "
             "condition: that raises an AssertionError."
         ),
         before="""\

@@ -12,7 +12,6 @@ _CAPTURE_NOTE = (
 )
 
 
-
 def _picks(code: written.Written) -> bool:
     """`x[mask]` or `torch.masked_select(x, mask)`."""
     return written.masked(code) is not None or code.calls_any("masked_select")
@@ -30,9 +29,7 @@ RECIPES = (
             "graphs for known shapes, so it stops before the operation; on a GPU the program also waits for "
             "the count."
         ),
-        action=(
-            "Fill by the mask itself, with `masked_fill`, in place of the positions that `{expression}` gives."
-        ),
+        action=("Fill by the mask itself, with `masked_fill`, in place of the positions that `{expression}` gives."),
         before="""\
 import torch
 
@@ -62,7 +59,8 @@ def f(x):
             "builds graphs for known shapes and stops here."
         ),
         action=(
-            "Keep the shape: where the mask has that of the tensor, set the others to zero with `torch.where`, and divide "
+            "Keep the shape: where the mask has that of the tensor, set the others to zero with `torch.where`, and "
+            "divide "
             "the sum by `mask.sum()`, instead of taking the mean of `{expression}`."
         ),
         before="""\
@@ -89,7 +87,8 @@ def f(losses, mask):
         shape=lambda code: _picks(code) and written.reduces(code, "sum"),
         rank=1,
         why=(
-            "`x[mask]` keeps only the chosen elements, so its length depends on the data. The compiler builds graphs for "
+            "`x[mask]` keeps only the chosen elements, so its length depends on the data. The compiler builds "
+            "graphs for "
             "known shapes and stops here."
         ),
         action=(
@@ -120,7 +119,8 @@ def f(losses):
         shape=written.updates_masked,
         rank=1,
         why=(
-            "`x[mask] += w` takes the chosen elements out, adds, and puts them back: in between is a tensor whose length "
+            "`x[mask] += w` takes the chosen elements out, adds, and puts them back: in between is a tensor whose "
+            "length "
             "depends on the data. The compiler builds graphs for known shapes and stops here."
         ),
         action=(
@@ -155,7 +155,8 @@ def f(x, mask, w):
         shape=written.copies_masked,
         rank=1,
         why=(
-            "`x[mask] = y[mask]` makes a tensor of the chosen elements in between, whose length depends on the data. The "
+            "`x[mask] = y[mask]` makes a tensor of the chosen elements in between, whose length depends on the "
+            "data. The "
             "compiler builds graphs for known shapes and stops here."
         ),
         action=(
@@ -229,7 +230,8 @@ def f(tokens, choice, expert):
             "while the graph is built."
         ),
         action=(
-            "Count with a sort and a comparison of neighbours instead of `{expression}`, or do it once outside the model."
+            "Count with a sort and a comparison of neighbours instead of `{expression}`, or do it once outside the "
+            "model."
         ),
         before="""\
 import torch

@@ -138,7 +138,8 @@ def f(x, lengths):
             "data. The graph would have to be another one for each entry."
         ),
         action=(
-            "Where the entries are tensors or numbers of one shape, stack them once and select with the tensor, instead of "
+            "Where the entries are tensors or numbers of one shape, stack them once and select with the tensor, "
+            "instead of "
             "`{expression}`; else index with a Python int."
         ),
         before="""\
@@ -173,7 +174,8 @@ def f(x, level):
             "tensors. The compiler has no data while it builds the graph, so it cannot know the value."
         ),
         action=(
-            "Compare into a tensor, `torch.isclose(a, b).all()` or `(a == b).all()`, and choose with `torch.where` where "
+            "Compare into a tensor, `torch.isclose(a, b).all()` or `(a == b).all()`, and choose with `torch.where` "
+            "where "
             "both ways give tensors of one shape, instead of asking `{expression}`."
         ),
         before="""\

@@ -9,7 +9,6 @@ _SKIPPED = ("Attempted to call function marked as skipped", "Attempted to inline
 _CUSTOM_OPS = "https://docs.pytorch.org/docs/stable/library.html"
 
 
-
 def _sorts(code: written.Written) -> list[ast.Call]:
     return [call for call in code.calls if written.called(call) == "sorted"]
 

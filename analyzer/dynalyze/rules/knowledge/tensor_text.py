@@ -65,7 +65,8 @@ def step(compiled, x):
             "and text can only be made of one. The compiler stops and lets Python make the text."
         ),
         action=(
-            "Pass the text instead of making `{expression}` inside, or use the number itself where it is a key, or compile "
+            "Pass the text instead of making `{expression}` inside, or use the number itself where it is a key, or "
+            "compile "
             "with `dynamic=False`, once for each number."
         ),
         before="""\

@@ -13,6 +13,7 @@ _MOST_NAMES = 4
 def different_modules(series: Series, source: Source) -> Advice:
     """One compile a module is what there is to do; what would spare it is one compile for all of them."""
     integers = series.lead.cause == "module_attribute" and (series.lead.expected or "").lstrip("-").isdigit()
+    guard = clipped(series.lead.guard.partition("\n")[0])
     config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True" if integers else ""
     share = (
         f" They differ in the integer `{source.shown}`: with the setting below they can share code." if config else ""
@@ -21,7 +22,7 @@ def different_modules(series: Series, source: Source) -> Advice:
         action="Nothing changes between calls: these are different modules, and each is compiled once. To have them in "
         f"one graph, compile the function or the module that calls them, in place of each by itself.{share}",
         why="Compiled code belongs to Python code, and these modules run the same: one class, or torch's own function "
-        f"around modules of torch. What torch found different first: {clipped(series.lead.guard.partition(chr(10))[0])}.",
+        f"around modules of torch. What torch found different first: {guard}.",
         config=config,
         config_note="Then an integer that differs becomes dynamic in the second compile." if config else "",
         link=RECOMPILATION_PAGE,
@@ -29,7 +30,7 @@ def different_modules(series: Series, source: Source) -> Advice:
 
 
 def one_code(series: Series) -> str:
-    """ "`enc` and `dec` are different modules that run one code"; their number where they have no names of their own."""
+    """ "`enc` and `dec` are different modules that run one code"; their number where they have no own names."""
     names = list(dict.fromkeys(name for name in series.modules if name))
     if len(names) < len(series.modules):
         return f"{len(series.modules)} different modules run one code"
