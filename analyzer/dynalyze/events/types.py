@@ -195,7 +195,10 @@ class Misused(Event, tag="usage"):
 
 
 class Wrapped(msgspec.Struct):
-    """A result of torch.compile in a run where nothing was compiled."""
+    """A result of torch.compile in a run where nothing was compiled.
+
+    `in_place_of_torch`: made by `module.compile()` of a module whose forward is torch's own code.
+    """
 
     kind: str = ""
     name: str = ""
@@ -204,6 +207,7 @@ class Wrapped(msgspec.Struct):
     called: bool = False
     bypassed: bool = False
     generates: bool = False
+    in_place_of_torch: bool = False
 
 
 class Silence(Event, tag="silence"):

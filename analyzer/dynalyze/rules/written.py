@@ -292,9 +292,9 @@ def _computes(block: list[ast.stmt]) -> bool:
 
 
 def _targets(block: list[ast.stmt]) -> set[str]:
-    assigned = [each.targets for each in block if isinstance(each, ast.Assign)]
+    assigned = [target for each in block if isinstance(each, ast.Assign) for target in each.targets]
     updated = [each.target for each in block if isinstance(each, ast.AugAssign)]
-    return {plain(target) for group in (*assigned, updated) for target in group}
+    return {*map(plain, assigned), *map(plain, updated)}
 
 
 def _returned(block: list[ast.stmt]) -> bool:
