@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from dynalyze.render import attention_text, bench_text, policy_text, warmup_text, words
+from dynalyze.render.alike import as_cards
 from dynalyze.render.callers import own_caller
 from dynalyze.render.console import Summary, one_line
 from dynalyze.report import Advice, Finding, GraphBreak, Report, Severity
@@ -43,6 +44,7 @@ def _verdict(summary: Summary, report: Report) -> None:
 
 
 def _findings(summary: Summary, report: Report) -> None:
+    report = as_cards(report)
     add_findings(summary, report, report.findings[:_MOST_FINDINGS])
     left = len(report.findings) - _MOST_FINDINGS
     if left > 0:

@@ -27,35 +27,26 @@ _GENERIC_HINTS = (
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    """Breaks of one cause with one advice are one finding, with all their places."""
     told = owners(report)
-    kept: dict[tuple[Effect, str, str, str], tuple[int, Finding]] = {}
     for found in report.graph_breaks:
         if found.id in told:
             continue  # A rule of its own tells of it.
-        rank, finding = _finding(found)
-        why = finding.detail.why if finding.detail is not None else ""
-        known = kept.setdefault((found.effect, finding.title, finding.advice, why), (rank, finding))
-        if known[1] is not finding:
-            known[1].evidence.append(found.id)
-            kept[found.effect, finding.title, finding.advice, why] = min(rank, known[0]), known[1]
-    yield from kept.values()
-
-
-def _finding(found: GraphBreak) -> tuple[int, Finding]:
-    code = read(found.block, found.expression)
-    place = f"{found.location.file}:{found.location.function}"
-    recipe = find(Broken(found.gb_type, found.explanation, found.context, place, code))
-    detail = _from_recipe(found, recipe, code) if recipe is not None else _from_torch(found)
-    return _RANKS[found.effect] - min(found.occurrences, 99), Finding(
-        rule="graph-break",
-        severity=_SEVERITIES[found.effect],
-        title=_title(found, recipe),
-        location=found.location,
-        evidence=[found.id],
-        advice=detail.action,
-        detail=detail,
-    )
+        code = read(found.block, found.expression)
+        place = f"{found.location.file}:{found.location.function}"
+        recipe = find(Broken(found.gb_type, found.explanation, found.context, place, code))
+        detail = _from_recipe(found, recipe, code) if recipe is not None else _from_torch(found)
+        yield (
+            _RANKS[found.effect] - min(found.occurrences, 99),
+            Finding(
+                rule="graph-break",
+                severity=_SEVERITIES[found.effect],
+                title=_title(found, recipe),
+                location=found.location,
+                evidence=[found.id],
+                advice=detail.action,
+                detail=detail,
+            ),
+        )
 
 
 def _title(found: GraphBreak, recipe: Recipe | None) -> str:
