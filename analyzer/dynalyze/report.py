@@ -130,6 +130,7 @@ class Compilation(msgspec.Struct):
 
     `exclusive` holds what each phase took without those inside it. `began` counts from the start of the run.
     `breaks` are the ids of the graph breaks that it met.
+    `module` is what the program calls the module whose code this is, `instance` which of the modules of the run it is.
     """
 
     compile_id: str
@@ -150,6 +151,8 @@ class Compilation(msgspec.Struct):
     backward: list[BackwardCompile] = []
     cache_bypasses: list[CacheBypass] = []
     breaks: list[str] = []
+    module: str = ""
+    instance: int | None = None
 
 
 class GraphBreak(msgspec.Struct):
@@ -158,7 +161,7 @@ class GraphBreak(msgspec.Struct):
     `location` is the innermost line outside torch; `stack` is outermost first. `callers` are the distinct
     lines from which the break was reached. `occurrences` counts the raw events folded in. `consequence` is
     torch's name for what the break led to (a loop makes the whole frame eager). `expression` is the source
-    that the columns span.
+    that the columns span, `block` that of the statement and of those that follow it in its block.
     """
 
     id: str
@@ -179,12 +182,14 @@ class GraphBreak(msgspec.Struct):
     callers: list[Location] = []
     snippet: Snippet | None = None
     expression: str = ""
+    block: str = ""
     processes: list[int] = []
 
 
 class Recompile(msgspec.Struct):
     """One compile more of a function, and the guard that failed. `forced_by` is the line that made a dynamic size a
-    constant, or that asked something about it, where torch tells.
+    constant, or that asked something about it, where torch tells. `last_batch_of` is the class of the dataset of which
+    the last batch, smaller than the others, did not fit.
     """
 
     id: str
@@ -201,6 +206,7 @@ class Recompile(msgspec.Struct):
     process: int = 0
     epoch: int = 0
     forced_by: Location | None = None
+    last_batch_of: str = ""
 
 
 class ForcedSize(msgspec.Struct):

@@ -10,12 +10,16 @@ import logging
 import threading
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture import adapter, bytecode, guard_values
 from dynalyze.capture.forks import after_fork
+from dynalyze.capture.last_batch import dataset_of
 from dynalyze.capture.trace_records import TraceRecords, cut, hit_limit, refused_recompile
 from dynalyze.capture.writer import EventWriter
+
+if TYPE_CHECKING:
+    from dynalyze.capture.module_names import Modules
 
 Facts = dict[str, Any]
 
@@ -36,6 +40,7 @@ class Listener(logging.Handler):
         self._busy = threading.local()
         self._records = TraceRecords(adapter.interned_files())
         self._traced: set[tuple[str, str, int]] = set()
+        self._modules: Modules | None = None  # It needs torch, which is not there yet.
         self._live: dict[str, Callable[[Facts, Any], Facts]] = {
             "compile_start": self._start,
             "graph": lambda event, payload: {"text": self._writer.write_text(str(payload or ""))},
@@ -80,6 +85,7 @@ class Listener(logging.Handler):
         self.compile_seconds = 0.0
         self.breaks = 0
         self._traced.clear()
+        self._modules = None
         self._records.restart()
 
     @property
@@ -108,7 +114,20 @@ class Listener(logging.Handler):
         if self.on_each_compile is not None:
             self.on_each_compile(self.compiled_frames)
         # The event's own stack lacks the callers nearest to the frame; the live one has them.
-        return {"stack": adapter.stack_above() or event["stack"], "owner": adapter.compiled_owner()}
+        return {"stack": adapter.stack_above() or event["stack"], **self._owner(event)}
+
+    def _owner(self, event: Facts) -> Facts:
+        """The class of the module whose code is compiled, and which one it is: a decorated forward is a `wrapper`."""
+        module = adapter.compiled_module()
+        if module is None:
+            return {"owner": ""}
+        if self._modules is None:
+            from dynalyze.capture.module_names import Modules
+
+            self._modules = Modules()
+        code = f"{self.epoch} {str(event['id']).rpartition('/')[0]}"
+        names = self._modules.met(code, module, adapter.calling_frames())
+        return {"owner": type(module).__qualname__, "module": id(module), "names": names}
 
     def _tell_traced(self, event: Facts) -> None:
         fresh = dict.fromkeys(each for each in adapter.traced_functions() if each not in self._traced)
@@ -167,7 +186,8 @@ def _untold(end: Facts) -> Iterator[Facts]:
 
 def _recompile(event: Facts, payload: Any) -> Facts:
     expected, actual = guard_values.read(str(payload or ""))
-    return {"expected": expected, "actual": actual, "call": adapter.outermost_call()}
+    last_batch = dataset_of(str(payload or ""))
+    return {"expected": expected, "actual": actual, "call": adapter.outermost_call(), "last_batch_of": last_batch}
 
 
 def _message(error: BaseException | None) -> str:

@@ -244,6 +244,7 @@ def _entry(number: str, group: _Group, sources: Sources) -> GraphBreak:
         callers=_callers(group, sources),
         snippet=sources.snippet(location),
         expression=sources.expression(location),
+        block=sources.block(location),
         processes=sorted({s.process for s in group.sightings}),
     )
 

@@ -10,6 +10,7 @@ from dynalyze.report import Advice, Finding, Impact, Recompile, Report
 from dynalyze.rules import break_owners
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_advice.source import as_written, clipped
+from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.titles import history, what_changed
 from dynalyze.rules.recompile_owners import Owner, owner
 from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
@@ -53,7 +54,7 @@ def _changed(series: Series) -> Finding:
     action = f"{advice.action} {told}" if (told := history(series, _MOST_VALUES)) else advice.action
     return Finding(
         rule="recompile",
-        severity="warning",
+        severity="info" if series.modules or is_by_design(series.lead) else "warning",
         title=f"{what_changed(series)}: {_again(series)}",
         location=series.forced_by or series.lead.location,
         evidence=_evidence(series.members),
@@ -69,8 +70,9 @@ def _again(series: Series) -> str:
     verb = "was" if len(names) == 1 else "were"
     count = "" if times == 1 else f" {times} times"
     halves = f", in {series.parts} parts" if len(names) == 1 and series.parts > 1 else ""
+    how = "compiled for each of them" if series.modules else f"compiled again{count}{halves}"
     spent = series.seconds
-    return f"{_named(names)} {verb} compiled again{count}{halves}{f', {_duration(spent)}' if spent is not None else ''}"
+    return f"{_named(names)} {verb} {how}{f', {_duration(spent)}' if spent is not None else ''}"
 
 
 def _named(names: list[str]) -> str:
@@ -109,6 +111,8 @@ def _limit_advice(group: Limited, stopped: list[str], library: Owner | None, *, 
     advice = advise(main)
     if library in _OF_LIBRARIES:
         advice = msgspec.structs.replace(advice, action=_OF_LIBRARIES[library], example=None)
+    if main.modules:
+        return _limit_of_modules(group, stopped, advice, raises=raises)
     told = f"{what_changed(main)}. " if main.lead.source else ""
     others = [
         f"`{clipped(as_written(one.lead.source))}`" for one in group.series if one is not main and one.lead.source
@@ -125,6 +129,18 @@ def _limit_advice(group: Limited, stopped: list[str], library: Owner | None, *, 
             'every call checks the guards of all versions. torch.compiler.set_stance("fail_on_recompile") in '
             "production makes the change visible."
         ).strip(),
+    )
+
+
+def _limit_of_modules(group: Limited, stopped: list[str], advice: Advice, *, raises: bool) -> Advice:
+    """Many modules, each compiled by itself: nothing varies, so a limit that has room for all of them does help."""
+    return msgspec.structs.replace(
+        advice,
+        action=f"{what_changed(group.main)}: compile the function or the module that calls them, in place of each by "
+        "itself; or raise the limit to their number, see the setting.",
+        why=f"{_what_follows(group, stopped, raises=raises)} {advice.why}",
+        config=f"{advice.config}\ntorch._dynamo.config.recompile_limit = {2 * max(len(group.main.modules), 8)}".strip(),
+        config_note=f"{advice.config_note} The limit counts all modules that run one code together.".strip(),
     )
 
 
