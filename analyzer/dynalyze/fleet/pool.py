@@ -18,7 +18,7 @@ import msgspec
 from dynalyze.fleet import worker
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.runner import start_server
-from dynalyze.fleet.server import ForkServer
+from dynalyze.launch.forkserver import ForkServer
 from dynalyze.fleet.work import Finished, RunSettings, lost_item
 from dynalyze.fleet.worker import Briefing, Result, Task
 
