@@ -1,4 +1,4 @@
-"""Measuring processes that are forked off a server which has imported what they need, where that is as good as a start."""
+"""Measuring processes forked off a server that has imported what they need, where that is as good as a start."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Forks:
         try:
             return Forked(self._ready(request).address, folder, seconds, environment)
         except (UsageError, ServerLost) as problem:
-            return self._give_up(str(problem))
-        finally:
-            self._attend()
+            self.refused = str(problem)
+            self.close()
+            return None
 
     def learn(self, modules: list[str]) -> None:
         """Keep in mind what a process has imported."""
@@ -66,10 +66,6 @@ class Forks:
         if wanted and (against := have_imported(self._server.address, wanted, self._attend)):
             raise ServerLost(against)
         return self._server
-
-    def _give_up(self, why: str) -> None:
-        self.refused = why
-        self.close()
 
 
 def _needs(request: WorkerRequest) -> list[str]:

@@ -67,7 +67,8 @@ def add_bench(
 ) -> Plan | None:
     """Benchmark what was just observed, and put it into the report; a note there says why not.
 
-    `before` is called once it is sure that something will be measured, with a line on that. Returns the plan that was run, for more work of this kind while the run's folder is there; None where none was.
+    `before` is called once it is sure that something will be measured, with a line on that.
+    Returns the plan that was run, for more work of this kind while the run's folder is there; None where none was.
     """
     report = seen.report
     ready, source = planned(seen, target, plan)
@@ -107,7 +108,7 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
 
 
 def _as_called(plan: Plan, seen: Observed) -> Plan:
-    """The plan with training steps in the place of forward passes, where the program went backward through its calls."""
+    """The plan with training steps in the place of forward passes, where the program went backward."""
     told = _told(seen)
     if not plan.as_called or told is None or not told.backwards:
         return plan

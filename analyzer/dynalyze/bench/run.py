@@ -161,9 +161,11 @@ class WorkBench:
         if not missing:
             lacks_answers = self._plan.accuracy and any(row.accuracy is None for row in rows)
             missing += ["answers"] if lacks_answers else []
-            missing += ["what compiling costs"] if any(row.cold is None for row in rows) else []
+            missing += ["what compiling costs from empty caches"] if any(row.cold is None for row in rows) else []
+        if not missing:
+            return ""
         told = " and ".join(missing)
-        return f"{told[:1].upper()}{told[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`" if told else ""
+        return f"{told[:1].upper()}{told[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"
 
     def ahead(self) -> Counter[Kind]:
         """What is still to be done, as far as is known."""
@@ -172,7 +174,7 @@ class WorkBench:
             {
                 "first calls": sum(row.first is None for row in rows),
                 "pair": sum(plan.pairs - len(row.pairs) for row in rows if not row.timed and row.usable),
-                "cold start": sum(bool(plan.more_time) and row.cold is None for row in rows if row.configuration.compile),
+                "cold start": sum(self._begins_cold(row) for row in rows),
                 "memory": sum(plan.memory and row.memory is None for row in rows),
                 "accuracy": sum(plan.accuracy and row.accuracy is None for row in rows if row.configuration.compile),
             }
@@ -247,14 +249,18 @@ class WorkBench:
             row.warm = row.warm or (row.memory or {}).get("warm")
         if self._plan.accuracy and row.configuration.compile:
             row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
-        if row.cold is None:
+        if self._begins_cold(row):
             self._cold_start(row)
 
-    def _cold_start(self, row: Row) -> None:
-        """The first calls from empty caches, once the verdict on speed is there, if there is time enough."""
+    def _begins_cold(self, row: Row) -> bool:
+        """Whether there is still to be a start from empty caches, and time enough for it."""
         cost = self._plan.cold_seconds
-        if cost is None or self._shop.seconds_left < _COLD_MARGIN * cost:
-            return
+        if row.cold is not None or self._budget is None or not row.configuration.compile:
+            return False
+        return cost is not None and self._shop.seconds_left >= _COLD_MARGIN * cost
+
+    def _cold_start(self, row: Row) -> None:
+        """The first calls from empty caches, once the verdict on speed is there."""
         try:
             with self._progress.doing("cold start", self._named(row, "first calls from empty caches")):
                 arm = replace(self._arm(row), caches=self._shop.empty_caches())

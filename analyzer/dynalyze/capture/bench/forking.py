@@ -53,7 +53,7 @@ class _Safety:
 
 
 def serve(address: str, what: list[str]) -> int:
-    """Import torch, and what `what` names ("inductor", "cpu" for it, "transformers"); then fork for whoever connects."""
+    """Import torch and what `what` names ("inductor", "cpu" for it, "transformers"), then fork for who connects."""
     own = os.environ.get(_CACHES)
     safety = _Safety()
     began = time.perf_counter()
@@ -130,6 +130,6 @@ def _move_memory() -> None:
 def _threads() -> int:
     """Native threads of this process; 1 where they cannot be counted."""
     try:
-        return len(os.listdir("/proc/self/task"))
+        return len(list(Path("/proc/self/task").iterdir()))
     except OSError:
         return 1
