@@ -76,7 +76,7 @@ def add_bench(
         report.capture.notes.append(f"No speed was measured: {source.reason}.")
         return None
     if before is not None:
-        before(f"its speed is being measured, for at most {ready.total:.0f} s")
+        before(f"its speed is being measured, for at most {ready.total:g} s")
     found = run_bench(ready)
     report.measurements, report.accuracy = found.measurements, found.accuracy
     report.capture.notes += [*source.notes, *_news(found.notes, report)]

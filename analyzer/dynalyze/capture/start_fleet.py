@@ -1,7 +1,8 @@
 """The first lines of our own processes in the target's interpreter that serve many others.
 
 `PYTHON start_fleet.py serve ADDRESS BACKENDS...` forks the items of a sweep, `... measure ADDRESS WHAT...` the
-processes of a benchmark; `... inquire FILE` answers a sweep's questions. Like start.py it loads the package by its path.
+processes of a benchmark; `... inquire FILE` answers a sweep's questions. Like start.py it loads the package by its
+path.
 """
 
 from __future__ import annotations
