@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import signal
 import subprocess
@@ -119,6 +118,6 @@ def _gone_from(folder: Path) -> bool:
 
 def _works_in(process: Path, folder: Path) -> bool:
     try:
-        return Path(os.readlink(process / "cwd")) == folder and bool((process / "cmdline").read_bytes())
+        return (process / "cwd").readlink() == folder and bool((process / "cmdline").read_bytes())
     except OSError:
         return False

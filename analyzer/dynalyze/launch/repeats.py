@@ -12,7 +12,7 @@ _TOLD = 5
 
 _LONGEST = 64 * 1024
 # What differs in one and the same line of torch's log: when it was written, and by which process.
-_STAMP = re.compile(rb"(?<=^[VIWEC])\d{4} \d\d:\d\d:\d\d\.\d+ \d+(?= )")
+_STAMP = re.compile(rb"^[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ ")
 _WORDS = 100
 
 
