@@ -186,7 +186,8 @@ def of_program(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """A program that compiles by itself, measured with the default set."""
 
     def measure(folder: Path) -> Measured:
-        return Measured(*bench(with_programs(folder), "written.py"))
+        quick = tuple(option for option in QUICK if option != "--no-memory")
+        return Measured(*bench(with_programs(folder), "written.py", quick=quick))
 
     return made_once(tmp_path_factory, "bench-of-program", measure)
 

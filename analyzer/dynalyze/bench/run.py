@@ -26,7 +26,6 @@ BenchStatus = Literal["complete", "failed", "timed_out", "interrupted"]
 _COLD_MARGIN = 2.0
 """Times what compiling took: a start with empty caches is not begun with less time left."""
 
-_EXTRAS = {"warm": "a second start", "memory": "memory", "accuracy": "accuracy"}
 _STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
 
 
@@ -248,8 +247,6 @@ class WorkBench:
         if self._plan.memory:
             row.memory = self._extra(row, "memory", {})
             row.warm = row.warm or (row.memory or {}).get("warm")
-        elif row.configuration.compile and row.warm is None and self._budget is None:
-            row.warm = (self._extra(row, "warm", {}) or {}).get("warm")
         if self._plan.accuracy and row.configuration.compile:
             row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
         if self._begins_cold(row):
@@ -271,15 +268,13 @@ class WorkBench:
         except WorkerFailed as error:
             row.notes.append(f"what compiling costs is not known: {error.message}")
 
-    def _extra(
-        self, row: Row, kind: Literal["warm", "memory", "accuracy"], without: dict[str, Any]
-    ) -> dict[str, Any] | None:
+    def _extra(self, row: Row, kind: Literal["memory", "accuracy"], without: dict[str, Any]) -> dict[str, Any] | None:
         """The answer of a process of its own; where it fails, the times stand all the same."""
         try:
-            with self._progress.doing(kind, self._named(row, _EXTRAS[kind])):
+            with self._progress.doing(kind, self._named(row, kind)):
                 return schedule.extra(self._shop, self._arm(row), kind)
         except WorkerFailed as error:
-            row.notes.append(f"{_EXTRAS[kind]} is not known: {error.message}")
+            row.notes.append(f"{kind} is not known: {error.message}")
             return {**without, "reason": error.message} if without else None
 
     def _arm(self, row: Row) -> Arm:

@@ -94,15 +94,15 @@ def first_calls(shop: Workshop, arm: Arm, *, memory: bool, new: bool, budget: fl
 
 
 def extra(shop: Workshop, arm: Arm, order: str) -> dict[str, Any]:
-    """Give one order (warm, memory, accuracy) to a process of its own, which finds warm caches.
+    """Give one order (memory, accuracy) to a process of its own, which finds warm caches.
 
-    What memory it takes, and its first calls (`warm` in the answer), are told of a process that imports for itself.
+    What memory it takes is told of a process that imports for itself, and so are its first calls: `warm` in the answer.
     """
-    new = order != "accuracy"
+    new = order == "memory"
     with shop.worker(arm.request, arm.caches, new=new) as worker:
         worker.ask("load")
         warm = worker.ask("warm", **_PAIR_WARMING) if new else None
-        return {**(worker.ask(order) if order != "warm" else {}), "warm": warm}
+        return {**worker.ask(order), "warm": warm}
 
 
 def take_turns(
