@@ -60,9 +60,9 @@ def _raw(log: ProcessLog) -> Iterator[_Raw]:
             limited.discard((event.epoch, event.id))
             yield _Raw(log.process, event.epoch, event.id, "", True)
         elif isinstance(event, CompileEnded) and (event.epoch, event.id) not in told:
-            reasons = refused_recompile(event.metrics)
-            if reasons:
-                yield _Raw(log.process, event.epoch, event.id, reasons, False)
+            refused = refused_recompile(event.metrics)
+            if refused:
+                yield _Raw(log.process, event.epoch, event.id, refused, False)
 
 
 def first_reason(text: str) -> str:
