@@ -260,12 +260,13 @@ class Region(msgspec.Struct):
 
     `root` is what the program calls the module, `path` leads from there to the part; `count` parts of one class stand
     in a list. `share` is what they take of an eager call of the root, None where that was not measured;
-    `parameter_share` is their part of its parameters. `of_torch`: the class is torch's own.
+    `parameter_share` is their part of its parameters. `of_torch`: the class is torch's own. `location` is its forward.
     """
 
     root: str
     path: str
     class_name: str = ""
+    location: Location | None = None
     of_torch: bool = False
     count: int = 1
     parameters: int = 0

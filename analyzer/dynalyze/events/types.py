@@ -280,12 +280,15 @@ class CallablesSeen(Event, tag="callables"):
 
 
 class TreeClass(msgspec.Struct):
-    """A class of a module tree; `code` are the lines of its methods: file, first and last line."""
+    """A class of a module tree; `code` are the lines of its methods: file, first and last line; `forward` is where
+    that begins.
+    """
 
     name: str
     of_torch: bool = False
     callable: bool = True
     code: list[tuple[str, int, int]] = []
+    forward: tuple[str, int] | None = None
 
 
 class TreePart(msgspec.Struct):

@@ -107,7 +107,7 @@ def assemble(
         forced_sizes=sizes.facts,
         skipped_frames=skipped,
         candidates=called,
-        regions=regions(run, breaks),
+        regions=regions(run, breaks, sources),
         graphs=down,
         kernels=kernels,
         traced_files=files,
