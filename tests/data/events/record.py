@@ -30,7 +30,7 @@ from pathlib import Path
 from dynalyze.capture import adapter
 adapter.live_break = adapter.live_error = adapter.tracing_stack = lambda: None
 adapter.stack_above = lambda: []
-adapter.compiled_owner = lambda: ""
+adapter.compiled_module = lambda: None
 adapter.recompile_scope = adapter.refuses_breaks = lambda: None
 adapter.watch_untraced_breaks = lambda tell: None
 adapter.global_state = lambda name: None
