@@ -233,7 +233,8 @@ PROGRAMS["methods_in_place_of_forward"] = """
 PROGRAMS["train_and_validate"] = """
     import torch
 
-    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2))
+    hidden = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.5))
+    net = torch.nn.Sequential(hidden, torch.nn.Linear(8, 2))
     optimizer = torch.optim.Adam(net.parameters(), 0.01)
     #: net = torch.compile(net, backend="eager")
     data = torch.randn(10, 4), torch.arange(10) % 2

@@ -225,8 +225,7 @@ class InPlace:
                     self._tell("in_place")
                 began, self._compiling.now = time.monotonic(), True
                 try:
-                    with self._calls.own_call(module):
-                        seen.compiled = self._compile(module)
+                    seen.compiled = self._compile(module)
                 finally:
                     self._compiling.now = False
                 self._set_up_seconds += time.monotonic() - began
