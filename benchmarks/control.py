@@ -3,12 +3,14 @@
     .venv/bin/python benchmarks/control.py --pairs 5
     .venv/bin/python benchmarks/control.py --together 1
     .venv/bin/python benchmarks/control.py --equal 2 --together 2 --planted 1 --pairs 5
+    .venv/bin/python benchmarks/control.py --planted 0 --seconds 1 --load
 
 A run is a whole benchmark by `run_bench`, as the command makes it, with a control of its own. In runs of equals the
 measured configurations are eager itself, built again in processes of their own: `--together` of them in each run share
 its control, as the configurations of any benchmark do. In a planted run the model does 26 layers in eager and 20 when
 compiled; the backend is "eager", so nothing else changes. Memory and accuracy are left out, and so few seconds are
-timed that most of the time goes into starting processes.
+timed that most of the time goes into starting processes. With `--load` the machine is made busy and quiet again, by as
+many processes as it has cores or fewer, for 1 to 20 seconds at a time.
 
 Wanted: at most 1 in 20 equals told apart, and at least 9 in 10 planted differences found.
 """
@@ -16,9 +18,16 @@ Wanted: at most 1 in 20 equals told apart, and at least 9 in 10 planted differen
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
 import tempfile
 import textwrap
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from dynalyze.bench.plan import Plan
@@ -27,6 +36,7 @@ from dynalyze.bench.stats import DEFAULT_PAIRS
 from dynalyze.capture.bench.wire import Configuration
 from dynalyze.measurements import Measurement
 
+BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
 WANTED = {"equal": "no difference shown", "planted": "faster"}
 MODEL = textwrap.dedent(
     """
@@ -56,16 +66,40 @@ def main() -> None:
     parser.add_argument("--planted", type=int, default=10, help="runs with the planted difference")
     parser.add_argument("--pairs", type=int, default=DEFAULT_PAIRS, help="most process pairs of a configuration")
     parser.add_argument("--seconds", type=float, default=2.0, help="timed seconds of a configuration")
+    parser.add_argument("--load", action="store_true", help="other work that comes and goes")
     parser.add_argument("--threads", type=int, help="as --threads of dynalyze bench")
     options = parser.parse_args()
     planted = Configuration("planted 1.3x", backend="eager")
     equals = [Configuration(f"eager again {number + 1}", compile=False) for number in range(options.equal)]
     runs = [equals[start : start + options.together] for start in range(0, len(equals), options.together)]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, changing_load() if options.load else nullcontext():
         target = Path(folder, "planted.py")
         target.write_text(MODEL)
         series("equal", runs, target, options)
         series("planted", [[planted]] * options.planted, target, options)
+
+
+@contextmanager
+def changing_load() -> Iterator[None]:
+    """Other work beside the block, more and less of it in turn, by a fixed seed."""
+    process = multiprocessing.get_context("spawn").Process(target=come_and_go, daemon=False)
+    process.start()
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.join()
+
+
+def come_and_go() -> None:
+    generator = random.Random(0)
+    cores = os.cpu_count() or 1
+    while True:
+        seconds = generator.uniform(1, 20)
+        commands = [[sys.executable, "-c", BUSY.format(seconds)]] * generator.randint(0, cores)
+        for process in [subprocess.Popen(command) for command in commands]:
+            process.wait()
+        time.sleep(0 if commands else seconds)
 
 
 def series(kind: str, runs: list[list[Configuration]], target: Path, options: argparse.Namespace) -> None:

@@ -164,17 +164,19 @@ def without_source(report: Report) -> Report:
         found.consequence = _known_type(found.consequence)
         found.explanation = entry.explanation if entry else ""
         found.hints = list(entry.hints) if entry else []
-        found.context, found.expression, found.snippet = "", "", None
+        found.context, found.expression, found.block, found.snippet = "", "", "", None
     for compilation in report.compilations:
         compilation.reason = (
             compilation.reason if compilation.reason in _OUR_REASONS else _known_type(compilation.reason)
         )
+        compilation.module = ""
         for bypass in compilation.cache_bypasses:
             bypass.said = ""
     for frame in report.skipped_frames:
         frame.explanation = explain(frame.reason)
     for recompile in report.recompiles:
         recompile.guard, recompile.source, recompile.expected, recompile.actual = "", None, None, None
+        recompile.last_batch_of = ""
     for size in report.forced_sizes:
         size.source = None
         size.values = [value for value in size.values if _NUMBER.fullmatch(value)]

@@ -129,6 +129,8 @@ class Compilation(msgspec.Struct):
     """One attempt of Dynamo to compile a frame; `seconds` holds inclusive phase times under their own names.
 
     `exclusive` holds what each phase took without those inside it. `began` counts from the start of the run.
+    `breaks` are the ids of the graph breaks that it met.
+    `module` is what the program calls the module whose code this is, `instance` which of the modules of the run it is.
     """
 
     compile_id: str
@@ -148,6 +150,9 @@ class Compilation(msgspec.Struct):
     exclusive: dict[str, float] = {}
     backward: list[BackwardCompile] = []
     cache_bypasses: list[CacheBypass] = []
+    breaks: list[str] = []
+    module: str = ""
+    instance: int | None = None
 
 
 class GraphBreak(msgspec.Struct):
@@ -156,7 +161,7 @@ class GraphBreak(msgspec.Struct):
     `location` is the innermost line outside torch; `stack` is outermost first. `callers` are the distinct
     lines from which the break was reached. `occurrences` counts the raw events folded in. `consequence` is
     torch's name for what the break led to (a loop makes the whole frame eager). `expression` is the source
-    that the columns span.
+    that the columns span, `block` that of the statement and of those that follow it in its block.
     """
 
     id: str
@@ -177,12 +182,14 @@ class GraphBreak(msgspec.Struct):
     callers: list[Location] = []
     snippet: Snippet | None = None
     expression: str = ""
+    block: str = ""
     processes: list[int] = []
 
 
 class Recompile(msgspec.Struct):
     """One compile more of a function, and the guard that failed. `forced_by` is the line that made a dynamic size a
-    constant, or that asked something about it, where torch tells.
+    constant, or that asked something about it, where torch tells. `last_batch_of` is the class of the dataset of which
+    the last batch, smaller than the others, did not fit.
     """
 
     id: str
@@ -199,6 +206,7 @@ class Recompile(msgspec.Struct):
     process: int = 0
     epoch: int = 0
     forced_by: Location | None = None
+    last_batch_of: str = ""
 
 
 class ForcedSize(msgspec.Struct):
@@ -252,12 +260,13 @@ class Region(msgspec.Struct):
 
     `root` is what the program calls the module, `path` leads from there to the part; `count` parts of one class stand
     in a list. `share` is what they take of an eager call of the root, None where that was not measured;
-    `parameter_share` is their part of its parameters. `of_torch`: the class is torch's own.
+    `parameter_share` is their part of its parameters. `of_torch`: the class is torch's own. `location` is its forward.
     """
 
     root: str
     path: str
     class_name: str = ""
+    location: Location | None = None
     of_torch: bool = False
     count: int = 1
     parameters: int = 0

@@ -94,6 +94,7 @@ class Expectation:
     recompiles: list[str] | None = None
     traced: list[str] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
+    findings_lack: list[str] = field(default_factory=list)
     processes: int = 1
     epochs: int | None = None
     stdout_has: list[str] = field(default_factory=list)
@@ -245,7 +246,8 @@ def _outcome(expected: Expectation, report: Json) -> list[str]:
     )
     found = [f"{name} is {have!r}, true is {true!r}" for name, have, true in pairs if have not in true]
     rules = {finding.get("rule") for finding in report["findings"]}
-    return found + [f"no finding {rule!r}, only {sorted(rules)}" for rule in expected.findings if rule not in rules]
+    found += [f"no finding {rule!r}, only {sorted(rules)}" for rule in expected.findings if rule not in rules]
+    return found + [f"a finding {rule!r}" for rule in expected.findings_lack if rule in rules]
 
 
 def _breaks(expected: Expectation, report: Json, folder: Path) -> list[str]:

@@ -285,7 +285,38 @@ SECTIONS = [
         """,
         (("global_state", "grad_mode", "True", "False"),),
         2,
-        "energy(wave)",
+    ),
+    Section(
+        "train",
+        """
+        @compiled
+        def train(wave):
+            return (wave @ wave).sum()
+
+        wave = torch.ones(3, 3)
+        with torch.autocast("cpu"):
+            train(wave)
+        with torch.no_grad():
+            train(wave)
+        """,
+        (("global_state", "grad_mode, autocast(cpu)_enabled", "True, True", "False, False"),),
+        2,
+    ),
+    Section(
+        "blend",
+        """
+        @compiled
+        def blend(wave):
+            return (wave @ wave).sum()
+
+        wave = torch.ones(3, 3)
+        blend(wave)
+        with torch.autocast("cpu"):
+            blend(wave)
+        """,
+        (("global_state", "autocast(cpu)_enabled", "False", "True"),),
+        2,
+        "blend(wave)",
     ),
     Section(
         "stack",

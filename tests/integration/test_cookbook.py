@@ -10,20 +10,24 @@ import contextlib
 import copy
 import importlib.util
 import io
-import linecache
 import logging
 import re
 import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from cookbook_statements import FITTING, NEAR, Fitting, Near
 
-from dynalyze.rules.recipe import Recipe, find, match_text, recipes
+from dynalyze.facts.sources import Sources
+from dynalyze.report import Location
+from dynalyze.rules.recipe import Broken, Recipe, find, find_by_id, recipes
+from dynalyze.rules.written import read
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(
@@ -37,6 +41,8 @@ CAUSES = [r for r in recipes() if r.kind == "cause"]
 CONSEQUENCES = [r for r in recipes() if r.kind == "consequence"]
 WITH_CONFIG = [r for r in recipes() if r.config]
 DIFFERENTIATED = [r for r in recipes() if "requires_grad=True" in r.inputs and r.id not in NO_GRADIENT]
+# What they are about happens to numbers that are dynamic.
+DYNAMIC = ("number-text",)
 SECOND_BREAK = "*** While handling this graph break"
 
 
@@ -46,7 +52,7 @@ class Break:
 
     gb_type: str
     raised_type: str
-    text: str
+    seen: Broken
     whole_frame: bool
 
 
@@ -85,7 +91,7 @@ def test_before_breaks_and_chooses_its_recipe(recipe: Recipe, tmp_path: Path) ->
 
     first = run.breaks[0]
     assert first.gb_type in recipe.gb_types
-    assert chosen_id(first.gb_type, first.text) == recipe.id
+    assert chosen_id(first.seen) == recipe.id
 
 
 @pytest.mark.parametrize("recipe", CONSEQUENCES, ids=ids(CONSEQUENCES))
@@ -96,8 +102,8 @@ def test_consequence_follows_a_break_with_a_recipe_of_its_own(recipe: Recipe, tm
     assert last.whole_frame
     if recipe.gb_types:
         assert last.raised_type in recipe.gb_types
-        assert chosen_id(last.raised_type, last.text) == recipe.id
-    assert chosen_id(run.breaks[0].gb_type, run.breaks[0].text) in ids(CAUSES)
+        assert chosen_id(replace(last.seen, gb_type=last.raised_type)) == recipe.id
+    assert chosen_id(run.breaks[0].seen) in ids(CAUSES)
 
 
 @pytest.mark.parametrize("recipe", recipes(), ids=ids(list(recipes())))
@@ -156,9 +162,42 @@ def test_config_removes_the_break(recipe: Recipe, tmp_path: Path) -> None:
     torch.testing.assert_close(plain(run.result), plain(eager_result(load(recipe, "before", tmp_path), recipe)))
 
 
-def chosen_id(gb_type: str, text: str) -> str:
-    found = find(gb_type, text)
-    assert found is not None, f"no recipe for\n{text}"
+@pytest.mark.parametrize("each", FITTING, ids=[f"{each.recipe}-{n}" for n, each in enumerate(FITTING)])
+def test_the_change_does_what_it_says_on_other_statements_of_its_shape(each: Fitting, tmp_path: Path) -> None:
+    recipe = replaced(each.recipe, before=each.before, after=each.after, inputs=each.inputs)
+    run = compiled_run(load(recipe, "before", tmp_path), recipe)
+    assert chosen_id(run.breaks[0].seen) == each.recipe
+
+    followed = compiled_run(load(recipe, "after", tmp_path), recipe, fullgraph=True)
+    assert followed.error is None and followed.breaks == [] and followed.operations > 0
+    expected = plain(eager_result(load(recipe, "before", tmp_path), recipe))
+    torch.testing.assert_close(plain(followed.result), expected)
+
+
+@pytest.mark.parametrize("each", NEAR, ids=[f"{each.recipe}-{n}" for n, each in enumerate(NEAR)])
+def test_no_change_is_shown_for_a_statement_of_another_shape(each: Near, tmp_path: Path) -> None:
+    recipe = replaced(each.recipe, before=each.code, inputs=each.inputs)
+    run = compiled_run(load(recipe, "before", tmp_path), recipe)
+    found = find(run.breaks[0].seen)
+    assert (found.id if found is not None else None) == each.chosen
+
+
+def test_every_recipe_that_asks_for_a_shape_is_tried_on_other_statements_and_on_near_misses() -> None:
+    shaped = {recipe.id for recipe in recipes() if recipe.shape is not None} - {"data-pointer", "bincount"}
+    assert shaped == {each.recipe for each in FITTING}
+    assert shaped - {each.recipe for each in NEAR} <= {"boolean-mask-sum", "tensor-assert", "tensor-through-numpy"}
+
+
+def replaced(recipe_id: str, **fields: str) -> Recipe:
+    """The recipe on other statements."""
+    found = find_by_id(recipe_id)
+    assert found is not None
+    return msgspec.structs.replace(found, **fields)
+
+
+def chosen_id(seen: Broken) -> str:
+    found = find(seen)
+    assert found is not None, f"no recipe for {seen}"
     return found.id
 
 
@@ -212,7 +251,8 @@ def compiled_run(module: types.ModuleType, recipe: Recipe, fullgraph: bool = Fal
 
     with quiet(), listening(run.breaks):
         try:
-            compiled = torch.compile(module.f, backend=backend, fullgraph=fullgraph)
+            dynamic = True if recipe.id in DYNAMIC else None
+            compiled = torch.compile(module.f, backend=backend, fullgraph=fullgraph, dynamic=dynamic)
             run.result = materialized(compiled(*arguments(recipe)))
         except torch._dynamo.exc.TorchDynamoException as error:
             run.error = error
@@ -273,24 +313,36 @@ def parse_break(payload: str, error: BaseException | None) -> Break:
     )
     assert found, payload
     context = re.search(r"Developer debug context: (.*)", root)
-    file, code = user_line(error, payload)
+    place = user_line(error, payload)
+    sources = Sources()
+    location = sources.location(*place) if place is not None else Location("", 1)
     gb_type = found["type"].removesuffix(" ")
     return Break(
         gb_type=gb_type,
         raised_type=getattr(error, "gb_type", None) or gb_type,
-        text=match_text(gb_type, found["why"], context[1] if context else "", code, file),
+        seen=Broken(
+            gb_type,
+            found["why"],
+            context[1] if context else "",
+            f"{location.file}:{location.function}",
+            read(sources.block(location), sources.expression(location)),
+        ),
         whole_frame="Failed to handle graph break gracefully" in payload,
     )
 
 
-def user_line(error: BaseException | None, payload: str) -> tuple[str, str]:
-    """File and source of the innermost line outside torch."""
+def user_line(error: BaseException | None, payload: str) -> tuple[str, int, str, int | None, int | None] | None:
+    """File, line, function and columns of the innermost line outside torch."""
     stack = getattr(error, "real_stack", None) or []
-    lines = [(f.filename, f.line or "") for f in stack if not f.filename.startswith(TORCH)]
+    lines = [
+        (f.filename, f.lineno, f.name, getattr(f, "colno", None), getattr(f, "end_colno", None))
+        for f in stack
+        if not f.filename.startswith(TORCH)
+    ]
     if not lines:
         traceback = re.findall(r'File "([^"]+)", line (\d+)', payload.split("Traceback (most recent call last)")[0])
-        lines = [(f, linecache.getline(f, int(n))) for f, n in traceback if not f.startswith(TORCH)]
-    return (lines[-1][0], lines[-1][1].strip()) if lines else ("", "")
+        lines = [(f, int(n), "", None, None) for f, n in traceback if not f.startswith(TORCH)]
+    return lines[-1] if lines else None
 
 
 def arguments(recipe: Recipe) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dynalyze.capture import process_tree
-from dynalyze.fleet.server import ForkServer, ServerLost, ask
+from dynalyze.launch.forkserver import ForkServer, ServerLost, ask
 
 # Prepares as the server does, with every dispatch of ATen counted from the moment when torch can count.
 _COUNTING = """
@@ -43,7 +43,8 @@ print(json.dumps({"before": before, "after": len(seen), "threads": threads}))
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
-    with ForkServer(sys.executable, {**os.environ, "OMP_NUM_THREADS": "2"}) as running:
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
+    with ForkServer(sys.executable, environment, ["serve"]) as running:
         yield running
 
 
@@ -148,7 +149,7 @@ def test_a_client_that_hangs_up_has_its_item_ended(server: ForkServer, tmp_path:
 
 def test_a_dead_server_is_noticed(tmp_path: Path) -> None:
     """An item that kills the server, as one may by its parent's process id."""
-    with ForkServer(sys.executable, os.environ) as own:
+    with ForkServer(sys.executable, os.environ, ["serve"]) as own:
         program = "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)\n"
         with pytest.raises(ServerLost):
             ask(own.address, _request(tmp_path, program), 60, None)

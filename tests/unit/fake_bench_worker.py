@@ -39,6 +39,7 @@ def main(folder: Path) -> None:
     for line in connection.makefile("r"):
         order = json.loads(line)
         if order["do"] == "end":
+            connection.sendall(b'{"ok": true}\n')
             os._exit(0)
         _note(source["log"], "begin", name, number, order["do"])
         answer = _act(acts.get(order["do"], {}), order, request)

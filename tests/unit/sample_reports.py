@@ -198,7 +198,8 @@ def rich_report() -> Report:
     ]
     report.traced_files.append(traced(LIBRARY))
     report.candidates = _candidates()
-    report.regions = [Region("main:ranker", "encoder.layers.0", "Layer", count=2, parameters=600, share=0.64)]
+    part = line_of(SOURCE_START, 0, 3)
+    report.regions = [Region("main:ranker", "encoder.layers.0", "Layer", part, count=2, parameters=600, share=0.64)]
     report.findings = _findings(report.graph_breaks)
     report.sources = [_lines(report)]
     report.capture = Capture(
@@ -351,7 +352,7 @@ def hostile_report() -> Report:
     report.candidates = [
         Candidate("module", HOSTILE, HOSTILE, location, 1, 1, 1.0, 1.0, reason="raised", error=HOSTILE)
     ]
-    report.regions = [Region(HOSTILE, HOSTILE, HOSTILE, parameter_share=0.5)]
+    report.regions = [Region(HOSTILE, HOSTILE, HOSTILE, location, parameter_share=0.5)]
     report.kernels = [Kernel(HOSTILE + "g", HOSTILE, "triton", "forward", 1, [HOSTILE], [HOSTILE], [location])]
     report.traced_files = [TracedFile(HOSTILE, HOSTILE, [TracedFunction(HOSTILE, 1)])]
     report.traced_hash = HOSTILE

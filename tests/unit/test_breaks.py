@@ -11,6 +11,7 @@ import pytest
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import BreakSeen, Frame
 from dynalyze.facts.breaks import graph_breaks
+from dynalyze.facts.compilations import compilations
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.registry import registry
@@ -58,6 +59,7 @@ PRINT_TYPE = "Failed to trace builtin operator"
 ITEM_TYPE = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
 SKIP_TYPE = "Attempted to call function marked as skipped"
 BRANCH_TYPE = "Data-dependent branching"
+LIMIT_TYPE = "Dynamo recompile limit exceeded"
 CALL_TYPE = "Call to `torch._dynamo.graph_break()`"
 RECORDED: dict[str, list[tuple[str, str, str, str]]] = {
     "nested_helpers": [('print("mean of a batch")', "GB0059", PRINT_TYPE, "split")],
@@ -80,6 +82,14 @@ RECORDED: dict[str, list[tuple[str, str, str, str]]] = {
         ('print("two")', "GB0059", PRINT_TYPE, "split"),
     ],
     "two_epochs": [('print("loud")', "GB0059", PRINT_TYPE, "split")],
+    "break_in_cond": [
+        ('print("shifted")', "GB0059", PRINT_TYPE, "error"),
+        ("if x.max() > 3:", "GB0170", BRANCH_TYPE, "error"),
+    ],
+    "limit_under_error_on_break": [
+        ("def styled(x, style):", "GB0039", LIMIT_TYPE, "error"),
+    ],
+    "backend_raises": [("def wave(x):", "GB0219", "Backend compiler exception", "eager")],
     "raises_itself": [('print("checking")', "GB0059", PRINT_TYPE, "split")],
     "shapes_do_not_fit": [],
     "recompile_kinds": [],
@@ -289,7 +299,52 @@ def test_an_exception_of_the_users_own_code_is_no_graph_break() -> None:
 
 def test_the_recompile_limit_is_no_graph_break() -> None:
     limit = "Dynamo recompile limit exceeded\n  Explanation: too often\n  Hint: see the guards\n"
-    assert breaks_of(run_of(start(), failed([frame(12)], limit, refused=True), broke([frame(12)], limit))) == []
+    assert breaks_of(run_of(start(), failed([frame(12)], limit, refused=False), broke([frame(12)], limit))) == []
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_the_recompile_limit_that_raises_is_a_break_of_the_function(live: bool) -> None:
+    """Under fullgraph the exception's name says it, with or without the exception itself."""
+    reason = {"fail_type": "FailOnRecompileLimitHit", "fail_reason": "Hard failure due to fullgraph=True"}
+    limit = "Dynamo recompile limit exceeded\n  Explanation: too often\n"
+    error = failed([], limit, id="0/2", exception="FailOnRecompileLimitHit", refused=True)
+    found = one(start("0/0"), end("0/0"), end("0/2", has_guarded_code=False, **reason), *([error] if live else []))
+    assert (found.gb_id, found.effect, found.location.line) == ("GB0039", "error", 10)
+    assert found.compile_ids == ["0/2"]
+
+
+def test_without_the_live_exception_the_limit_raised_where_the_function_is_offered_again() -> None:
+    reason = {"has_guarded_code": False, "fail_type": "Unsupported", "fail_reason": "Dynamo recompile limit exceeded\n"}
+    once = [start("0/0"), end("0/0"), start("1/0"), end("1/0"), end("0/2", **reason), end("1/2", **reason)]
+    assert breaks_of(run_of(*once)) == []
+    assert one(*once, end("0/3", **reason)).compile_ids == ["0/2"]
+
+
+@pytest.mark.parametrize("refused", [True, False, None])
+def test_a_break_inside_a_cond_raises_though_breaks_are_allowed(refused: bool | None) -> None:
+    told = (
+        "This higher order operator doesn't work unless it is captured completely with torch.compile. Got graph break"
+    )
+    error = {"exception": "UncapturedHigherOrderOpError", "refused": refused}
+    found = one(start(), failed([frame(12)], f"{told}/error:\n\n{PRINT}", **error))
+    assert (found.gb_id, found.effect, found.explanation) == (
+        "GB0059",
+        "error",
+        one(start(), broke([frame(12)])).explanation,
+    )
+
+
+def test_each_compile_knows_the_breaks_that_it_met() -> None:
+    """A refusal that comes again after a reset, or in another process, is the same break of another compile."""
+    events = [
+        event for epoch in (0, 1) for event in (start(epoch=epoch), failed([frame(12)], refused=True, epoch=epoch))
+    ]
+    run = RunLog([process(*events), process(*events[:2], start("0/1"), number=1)])
+    compiled = compilations(run, Places(TORCH), Sources())
+    (found,) = graph_breaks(run, Places(TORCH), Sources(), registry(), compiled)
+    assert [(c.process, c.epoch, c.compile_id, c.breaks) for c in compiled] == [
+        (0, 0, "0/0", [found.id]), (0, 1, "0/0", [found.id]), (1, 0, "0/0", [found.id]), (1, 0, "0/1", []),
+    ]  # fmt: skip
 
 
 def test_the_location_is_the_users_line_though_torch_stands_below_it() -> None:

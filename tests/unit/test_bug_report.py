@@ -45,7 +45,7 @@ def test_a_failed_compile_has_the_compilers_message_once() -> None:
 
 def test_a_refusal_under_fullgraph_is_told_as_its_break() -> None:
     report = empty_report()
-    report.compilations = [Compilation("0/0", 0, 0, PLACE, "failed", reason="Unsupported")]
+    report.compilations = [Compilation("0/0", 0, 0, PLACE, "failed", reason="Unsupported", breaks=["b1"])]
     report.graph_breaks = [broken("b1", 12, compile_ids=["0/0"])]
     report.graph_breaks[0].effect = "error"
     text = render(report)

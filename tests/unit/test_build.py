@@ -158,6 +158,11 @@ NOTHING: list[tuple[str, list[Any], list[str]]] = [
         ["Net", "run.py:9", "model.compile()"],
     ),
     (
+        "compile() of a module of torch",
+        [Silence(wrapped=[Wrapped("module", "Sequential", "/a/run.py", 9, bypassed=True, in_place_of_torch=True)])],
+        ["Sequential", "run.py:9", "model = torch.compile(model)"],
+    ),
+    (
         "module never called",
         [Silence(wrapped=[Wrapped("module", "Net", "/a/run.py", 9)])],
         ["Net", "run.py:9", "never called"],

@@ -174,7 +174,8 @@ def test_outside_torchs_own_look_at_the_guards_nothing_is_told(monkeypatch: pyte
         ("default_dtype", "torch.float64", None, "torch.float64"),
         ("num_threads,", 4, None, "4"),
         ("weather", None, None, None),
-        ("autocast(cpu)_enabled default_dtype", True, "False", "True"),
+        ("grad_mode autocast(cpu)_enabled ", False, "True, True", "False, False"),
+        ("allow_tf32 weather", None, None, None),
     ],
 )
 def test_global_states(
@@ -188,7 +189,14 @@ def test_global_states(
 
     monkeypatch.setattr(adapter, "global_state", global_state)
     assert read(f"0/0: GLOBAL_STATE changed: {state}") == (expected, actual)
-    assert asked == [state.strip(" ,").split()[0]]
+    assert asked == state.replace(",", "").split()
+
+
+def test_a_state_that_cannot_be_read_beside_one_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"grad_mode": True, "default_dtype": "torch.float64"}
+    monkeypatch.setattr(adapter, "global_state", known.get)
+    read_now = read("0/0: GLOBAL_STATE changed: grad_mode weather default_dtype ")
+    assert read_now == ("False, ?, ?", "True, ?, torch.float64")
 
 
 PARTS = st.sampled_from(

@@ -63,6 +63,19 @@ def test_the_higher_order_operator_that_torch_puts_below_the_type_is_no_part_of_
     assert (found.gb_type, found.explanation) == (parse(PRINT).gb_type, parse(PRINT).explanation)
 
 
+@pytest.mark.parametrize(
+    "preface",
+    [
+        "This higher order operator doesn't work unless it is captured completely with torch.compile. Got graph "
+        "break/error:\n\n",
+        "Cond doesn't work unless it is captured completely with torch.compile. Got ",  # Torch 2.8.
+    ],
+)
+def test_what_a_higher_order_operator_puts_before_the_cause_is_no_part_of_it(preface: str) -> None:
+    assert parse(preface + PRINT) == parse(PRINT)
+    assert parse(f"{preface}{PRINT}{THEN}{LOOP}") == parse(f"{PRINT}{THEN}{LOOP}")
+
+
 def test_a_skip_that_torch_logs_late_keeps_its_cause() -> None:
     """Between "Graph break:" and the message stands torch's own traceback."""
     text = (

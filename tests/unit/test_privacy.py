@@ -47,6 +47,7 @@ HARMLESS = {
     "report.recompiles[].id", "report.recompiles[].compile_id", "report.recompiles[].previous",
     "report.recompiles[].cause", "report.recompiles[].change",
     "report.forced_sizes[].id", "report.forced_sizes[].compile_ids[]", "report.forced_sizes[].recompiles[]",
+    "report.compilations[].breaks[]",
     "report.compilations[].cache_bypasses[].cache", "report.compilations[].cache_bypasses[].reason",
     "report.candidates[].kind", "report.candidates[].class_name", "report.candidates[].reason",
     "report.skipped_frames[].id", "report.skipped_frames[].reason",

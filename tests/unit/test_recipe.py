@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.rules.recipe import Recipe, fill, find, find_by_id, graph_break_page, match_text, recipes
+from dynalyze.rules.recipe import Broken, Recipe, fill, find, find_by_id, graph_break_page, recipes
+from dynalyze.rules.written import read
 
 ALL = recipes()
 IDS = [r.id for r in ALL]
@@ -29,30 +30,63 @@ SKIPPED = "Attempted to call function marked as skipped"
 C_WHY = "This function is either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension"
 BUILTIN = "Failed to trace builtin operator"
 
-# A line of user code with such a break, and the recipe it must get.
+NONZERO = "aten.nonzero.default"
+
+# Statements with such a break, the expression that torch points at, and the recipe that they must get; None: none fits.
 READS = [
-    ("scale = x.max().item()", "tensor-item"),
-    ("loss = losses[name].sum().item()", "tensor-item"),
-    ("total = x.view(-1).sum().item()", "tensor-item"),
-    ("if float(x.mean()) > 0.5:", "tensor-item"),
-    ("x = x[:, : lengths.max().item()]", "data-dependent-slice"),
-    ("return x[:n] * 2", "data-dependent-slice"),
-    ("keep = torch.arange(lengths.max().item(), device=d)", "data-dependent-size"),
-    ("return x.view(-1, int(n))", "data-dependent-size"),
-    ("for i in range(steps.item()):", "tensor-range"),
-    ("return self.experts[index](x)", "tensor-index-of-list"),
+    ("scale = x.max().item()", "x.max().item()", "tensor-item"),
+    ("total = total + x.view(-1).sum().item() * 2", "x.view(-1).sum().item()", "tensor-item"),
+    ("if float(x.mean()) > 0.5:\n    x = x + 1", "float(x.mean())", None),
+    ("history.append(loss.item())", "loss.item()", None),
+    ("return x.sum().item()", "x.sum().item()", None),
+    ("total = x[:, : lengths.max().item()].sum()", "lengths.max().item()", None),
+    ("total = x[: lengths.max().item()].sum()", "lengths.max().item()", "data-dependent-slice"),
+    ("x = x[:, : lengths.max().item()]", "lengths.max().item()", None),
+    ("keep = torch.arange(n.max().item()) < n[:, None]", "n.max().item()", "data-dependent-size"),
+    ("keep = torch.arange(n.max().item(), device=d)", "n.max().item()", None),
+    ("return x.view(-1, int(n))", "int(n)", None),
+    ("for i in range(steps.item()):\n    x = x * 2", "steps.item()", "tensor-range"),
+    ("for i in range(steps.item()):\n    out.append(x)", "steps.item()", None),
+    ("return x * scales[index]", "scales[index]", "tensor-index-of-list"),
+    ("return self.experts[index](x)", "self.experts[index]", None),
 ]
 BRANCHES = [
-    ("if x.sum() > 0:", "data-dependent-if"),
-    ("while x.sum() > 0:", "data-dependent-while"),
-    ("if torch.isinf(hidden_states).any():", "overflow-clamp"),
-    ("if (mask == 0).any():", "data-dependent-raise"),
-    ("assert not torch.isnan(x).any()", "tensor-assert"),
+    ("if x.sum() > 0:\n    y = x\nelse:\n    y = -x", "x.sum() > 0", "data-dependent-if"),
+    ("if x.sum() > 0:\n    return x\nreturn -x", "x.sum() > 0", "data-dependent-if"),
+    ("y = x if x.sum() > 0 else -x", "x.sum() > 0", "data-dependent-if"),
+    ("if x.sum() > 0:\n    return None\nreturn x", "x.sum() > 0", None),
+    ("if x.sum() > 0:\n    print('positive')", "x.sum() > 0", None),
+    ("if x.sum() > 0:\n    self.seen = x", "x.sum() > 0", None),
+    ("if (x > 1).any():\n    x = step(x)", "(x > 1).any()", "conditional-update"),
+    ("while x.sum() > 0:\n    x = x - 1", "x.sum() > 0", "data-dependent-while"),
+    ("while x.sum() > 0:\n    x = x - 1\n    if done:\n        break", "x.sum() > 0", None),
+    ("if torch.isinf(h).any():\n    h = torch.clamp(h, max=9)", "torch.isinf(h).any()", "overflow-clamp"),
+    ("if torch.isinf(h).any():\n    raise ValueError(h)", "torch.isinf(h).any()", "data-dependent-raise"),
+    ("if (mask == 0).any():\n    raise ValueError('empty')", "(mask == 0).any()", "data-dependent-raise"),
+    ("if (mask == 0).any():\n    raise ValueError\nelse:\n    x = 1", "(mask == 0).any()", None),
+    ("if (mask == 0).any():\n    report(mask)\n    raise ValueError", "(mask == 0).any()", None),
+    ("assert not torch.isnan(x).any()", "torch.isnan(x).any()", "tensor-assert"),
+    ("", "", None),  # The source is not known.
 ]
 SHAPES = [
-    ("rows = mask.nonzero()", "nonzero"),
-    ("return losses[losses > 0].mean()", "boolean-mask"),
-    ("i, j = torch.where(expert_mask[e])", "where-indices"),
+    (NONZERO, "return losses[losses > 0].mean()", "losses[losses > 0]", "boolean-mask"),
+    (NONZERO, "return losses[keep].sum()", "losses[keep]", "boolean-mask-sum"),
+    (NONZERO, "return losses[keep].mean(dim=0)", "losses[keep]", None),
+    (NONZERO, "x[mask] += w", "x[mask]", "masked-update"),
+    (NONZERO, "x[mask] *= w", "x[mask]", None),
+    (NONZERO, "x[mask] += w[mask]", "x[mask]", None),
+    (NONZERO, "x[mask] = y[mask]", "y[mask]", "masked-copy"),
+    (NONZERO, "x[mask] = y[other]", "y[other]", None),
+    (NONZERO, "rows = mask.nonzero()\nx = x.index_fill(0, rows, 0)", "mask.nonzero()", "nonzero"),
+    (NONZERO, "rows = mask.nonzero()\nreturn x[rows]", "mask.nonzero()", None),
+    (NONZERO, "r = torch.where(m)[0]\nout.index_add_(0, r, x[r] @ w)", "torch.where(m)", "where-indices"),
+    (NONZERO, "keep = torch.where(iou <= 0.5)[0]\norder = order[keep + 1]", "torch.where(iou <= 0.5)", None),
+    ("aten.linalg_lstsq.default", "return torch.linalg.lstsq(a, b).solution", "torch.linalg.lstsq(a, b)", None),
+    ("torchvision.nms.default", "keep = nms(boxes, scores, 0.5)", "nms(boxes, scores, 0.5)", None),
+    ("aten._unique2.default", "n = torch.unique(x).numel()", "torch.unique(x)", "unique"),
+    ("aten._unique2.default", "values = torch.unique(x)", "torch.unique(x)", None),
+    ("aten.bincount.default", "n = torch.bincount(x, minlength=4)", "torch.bincount(x, minlength=4)", "bincount"),
+    ("aten.repeat_interleave.Tensor", "y = x.repeat_interleave(n)", "x.repeat_interleave(n)", "repeat-interleave"),
 ]
 CALLS = [
     ("module: _warnings, qualname: warn, skip reason:", "warnings.warn(text)", "warning"),
@@ -61,33 +95,42 @@ CALLS = [
     ("module: posix, qualname: getpid, skip reason:", "os.getpid()", "operating-system"),
     ("module: sys, qualname: _getframe, skip reason:", "inspect.stack()", "call-stack"),
     ("module: fastops, qualname: run, skip reason:", "fastops.run(x)", "c-extension"),
+    ("module: fastops, qualname: tqdm_like, skip reason:", "hashlib_of(pickle_gc_inspect)", "c-extension"),
 ]
+TENSOR = "[<class 'torch._dynamo.variables.tensor.TensorVariable'>] False"
+NUMBER = "[<class 'torch._dynamo.variables.tensor.SymNodeVariable'>] False"
 BUILTINS = [
     ("builtin print [] False", "print(x)", "print"),
     ("builtin breakpoint [] False", "breakpoint()", "debugger"),
     ("builtin open [] False", "with open(path) as handle:", "open-file"),
-    ("builtin str [] False", "name = str(x)", "tensor-text"),
-    ("builtin globals [] False", "globals()", "builtin-function"),
+    (f"builtin str {TENSOR}", "name = str(x)", "tensor-text"),
+    (f"builtin str {NUMBER}", "name = str(n)", "number-text"),
+    (f"builtin sorted {TENSOR}", "y = sorted(x)[0]", "sorted-tensor"),
+    (f"builtin sorted {TENSOR}", "y = sorted(x, key=f)[0]", None),
+    ("builtin globals [] False", "globals()", None),
 ]
+TOLIST = "for row, n in zip(x, sizes.tolist()):\n    total += row[:n].sum()"
 CHOICES = [
-    *[(ITEM, ITEM_WHY, ITEM_CONTEXT, code, name) for code, name in READS],
-    *[(BRANCH, BRANCH_WHY, "attempted to jump with TensorVariable()", code, name) for code, name in BRANCHES],
-    *[(SHAPE, "Operator `aten.nonzero.default`", "aten.nonzero.default", code, name) for code, name in SHAPES],
-    *[(SKIPPED, C_WHY, context + " C extension or builtin", code, name) for context, code, name in CALLS],
-    *[(BUILTIN, "Dynamo does not know how", context, code, name) for context, code, name in BUILTINS],
-    (SKIPPED, "marked", "module: torch.nn.utils.rnn, qualname: pack", "pack(x)", "skipped-function"),
-    ("Data dependent operator", "", "aten._local_scalar_dense.default", "sizes.tolist()", "tensor-tolist"),
-]
+    *[(ITEM, ITEM_WHY, ITEM_CONTEXT, *each) for each in READS],
+    *[(BRANCH, BRANCH_WHY, "attempted to jump with TensorVariable()", *each) for each in BRANCHES],
+    *[(SHAPE, f"Operator `{operator}`'s output shape depends", operator, *each) for operator, *each in SHAPES],
+    *[(SKIPPED, C_WHY, context + " C extension or builtin", code, code, name) for context, code, name in CALLS],
+    *[(BUILTIN, "Dynamo does not know how", context, code, "", name) for context, code, name in BUILTINS],
+    (SKIPPED, "marked", "module: torch.nn.utils.rnn, qualname: pack", "pack(x)", "", "skipped-function"),
+    ("Data dependent operator", "", "aten._local_scalar_dense.default", TOLIST, "sizes.tolist()", "tensor-tolist"),
+    ("Data dependent operator", "", "aten._local_scalar_dense.default", "x.split(n.tolist())", "n.tolist()", None),
+    ("Data dependent operator", "", "aten.equal.default", "if torch.equal(a, b):\n    a = b", "torch.equal(a, b)",
+     "data-dependent-result"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("gb_type", "explanation", "context", "code", "recipe_id"), CHOICES)
-def test_most_specific_recipe_is_chosen(
-    gb_type: str, explanation: str, context: str, code: str, recipe_id: str
+@pytest.mark.parametrize(("gb_type", "explanation", "context", "code", "expression", "recipe_id"), CHOICES)
+def test_a_recipe_fits_by_types_operation_and_how_the_statement_is_written(
+    gb_type: str, explanation: str, context: str, code: str, expression: str, recipe_id: str | None
 ) -> None:
-    found = find(gb_type, match_text(gb_type, explanation, context, code, "/project/model.py"))
+    found = find(Broken(gb_type, explanation, context, "/project/unique/model.py:f", read(code, expression)))
 
-    assert found is not None
-    assert found.id == recipe_id
+    assert (found.id if found is not None else None) == recipe_id
 
 
 @pytest.mark.parametrize(
@@ -99,24 +142,24 @@ def test_most_specific_recipe_is_chosen(
         (ITEM, "query = query[: lengths.max().item()]"),
     ],
 )
-def test_unpadding_for_flash_attention_is_known_by_its_file(gb_type: str, code: str) -> None:
-    file = "/env/site-packages/transformers/modeling_flash_attention_utils.py"
-    found = find(gb_type, match_text(gb_type, "", "aten.nonzero.default", code, file))
+def test_unpadding_for_flash_attention_is_known_by_its_place(gb_type: str, code: str) -> None:
+    for place in ("/env/transformers/modeling_flash_attention_utils.py:f", "/hub/modeling_own.py:_get_unpad_data"):
+        found = find(Broken(gb_type, "", "aten.nonzero.default", place, read(code, "")))
 
-    assert found is not None
-    assert found.id == "flash-attention-unpad"
-    assert ".item()" not in found.action
+        assert found is not None
+        assert found.id == "flash-attention-unpad"
+        assert ".item()" not in found.action
 
 
 def test_consequences_are_marked_as_such() -> None:
     for gb_type in ("graph break in loop", "Graph break under GenericContextWrappingVariable"):
-        found = find(gb_type, match_text(gb_type, "", "", "print(x)", "model.py"))
+        found = find(Broken(gb_type, written=read("print(x)", "print(x)")))
         assert found is not None
         assert found.kind == "consequence"
 
 
 def test_unknown_type_has_no_recipe() -> None:
-    assert find("Nobody has seen this", "Nobody has seen this\n\n\n\n") is None
+    assert find(Broken("Nobody has seen this")) is None
 
 
 def test_find_by_id() -> None:

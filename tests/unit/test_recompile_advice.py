@@ -155,11 +155,11 @@ def test_every_cause_has_advice_of_its_own(cause: Cause) -> None:
 
 @pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause not in ("dynamic_marking", "backend")])
 def test_the_advice_names_the_variable(cause: Cause) -> None:
-    source = {"shape": "frames.size()[1]", "symbolic": "frames.size()[1]", "global_state": "grad_mode"}.get(
+    source = {"shape": "frames.size()[1]", "symbolic": "frames.size()[1]", "global_state": "default_dtype"}.get(
         cause, "frames"
     )
     text = advice(cause, source, "1", "2").action
-    assert ("gradient mode" if cause == "global_state" else "frames") in text
+    assert ("default dtype" if cause == "global_state" else "frames") in text
 
 
 @given(st.sampled_from(CAUSES), st.none() | st.text(max_size=30), st.none() | st.text(max_size=8), st.text(max_size=8))
@@ -225,6 +225,26 @@ def test_a_tensor_of_the_half_after_a_break_cannot_be_marked() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "code", "expected", "actual", "told"),
+    [
+        ("len(args)", "def wrapper(self, *args, **kwargs):", "1", "0", "Pass it by keyword in both calls, or by posit"),
+        ("len(args)", "y = net(x)", "0", "2", "Pass them by keyword in both calls"),  # torch's wrapper: it has no def
+        ("len(parts)", "def step(x, *parts):", "1", "2", "Hand over the same arguments in the same way"),
+        ("kwargs", "def f(*args, **kwargs):", "'m' not in kwargs", "'m' in kwargs", "`m` in all of them or in none"),
+        ("list(dict.keys(kwargs))[0]", "def f(*args, **kwargs):", "'a'", None, "Pass the same keywords in every call"),
+        ("len(args)", "def step(args):", "1", "2", "Give `args` the same entries"),
+        ("len(parts)", "def step(parts):", "1", "2", "Give `parts` the same entries"),
+        ("options", "def step(options):", "'a' in options", "'a' not in options", "Give `options` the same entries"),
+    ],
+)
+def test_how_arguments_are_handed_over_is_told_apart_from_what_is_in_a_list(
+    source: str, code: str, expected: str, actual: str | None, told: str
+) -> None:
+    place = at(10, "Ranker.wrapper", code)
+    assert told in advice("container", source, expected, actual, location=place).action
+
+
+@pytest.mark.parametrize(
     "source",
     [
         "kwargs['past_key_values'].layers[0].keys.size()[2]",
@@ -269,6 +289,75 @@ def test_sizes_zero_and_one_are_told_apart_from_conditions(size: str) -> None:
 )
 def test_advice_on_a_value_depends_on_its_kind(expected: str, actual: str, told: str) -> None:
     assert told in advice("value", "n", expected, actual).action
+
+
+def modules_compiled(*instances: int | None, names: str = "abcdefghijkl") -> Report:
+    """One code compiled again and again, each time for the module of that number."""
+    report = empty_report()
+    report.compilations = [compilation(f"0/{n}") for n in range(len(instances))]
+    for each, number in zip(report.compilations, instances, strict=True):
+        each.module, each.instance = f"self.{names[number or 0]}", number
+    return report
+
+
+def test_the_first_compile_of_another_module_is_no_change_between_calls() -> None:
+    sizes = [recompile(f"r{n}", f"0/{n}", source="x.size()[0]", change=f"c{n}") for n in (1, 2, 3)]
+    again, apart = sorted(findings(*sizes, report=modules_compiled(1, 2, 3, 2)), key=lambda each: len(each.evidence))
+    assert (apart.severity, apart.evidence) == ("info", ["r1", "r2"])
+    assert apart.title.startswith("`self.b`, `self.c` and `self.d` are different modules that run one code: ")
+    assert "mark_dynamic" not in apart.advice
+    assert (again.severity, again.evidence) == ("warning", ["r3"])  # the second one compiled once more
+    assert "mark_dynamic(x, 0)" in again.advice
+
+
+@pytest.mark.parametrize("instances", [(None, None), (1, 1), (None, 1)])
+def test_one_module_or_an_unknown_one_is_told_as_before(instances: tuple[int | None, ...]) -> None:
+    (found,) = findings(recompile("r1", "0/1", source="x.size()[0]"), report=modules_compiled(*instances))
+    assert "mark_dynamic(x, 0)" in found.advice
+
+
+def test_many_modules_that_reach_the_limit_are_told_to_raise_it_or_to_be_compiled_as_one() -> None:
+    *before, last = (recompile(f"r{n}", f"0/{n}", source="x.size()[0]", change=f"c{n}") for n in range(1, 9))
+    last.cause = "limit"
+    (found,) = findings(*before, last, report=modules_compiled(*range(1, 9)))
+    assert found.rule == "recompile-limit"
+    assert "Mend the cause" not in found.advice and "mark_dynamic" not in found.advice
+    assert found.detail is not None and "recompile_limit = 16" in found.detail.config
+
+
+@pytest.mark.parametrize(
+    ("states", "before", "after", "title"),
+    [
+        ("grad_mode", "True", "False", "The gradient mode changed from True to False"),
+        ("grad_mode", None, None, "The gradient mode changed"),
+        (
+            "grad_mode, autocast(cpu)_enabled", "True, True", "False, False",
+            'The gradient mode changed from True to False, and autocast for "cpu" from True to False',
+        ),
+        (
+            "grad_mode, autocast(cuda)_dtype, weather", "True, ?, ?", "False, torch.float16, ?",
+            'The gradient mode changed from True to False, the dtype of autocast for "cuda" to torch.float16, '
+            "and `weather`",
+        ),
+    ],
+)  # fmt: skip
+def test_gradients_and_none_are_two_programs_and_every_state_is_named(
+    states: str, before: str | None, after: str | None, title: str
+) -> None:
+    (found,) = findings(recompile("r1", "0/1", cause="global_state", source=states, expected=before, actual=after))
+    assert found.severity == "info"
+    assert found.title.startswith(f"{title}: ")
+    assert "torch.no_grad" not in found.advice
+    assert found.detail is not None and found.detail.example is None
+    assert ("torch.autocast" in found.advice) == ("autocast" in states)
+
+
+@pytest.mark.parametrize("state", ["autocast(cpu)_enabled", "inference_mode", "num_threads", "default_dtype"])
+def test_a_mode_that_training_does_not_need_to_change_is_to_stay(state: str) -> None:
+    (found,) = findings(recompile("r1", "0/1", cause="global_state", source=state, expected="True", actual="False"))
+    assert found.severity == "warning"
+    assert found.advice.startswith("Keep ")
+    assert f"`{state}` was True while compiling and False" in found.advice
 
 
 @pytest.mark.parametrize("cause", ["value", "module_attribute"])

@@ -197,6 +197,24 @@ def test_the_limit_without_a_guard() -> None:
     assert (found.cause, found.compile_id, found.location.line) == ("limit", "0/8", 10)
 
 
+@pytest.mark.parametrize("live", [True, False])
+def test_a_recompile_that_torch_refused(live: bool) -> None:
+    """Under config.error_on_recompile the failed guards stand in the exception alone."""
+    guard = "0/0: mode == 'up'    # if mode == 'up':  # net.py:7 in forward"
+    told = f"Recompiling function forward in net.py:5\n    triggered by the following guard failure(s):\n    - {guard}"
+    refused = end("0/1", has_guarded_code=False, fail_type="RecompileError", fail_reason=told)
+    heard = [again(guard, expected="'up'", actual="'down'")] if live else []
+    found = one(start("0/0"), end("0/0"), refused, *heard)
+    assert (found.compile_id, found.previous, found.cause, found.source) == ("0/1", "0/0", "value", "mode")
+    assert (found.expected, found.actual) == ("'up'", "'down'" if live else None)
+
+
+@pytest.mark.parametrize("told", ["FailOnRecompileLimitHit", "RecompileLimitExceeded"])
+def test_the_limit_by_the_name_of_its_exception(told: str) -> None:
+    reason = {"fail_type": told, "fail_reason": "Hard failure due to fullgraph=True"}
+    assert one(start("0/0"), end("0/0"), again("0/0: n == 4"), end("0/1", **reason)).cause == "limit"
+
+
 def test_the_limit_in_older_words() -> None:
     reason = "Dynamo cache limit exceeded\n  Explanation: x"
     assert one(start("0/0"), end("0/0"), end("0/8", fail_reason=reason)).cause == "limit"

@@ -86,7 +86,16 @@ def test_only_a_refusal_is_an_error(effect: Effect) -> None:
 def test_the_cookbook_names_the_users_own_expression() -> None:
     report = empty_report()
     report.graph_breaks = [
-        graph_break("b1", "split", PLACE, gb_type=ITEM, gb_id="GB0124", explanation="", expression="head.item()")
+        graph_break(
+            "b1",
+            "split",
+            PLACE,
+            gb_type=ITEM,
+            gb_id="GB0124",
+            explanation="",
+            expression="head.item()",
+            block="scale = head.item()\nreturn x / scale\n",
+        )
     ]
     (finding,) = found_by(report, "graph-break")
     assert finding.detail is not None
@@ -96,24 +105,24 @@ def test_the_cookbook_names_the_users_own_expression() -> None:
     assert finding.advice == finding.detail.action
 
 
-def test_without_a_recipe_pytorchs_first_telling_hint_is_the_advice() -> None:
+def test_without_a_recipe_pytorchs_telling_hints_are_the_advice() -> None:
     report = empty_report()
     hints = ["This graph break is fundamental - no.", "Move it\n  out.", "Another."]
     report.graph_breaks = [
         graph_break("b1", "split", PLACE, gb_type="Never seen", gb_id=None, hints=hints, explanation="Because.")
     ]
     (finding,) = found_by(report, "graph-break")
-    assert (finding.title, finding.advice) == ("Never seen", "Move it out.")
+    assert (finding.title, finding.advice) == ("Never seen", "Move it out. Another.")
     assert finding.detail is not None
     assert finding.detail.why == "Because."
 
 
 @pytest.mark.parametrize("hints", [[], ["Please report an issue to PyTorch."]])
-def test_without_any_telling_hint_the_place_is_named(hints: list[str]) -> None:
+def test_without_any_telling_hint_nothing_is_added_to_what_pytorch_says(hints: list[str]) -> None:
     report = empty_report()
     report.graph_breaks = [graph_break("b1", "split", PLACE, gb_type="Never seen", gb_id=None, hints=hints)]
     (finding,) = found_by(report, "graph-break")
-    assert "model.py:44" in finding.advice
+    assert finding.advice == (hints[0] if hints else "PyTorch gives no hint for this one.")
 
 
 # Recompilations.
@@ -144,6 +153,19 @@ def test_functions_have_findings_of_their_own() -> None:
     other = line_of(41, 4, 9, "encode")
     report.recompiles = [recompile("r1", "0/1"), recompile("r2", "1/1", location=other)]
     assert [f.evidence for f in found_by(report, "recompile")] == [["r1"], ["r2"]]
+
+
+def test_the_limit_that_raises_says_so_and_is_told_once() -> None:
+    report = clean_report()
+    limit = recompile("r2", "0/2", cause="limit", source=None, expected=None, actual=None, guard="", seconds=None)
+    report.recompiles = [recompile("r1", "0/1"), limit]
+    raised = graph_break("b1", "error", PLACE, compile_ids=["0/2"])
+    raised.gb_id, raised.gb_type = "GB0039", "Dynamo recompile limit exceeded"
+    report.graph_breaks = [raised]
+    (finding,) = judge(report)
+    assert (finding.rule, finding.severity, finding.evidence) == ("recompile-limit", "error", ["r1", "r2", "b1"])
+    assert "raises" in finding.title and "eager" not in finding.title
+    assert finding.detail is not None and "runs in eager" not in finding.detail.why
 
 
 def test_the_limit_is_an_error_and_takes_the_functions_recompiles_with_it() -> None:
@@ -209,6 +231,7 @@ def test_refused_functions_did_not_fall_back() -> None:
     report = eager_report()
     for each in report.compilations:
         each.status = "failed"
+        each.breaks = ["b1"]
     report.graph_breaks = [graph_break("b1", "error", PLACE, compile_ids=["0/0", "1/0"])]
     assert found_by(report, "all-eager") == []
     assert [f.rule for f in judge(report)] == ["graph-break"]
@@ -236,6 +259,7 @@ def test_a_failed_compile_names_its_function_and_its_reason() -> None:
 def test_a_refusal_is_told_as_a_graph_break_and_not_twice() -> None:
     report = clean_report()
     report.compilations[0].status = "failed"
+    report.compilations[0].breaks = ["b1"]
     report.graph_breaks = [graph_break("b1", "error", PLACE, compile_ids=["0/0"])]
     assert [f.rule for f in judge(report)] == ["graph-break"]
 

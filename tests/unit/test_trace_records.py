@@ -109,6 +109,16 @@ def test_the_compilers_own_traceback_is_no_part_of_a_break() -> None:
     assert "torch's own lines" not in event["text"]
 
 
+def test_the_exception_of_a_backend_is_no_break_of_its_own() -> None:
+    """torch logs the traceback first, then the graph break that it makes of it."""
+    metadata = {"artifact": {"name": "dynamo_graph_break_reason"}, "frame_id": 0, "frame_compile_id": 0}
+    warned = (
+        "WON'T CONVERT wave net.py line 5 \n==== TorchDynamo Stack Trace ====\nTraceback (most recent call last):\n"
+    )
+    assert TraceRecords().read(metadata, warned) is None
+    assert TraceRecords().read(metadata, "Graph break in user code at net.py:5\n") is not None
+
+
 def test_a_long_error_keeps_the_cause_and_the_place_which_come_last() -> None:
     torchs = '  File "/t/torch/_dynamo/symbolic_convert.py", line 1, in step\n    x\n' * 2000
     last = 'torch._dynamo.exc.Unsupported: TYPE\n\nfrom user code:\n   File "/home/ada/model.py", line 3, in f\n    y\n'

@@ -90,7 +90,7 @@ def attention_matrix(
     matrix = AttentionMatrix(caches=[each for each in caches if each], phase=work.phase)
     matrix.own_cache = "" if caches == ("",) else (STATIC if plan.static_cache else "dynamic")
     matrix.backend = (plan.configurations or (plan.default,))[0].backend
-    streams = Streams(Path(target.path or target.stem).name, quiet=plan.quiet)
+    streams = Streams(Path(target.path or target.stem).name, quiet=plan.quiet, once=True)
     show = progress or say
     with Workshop(streams, Limits(plan.timeout, plan.total), python=plan.python) as shop:
         trials = ProcessTrials(target, plan, shop)

@@ -48,7 +48,7 @@ def bisect_suspicious(
     if not cases:
         return []
     found: list[Bisection] = []
-    streams = Streams(plan.label, quiet=plan.quiet)
+    streams = Streams(plan.label, quiet=plan.quiet, once=True)
     tell = progress or progress_line(streams)[0]
     with Workshop(streams, Limits(plan.timeout, plan.total), python=plan.python) as shop:
         repros = Repros(shop, folder or DEFAULT_FOLDER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,12 @@ def measure(target: TargetSpec, plan: Plan, command: tuple[str, ...]) -> Report:
     return report
 
 
-def add_bench(seen: Observed, target: TargetSpec, plan: Plan) -> Plan | None:
+def add_bench(
+    seen: Observed, target: TargetSpec, plan: Plan, before: Callable[[str], None] | None = None
+) -> Plan | None:
     """Benchmark what was just observed, and put it into the report; a note there says why not.
 
+    `before` is called once it is sure that something will be measured, with a line on that.
     Returns the plan that was run, for more work of this kind while the run's folder is there; None where none was.
     """
     report = seen.report
@@ -71,6 +75,8 @@ def add_bench(seen: Observed, target: TargetSpec, plan: Plan) -> Plan | None:
     if ready is None:
         report.capture.notes.append(f"No speed was measured: {source.reason}.")
         return None
+    if before is not None:
+        before(f"its speed is being measured, for at most {ready.total:g} s")
     found = run_bench(ready)
     report.measurements, report.accuracy = found.measurements, found.accuracy
     report.capture.notes += [*source.notes, *_news(found.notes, report)]
@@ -88,14 +94,34 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
     left = plan.timeout - report.outcome.seconds if plan.total is None else plan.total
     reason = _reason_against(report) or (
         f"of the time limit {max(0, left):.0f} s were left, and it needs {_LEAST_SECONDS:.0f}"
-        if left < _LEAST_SECONDS
+        if plan.total is None and left < _LEAST_SECONDS
         else ""
     )
     source = _source(target, seen) if not reason else Source(None, reason)
     if source.fields is None:
         return None, source
-    plan = replace(plan, source=source.fields, label=Path(target.path or target.stem).name, total=left)
+    plan = replace(
+        _as_called(plan, seen), source=source.fields, label=Path(target.path or target.stem).name, total=left,
+        cold_seconds=_compile_seconds(report),
+    )  # fmt: skip
     return (plan if source.cannot_write else instead_of_default(plan, source.written)), source
+
+
+def _as_called(plan: Plan, seen: Observed) -> Plan:
+    """The plan with training steps in the place of forward passes, where the program went backward."""
+    told = _told(seen)
+    if not plan.as_called or told is None or not told.backwards:
+        return plan
+    return replace(
+        plan, works=tuple(replace(work, phase="train") if work.phase == "forward" else work for work in plan.works)
+    )
+
+
+def _compile_seconds(report: Report) -> float | None:
+    """What compiling took in the run; None where caches spared it a part."""
+    if any("hit" in name for each in report.compilations for name in each.cache):
+        return None
+    return sum(each.seconds.get("total", 0.0) for each in report.compilations)
 
 
 def _of_program(target: TargetSpec, plan: Plan) -> Report:
@@ -111,6 +137,7 @@ def _of_program(target: TargetSpec, plan: Plan) -> Report:
             report.capture.notes.append("No speed was measured: the program did not run to its end.")
             return report
         source = _program_source(target, seen, plan.timeout) if plan.rerun else _source(target, seen)
+        plan = _as_called(plan, seen)
         if source.fields is not None or source.written is not None:
             plan = with_written(plan, source.written, target.spec)
         if source.fields is None:

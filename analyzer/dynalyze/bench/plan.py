@@ -68,6 +68,10 @@ class Plan:
     Without `configurations` the sensible set for the device is run. `seconds` are timed seconds of a configuration,
     `timeout` is the life of each process, `total` bounds the whole benchmark: what is not done by then is left out.
     With `answers_first` memory and answers are known before speed: what `total` cuts is speed.
+    Where `more_time`, a command that measures without `total`, is given, `total` is a budget: within it the verdict on
+    speed comes first. Processes begin with the caches of the user, which the run before has filled; a start with empty
+    ones comes last, where `cold_seconds`, what compiling took then, are left. What did not fit is told with it.
+    With `as_called` the calls of a program that went backward through them are training steps, as it made them.
     `label` names the target before each line of its output. `autocast` holds for eager too. `written` is what the
     program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`
     has each process run the program again. `dims` say which inputs have the sizes of a work's shape.
@@ -99,6 +103,9 @@ class Plan:
     accuracy: bool = True
     memory: bool = True
     answers_first: bool = False
+    more_time: str = ""
+    cold_seconds: float | None = None
+    as_called: bool = False
 
     def configurations_on(self, device: str) -> tuple[Configuration, ...]:
         """The configurations to compare with eager on this device."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections import Counter, defaultdict
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-Kind = Literal["first calls", "memory", "accuracy", "pair"]
+Kind = Literal["first calls", "cold start", "memory", "accuracy", "pair"]
 
 
 class Progress:
@@ -17,7 +18,7 @@ class Progress:
 
     `tell` shows a line, at most every `every` seconds. `pair_seconds` are the timed seconds of a pair: before the
     first pair is done they stand for it, together with the first calls of two processes. `ahead` counts what is not
-    done yet, the present step included.
+    done yet, the present step included. `total` seconds bound all of it.
     """
 
     def __init__(
@@ -26,11 +27,13 @@ class Progress:
         every: float,
         pair_seconds: float,
         clock: Callable[[], float] = time.monotonic,
+        total: float | None = None,
     ) -> None:
         self._tell = tell
         self._every = every
         self._pair_seconds = pair_seconds
         self._clock = clock
+        self._end = math.inf if total is None else clock() + total
         self.ahead: Callable[[], Counter[Kind]] = Counter
         self._took: dict[Kind, list[float]] = defaultdict(list)
         self._doing = ""
@@ -66,7 +69,7 @@ class Progress:
         seconds = self.seconds_left()
         if seconds is None:
             return f" ({now - self._began:.0f} s)" if now - self._began >= 1 else ""
-        return f"; at most {_about(max(0.0, seconds - (now - self._began)))} left"
+        return f"; at most {_about(max(0.0, min(seconds - (now - self._began), self._end - now)))} left"
 
     def _usual(self, kind: Kind) -> float | None:
         if self._took[kind]:

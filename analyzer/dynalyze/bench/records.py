@@ -20,7 +20,8 @@ from dynalyze.measurements import Accuracy, Counts, Measurement, Memory, Pair, S
 class Row:
     """One configuration of one workload while it is measured; `pairs` of eager's row are the control.
 
-    `problem` says why it has no times, `failure` is the kind of it. `first` is None until it was run. `checks` are the
+    `problem` says why it has no times, `failure` is the kind of it. `first` is None until it was run; `cold` is the
+    same where that process began with empty caches. `checks` are the
     answers after each pair, `timed` is true when no pair is to come. `eager_samples` are those of every eager process
     of the workload.
     """
@@ -28,6 +29,7 @@ class Row:
     configuration: Configuration
     work: Work
     first: FirstCalls | None = None
+    cold: FirstCalls | None = None
     problem: str = ""
     failure: FailureKind | None = None
     timed: bool = False
@@ -162,17 +164,16 @@ def _add_times(record: Measurement, row: Row, eager: Row) -> None:
 def _startup(row: Row, eager: Row) -> StartUp | None:
     if row.first is None:
         return None
-    warm, again = row.first.warm, row.warm or {}
-    calls = list(warm.get("calls_ms") or ())
+    cold, again = row.cold.warm if row.cold is not None else {}, row.warm or {}
     return StartUp(
         import_seconds=row.load.get("import_seconds"),
         load_seconds=row.load.get("load_seconds"),
-        cold_calls_ms=calls if row.configuration.compile else [],
+        cold_calls_ms=list(cold.get("calls_ms") or ()) if row.configuration.compile else [],
         warm_calls_ms=list(again.get("calls_ms") or ()) if row.configuration.compile else [],
         eager_calls_ms=list(eager.first.warm.get("calls_ms") or ()) if eager.first is not None else [],
-        steady_after=warm.get("steady_after"),
-        phases=warm.get("phases") or {},
-        cache=warm.get("cache") or {},
+        steady_after=cold.get("steady_after"),
+        phases=cold.get("phases") or {},
+        cache=cold.get("cache") or {},
         warm_cache=again.get("cache") or {},
     )
 
@@ -182,7 +183,7 @@ def _memory(row: Row, eager: Row) -> Memory | None:
         return None
     steady = row.memory["steady_peak"]
     plain = eager.memory["steady_peak"] if eager.memory is not None else None
-    cold = row.first.memory if row.first is not None else None
+    cold = row.cold.memory if row.cold is not None else None
     return Memory(
         kind=row.memory["kind"],
         steady_peak=steady,

@@ -23,6 +23,9 @@ from dynalyze.launch.streams import Streams
 from dynalyze.measurements import Accuracy, Measurement
 
 BenchStatus = Literal["complete", "failed", "timed_out", "interrupted"]
+_COLD_MARGIN = 2.0
+"""Times what compiling took: a start with empty caches is not begun with less time left."""
+
 _STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
 
 
@@ -47,9 +50,9 @@ def run_bench(plan: Plan, progress: Callable[[str], None] | None = None) -> Benc
     Raises:
         UsageError: what was asked for cannot be run; nothing was measured then.
     """
-    streams = Streams(plan.label, quiet=plan.quiet)
+    streams = Streams(plan.label, quiet=plan.quiet, once=True)
     show, every = progress_line(streams)
-    told = Progress(progress or show, every, plan.seconds / plan.pairs)
+    told = Progress(progress or show, every, plan.seconds / plan.pairs, total=plan.total)
     limits = Limits(plan.timeout, plan.total)
     with Workshop(streams, limits, python=plan.python, waiting=told.tick) as shop:
         return Bench(plan, shop, told).run()
@@ -80,11 +83,12 @@ class Bench:
     def _found(self, stopped: str) -> Benchmarks:
         found = Benchmarks()
         for part in self._parts:
-            rows = [part.eager, *part.rows]
+            rows = part.measured()
             found.measurements += [records.measurement(row, part.eager) for row in rows]
             found.accuracy += [record for row in rows if (record := records.accuracy(row)) is not None]
             found.environment = found.environment or records.environment(part.eager)
-            found.notes += [str(note) for note in part.eager.load.get("notes") or ()]
+            found.notes += [str(note) for note in part.eager.load.get("notes") or ()] if rows else []
+            found.notes += [late] if (late := part.unmeasured()) else []
         found.notes = list(dict.fromkeys(found.notes))
         found.status, found.message = self._status(stopped)
         return found
@@ -110,7 +114,7 @@ class WorkBench:
         self._shop = shop
         self._progress = progress
         self._random = generator
-        self._caches: dict[str, Path] = {}
+        self._caches: dict[str, Path | None] = {}
         self.eager = Row(plan.eager, work)
         self.rows = self._rows(plan.device or "cpu")
 
@@ -133,11 +137,35 @@ class WorkBench:
 
     def stop(self, reason: str) -> None:
         """Say of every row what it lacks because the benchmark ended early."""
+        if self._budget is not None and reason != _STOPPED["interrupted"]:
+            return  # `measured` and `unmeasured` tell.
         for row in (self.eager, *self.rows):
             if not row.problem and not row.pairs:
                 row.problem = f"{reason} before it was timed"
             elif not row.problem and not row.timed:
                 row.notes.append(f"{reason} after {len(row.pairs)} of {self._plan.pairs} pairs of processes")
+
+    def measured(self) -> list[Row]:
+        """The rows to report. Where a budget did not last for a verdict on speed there are none."""
+        rows = [self.eager, *self.rows]
+        if self._budget is None or all(row.timed or row.problem or not row.usable for row in self.rows):
+            return rows
+        return [row for row in rows if row.pairs] if self._shop.interrupted else []
+
+    def unmeasured(self) -> str:
+        """What a budget did not last for, and how it is measured; empty where all is there, or nothing can be."""
+        if self._budget is None or self._shop.interrupted:
+            return ""
+        rows = [row for row in self.rows if row.usable]
+        missing = ["Speed"] if not self.measured() else []
+        if not missing:
+            lacks_answers = self._plan.accuracy and any(row.accuracy is None for row in rows)
+            missing += ["answers"] if lacks_answers else []
+            missing += ["what compiling costs from empty caches"] if any(row.cold is None for row in rows) else []
+        if not missing:
+            return ""
+        told = " and ".join(missing)
+        return f"{told[:1].upper()}{told[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"
 
     def ahead(self) -> Counter[Kind]:
         """What is still to be done, as far as is known."""
@@ -146,6 +174,7 @@ class WorkBench:
             {
                 "first calls": sum(row.first is None for row in rows),
                 "pair": sum(plan.pairs - len(row.pairs) for row in rows if not row.timed and row.usable),
+                "cold start": sum(self._begins_cold(row) for row in rows),
                 "memory": sum(plan.memory and row.memory is None for row in rows),
                 "accuracy": sum(plan.accuracy and row.accuracy is None for row in rows if row.configuration.compile),
             }
@@ -155,10 +184,14 @@ class WorkBench:
         return [Row(each, self._work) for each in self._plan.configurations_on(device)]
 
     def _first_calls(self, row: Row) -> None:
-        compiles = row.configuration.compile
+        compiles, budget = row.configuration.compile, self._budget
         try:
             with self._progress.doing("first calls", self._named(row, "first calls")):
-                row.first = schedule.first_calls(self._shop, self._arm(row), memory=self._plan.memory and compiles)
+                row.first = schedule.first_calls(
+                    self._shop, self._arm(row), memory=self._plan.memory and compiles, new=compiles and not budget,
+                    budget=budget,
+                )  # fmt: skip
+            row.cold = None if budget and compiles else row.first
         except WorkerFailed as error:
             if error.kind == "misuse" and row is self.eager:
                 raise UsageError(error.message) from error
@@ -188,7 +221,8 @@ class WorkBench:
         try:
             with self._progress.doing("pair", text):
                 seconds = self._plan.seconds / self._plan.pairs
-                found = schedule.take_turns(self._shop, self._arm(self.eager), self._arm(row), seconds, self._random)
+                arms = self._arm(self.eager), self._arm(row)
+                found = schedule.take_turns(self._shop, *arms, seconds, self._random, self._budget)
         except WorkerFailed as error:
             beside = "the eager process beside it: " if error.who == self.eager.configuration.name != row.name else ""
             if row is self.eager and row.pairs:
@@ -212,8 +246,27 @@ class WorkBench:
     def _extras(self, row: Row) -> None:
         if self._plan.memory:
             row.memory = self._extra(row, "memory", {})
+            row.warm = row.warm or (row.memory or {}).get("warm")
         if self._plan.accuracy and row.configuration.compile:
             row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
+        if self._begins_cold(row):
+            self._cold_start(row)
+
+    def _begins_cold(self, row: Row) -> bool:
+        """Whether there is still to be a start from empty caches, and time enough for it."""
+        cost = self._plan.cold_seconds
+        if row.cold is not None or self._budget is None or not row.configuration.compile:
+            return False
+        return cost is not None and self._shop.seconds_left >= _COLD_MARGIN * cost
+
+    def _cold_start(self, row: Row) -> None:
+        """The first calls from empty caches, once the verdict on speed is there."""
+        try:
+            with self._progress.doing("cold start", self._named(row, "first calls from empty caches")):
+                arm = replace(self._arm(row), caches=self._shop.empty_caches())
+                row.cold = schedule.first_calls(self._shop, arm, memory=False, new=True, budget=self._budget)
+        except WorkerFailed as error:
+            row.notes.append(f"what compiling costs is not known: {error.message}")
 
     def _extra(self, row: Row, kind: Literal["memory", "accuracy"], without: dict[str, Any]) -> dict[str, Any] | None:
         """The answer of a process of its own; where it fails, the times stand all the same."""
@@ -229,8 +282,12 @@ class WorkBench:
         request = worker_request(replace(self._plan, source=self._source()), self._work, row.configuration)
         request = replace(request, extra={"check": others} if self.eager.first is None else {})
         if row.name not in self._caches:
-            self._caches[row.name] = self._shop.empty_caches()
+            self._caches[row.name] = self._shop.empty_caches() if self._budget is None else None
         return Arm(request, self._caches[row.name])
+
+    @property
+    def _budget(self) -> float | None:
+        return self._plan.total if self._plan.more_time else None
 
     def _source(self) -> dict[str, Any]:
         """Where the first run of a program could not tell which calls it made, its first process here does."""

@@ -4,6 +4,8 @@ first calls   a new process with empty caches, alone
 extras        the peaks of memory and the accuracy, each in a process of its own
 pairs         eager and one configuration in two fresh processes that take turns; among them, in random order, as
               many pairs of two eager processes: the control
+
+All but first calls of what compiles, and memory, may be forked off a server that has done the imports.
 """
 
 from __future__ import annotations
@@ -27,17 +29,21 @@ _MOST_SAMPLES = 50
 
 # How long, and how often, a model is called until its calls are steady.
 _COLD_WARMING: dict[str, float] = {"seconds": 30.0, "most": 500}
-_PAIR_WARMING: dict[str, float] = {"seconds": 10.0, "most": 300}
+_PAIR_WARMING: dict[str, float] = {"seconds": 3.0, "most": 300}
+_BUDGET_WARMING = 0.01
+"""Of a budget: how long the calls of one process may take to become steady."""
 
 _Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One of the two sides of a pair: what runs, and where its compiler finds what it made before."""
+    """One of the two sides of a pair: what runs, and where its compiler finds what it made before (None: as a program
+    of the user's would).
+    """
 
     request: WorkerRequest
-    caches: Path
+    caches: Path | None
 
 
 @dataclass(frozen=True)
@@ -52,11 +58,14 @@ class FirstCalls:
 
 @dataclass(frozen=True)
 class Turns:
-    """What a pair of processes answered; `load`, `warm` and `check` are of the compiled arm."""
+    """What a pair of processes answered; `load`, `warm` and `check` are of the compiled arm.
+
+    `warm` is None where that was forked: it had imported the compiler before its first call.
+    """
 
     pair: Pair
     load: dict[str, Any]
-    warm: dict[str, Any]
+    warm: dict[str, Any] | None
     check: dict[str, Any]
     thinned: bool = False
 
@@ -71,26 +80,34 @@ class _Samples:
         self.kept += samples[:: -(-len(samples) // _MOST_SAMPLES) or 1]
 
 
-def first_calls(shop: Workshop, arm: Arm, *, memory: bool) -> FirstCalls:
-    """Load the model in a new process and call it until its calls are steady.
+def first_calls(shop: Workshop, arm: Arm, *, memory: bool, new: bool, budget: float | None = None) -> FirstCalls:
+    """Load the model in a process of its own and call it until its calls are steady.
 
-    With `memory` the peak since the process began is asked for afterwards: it holds that of the compile.
+    With `new` the process has imported nothing before. With `memory` the peak since it began is asked for afterwards:
+    it holds that of the compile.
     """
-    with shop.worker(arm.request, arm.caches) as worker:
+    with shop.worker(arm.request, arm.caches, new=new) as worker:
         load = worker.ask("load")
-        warm = worker.ask("warm", **_COLD_WARMING)
+        warm = worker.ask("warm", **_limits(_COLD_WARMING, budget))
         check = worker.ask("check")
         return FirstCalls(load, warm, check, worker.ask("memory") if memory else None)
 
 
 def extra(shop: Workshop, arm: Arm, order: str) -> dict[str, Any]:
-    """Give one order (memory, accuracy) to a process of its own, which finds warm caches."""
-    with shop.worker(arm.request, arm.caches) as worker:
+    """Give one order (memory, accuracy) to a process of its own, which finds warm caches.
+
+    What memory it takes is told of a process that imports for itself, and so are its first calls: `warm` in the answer.
+    """
+    new = order == "memory"
+    with shop.worker(arm.request, arm.caches, new=new) as worker:
         worker.ask("load")
-        return worker.ask(order)
+        warm = worker.ask("warm", **_PAIR_WARMING) if new else None
+        return {**worker.ask(order), "warm": warm}
 
 
-def take_turns(shop: Workshop, eager: Arm, other: Arm, seconds: float, generator: random.Random) -> Turns:
+def take_turns(
+    shop: Workshop, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None = None
+) -> Turns:
     """Time two fresh processes for this many seconds together: block by block, in random order.
 
     They load at the same time, which nothing times; from then on only one of them works.
@@ -104,8 +121,9 @@ def take_turns(shop: Workshop, eager: Arm, other: Arm, seconds: float, generator
         if not eager_first:
             workers.reverse()
             loads.reverse()
-        first = workers[0].ask("warm", **_PAIR_WARMING)
-        second = workers[1].ask("warm", **_PAIR_WARMING)
+        warming = _limits(_PAIR_WARMING, budget)
+        first = workers[0].ask("warm", **warming)
+        second = workers[1].ask("warm", **warming)
         samples = (_Samples(), _Samples())
         blocks = block_count(seconds / 2, max(_steady_ms(first), _steady_ms(second)))
         for turn in turns(blocks, generator):
@@ -113,7 +131,8 @@ def take_turns(shop: Workshop, eager: Arm, other: Arm, seconds: float, generator
             samples[turn].add(answer["samples_ms"])
         pair = Pair(samples[0].kept, samples[1].kept)
         thinned = any(len(arm.kept) < arm.seen for arm in samples)
-        return Turns(pair, loads[1], second, workers[1].ask("check"), thinned)
+        warm = None if workers[1].forked else second
+        return Turns(pair, loads[1], warm, workers[1].ask("check"), thinned)
 
 
 def turns(blocks: int, generator: random.Random) -> list[int]:
@@ -143,6 +162,11 @@ def _loaded(workers: Sequence[Worker], *, together: bool) -> list[dict[str, Any]
     for worker in workers:
         worker.tell("load")
     return [worker.answer() for worker in workers]
+
+
+def _limits(warming: dict[str, float], budget: float | None) -> dict[str, float]:
+    """How long calls may take to become steady where all of the benchmark has a budget."""
+    return warming if budget is None else {**warming, "seconds": min(warming["seconds"], budget * _BUDGET_WARMING)}
 
 
 def _steady_ms(warm: dict[str, Any]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import shutil
@@ -12,22 +13,24 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from dynalyze.bench.forks import Forks
 from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Failure, WorkerRequest
 from dynalyze.errors import UsageError
 from dynalyze.launch.caches import NOTHING_REMEMBERED, cache_variables
+from dynalyze.launch.forkserver import Forked
 from dynalyze.launch.interrupts import Interrupts
 from dynalyze.launch.pump import Pump
 from dynalyze.launch.streams import Streams
 from dynalyze.launch.supervised import Supervised
 
-_START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
+START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
 _ROUND_SECONDS = 0.2
 _FAREWELL_SECONDS = 1.0
 # The shortest limit of a Unix socket's path (macOS), less room for the name of a worker's folder.
@@ -73,13 +76,14 @@ class Workshop:
         limits: Limits,
         *,
         python: str | None = None,
-        start: Path = _START,
+        start: Path = START,
         waiting: Callable[[], None] = lambda: None,
     ) -> None:
         self.streams = streams
         self._waiting = waiting
         self._limits = limits
-        self._command = [python or sys.executable, str(start)]
+        self._python = python or sys.executable
+        self._start = start
         self._environment = {k: v for k, v in os.environ.items() if k not in _RECORDING}
         self._environment |= NOTHING_REMEMBERED
         self._end = time.monotonic() + limits.total if limits.total is not None else None
@@ -93,6 +97,10 @@ class Workshop:
             stack.callback(self.streams.close)
             self._pump = stack.enter_context(Pump(self.streams))
             self._interrupts = stack.enter_context(Interrupts())
+            output = (self._pump.stdout, self._pump.stderr)
+            self._forks = Forks(self._python, self._environment, output, self.attend) if self._start == START else None
+            if self._forks is not None:
+                stack.callback(self._forks.close)
             self._stack = stack.pop_all()
         return self
 
@@ -105,34 +113,56 @@ class Workshop:
         """A folder for the compiler's caches that no process has used."""
         return self._fresh("caches")
 
-    def worker(self, request: WorkerRequest, caches: Path) -> Worker:
-        """Start a process that keeps its caches in this folder; use it in a `with` block."""
+    def worker(self, request: WorkerRequest, caches: Path | None, *, new: bool = False) -> Worker:
+        """A process that keeps its caches in this folder, or (None) where a program of the user's would.
+
+        It may be forked off a server, so that it finds its imports done, unless it is to be `new`. Use it in a `with`
+        block.
+        """
         self.attend()
         folder = self._fresh("worker")
         (folder / REQUEST_FILE).write_text(json.dumps(asdict(request)), encoding="utf-8")
-        environment = {**self._environment, **cache_variables(caches)}
-        process = Supervision(self._command, environment, self._pump, self._limits.worker, self.attend, self.streams)
-        return Worker(request.configuration.name, folder, process)
+        own = {} if caches is None else cache_variables(caches)
+
+        def start() -> Supervised | Forked:
+            forks = None if new else self._forks
+            forked = None if forks is None else forks.child(request, folder, self._limits.worker, own)
+            return forked or self._started([str(self._start), str(folder)], own, self._pump.stdout, self._pump.stderr)
+
+        learn = None if self._forks is None or self._forks.refused else self._forks.learn
+        how = Supervision(start, self._limits.worker, self.attend, self.streams, learn)
+        return Worker(request.configuration.name, folder, how)
+
+    def _started(self, arguments: list[str], own: dict[str, str], stdout: int, stderr: int) -> Supervised:
+        return Supervised([self._python, *arguments], {**self._environment, **own}, None, stdout, stderr)
 
     def exit_status(self, script: Path, caches: Path, seconds: float) -> int | None:
         """Run a script under the interpreter of the workers, unheard; None where it took longer than `seconds`."""
         self.attend()
-        environment = {**self._environment, **cache_variables(caches)}
         end = time.monotonic() + seconds
         with Path(os.devnull).open("wb") as unheard:
             sink = unheard.fileno()
-            with Supervised([self._command[0], str(script)], environment, None, sink, sink) as process:
+            with self._started([str(script)], cache_variables(caches), sink, sink) as process:
                 while not process.exited and time.monotonic() < end:
                     process.wait(_ROUND_SECONDS)
                     self.attend()
                 return process.exit_status
 
+    @property
+    def seconds_left(self) -> float:
+        """Of the whole benchmark."""
+        return math.inf if self._end is None else self._end - time.monotonic()
+
+    @property
+    def interrupted(self) -> bool:
+        return self._interrupts.count > 0
+
     def attend(self) -> None:
         """Called some times a second. Raises Stopped once Ctrl-C was pressed, or the time is used up."""
         self._waiting()
-        if self._interrupts.count:
+        if self.interrupted:
             raise Stopped("interrupted")
-        if self._end is not None and time.monotonic() > self._end:
+        if self.seconds_left < 0:
             raise Stopped("out_of_time")
 
     def _fresh(self, name: str) -> Path:
@@ -144,14 +174,16 @@ class Workshop:
 
 @dataclass(frozen=True)
 class Supervision:
-    """How a worker is started and watched: `seconds` is its life, `attend` is called while one waits for it."""
+    """How a worker is started and watched: `seconds` is its life, `attend` is called while one waits for it.
 
-    command: list[str]
-    environment: Mapping[str, str]
-    pump: Pump
+    `learn` is told what the worker has imported, once it ends.
+    """
+
+    start: Callable[[], Supervised | Forked]
     seconds: float
     attend: Callable[[], None]
     streams: Streams
+    learn: Callable[[list[str]], None] | None = None
 
 
 class Worker:
@@ -168,12 +200,15 @@ class Worker:
         try:
             self._listener.bind(str(folder / SOCKET_FILE))
             self._listener.listen(1)
-            self._process = Supervised(
-                [*how.command, str(folder)], how.environment, None, how.pump.stdout, how.pump.stderr
-            )
+            self._process = how.start()
         except BaseException:
             self._listener.close()
             raise
+
+    @property
+    def forked(self) -> bool:
+        """Whether it found its imports done."""
+        return isinstance(self._process, Forked)
 
     def __enter__(self) -> Worker:
         return self
@@ -270,10 +305,13 @@ class Worker:
         return WorkerFailed(kind, message, self._name)
 
     def _say_farewell(self) -> None:
-        if self._connection is not None:
-            with contextlib.suppress(OSError):
-                self._connection.sendall(b'{"do": "end"}\n')
-            self._wait_for_the_end(_FAREWELL_SECONDS)
+        if self._connection is None:
+            return
+        with contextlib.suppress(WorkerFailed, OSError):
+            answer = self.ask("end", modules=self._how.learn is not None)
+            if self._how.learn is not None:
+                self._how.learn(answer.get("modules") or [])
+        self._wait_for_the_end(_FAREWELL_SECONDS)
 
     def _wait_for_the_end(self, seconds: float) -> None:
         end = time.monotonic() + seconds

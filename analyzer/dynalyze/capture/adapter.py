@@ -16,6 +16,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 TRACE_LOGGER = "torch.__trace"
@@ -173,11 +174,8 @@ def tracing_stack() -> Any:
     return None
 
 
-def compiled_owner() -> str:
-    """The class of the module whose method is being compiled, "" for a plain function or where it is out of reach.
-
-    A decorated forward is called `wrapper` and no more: the class is what its owner knows.
-    """
+def compiled_module() -> Any:
+    """The module whose method is being compiled; None for a plain function, or where it is out of reach."""
     torch = sys.modules.get("torch")
     for frame in _frames(sys._getframe(1)):
         if frame.f_code.co_name == "_compile" and {"code", "locals"} <= frame.f_locals.keys():
@@ -186,24 +184,51 @@ def compiled_owner() -> str:
             first = frame.f_locals["code"].co_varnames[:1]  # Not everyone calls it self.
             owner = frame.f_locals["locals"].get(first[0]) if first else None
             modules = (each for each in (owner, wrapped) if torch is not None and isinstance(each, torch.nn.Module))
-            return next((type(module).__qualname__ for module in modules), "")
-    return ""
+            return next(modules, None)
+    return None
 
 
-def refuses_breaks() -> bool | None:
-    """Whether the compile in progress raises at a graph break (fullgraph or error_on_graph_break)."""
+def calling_frames() -> Iterator[types.FrameType]:
+    """The frames of the program that led to the compile in progress, the innermost first."""
+    torch = sys.modules.get("torch")
+    ours = (str(Path(__file__).parents[1]), str(Path(str(getattr(torch, "__file__", "?"))).parent))
+    for frame in _frames(sys._getframe(1)):
+        if not frame.f_code.co_filename.startswith(tuple(folder + os.sep for folder in ours)):
+            yield frame
+
+
+def refuses_breaks(error: BaseException | None = None) -> bool | None:
+    """Whether the compile in progress raises at a graph break (fullgraph or error_on_graph_break).
+
+    `error_on_graph_break` may hold for a part of the compile: what held where `error` came up counts.
+    """
     for frame in _frames(sys._getframe(1)):
         if frame.f_code.co_name == "_compile" and "one_graph" in frame.f_locals:
-            return bool(frame.f_locals["one_graph"]) or _error_on_graph_break()
+            held = getattr(getattr(error, "_torch_dynamo_tracer_output", None), "error_on_graph_break", None)
+            return bool(frame.f_locals["one_graph"]) or (_error_on_graph_break() if held is None else bool(held))
+    return None
+
+
+def raises_at_limit(error: BaseException | None) -> bool | None:
+    """Whether `error`, with which torch refuses one more recompile, reaches the program; None where it is unknown.
+
+    Where error_on_graph_break alone asks for it, torch goes by what held in the compile before this one.
+    """
+    if type(error).__name__ == "FailOnRecompileLimitHit":
+        return True
+    for frame in _frames(sys._getframe(1)):
+        if frame.f_code.co_name == "_compile" and "one_graph" in frame.f_locals:
+            box = frame.f_locals.get("convert_frame_box")
+            return bool(getattr(box, "error_on_graph_break", False))
     return None
 
 
 def recompile_scope() -> dict[str, Any] | None:
     """Names in which a failed guard can be evaluated: the locals of the call that is about to recompile, and
-    `L` and `G`, as torch's older wording has them. None outside torch's own look at the failed guards.
+    `L` and `G`, as torch's older wording has them. None where no recompile is looked at or refused.
     """
     for frame in _frames(sys._getframe(1)):
-        if frame.f_code.co_name == "get_and_maybe_log_recompilation_reasons":
+        if frame.f_code.co_name in ("get_and_maybe_log_recompilation_reasons", "_compile"):
             called = frame.f_locals.get("frame")
             names = getattr(called, "f_locals", None)
             return None if names is None else {**names, "L": names, "G": getattr(called, "f_globals", {})}
@@ -235,11 +260,13 @@ def global_state(name: str) -> Any:
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
         "num_threads": torch.get_num_threads,
         "autocast_enabled": torch.is_autocast_enabled,
+        "autocast_cache_enabled": torch.is_autocast_cache_enabled,
         "torch_function": torch._C._is_torch_function_enabled,
     }
-    found = re.match(r"autocast\((\w+)\)_enabled", name)
+    found = re.match(r"autocast\((\w+)\)_(enabled|dtype)", name)
     if found:
-        return torch.is_autocast_enabled(found[1])
+        read = torch.is_autocast_enabled if found[2] == "enabled" else torch.get_autocast_dtype
+        return read(found[1])
     return readers[name]() if name in readers else None
 
 

@@ -46,6 +46,20 @@ def recompile_limit() -> int:
     return limit if isinstance(limit, int) else 0
 
 
+def is_bad_fork() -> bool:
+    """Whether CUDA was used in the process that this one was forked from, so that it cannot be used here."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return bool(getattr(cuda, "_is_in_bad_fork", bool)())
+
+
+def know_the_cpu() -> None:
+    """Have Inductor find out which vector instructions the CPU has: it asks other processes, seconds for each start."""
+    with contextlib.suppress(Exception):
+        from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+        pick_vec_isa()
+
+
 def stay_eager() -> Callable[[], None]:
     """Let nothing compile in this process, whoever asks for it, until what is returned is called."""
     ended: list[bool] = []

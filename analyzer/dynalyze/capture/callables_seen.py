@@ -69,7 +69,9 @@ class CallablesSeen:
         self._rest: CallableSeen | None = None
         self._targets: dict[int, CallableSeen] = {}
         self._callers: dict[Any, dict[str, Any]] = {}
+        # Both hold for as many compiled modules as the number says.
         self._compiled_parts: tuple[int, set[int]] = (0, set())
+        self._owned: tuple[int, dict[int, bool]] = (0, {})
 
     @property
     def ids(self) -> set[int]:
@@ -95,6 +97,16 @@ class CallablesSeen:
     def is_full(self, seen: CallableSeen) -> bool:
         """Whether this one came after the last that is held."""
         return seen is self._rest
+
+    def owns_parameters(self, module: Any) -> bool:
+        """Whether it has parameters besides those of the modules that are compiled: a loss may hold the model."""
+        compiled = self.compiled()
+        if self._owned[0] != len(compiled):
+            self._owned = (len(compiled), {})
+        if id(module) not in self._owned[1]:
+            known = {id(each) for seen in compiled for each in seen.target.parameters()}
+            self._owned[1][id(module)] = any(id(each) not in known for each in module.parameters())
+        return self._owned[1][id(module)]
 
     def is_part_of_compiled(self, module: Any) -> bool:
         """Whether a module that is compiled holds this one: `model = torch.compile(model)` leaves its parts alone."""

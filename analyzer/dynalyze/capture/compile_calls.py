@@ -99,6 +99,7 @@ class CompileCalls:
                 "function": function,
                 "options": {key: repr(value)[:200] for key, value in options.items() if key != "model"},
                 "generates": callable(getattr(owner, "generate", None)),
+                "in_place_of_torch": owner is not model and _is_torchs(owner) and _name(model).endswith("._call_impl"),
             }
             self._listener.tell("compile_call", **entry)
             self._skips.tell_disabled(model)
@@ -114,6 +115,12 @@ class CompileCalls:
 def _is_module(value: Any) -> bool:
     torch = sys.modules["torch"]
     return isinstance(value, torch.nn.Module)
+
+
+def _is_torchs(module: Any) -> bool:
+    """Whether the forward of a module is torch's own code, as that of nn.Sequential is."""
+    forward = getattr(type(module), "forward", None)
+    return _is_module(module) and str(getattr(forward, "__module__", "")).startswith("torch.")
 
 
 def _name(model: Any) -> str:

@@ -1,12 +1,15 @@
-"""A process that has imported torch and transformers once and forks a child for each item of a sweep.
+"""A process that has imported torch and more once, and forks a child for each item of a sweep or for each measurement.
 
 It listens on a Unix socket. A client sends one line of JSON and holds the connection until the answer:
 
-    {"folder": RUN_FOLDER, "timeout": SECONDS, "memory": BYTES or null}
+    {"folder": RUN_FOLDER, "timeout": SECONDS, "memory": BYTES or null, "environment": {NAME: VALUE}}
     {"reason": "ended|timed_out|memory", "status": EXIT_STATUS, "seconds": 1.2, "maxrss": BYTES}
 
+    {"import": [MODULE, ...]}
+    {"against": "", or why nothing may be forked any more}
+
 A client that hangs up has its item killed. No tensor operation runs here: the thread pools of torch do not survive a
-fork, and a child that waited for their threads would hang.
+fork, and a child that waited for their threads would hang. What a child measures is in capture/bench/forking.py.
 """
 
 from __future__ import annotations
@@ -47,14 +50,31 @@ _KIBIBYTE = 1 if sys.platform == "darwin" else 1024  # what ru_maxrss counts in
 def serve(address: str, backends: list[str]) -> int:
     """Import what is needed, then fork for whoever connects, until this process is killed."""
     prepare(backends)
-    gc.collect()
-    gc.freeze()  # Children share these objects' pages, and never look through them.
+    listen(address, become)
+    return 0
+
+
+def listen(
+    address: str,
+    child: Callable[[dict[str, Any]], NoReturn],
+    imports: Callable[[list[str]], str] | None = None,
+) -> None:
+    """Fork for whoever connects. `child` is a forked child's life, for the request that it came from.
+
+    `imports` gets modules that a client wants imported, and says why nothing may be forked after it.
+    """
+    set_aside()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(address + ".new")
     listener.listen(256)
     Path(address + ".new").rename(address)  # Whoever sees it can connect.
-    Server(listener).run()
-    return 0
+    Server(listener, child, imports).run()
+
+
+def set_aside() -> None:
+    """Children share the pages of what was imported, and never look through them for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def prepare(backends: list[str]) -> None:
@@ -89,8 +109,15 @@ class Job:
 class Server:
     """One thread that waits for requests, hang-ups, ends of children and the clock."""
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        child: Callable[[dict[str, Any]], NoReturn],
+        imports: Callable[[list[str]], str] | None,
+    ) -> None:
         self._listener = listener
+        self._child = child
+        self._imports = imports
         self._prctl = _load_prctl()
         self._jobs: list[Job] = []
         self._next_look = 0.0
@@ -140,7 +167,17 @@ class Server:
         elif not data:
             self._forget(job)
         elif not job.pid and b"\n" in job.unread:
-            self._start(job, json.loads(job.unread.partition(b"\n")[0]))
+            request = json.loads(job.unread.partition(b"\n")[0])
+            if "import" in request:
+                self._import(job, request["import"])
+            else:
+                self._start(job, request)
+
+    def _import(self, job: Job, modules: list[str]) -> None:
+        against = "this server imports no more" if self._imports is None else self._imports(modules)
+        set_aside()
+        _send(job, {"against": against})
+        self._forget(job)
 
     def _start(self, job: Job, request: dict[str, Any]) -> None:
         job.began = time.monotonic()
@@ -153,7 +190,7 @@ class Server:
             self._leave_to_child()
             if self._prctl is not None:
                 self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            become(Path(request["folder"]))
+            self._child(request)
         job.known = {job.pid}
 
     def _leave_to_child(self) -> None:
@@ -216,8 +253,20 @@ class Server:
         job.connection.close()
 
 
-def become(folder: Path) -> NoReturn:
-    """The life of a forked child: what the child of `dynalyze explain` does, its output in a file of the run."""
+def become(request: dict[str, Any]) -> NoReturn:
+    """The life of a forked item: what the child of `dynalyze explain` does, its output in a file of the run."""
+
+    def main(folder: Path) -> int:
+        _redirect(folder / OUTPUT_FILE)
+        from dynalyze.capture.child import main as explained
+
+        return explained(folder)
+
+    live(main, Path(request["folder"]))
+
+
+def live(main: Callable[[Path], int], folder: Path) -> NoReturn:
+    """The life of a forked child, in a session of its own: `main` says its exit status."""
     status = 1
     try:
         for number in (signal.SIGCHLD, signal.SIGINT):
@@ -226,9 +275,6 @@ def become(folder: Path) -> NoReturn:
         os.setsid()
         with contextlib.suppress(OSError):  # Where memory runs out, this one has to go before the server.
             Path("/proc/self/oom_score_adj").write_text("1000")
-        _redirect(folder / OUTPUT_FILE)
-        from dynalyze.capture.child import main
-
         status = main(folder)
     except BaseException:
         import traceback
@@ -284,5 +330,9 @@ def _answer(job: Job, status: int, maxrss: int) -> None:
         "seconds": time.monotonic() - job.began,
         "maxrss": maxrss,
     }
+    _send(job, answer)
+
+
+def _send(job: Job, answer: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):  # It hung up.
         job.connection.sendall(json.dumps(answer).encode() + b"\n")

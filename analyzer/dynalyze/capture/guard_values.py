@@ -19,7 +19,7 @@ from dynalyze.capture.guard_text import bare_guard
 
 _PREFIX = re.compile(r"^!?\d+/\d*(?:/\d+)?: ")
 _TYPE = re.compile(r", type=<.*$")
-_STATE = re.compile(r"GLOBAL_STATE changed: (\S+)")
+_STATE = re.compile(r"GLOBAL_STATE changed: (\S.*)")
 _LONGEST = 2000
 _TORCH_CONSTANTS = ("dtype", "device", "layout", "memory_format")
 _SHOWN_AS_IS = (bool, int, float, complex, str, bytes, type(None))
@@ -34,7 +34,7 @@ def read(payload: str) -> tuple[str | None, str | None]:
         guard = _TYPE.sub("", bare_guard(_PREFIX.sub("", _first(payload).strip())))
         state = _STATE.match(guard)
         if state is not None:
-            return _state(state[1].strip(",. "))
+            return _states(re.split(r"[,.\s]+", state[1].strip(",. ")))
         scope = adapter.recompile_scope()
         return _comparison(guard, scope) if scope is not None else (None, None)
     except Exception:  # A guard on objects of any kind: their own code may raise anything.
@@ -49,10 +49,15 @@ def _first(payload: str) -> str:
     return str(reasons[0]) if isinstance(reasons, list) and reasons else str(reasons)
 
 
-def _state(name: str) -> tuple[str | None, str | None]:
-    actual = adapter.global_state(name)
-    expected = str(not actual) if isinstance(actual, bool) else None
-    return expected, None if actual is None else str(actual)
+def _states(names: list[str]) -> tuple[str | None, str | None]:
+    """What the states were and are, in torch's order; what cannot be told of one of several is a question mark."""
+    actual = [adapter.global_state(name) for name in names]
+    expected = [str(not value) if isinstance(value, bool) else None for value in actual]
+    return _joined(expected), _joined([None if value is None else str(value) for value in actual])
+
+
+def _joined(values: list[str | None]) -> str | None:
+    return ", ".join(value or "?" for value in values) if any(values) else None
 
 
 def _comparison(guard: str, scope: dict[str, Any]) -> tuple[str | None, str | None]:

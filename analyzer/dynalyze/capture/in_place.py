@@ -177,7 +177,9 @@ class InPlace:
             return "worker"
         if self._chosen:
             return "" if module in self._chosen or seen.kind != "module" else "not_chosen"
-        if not seen.parameters:
+        if seen.compiled is not None:
+            return ""
+        if not seen.parameters or not self.seen.owns_parameters(module):
             return "no_parameters"
         if self.seen.is_full(seen):
             return "too_many"

@@ -9,13 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 import types
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture import adapter, bytecode, guard_values
 from dynalyze.capture.forks import after_fork
-from dynalyze.capture.trace_records import TraceRecords, cut
+from dynalyze.capture.last_batch import dataset_of
+from dynalyze.capture.trace_records import TraceRecords, cut, hit_limit, refused_recompile
 from dynalyze.capture.writer import EventWriter
+
+if TYPE_CHECKING:
+    from dynalyze.capture.module_names import Modules
 
 Facts = dict[str, Any]
 
@@ -36,6 +40,7 @@ class Listener(logging.Handler):
         self._busy = threading.local()
         self._records = TraceRecords(adapter.interned_files())
         self._traced: set[tuple[str, str, int]] = set()
+        self._modules: Modules | None = None  # It needs torch, which is not there yet.
         self._live: dict[str, Callable[[Facts, Any], Facts]] = {
             "compile_start": self._start,
             "graph": lambda event, payload: {"text": self._writer.write_text(str(payload or ""))},
@@ -80,6 +85,7 @@ class Listener(logging.Handler):
         self.compile_seconds = 0.0
         self.breaks = 0
         self._traced.clear()
+        self._modules = None
         self._records.restart()
 
     @property
@@ -97,6 +103,8 @@ class Listener(logging.Handler):
         self._writer.write(**event)
         if event["event"] == "compile_end":
             self.compile_seconds += adapter.compile_seconds(event["metrics"])
+            for untold in _untold(event):
+                self._writer.write(**untold)
         self.breaks += event["event"] == "break"
         if event["event"] == "break" or event.get("stage") == "dynamo":
             self._tell_traced(event)
@@ -106,7 +114,20 @@ class Listener(logging.Handler):
         if self.on_each_compile is not None:
             self.on_each_compile(self.compiled_frames)
         # The event's own stack lacks the callers nearest to the frame; the live one has them.
-        return {"stack": adapter.stack_above() or event["stack"], "owner": adapter.compiled_owner()}
+        return {"stack": adapter.stack_above() or event["stack"], **self._owner(event)}
+
+    def _owner(self, event: Facts) -> Facts:
+        """The class of the module whose code is compiled, and which one it is: a decorated forward is a `wrapper`."""
+        module = adapter.compiled_module()
+        if module is None:
+            return {"owner": ""}
+        if self._modules is None:
+            from dynalyze.capture.module_names import Modules
+
+            self._modules = Modules()
+        code = f"{self.epoch} {str(event['id']).rpartition('/')[0]}"
+        names = self._modules.met(code, module, adapter.calling_frames())
+        return {"owner": type(module).__qualname__, "module": id(module), "names": names}
 
     def _tell_traced(self, event: Facts) -> None:
         fresh = dict.fromkeys(each for each in adapter.traced_functions() if each not in self._traced)
@@ -146,15 +167,27 @@ def _error(event: Facts, payload: Any) -> Facts:
         "type": getattr(behind, "gb_type", None),
         "exception": type(error).__qualname__ if error is not None else "",
         "logged": bool(getattr(error, "logged", False)),
-        "refused": adapter.refuses_breaks(),
+        "refused": adapter.refuses_breaks(error),
         "above": adapter.stack_above(),
         "inside": adapter.summary_entries(getattr(error, "real_stack", None)),
     }
 
 
+def _untold(end: Facts) -> Iterator[Facts]:
+    """What torch has no record of where it refuses to compile a function again: what it raised, and why."""
+    known = {name: end[name] for name in ("id", "epoch", "attempt")}
+    refused = adapter.raises_at_limit(adapter.live_error()) if hit_limit(end["metrics"]) else None
+    if refused is not None:
+        yield {**known, "event": "error", "text": "", **_error(end, None), "refused": refused}
+    reasons = refused_recompile(end["metrics"])
+    if reasons:
+        yield {**known, "event": "recompile", "text": cut(reasons), **_recompile(end, reasons)}
+
+
 def _recompile(event: Facts, payload: Any) -> Facts:
     expected, actual = guard_values.read(str(payload or ""))
-    return {"expected": expected, "actual": actual, "call": adapter.outermost_call()}
+    last_batch = dataset_of(str(payload or ""))
+    return {"expected": expected, "actual": actual, "call": adapter.outermost_call(), "last_batch_of": last_batch}
 
 
 def _message(error: BaseException | None) -> str:

@@ -47,7 +47,13 @@ def _class(kind: type) -> dict[str, Any]:
         "of_torch": kind.__module__.partition(".")[0] == "torch",
         "callable": callable_itself and kind not in (torch.nn.ModuleList, torch.nn.ModuleDict),
         "code": list(_code_of(kind)),
+        "forward": _place_of(forward) if callable_itself else None,
     }
+
+
+def _place_of(function: Any) -> tuple[str, int] | None:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if isinstance(code, types.CodeType) else None
 
 
 def _code_of(kind: type) -> Iterator[Range]:

@@ -1,7 +1,8 @@
-"""The first lines of a sweep's own processes in the target's interpreter.
+"""The first lines of our own processes in the target's interpreter that serve many others.
 
-`PYTHON start_fleet.py serve ADDRESS BACKENDS...` or `PYTHON start_fleet.py inquire FILE`. Like start.py it loads the
-package by its path.
+`PYTHON start_fleet.py serve ADDRESS BACKENDS...` forks the items of a sweep, `... measure ADDRESS WHAT...` the
+processes of a benchmark; `... inquire FILE` answers a sweep's questions. Like start.py it loads the package by its
+path.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ if __name__ == "__main__":
         from dynalyze.capture.forkserver import serve
 
         sys.exit(serve(arguments[0], arguments[1:]))
+    if what == "measure":
+        from dynalyze.capture.bench.forking import serve as serve_measuring
+
+        sys.exit(serve_measuring(arguments[0], arguments[1:]))
     from dynalyze.capture.inquiry import main
 
     sys.exit(main(arguments[0]))

@@ -19,6 +19,12 @@ CONTEXT_KEYS = frozenset(
      "subgraph_name", "timestamp", "pathname", "severity"}
 )  # fmt: skip
 
+# What torch calls the recompile limit: as a graph break, and as an exception that it raises for it (the first by 2.8).
+LIMITS = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded")
+RAISED_LIMIT = "FailOnRecompileLimitHit"
+_LIMIT_ERRORS = ("RecompileLimitExceeded", RAISED_LIMIT)
+# How torch begins the traceback of an exception that it makes a graph break of.
+_WARNED = "WON'T CONVERT "
 _MOST_SOURCES = 20
 _LONGEST_VALUE = 100
 _LONGEST_REASON = 1000
@@ -73,11 +79,11 @@ class TraceRecords:
         # File names by the numbers that records use for them.
         self.files = files if files is not None else {}
         self._seen: set[str] = set()
-        self._readers: dict[str, Callable[[str, Event, str], Event]] = {
+        self._readers: dict[str, Callable[[str, Event, str], Event | None]] = {
             "dynamo_start": self._start,
             "compilation_metrics": _metrics,
             "bwd_compilation_metrics": _metrics,
-            "dynamo_graph_break_reason": lambda name, metadata, text: {"event": "break", "text": cut(_plain(text))},
+            "dynamo_graph_break_reason": _break,
             "dynamo_error": lambda name, metadata, text: {"event": "error", "text": cut(text, keep_end=True)},
             "recompile_reasons": lambda name, metadata, text: {"event": "recompile", "text": cut(text)},
             "symbolic_shape_specialization": self._specialized,
@@ -99,7 +105,8 @@ class TraceRecords:
                 self.files[content[1]] = content[0]
                 return None
             reader = self._readers.get(content.get("name", "") if name == "artifact" else name)
-            return None if reader is None else self._tagged(reader(name, metadata, payload or ""), metadata)
+            event = reader(name, metadata, payload or "") if reader is not None else None
+            return None if event is None else self._tagged(event, metadata)
         return None
 
     def restart(self) -> None:
@@ -149,12 +156,30 @@ def compile_id_of(metadata: Event) -> str:
     return f"!{autograd}/{own}" if autograd is not None else own
 
 
+def hit_limit(metrics: Event) -> bool:
+    """Whether a compile ended before it began, because the function had been compiled too often already."""
+    return metrics.get("fail_type") in _LIMIT_ERRORS or str(metrics.get("fail_reason") or "").startswith(LIMITS)
+
+
+def refused_recompile(metrics: Event) -> str:
+    """The failed guards of a recompile that torch refused, as config.error_on_recompile asks; "" for any other end."""
+    if metrics.get("fail_type") != "RecompileError":
+        return ""
+    told = str(metrics.get("fail_reason") or "").partition("guard failure(s):\n")[2]
+    return "\n".join(line.strip().removeprefix("- ") for line in told.splitlines())
+
+
 def cut(text: str, *, keep_end: bool = False) -> str:
     """A text that fits an event line, its beginning or its end; how much was cut is said."""
     if len(text) <= INLINE_TEXT:
         return text
     note = f"... {len(text) - INLINE_TEXT} characters cut"
     return f"{note}\n{text[-INLINE_TEXT:]}" if keep_end else f"{text[:INLINE_TEXT]}\n{note}"
+
+
+def _break(name: str, metadata: Event, text: str) -> Event | None:
+    """A graph break; None for the exception of a backend that torch makes one of, and then logs as one."""
+    return None if text.startswith(_WARNED) else {"event": "break", "text": cut(_plain(text))}
 
 
 def _graph(name: str, metadata: Event, text: str) -> Event:

@@ -18,7 +18,6 @@ from dynalyze.cli.options import (
     compile_options,
     output_options,
     shape_options,
-    short_bench_options,
     target_options,
     transformers_options,
 )
@@ -54,7 +53,15 @@ _MATRIX_SECONDS = 3600.0
     help="Try every attention implementation with every dtype and cache. --timeout is 3600 then unless you give it; "
     "with --no-bench it is faster, and tells no speed.",
 )
-@short_bench_options("Measure no speed, no memory and no answers.")
+@click.option("--no-bench", is_flag=True, help="Measure no speed, no memory and no answers.")
+@click.option(
+    "--bench-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Timed seconds of the measurement of speed; its processes need more.",
+)
 @click.pass_context
 def audit(context: click.Context, /, **options: Any) -> int:
     """Decide whether TARGET may ship: run it under torch.compile, measure speed, memory and answers, and judge all of

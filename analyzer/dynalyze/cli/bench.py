@@ -129,6 +129,7 @@ def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -
         dims=read_dims(options["dims"]),
         adds_written=options["configs"] is None,
         rerun=options["rerun"],
+        as_called=options["phases"] is None and options["train"] is None,
         pairs=options["pairs"],
         quiet=options["quiet_target"],
         accuracy=not options["no_accuracy"],

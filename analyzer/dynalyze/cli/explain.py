@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from dynalyze.cli.options import (
     artifacts_option,
@@ -14,7 +17,6 @@ from dynalyze.cli.options import (
     compile_asked,
     compile_options,
     output_options,
-    short_bench_options,
     target_options,
     transformers_options,
 )
@@ -22,6 +24,10 @@ from dynalyze.cli.options import (
 if TYPE_CHECKING:
     from dynalyze.bench.plan import Plan, Work
     from dynalyze.targets.spec import TargetSpec
+
+_OUTPUTS = ("json_file", "html_file", "fail_on")
+_TIMED_SHARE = 1 / 15
+"""Of the budget: what is timed, in all pairs together. The rest goes into getting processes ready."""
 
 
 @click.command()
@@ -41,7 +47,15 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Have Inductor track which lines each kernel came from. It cost nothing measurable on a small network.",
 )
-@short_bench_options("Do not measure how much faster the compiled model is.")
+@click.option("--no-bench", is_flag=True, help="Do not measure how much faster the compiled model is.")
+@click.option(
+    "--bench-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The most that measuring its speed may take in all, once the report is written.",
+)
 @click.pass_context
 def explain(context: click.Context, /, **options: Any) -> int:
     """Run TARGET under torch.compile and explain what the compiler did.
@@ -84,8 +98,38 @@ def explain(context: click.Context, /, **options: Any) -> int:
     )
     with observed(observation, outputs.keep()) as seen:
         if not options["no_bench"]:
-            add_bench(seen, target, short_bench(options, target))
+            plan = within(options["bench_seconds"], short_bench(options, target), bench_command(context))
+            add_bench(seen, target, plan, before=lambda note: outputs.publish_early(seen.report, note))
     return outputs.publish(seen.report)
+
+
+def within(seconds: float, plan: Plan, more_time: str) -> Plan:
+    """The plan with a budget of wall time; `more_time` is the command that measures without it."""
+    return replace(plan, total=seconds, seconds=seconds * _TIMED_SHARE, more_time=more_time)
+
+
+def bench_command(context: click.Context) -> str:
+    """The command line of `dynalyze bench` for the same target, with the options that it has too."""
+    from dynalyze.cli.bench import bench
+
+    known = {name for each in bench.params for name in each.opts}
+    words: list[str] = []
+    for each in context.command.params:
+        name = each.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and isinstance(each, click.Option) and name not in _OUTPUTS and known.intersection(each.opts):
+            words += _given(each, context.params[name])
+    positional = [value for value in (context.params["target"], *context.params["arguments"]) if value is not None]
+    target, arguments = ([], positional) if context.params["module"] else (positional[:1], positional[1:])
+    return shlex.join(["dynalyze", "bench", *target, *words, *(["--", *arguments] if arguments else [])])
+
+
+def _given(option: click.Option, value: Any) -> list[str]:
+    """An option as it stands on the command line."""
+    if isinstance(value, bool):
+        return [(option.opts if value else option.secondary_opts)[0]]
+    values = value if isinstance(value, (tuple, list)) else [value]
+    return [word for each in values for word in (option.opts[0], str(each))]
 
 
 def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
@@ -102,6 +146,7 @@ def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
         pairs=MIN_PAIRS,
         quiet=options["quiet_target"],
         memory=False,
+        as_called=options["train"] is None,
         **{key: options[key] for key in same},
     )
 

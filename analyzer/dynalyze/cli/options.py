@@ -194,26 +194,6 @@ def shape_options(what_for: str) -> Callable[[_Command], _Command]:
     return add
 
 
-def short_bench_options(without: str) -> Callable[[_Command], _Command]:
-    """The benchmark that comes with a run; `without` says what leaving it out leaves out."""
-
-    def add(command: _Command) -> _Command:
-        return _all(
-            command,
-            click.option("--no-bench", is_flag=True, help=without),
-            click.option(
-                "--bench-seconds",
-                type=click.FloatRange(min=0, min_open=True),
-                default=10.0,
-                show_default=True,
-                metavar="SECONDS",
-                help="Timed seconds of the measurement of speed; its processes need more.",
-            ),
-        )
-
-    return add
-
-
 def artifacts_option(command: _Command) -> _Command:
     """For commands that can see what the compiler wrote."""
     return click.option(

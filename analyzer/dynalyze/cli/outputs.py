@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import itertools
 import os
@@ -18,6 +19,7 @@ from dynalyze.audit_records import PolicyVerdict
 from dynalyze.cli.files import check_writable, print_document, same_file, write_whole
 from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
+from dynalyze.notices import say
 from dynalyze.report import Report, Status
 from dynalyze.report_json import to_json
 from dynalyze.rules.rule import reaches
@@ -84,12 +86,23 @@ class Outputs:
         """What writes the artifacts of a run; None where none were asked for."""
         return None if self.artifacts is None else partial(write_artifacts, folder=Path(self.artifacts))
 
+    def publish_early(self, report: Report, note: str) -> None:
+        """Write the files of a report that is to be measured yet, with a note on that, and say that they are there.
+
+        The report stays as it is: `publish` writes the whole of it, over these files.
+        """
+        early = copy.deepcopy(report)
+        early.capture.notes.append(note)
+        page = self._write_files(self._showable(early))
+        there = [str(file) for file in (page, self.json_file) if file not in (None, "-")]
+        say(f"{' and '.join(there) or 'the analysis'} {'are' if len(there) > 1 else 'is'} done; {note}")
+
     def publish(self, report: Report, conclude: Callable[[Report], PolicyVerdict] | None = None) -> int:
         """Clean, judge and write the report; returns the exit status of the contract.
 
         `conclude` judges it by a policy once the rules have judged it; then that verdict decides too.
         """
-        report = showable(report, conclude, no_source=self.no_source, redact=self.redact, show_values=self.show_values)
+        report = self._showable(report, conclude)
         page = self._write_files(report)
         if (document := self._on_standard_output(report)) is not None:
             print_document(document)
@@ -101,6 +114,9 @@ class Outputs:
             return status
         failed = conclude is not None and report.policy is not None and not report.policy.passed
         return 1 if failed or reaches(report.findings, self.fail_on) else 0
+
+    def _showable(self, report: Report, conclude: Callable[[Report], PolicyVerdict] | None = None) -> Report:
+        return showable(report, conclude, no_source=self.no_source, redact=self.redact, show_values=self.show_values)
 
     def _on_standard_output(self, report: Report) -> str | None:
         """The one document that was asked for there; None where it carries the summary."""

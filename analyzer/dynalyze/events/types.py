@@ -69,9 +69,15 @@ class CompileCall(Event, tag="compile_call"):
 
 
 class CompileStarted(CompilerEvent, tag="compile_start"):
+    """`owner` is the class of the module whose code it is, and `module` a token of that object. `names` are what the
+    program calls this and the other modules that this code was compiled for, by their tokens.
+    """
+
     code: Frame | None = None
     stack: list[Frame] = []
     owner: str = ""
+    module: int = 0
+    names: dict[int, list[str]] = {}
 
 
 class CompileEnded(CompilerEvent, tag="compile_end"):
@@ -105,12 +111,16 @@ class ErrorSeen(CompilerEvent, tag="error"):
 
 
 class RecompileSeen(CompilerEvent, tag="recompile"):
-    """The failed guards as text; the values were read live. `call` tells outermost calls apart, roughly."""
+    """The failed guards as text; the values were read live. `call` tells outermost calls apart, roughly.
+
+    `last_batch_of` is the class of the dataset of which the last, smaller batch did not fit.
+    """
 
     text: str = ""
     expected: str | None = None
     actual: str | None = None
     call: int = 0
+    last_batch_of: str = ""
 
 
 class SpecializedSeen(CompilerEvent, tag="specialized"):
@@ -183,7 +193,10 @@ class Misused(Event, tag="usage"):
 
 
 class Wrapped(msgspec.Struct):
-    """A result of torch.compile in a run where nothing was compiled."""
+    """A result of torch.compile in a run where nothing was compiled.
+
+    `in_place_of_torch`: made by `module.compile()` of a module whose forward is torch's own code.
+    """
 
     kind: str = ""
     name: str = ""
@@ -192,6 +205,7 @@ class Wrapped(msgspec.Struct):
     called: bool = False
     bypassed: bool = False
     generates: bool = False
+    in_place_of_torch: bool = False
 
 
 class Silence(Event, tag="silence"):
@@ -266,12 +280,15 @@ class CallablesSeen(Event, tag="callables"):
 
 
 class TreeClass(msgspec.Struct):
-    """A class of a module tree; `code` are the lines of its methods: file, first and last line."""
+    """A class of a module tree; `code` are the lines of its methods: file, first and last line; `forward` is where
+    that begins.
+    """
 
     name: str
     of_torch: bool = False
     callable: bool = True
     code: list[tuple[str, int, int]] = []
+    forward: tuple[str, int] | None = None
 
 
 class TreePart(msgspec.Struct):

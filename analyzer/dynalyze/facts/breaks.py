@@ -7,24 +7,26 @@ cause and the innermost place outside torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dynalyze.capture.trace_records import LIMITS, RAISED_LIMIT, hit_limit
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.types import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame
+from dynalyze.events.types import AnyEvent, BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame
 from dynalyze.facts import messages
 from dynalyze.facts.messages import Message
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name
 from dynalyze.registry import Registry, id_in, url
-from dynalyze.report import Effect, GraphBreak, Location
+from dynalyze.report import Compilation, Effect, GraphBreak, Location
 
-# Breaks that stand for an exception of the user's own code, or for the recompile limit.
+# Breaks that stand for an exception of the user's own code.
 _USER_EXCEPTIONS = ("Observed exception",)
-_LIMITS = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded")
 _BADNESS: dict[Effect, int] = {"split": 0, "partly_eager": 1, "eager": 2, "error": 3}
-_REFUSALS = {"Unsupported", "UserError", "UncapturedHigherOrderOpError"}
+# Breaks inside torch.cond and its like: torch lets them reach the program even where breaks are allowed.
+_UNCAPTURED = "UncapturedHigherOrderOpError"
+_REFUSALS = {"Unsupported", "UserError", _UNCAPTURED, RAISED_LIMIT}
 
 
 @dataclass
@@ -59,8 +61,10 @@ class _Group:
         return unknown or (one.column, one.end_column) == (two.column, two.end_column)
 
 
-def graph_breaks(run: RunLog, places: Places, sources: Sources, registry: Registry) -> list[GraphBreak]:
-    """Every distinct graph break of a run, in the order in which they first happened."""
+def graph_breaks(
+    run: RunLog, places: Places, sources: Sources, registry: Registry, compiled: Sequence[Compilation] = ()
+) -> list[GraphBreak]:
+    """Every distinct graph break of a run, in the order in which they first happened; `compiled` get their ids."""
     groups: dict[tuple[str, int, str], list[_Group]] = {}
     order: list[_Group] = []
     for log in run.processes:
@@ -73,6 +77,11 @@ def graph_breaks(run: RunLog, places: Places, sources: Sources, registry: Regist
                 near.append(group)
                 order.append(group)
             group.sightings.append(sighting)
+    by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
+    for number, group in enumerate(order, 1):
+        for key in dict.fromkeys((s.process, s.epoch, s.compile_id) for s in group.sightings):
+            if key in by_key:
+                by_key[key].breaks.append(f"b{number}")
     return [_entry(f"b{number}", group, sources) for number, group in enumerate(order, 1)]
 
 
@@ -80,7 +89,7 @@ def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Regi
     started: dict[tuple[int, str], CompileStarted] = {}
     ended = {(e.epoch, e.id): e.metrics for e in log.events if isinstance(e, CompileEnded) and not e.backward}
     broken = {(e.epoch, e.id) for e in log.events if isinstance(e, BreakSeen)}
-    for event in log.events:
+    for event in _with_raised_limits(log):
         if isinstance(event, CompileStarted):
             started[event.epoch, event.id] = event
         if not isinstance(event, BreakSeen | ErrorSeen):
@@ -92,15 +101,21 @@ def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Regi
             effect = _effect_of_error(event, gb_id, metrics, broken=key in broken)
         else:
             effect = _effect_of_break(event, metrics.get("has_guarded_code"))
-        if effect is None or message.gb_type in _LIMITS or _is_users_own(message, effect):
+        if effect is None or _is_no_break(message, effect):
             continue
-        compiled = started.get((event.epoch, event.id))
-        frames, holder = _stack(event, compiled, places)
+        # At the recompile limit a compile does not begin: the function's first one knows where it stands.
+        compiled = started.get(key) or started.get((event.epoch, f"{_function(event.id)}/0"))
+        frames, holder = _stack(event, compiled, places, sources)
         at = places.innermost(frames)
         if at is not None:
             if isinstance(event, BreakSeen) and event.untraced:
                 frames[at] = _at_definition(frames[at], sources)
             yield _Sighting(log.process, event.epoch, event.id, effect, message, gb_id, frames, at, holds=at <= holder)
+
+
+def _function(compile_id: str) -> str:
+    """What all compiles of one function share of their ids."""
+    return compile_id.rpartition("/")[0]
 
 
 def _cause(event: BreakSeen | ErrorSeen, metrics: dict[str, Any], registry: Registry) -> tuple[Message, str | None]:
@@ -123,7 +138,7 @@ def _effect_of_error(event: ErrorSeen, gb_id: str | None, metrics: dict[str, Any
     refused = kind in _REFUSALS if event.refused is None else event.refused
     if logged or not known:
         return None
-    if refused:
+    if refused or kind == _UNCAPTURED:
         return "error"
     return "eager" if kind in _REFUSALS else None
 
@@ -138,21 +153,44 @@ def _effect_of_break(event: BreakSeen, guarded: object) -> Effect:
     return "eager" if told == "eager" or guarded is False else "split"
 
 
-def _is_users_own(message: Message, effect: Effect) -> bool:
-    return effect != "error" and message.gb_type.startswith(_USER_EXCEPTIONS)
+def _is_no_break(message: Message, effect: Effect) -> bool:
+    """An exception of the user's own code, or the recompile limit, where torch goes on in eager."""
+    return effect != "error" and message.gb_type.startswith((*_USER_EXCEPTIONS, *LIMITS))
 
 
-def _stack(event: BreakSeen | ErrorSeen, compiled: CompileStarted | None, places: Places) -> tuple[list[Frame], int]:
+def _with_raised_limits(log: ProcessLog) -> Iterator[AnyEvent]:
+    """The events, with an error for each recompile limit that raised where no live exception told of it.
+
+    torch says so by the exception's name under fullgraph. Elsewhere it shows when the function is offered to the
+    compiler again: one that was left in eager never is.
+    """
+    told = {(e.epoch, e.id) for e in log.events if isinstance(e, ErrorSeen)}
+    limits = [e for e in log.events if isinstance(e, CompileEnded) and hit_limit(e.metrics)]
+    last = {(e.epoch, _function(e.id)): e.id for e in limits}
+    for event in log.events:
+        yield event
+        if isinstance(event, CompileEnded) and (event.epoch, event.id) not in told and hit_limit(event.metrics):
+            again = last[event.epoch, _function(event.id)] != event.id
+            named = event.metrics.get("fail_type") == RAISED_LIMIT
+            if named or again:
+                yield ErrorSeen(id=event.id, epoch=event.epoch, message=LIMITS[0] if named else "", refused=True)
+
+
+def _stack(
+    event: BreakSeen | ErrorSeen, compiled: CompileStarted | None, places: Places, sources: Sources
+) -> tuple[list[Frame], int]:
     """The user's stack, and the index in it of the frame that was being compiled."""
     code = compiled.code if compiled is not None else None
     resumed = code is not None and is_resume(code.name)
     above, inside = event.above, event.inside
     if not above and not inside:
-        told = messages.frames_in(event.text)
-        frames = places.stack([], [Frame(file, line, name) for file, line, name in told])
+        told = [Frame(file, line, name) for file, line, name in messages.frames_in(event.text)]
+        if code is not None and not any(_same_code(frame, code) for frame in told):
+            told.append(_at_definition(code, sources))  # Torch names the caller alone.
+        frames = places.stack([], told)
         return frames, _holder_by_name(frames, code)
     if not inside and code is not None:
-        inside = [code]  # The break came before the first instruction.
+        inside = [_at_definition(code, sources)]  # The break came before the first instruction, or after the last.
     if not above and compiled is not None:
         above = compiled.stack
     frames = places.stack(above, inside, resumed=resumed)
@@ -168,9 +206,12 @@ def _at_definition(frame: Frame, sources: Sources) -> Frame:
 def _holder_by_name(frames: list[Frame], code: Frame | None) -> int:
     if code is None:
         return len(frames) - 1
-    name = original_name(code.name)
-    matching = [i for i, frame in enumerate(frames) if frame.file == code.file and frame.name == name]
+    matching = [i for i, frame in enumerate(frames) if _same_code(frame, code)]
     return matching[-1] if matching else 0
+
+
+def _same_code(frame: Frame, code: Frame) -> bool:
+    return frame.file == code.file and original_name(frame.name) == original_name(code.name)
 
 
 def _entry(number: str, group: _Group, sources: Sources) -> GraphBreak:
@@ -203,6 +244,7 @@ def _entry(number: str, group: _Group, sources: Sources) -> GraphBreak:
         callers=_callers(group, sources),
         snippet=sources.snippet(location),
         expression=sources.expression(location),
+        block=sources.block(location),
         processes=sorted({s.process for s in group.sightings}),
     )
 

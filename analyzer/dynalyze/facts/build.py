@@ -84,7 +84,7 @@ def assemble(
     compiled = compilations(run, places, sources)
     add_bypasses(run, compiled)
     files = traced_files(run, places, readable=readable)
-    breaks = graph_breaks(run, places, sources, known)
+    breaks = graph_breaks(run, places, sources, known, compiled)
     again = recompiles(run, compiled, breaks)
     sizes = forced_sizes(run, compiled, places, sources)
     connect(run, again, sizes, sources)
@@ -107,7 +107,7 @@ def assemble(
         forced_sizes=sizes.facts,
         skipped_frames=skipped,
         candidates=called,
-        regions=regions(run, breaks),
+        regions=regions(run, breaks, sources),
         graphs=down,
         kernels=kernels,
         traced_files=files,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +25,7 @@ _PHASES = (
 _CACHES = ("inductor_fx_local_cache", "inductor_fx_remote_cache", "aotautograd_local_cache", "aotautograd_remote_cache")
 
 # Exceptions after which torch runs the frame in eager, unless fullgraph forbids it.
-_GIVEN_UP = ("Unsupported", "UserError", "UncapturedHigherOrderOpError")
+_GIVEN_UP = ("Unsupported", "UserError")
 # Reasons in our own words.
 CUT_OFF = "the process ended while this was compiling"
 NOTHING_TRACED = "nothing to compile: no tensor operation was traced"
@@ -40,6 +41,8 @@ def compilations(run: RunLog, places: Places, sources: Sources) -> list[Compilat
 
 def _of_process(log: ProcessLog, clock: Clock, places: Places, sources: Sources) -> Iterator[Compilation]:
     ended: dict[Key, list[CompileEnded]] = {}
+    names = _names(log)
+    instances = {module: number for number, module in enumerate(names, 1)}
     broken: set[Key] = set()
     errors: dict[Key, ErrorSeen] = {}
     for event in log.events:
@@ -55,7 +58,32 @@ def _of_process(log: ProcessLog, clock: Clock, places: Places, sources: Sources)
             ends = ended.get(key, [])
             found = _compilation(log.process, event, ends, key in broken, errors.get(key), places, sources)
             _add_times(found, event, ends, clock)
+            found.module, found.instance = names.get(event.module, ""), instances.get(event.module)
             yield found
+
+
+def _names(log: ProcessLog) -> dict[int, str]:
+    """What each module that was compiled is called, by its token; "" where it has the code for itself."""
+    found: dict[int, str] = {}
+    for event in log.events:
+        if isinstance(event, CompileStarted) and event.module:
+            found.setdefault(event.module, "")
+            found.update(_told_apart(event.names))
+    return found
+
+
+def _told_apart(names: dict[int, list[str]]) -> dict[int, str]:
+    """One name for each of these modules, of one kind: their variables, or paths below another module.
+
+    The variable of a loop stands for one after the other, so it is no name where another one has none.
+    """
+    shared = Counter(name for each in names.values() for name in each)
+    own = {module: [name for name in each if shared[name] == 1] for module, each in names.items()}
+    for is_variable in (True, False):
+        kind = {module: [name for name in each if name.isidentifier() == is_variable] for module, each in own.items()}
+        if all(kind.values()):
+            return {module: each[0] for module, each in kind.items()}
+    return {module: each[0] if each else "" for module, each in own.items()}
 
 
 def _compilation(

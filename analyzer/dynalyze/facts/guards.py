@@ -35,6 +35,7 @@ _ALIAS = re.compile(
 )
 _KEYS = re.compile(r"^(?P<source>list\(dict\.keys\(.+\)\)\[\d+\]) == (?P<expected>.+)$")
 _MEMBER = re.compile(r"^(?:not )?(?:set|dict|frozenset)\.__contains__\((?P<source>[^,]+), (?P<key>.+)\)$")
+_KEY = re.compile(r"^(?:not )?___dict_contains\((?P<key>'[^']*'|\"[^\"]*\"|[\w.]+), (?P<source>.+)\)$")
 _TYPE = re.compile(r", type=<class '(?P<type>[^']+)'>")
 _DISPATCH = re.compile(
     r"tensor '(?P<source>.+?)' dispatch key set mismatch\. expected DispatchKeySet\((?P<expected>[^)]*)\), "
@@ -42,7 +43,7 @@ _DISPATCH = re.compile(
 )
 _DEVICES = {"CPU", "CUDA", "HIP", "XPU", "MPS", "Meta", "HPU", "PrivateUse1", "XLA", "MTIA", "MAIA", "IPU", "VE"}
 _BACKENDS = re.compile(r"Cached backend: (?P<cached>.+?) \(id=\w+\)\. New backend: (?P<new>.+?) \(id=\w+\)")
-_STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>\S+)")
+_STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>\S.*)")
 _LENGTH = re.compile(r"^(?:not )?(?:len\((?P<source>.+)\)|___dict_(?:contains|size).*)(?: == (?P<expected>\d+))?")
 _EQUAL = re.compile(r"^(?P<source>[^=<>]+?) (?:==|is) (?P<expected>.+)$")
 _CHECK = re.compile(r"^___(?:check_)?(?P<what>\w+)\((?P<source>[^,()]*(?:\([^()]*\))?[^,()]*)")
@@ -118,8 +119,13 @@ def _tensor_type(plain: str, text: str) -> Guard | None:
 
 
 def _state(plain: str, text: str) -> Guard | None:
+    """Every state that changed: torch names them all, between blanks."""
     found = _STATE.match(plain)
-    return Guard("global_state", text.strip(), found["what"].strip(",.")) if found else None
+    return (
+        Guard("global_state", text.strip(), ", ".join(re.split(r"[,.\s]+", found["what"].strip(",. "))))
+        if found
+        else None
+    )
 
 
 def _backend(plain: str, text: str) -> Guard | None:
@@ -184,7 +190,7 @@ def _container(plain: str, text: str) -> Guard | None:
     keys = _KEYS.match(plain)
     if keys:
         return Guard("container", text.strip(), readable(keys["source"]), keys["expected"])
-    member = _MEMBER.match(plain)
+    member = _MEMBER.match(plain) or _KEY.match(plain)
     if member:
         source = readable(member["source"])
         within, without = f"{member['key']} in {source}", f"{member['key']} not in {source}"

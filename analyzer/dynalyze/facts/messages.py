@@ -15,8 +15,12 @@ _TRACE_LINE = re.compile(r'^[ \t]*File "(?P<file>[^"\n]+)", line (?P<line>\d+), 
 _HEADER = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)[ \t]*$", re.MULTILINE)
 # What torch says before the message itself: what it did about the break.
 _PREFACE = re.compile(r"^(?:Encountered graph break|Failed to handle graph break gracefully)[^\n]*\n\n")
+# What torch says before the cause of a break inside torch.cond and its like, which have to be captured whole.
+_CAPTURED_WHOLE = re.compile(r"^[^\n]*captured completely with torch\.compile\. Got (?:graph break/error:)?\s*")
 # The exception at the end of a traceback.
-_RAISED = re.compile(r"^(?:torch\._dynamo\.)?exc\.(?:Unsupported|UserError): ", re.MULTILINE)
+_RAISED = re.compile(
+    r"^(?:torch\._dynamo\.)?exc\.(?:Unsupported|UserError|UncapturedHigherOrderOpError): ", re.MULTILINE
+)
 _REASON = "Graph Break Reason: "
 
 
@@ -34,7 +38,7 @@ class Message:
 
 def parse(message: str) -> Message:
     """Parse the message of an Unsupported; the root cause comes first, breaks that followed from it after."""
-    links = _CHAIN.split(message.strip())
+    links = _CHAIN.split(_CAPTURED_WHOLE.sub("", message.strip()))
     root = _parse_one(links[0])
     last = _parse_one(links[-1]).gb_type if len(links) > 1 else ""
     return Message(root.gb_type, root.explanation, root.hints, root.context, root.url, last)

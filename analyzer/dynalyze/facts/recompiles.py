@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dynalyze.capture.trace_records import hit_limit, refused_recompile
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.types import CompileEnded, RecompileSeen
+from dynalyze.events.types import CompileEnded, CompileStarted, RecompileSeen
 from dynalyze.facts.guards import read_guard
 from dynalyze.report import Compilation, GraphBreak, Location, Recompile
 
 _PREFIX = re.compile(r"^(?P<id>!?\d+/(?:\d+)?(?:/\d+)?): ")
-_LIMITS = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded")
 _STACK = re.compile(r"\b___stack\d+\b")
 _SHAPES = ("shape", "rank", "stride", "symbolic")
 
@@ -28,6 +28,7 @@ class _Raw:
     expected: str | None = None
     actual: str | None = None
     call: int = 0
+    last_batch_of: str = ""
 
 
 def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak]) -> list[Recompile]:
@@ -41,35 +42,50 @@ def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak
 
 
 def _raw(log: ProcessLog) -> Iterator[_Raw]:
-    limited = {(e.epoch, e.id) for e in log.events if isinstance(e, CompileEnded) and _hit_limit(e)}
+    limited = {(e.epoch, e.id) for e in log.events if isinstance(e, CompileEnded) and hit_limit(e.metrics)}
+    told = {(e.epoch, e.id) for e in log.events if isinstance(e, RecompileSeen)}
+    modules = {(e.epoch, e.id): e.module for e in log.events if isinstance(e, CompileStarted) and e.module}
     for event in log.events:
         if isinstance(event, RecompileSeen):
             limit = (event.epoch, event.id) in limited
             limited.discard((event.epoch, event.id))
+            reasons = _reasons(event.text)
+            guard = next((each for each in reasons if _is_of_module(each, event, modules)), reasons[0])
+            expected, actual = (event.expected, event.actual) if guard == reasons[0] else (None, None)
             yield _Raw(
-                log.process, event.epoch, event.id, first_reason(event.text), limit, event.expected, event.actual,
-                event.call,
-            )  # fmt: skip
+                log.process, event.epoch, event.id, guard, limit, expected, actual, event.call, event.last_batch_of
+            )
         elif isinstance(event, CompileEnded) and (event.epoch, event.id) in limited:
             # The limit was reached by a frame whose failed guards torch could not tell.
             limited.discard((event.epoch, event.id))
             yield _Raw(log.process, event.epoch, event.id, "", True)
-
-
-def _hit_limit(event: CompileEnded) -> bool:
-    named = event.metrics.get("fail_type") == "RecompileLimitExceeded"  # Torch 2.8.
-    return named or str(event.metrics.get("fail_reason") or "").startswith(_LIMITS)
+        elif isinstance(event, CompileEnded) and (event.epoch, event.id) not in told:
+            refused = refused_recompile(event.metrics)
+            if refused:
+                yield _Raw(log.process, event.epoch, event.id, refused, False)
 
 
 def first_reason(text: str) -> str:
-    """The newest cache entry's failed guard; torch gives one reason as text, several as a list."""
+    """The newest cache entry's failed guard."""
+    return _reasons(text)[0]
+
+
+def _reasons(text: str) -> list[str]:
+    """Each cache entry's failed guard, the newest first; torch gives one reason as text, several as a list."""
     try:
         reasons = json.loads(text)
     except ValueError:
-        return text
+        return [text]
     if isinstance(reasons, list):
-        return str(reasons[0]) if reasons else ""
-    return str(reasons)
+        return [str(each) for each in reasons] or [""]
+    return [str(reasons)]
+
+
+def _is_of_module(reason: str, event: RecompileSeen, modules: dict[tuple[int, str], int]) -> bool:
+    """Whether the guard is of code compiled for the very module that is compiled again, where others have that too."""
+    entry = _PREFIX.match(reason)
+    own = modules.get((event.epoch, event.id))
+    return entry is not None and own is not None and modules.get((event.epoch, entry["id"].lstrip("!"))) == own
 
 
 def _entry(number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilation]) -> Recompile:
@@ -93,6 +109,7 @@ def _entry(number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilatio
         seconds=own.seconds.get("total") if own else None,
         process=raw.process,
         epoch=raw.epoch,
+        last_batch_of=raw.last_batch_of,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import ModuleTree, TreePart
+from dynalyze.facts.sources import Sources
 from dynalyze.report import GraphBreak, Location, Region
 
 _LEAST_SHARE = 0.05
@@ -14,7 +15,7 @@ _MOST = 20
 _NUMBER = re.compile(r"\d+")
 
 
-def regions(run: RunLog, breaks: Sequence[GraphBreak]) -> list[Region]:
+def regions(run: RunLog, breaks: Sequence[GraphBreak], sources: Sources) -> list[Region]:
     """The largest such parts of each module, those that take the most time first; none where nothing breaks.
 
     A part is reached by a break where a line of its class stands on the break's stack. Parts that differ in nothing
@@ -24,11 +25,11 @@ def regions(run: RunLog, breaks: Sequence[GraphBreak]) -> list[Region]:
     stacks = [[*each.stack, each.location] for each in breaks]
     for _, event in run.all():
         if isinstance(event, ModuleTree) and stacks:
-            found += _of_tree(event, [frame for stack in stacks for frame in stack])
+            found += _of_tree(event, [frame for stack in stacks for frame in stack], sources)
     return sorted(found, key=lambda region: -(region.share or region.parameter_share))[:_MOST]
 
 
-def _of_tree(tree: ModuleTree, frames: list[Location]) -> Iterator[Region]:
+def _of_tree(tree: ModuleTree, frames: list[Location], sources: Sources) -> Iterator[Region]:
     reached = [any(_holds(code, frame) for code in kind.code for frame in frames) for kind in tree.classes]
     parts = {part.path: part for part in tree.parts}
     whole = {path: not reached[part.kind] for path, part in parts.items()}
@@ -43,7 +44,7 @@ def _of_tree(tree: ModuleTree, frames: list[Location]) -> Iterator[Region]:
         if path and _is_largest(path, part, tree, whole):
             groups.setdefault((_NUMBER.sub("*", path), part.kind), []).append(part)
     for (_, kind), alike in groups.items():
-        region = _region(tree, kind, alike, root)
+        region = _region(tree, kind, alike, root, sources)
         if (region.share if region.share is not None else region.parameter_share) >= _LEAST_SHARE:
             yield region
 
@@ -56,14 +57,16 @@ def _is_largest(path: str, part: TreePart, tree: ModuleTree, whole: dict[str, bo
     return not any(whole.get(above) and tree.classes[kinds[above]].callable for above in _above(path))
 
 
-def _region(tree: ModuleTree, kind: int, alike: list[TreePart], root: TreePart) -> Region:
+def _region(tree: ModuleTree, kind: int, alike: list[TreePart], root: TreePart, sources: Sources) -> Region:
     known = [part.seconds for part in alike if part.seconds is not None]
     share = min(1.0, sum(known) / root.seconds) if root.seconds and known else None
     parameters = sum(part.parameters for part in alike)
+    forward = tree.classes[kind].forward
     return Region(
         root=tree.name,
         path=alike[0].path,
         class_name=tree.classes[kind].name,
+        location=sources.location(*forward, "forward") if forward else None,
         of_torch=tree.classes[kind].of_torch,
         count=len(alike),
         parameters=parameters,

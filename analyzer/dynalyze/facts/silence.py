@@ -70,6 +70,13 @@ def _skipped(frames: Sequence[SkippedFrame]) -> str:
 
 
 def _wrapped(wrapped: list[Wrapped]) -> str:
+    skipped = next((each for each in wrapped if each.in_place_of_torch), None)
+    if skipped is not None:
+        return (
+            f"{_name(skipped)} was compiled by its own compile() at {_place(skipped)}: its forward is torch's own "
+            "code, which torch compiles from outside alone. Use model = torch.compile(model), and call what that "
+            "returns."
+        )
     bypassed = next((each for each in wrapped if each.bypassed), None)
     if bypassed is not None:
         method = "generate()" if bypassed.generates else "a method other than the call itself"

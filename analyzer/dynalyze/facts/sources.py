@@ -28,6 +28,7 @@ class Sources:
     def __init__(self, *, readable: bool = True) -> None:
         self._readable = readable
         self._files: dict[str, list[str]] = {}
+        self._trees: dict[str, ast.Module | None] = {}
 
     def line(self, file: str, number: int) -> str | None:
         """A line as it stands in the file, without its end; None where it cannot be had."""
@@ -101,6 +102,33 @@ class Sources:
             return text[location.column : location.end_column].strip()
         return self._over_lines(location.file, location.line, location.column)
 
+    def block(self, location: Location) -> str:
+        """The innermost statement at a location and those that follow it in its block, without comments; "" where the
+        file cannot be read as Python.
+        """
+        tree = self._tree(location.file)
+        if tree is None:
+            return ""
+        holder: list[ast.stmt] = tree.body
+        found: list[ast.stmt] = []
+        while following := _from(holder, location):
+            found = following
+            holder = _inner(found[0], location)
+        told = ""
+        for statement in found:
+            written = ast.unparse(statement)
+            if len(told) + len(written) > _LONGEST_TEXT:
+                break
+            told += f"{written}\n"
+        return told
+
+    def _tree(self, file: str) -> ast.Module | None:
+        if file not in self._trees:
+            self._trees[file] = None
+            with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+                self._trees[file] = ast.parse("\n".join(self._lines(file)))
+        return self._trees[file]
+
     def _over_lines(self, file: str, line: int, column: int) -> str:
         node = self._begun(file, line, column)
         return ast.unparse(_first_call(node)) if node is not None else ""
@@ -133,6 +161,26 @@ class Sources:
         if file not in self._files:
             self._files[file] = _read(file) if self._readable else []
         return self._files[file]
+
+
+def _from(block: list[ast.stmt], location: Location) -> list[ast.stmt]:
+    """The statements of a block from the one that holds a location on; empty where none does."""
+    held = [number for number, each in enumerate(block) if each.lineno <= location.line <= (each.end_lineno or 0)]
+    if len(held) > 1 and location.column is not None:  # Several on one line.
+        held = [number for number in held if block[number].col_offset <= location.column][-1:]
+    return block[held[0] :] if held else []
+
+
+def _inner(statement: ast.stmt, location: Location) -> list[ast.stmt]:
+    """The block inside of a statement that holds a location; empty where its own first lines do."""
+    line, column = location.line, location.column
+    holders: list[ast.AST] = [statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())]
+    blocks = (getattr(each, name, None) for each in holders for name in ("body", "orelse", "finalbody"))
+    held = (each for each in blocks if isinstance(each, list) and each and isinstance(each[0], ast.stmt))
+    found = next((each for each in held if each[0].lineno <= line <= (each[-1].end_lineno or 0)), [])
+    if found and found[0].lineno == line == statement.lineno and not isinstance(statement, ast.FunctionDef):
+        return found if column is not None and column >= found[0].col_offset else []  # `if x: y` on one line.
+    return found
 
 
 def _first_call(node: ast.expr) -> ast.expr:

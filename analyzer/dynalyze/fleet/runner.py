@@ -8,10 +8,12 @@ from types import TracebackType
 
 from dynalyze.errors import UsageError
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.server import ForkServer, ServerLost
 from dynalyze.fleet.work import Finished, RunSettings, lost_item, run_item
+from dynalyze.launch.forkserver import ForkServer, ServerLost
 
 _ATTEMPTS = 2
+# numpy's library would start its threads when it is imported, which is before the fork.
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 
 
 def start_server(settings: RunSettings) -> ForkServer:
@@ -21,7 +23,8 @@ def start_server(settings: RunSettings) -> ForkServer:
         UsageError: torch or transformers cannot be imported.
     """
     backends = ("inductor",) if settings.inductor else ()
-    return ForkServer(settings.python or sys.executable, {**os.environ, **settings.env}, backends)
+    environment = {**_ONE_THREAD, **os.environ, **settings.env}
+    return ForkServer(settings.python or sys.executable, environment, ["serve", *backends])
 
 
 class Runner:

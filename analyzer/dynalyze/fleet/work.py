@@ -24,12 +24,13 @@ from dynalyze.capture.wire import OUTPUT_FILE, REQUEST_FILE
 from dynalyze.errors import DynalyzeError
 from dynalyze.events.reading import read_run
 from dynalyze.facts.build import Ended, misuse
-from dynalyze.fleet import eager, server
+from dynalyze.fleet import eager
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.memory import MemoryWatch
 from dynalyze.fleet.records import Row, Status
 from dynalyze.fleet.rows import bare_row, row_of
 from dynalyze.fleet.statuses import RunEnd, Verdict, after_eager, judge_run
+from dynalyze.launch.forkserver import ask
 from dynalyze.report import Report
 from dynalyze.shown import showable
 from dynalyze.targets.observe import Observation, Observed, observed, report_of, request_of
@@ -141,7 +142,7 @@ def _forked(item: Item, settings: RunSettings, address: str) -> Iterator[_Ran]:
     try:
         observation = _observation(item, settings)
         (folder / REQUEST_FILE).write_text(json.dumps(request_of(observation)), encoding="utf-8")
-        answer = server.ask(address, folder, settings.timeout, settings.memory)
+        answer = ask(address, folder, settings.timeout, settings.memory)
         log = read_run(folder)
         mistake = misuse(log)
         if mistake is not None:

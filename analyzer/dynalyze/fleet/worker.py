@@ -21,9 +21,9 @@ import msgspec
 
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.records import Row
-from dynalyze.fleet.server import ServerLost
 from dynalyze.fleet.storing import store
 from dynalyze.fleet.work import Finished, RunSettings, lost_item, run_item
+from dynalyze.launch.forkserver import ServerLost
 
 
 class Briefing(msgspec.Struct):

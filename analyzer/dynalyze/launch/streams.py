@@ -9,7 +9,9 @@ import threading
 from typing import TextIO
 
 from dynalyze.launch.prefix import Prefixer, Source
+from dynalyze.launch.repeats import Repeats
 from dynalyze.launch.sink import Sink
+from dynalyze.notices import notice
 from dynalyze.render.visible import one_line
 
 _TAIL_BYTES = 16 * 1024
@@ -21,14 +23,16 @@ _CLEAR_LINE = b"\r\x1b[K"
 class Streams:
     """Passes on what the target writes: with a label before each line on a terminal, byte for byte elsewhere.
 
-    `quiet` drops it; the last lines of its standard error are kept all the same. `stream` is our own standard
-    error unless the caller has another. Everything here may be called from any thread.
+    `quiet` drops it; the last lines of its standard error are kept all the same. With `once` a line that comes again is
+    counted instead, and `close` tells how often. `stream` is our own standard error unless the caller has another.
+    Everything here may be called from any thread.
     """
 
-    def __init__(self, label: str, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+    def __init__(self, label: str, *, quiet: bool = False, once: bool = False, stream: TextIO | None = None) -> None:
         self._sink = Sink(sys.stderr if stream is None else stream)
         self._lock = threading.Lock()
         self._quiet = quiet
+        self._repeats = Repeats() if once and not quiet else None
         self._prefixer: Prefixer | None = None
         if self._sink.is_terminal():
             self._prefixer = Prefixer(f"{one_line(label)} | ".encode(errors="replace"))
@@ -44,9 +48,7 @@ class Streams:
                 del self._tail[:-_TAIL_BYTES]
             if self._quiet:
                 return
-            if self._prefixer is not None:
-                data = self._around_status(self._prefixer, self._prefixer.feed(source, data))
-            self._sink.write(data)
+            self._show(source, data if self._repeats is None else self._repeats.new(source, data))
 
     def status(self, text: str) -> None:
         """Shows one line of ours below the target's output until the next call; "" removes it.
@@ -63,8 +65,13 @@ class Streams:
         """Leaves a terminal at the start of a line, with its colours as they were."""
         self.status("")
         with self._lock:
+            repeats, self._repeats = self._repeats, None
+            for source, data in repeats.rest() if repeats is not None else ():
+                self._show(source, data)
             if self._prefixer is not None:
                 self._sink.write(self._prefixer.close())
+            for line in repeats.told() if repeats is not None else ():
+                self._sink.write(f"{notice(line)}\n".encode(errors="replace"))
 
     def last_lines(self) -> list[str]:
         """The last lines of the target's standard error as a person would have seen them, without colours."""
@@ -75,6 +82,11 @@ class Streams:
         if len(tail) == _TAIL_BYTES and len(lines) > 1:
             del lines[0]  # its beginning is lost
         return [line.rstrip("\r").rpartition("\r")[2] for line in lines[-_TAIL_LINES:]]
+
+    def _show(self, source: Source, data: bytes) -> None:
+        if self._prefixer is not None:
+            data = self._around_status(self._prefixer, self._prefixer.feed(source, data))
+        self._sink.write(data)
 
     def _around_status(self, prefixer: Prefixer, output: bytes) -> bytes:
         """The status line stands where the target's next line goes, and comes back below that line."""

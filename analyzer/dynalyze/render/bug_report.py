@@ -67,10 +67,10 @@ def _wrong(report: Report) -> list[Accuracy]:
 
 def _failures(report: Report) -> list[tuple[Compilation, int]]:
     """Failed compiles by what torch said; a refusal under fullgraph is told as its graph break."""
-    refused = {key for found in report.graph_breaks if found.effect == "error" for key in found.compile_ids}
+    refusing = {found.id for found in report.graph_breaks if found.effect == "error"}
     once: dict[str, tuple[Compilation, int]] = {}
     for each in report.compilations:
-        if each.status == "failed" and each.compile_id not in refused:
+        if each.status == "failed" and refusing.isdisjoint(each.breaks):
             first, times = once.get(each.reason, (each, 0))
             once[each.reason] = (first, times + 1)
     return list(once.values())[:_MOST]

@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from dynalyze.render.alike import as_cards
 from dynalyze.render.view import build_page
 from dynalyze.render.visible import visible
 from dynalyze.report import Report
@@ -28,7 +29,7 @@ _STYLE = "page.css"
 
 def render(report: Report) -> str:
     """The whole page."""
-    return render_page("page.html.jinja", build_page(report))
+    return render_page("page.html.jinja", build_page(as_cards(report)))
 
 
 def render_page(template: str, page: object, more: Sequence[str] = ()) -> str:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from dynalyze.render import attention_text, bench_text, policy_text, warmup_text, words
+from dynalyze.render.alike import as_cards
 from dynalyze.render.callers import own_caller
 from dynalyze.render.console import Summary, one_line
-from dynalyze.report import Finding, GraphBreak, Report, Severity
+from dynalyze.report import Advice, Finding, GraphBreak, Report, Severity
 
 _MOST_FINDINGS = 10
+_SETTING = 12  # Below the setting itself.
 _MARKS: dict[Severity, tuple[str, str]] = {
     "error": ("✗", "bold red"),
     "warning": ("!", "bold yellow"),
@@ -42,6 +44,7 @@ def _verdict(summary: Summary, report: Report) -> None:
 
 
 def _findings(summary: Summary, report: Report) -> None:
+    report = as_cards(report)
     add_findings(summary, report, report.findings[:_MOST_FINDINGS])
     left = len(report.findings) - _MOST_FINDINGS
     if left > 0:
@@ -53,11 +56,12 @@ def add_findings(summary: Summary, report: Report, findings: Sequence[Finding]) 
     """Findings of a report, numbered from 1: each with its line of code and its action."""
     breaks = {found.id: found for found in report.graph_breaks}
     for number, finding in enumerate(findings, 1):
-        found = breaks.get(finding.evidence[0]) if finding.rule == "graph-break" and finding.evidence else None
-        _finding(summary, number, finding, found)
+        told = [breaks[name] for name in finding.evidence if name in breaks] if finding.rule == "graph-break" else []
+        _finding(summary, number, finding, told)
 
 
-def _finding(summary: Summary, number: int, finding: Finding, found: GraphBreak | None) -> None:
+def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[GraphBreak]) -> None:
+    found = told[0] if told else None
     mark, style = _MARKS[finding.severity]
     title = Text(one_line(finding.title), style="bold")
     if found is not None and found.gb_id:
@@ -69,8 +73,21 @@ def _finding(summary: Summary, number: int, finding: Finding, found: GraphBreak 
         if (caller := own_caller(found)) is not None:
             summary.indented(Text("called from", style="dim"))
             summary.place(caller)
-        times = f"{words.count_of(found.occurrences, 'time')} seen" if found.occurrences > 1 else ""
+        seen = sum(each.occurrences for each in told)
+        times = f"{words.count_of(seen, 'time')} seen" if seen > len(told) else ""
+        for other in told[1:]:
+            summary.place(other.location)
         effect = words.effect_words(found.effect)
         summary.indented(Text(f"{effect}{', ' + times if times else ''}", style="dim"))
     summary.action(finding.advice)
+    if finding.detail is not None and finding.detail.config:
+        _setting(summary, finding.detail)
     summary.line()
+
+
+def _setting(summary: Summary, advice: Advice) -> None:
+    """What can be set in place of a change, or to see it, with its price."""
+    for line in advice.config.splitlines():
+        summary.indented(Text.assemble(("setting  ", "dim"), one_line(line)))
+    if advice.config_note:
+        summary.indented(Text(one_line(advice.config_note), style="dim"), by=_SETTING)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from dynalyze.capture.trace_records import LIMITS
 from dynalyze.report import GraphBreak, Report, Severity
 from dynalyze.rules.distributed_breaks import breaks_of_wrappers
 from dynalyze.rules.library_layers import breaks_in, layers_of
@@ -13,7 +14,7 @@ from dynalyze.rules.quantisers import NAMES, breaks_of
 
 Owner = Literal[
     "distributed-order", "flash-attention-builtin", "flash-attention-padding", "bitsandbytes-int8-threshold",
-    "bitsandbytes-breaks", "torchao", "other-quantiser", "comprehension-apart",
+    "bitsandbytes-breaks", "torchao", "other-quantiser", "comprehension-apart", "recompile-limit",
 ]  # fmt: skip
 
 BUILTIN = re.compile(r"(flash_attn\w*)\.PyCapsule\.(\w+)")
@@ -59,6 +60,8 @@ def _claims(report: Report) -> Iterator[tuple[Owner, GraphBreak]]:
     for breaks in breaks_of_wrappers(report).values():
         yield from (("distributed-order", each) for each in breaks)
     for each in report.graph_breaks:
+        if each.gb_type.startswith(LIMITS):
+            yield "recompile-limit", each
         if BUILTIN.search(f"{each.explanation}\n{each.context}"):
             yield "flash-attention-builtin", each
         elif _unpads(each) or asks_for_padding(each):

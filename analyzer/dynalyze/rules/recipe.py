@@ -12,12 +12,15 @@ import contextlib
 import importlib
 import pkgutil
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
 from dynalyze.conditions import condition_span
+from dynalyze.rules.written import Written
 
 _LONGEST_EXPRESSION = 80
 
@@ -31,8 +34,12 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         kind: "cause" for code that Dynamo cannot trace; "consequence" for what a break inside a loop, a
             `with` and the like did to the rest of the function, to be shown beside the cause, never instead.
         gb_types: the `gb_type` texts of PyTorch it can explain. Empty where PyTorch has no type for it.
-        match: a regular expression that must be found in the break's `match_text`; "" fits every break.
-        rank: decides between several recipes whose `match` is found; the higher one wins.
+        match: a regular expression that must be found in what PyTorch says of the break, where the operation and the
+            types are named; "" fits every break.
+        place: a regular expression for the file and function of the break, which may be found in place of `match`.
+        shape: how the statement must be written, by its syntax tree: so that the change shown is one of it. None fits
+            every statement; where the source is not known, no shape fits.
+        rank: decides between several recipes that fit; the higher one wins.
         why: why it breaks, for the owner of a model.
         action: what to do, one sentence; "{expression}" stands for the user's own source expression.
         before, after: sources of two modules. Each defines a callable `f` that returns the same for the
@@ -55,6 +62,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     link: str
     kind: Literal["cause", "consequence"] = "cause"
     match: str = ""
+    place: str = ""
+    shape: Callable[[Written], bool] | None = None
     rank: int = 0
     config: str = ""
     config_note: str = ""
@@ -80,23 +89,36 @@ def recipes() -> tuple[Recipe, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def match_text(gb_type: str, explanation: str, context: str, code: str | None, file: str) -> str:
-    """The text of a break that `Recipe.match` is searched in, one part a line."""
-    return "\n".join((gb_type, explanation, context, code or "", file))
+@dataclass(frozen=True)
+class Broken:
+    """What a recipe may look at: PyTorch's words, the place, and how the code is written."""
+
+    gb_type: str
+    explanation: str = ""
+    context: str = ""
+    place: str = ""
+    written: Written = field(default_factory=Written)
+
+    @property
+    def said(self) -> str:
+        """PyTorch's words, one part a line."""
+        return f"{self.gb_type}\n{self.explanation}\n{self.context}"
 
 
-def find(gb_type: str, text: str) -> Recipe | None:
+def find(broken: Broken) -> Recipe | None:
     """The recipe that says most about a break, or None where the cookbook has nothing to say.
 
-    A recipe whose `match` is found beats one that fits all breaks of its types; then the higher rank wins,
-    then the recipe for fewer types.
-
-    Args:
-        gb_type: PyTorch's type of the break; of a chain of breaks, the first: the root cause.
-        text: what `match_text` gives for the break.
+    A recipe that asks for something beats one that fits all breaks of its types; then the higher rank wins, then the
+    recipe for fewer types.
     """
-    fitting = [r for r in _by_type().get(gb_type, ()) if re.search(r.match, text)]
+    fitting = [recipe for recipe in _by_type().get(broken.gb_type, ()) if _fits(recipe, broken)]
     return min(fitting, key=_generality, default=None)
+
+
+def _fits(recipe: Recipe, broken: Broken) -> bool:
+    said = re.search(recipe.match, broken.said) is not None if recipe.match or not recipe.place else False
+    there = bool(recipe.place) and re.search(recipe.place, broken.place) is not None
+    return (said or there) and (recipe.shape is None or recipe.shape(broken.written))
 
 
 def find_by_id(recipe_id: str) -> Recipe | None:
@@ -137,4 +159,5 @@ def _by_type() -> dict[str, list[Recipe]]:
 
 def _generality(recipe: Recipe) -> tuple[bool, int, int]:
     """A sort key: the recipe that says most about a break comes first."""
-    return (not recipe.match, -recipe.rank, len(recipe.gb_types))
+    general = not (recipe.match or recipe.place or recipe.shape)
+    return (general, -recipe.rank, len(recipe.gb_types))

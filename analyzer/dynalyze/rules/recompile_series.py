@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dynalyze.report import Location, Recompile, Report
+from dynalyze.report import Compilation, Location, Recompile, Report
 
 _Key = tuple[object, ...]
 
@@ -17,6 +17,8 @@ class Series:
 
     `lead` is the first recompile of the first change: the outermost function, and the program's own expression
     where the later ones see what was computed from it. `values` are what the lead saw, the first one included.
+    `modules` are what the program calls the modules that run one code, where each was compiled for the first time:
+    then nothing changed between calls, they differ.
     """
 
     lead: Recompile
@@ -24,6 +26,7 @@ class Series:
     changes: int = 0
     values: list[str] = field(default_factory=list)
     resumes: bool = False
+    modules: list[str] = field(default_factory=list)
 
     @property
     def zero_or_one(self) -> bool:
@@ -77,9 +80,13 @@ class Limited:
 def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     """The series of a report, and those that led to the limit."""
     resumed = {(c.process, c.epoch, c.compile_id) for c in report.compilations if c.resumes}
+    others = _of_other_modules(report)
     found: dict[_Key, Series] = {}
-    for change in _changes(report.recompiles):
+    for change in _changes(report.recompiles, others):
         lead = change[0]
+        if lead.id in others:
+            found[lead.id,] = Series(lead, change, len(change), modules=others[lead.id])
+            continue
         key = _key(lead)
         series = found.setdefault(key, Series(lead, resumes=(lead.process, lead.epoch, lead.compile_id) in resumed))
         series.members += change
@@ -100,12 +107,35 @@ def seconds(members: Iterable[Recompile]) -> float | None:
     return round(sum(known), 6) if known and len(known) == len(times) else None
 
 
-def _changes(recompiles: list[Recompile]) -> list[list[Recompile]]:
+def _changes(recompiles: list[Recompile], others: dict[str, list[str]]) -> list[list[Recompile]]:
     found: dict[_Key, list[Recompile]] = {}
     for recompile in recompiles:
-        key = (recompile.change,) if recompile.change else (recompile.id, recompile.process)
+        key: _Key = (recompile.change,) if recompile.change else (recompile.id, recompile.process)
+        if recompile.id in others:
+            key = _code(recompile)
         found.setdefault(key, []).append(recompile)
     return list(found.values())
+
+
+def _code(found: Recompile | Compilation) -> _Key:
+    """The code that was compiled: its versions share the number before the slash."""
+    return found.process, found.epoch, found.compile_id.rpartition("/")[0]
+
+
+def _of_other_modules(report: Report) -> dict[str, list[str]]:
+    """Recompiles that are the first compile of another module with the same code, and what all of these are called."""
+    modules: dict[_Key, dict[int, str]] = {}
+    first: set[_Key] = set()
+    for compilation in report.compilations:
+        known = modules.setdefault(_code(compilation), {})
+        if compilation.instance is not None and compilation.instance not in known:
+            known[compilation.instance] = compilation.module
+            first.add((compilation.process, compilation.epoch, compilation.compile_id))
+    return {
+        each.id: list(modules[_code(each)].values())
+        for each in report.recompiles
+        if (each.process, each.epoch, each.compile_id) in first and len(modules[_code(each)]) > 1
+    }
 
 
 def _key(lead: Recompile) -> _Key:

@@ -31,7 +31,8 @@ from dynalyze.capture import adapter
 adapter.live_break = adapter.live_error = adapter.tracing_stack = lambda: None
 adapter.stack_above = lambda: []
 adapter.compiled_owner = lambda: ""
-adapter.recompile_scope = adapter.refuses_breaks = lambda: None
+adapter.recompile_scope = lambda: None
+adapter.refuses_breaks = adapter.raises_at_limit = lambda *error: None
 adapter.watch_untraced_breaks = lambda tell: None
 adapter.global_state = lambda name: None
 adapter.outermost_call = lambda: 0

@@ -25,7 +25,7 @@ from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.parts import Parts
 from dynalyze.capture.bench.wire import LANGUAGE_PHASES, RERUN_HINT, WorkerRequest
 from dynalyze.capture.bench.workload import Step, Workload
-from dynalyze.capture.calls import gradient_outputs, name_of
+from dynalyze.capture.calls import name_of
 from dynalyze.capture.clone import Frozen, freeze
 from dynalyze.capture.compiled_recording import Written
 from dynalyze.capture.inputs import Inputs, Misuse
@@ -134,9 +134,9 @@ def _language(bundle: Bundle, request: WorkerRequest) -> Workload:
 
 
 class RecordedWorkload(Workload):
-    """The recorded calls, in their order, with backward where the program ran it.
+    """The recorded calls, in their order, without the program's backward.
 
-    Phase "train" leaves backward to whoever wraps the steps, and takes the calls that had one.
+    Phase "train" takes the calls that had one, with gradients, for a training step to be put around each.
     """
 
     def __init__(self, bundle: Bundle, request: WorkerRequest) -> None:
@@ -146,12 +146,10 @@ class RecordedWorkload(Workload):
         self._written = bundle.written
         train = True if trains and not calls and request.train is None else request.train
         self._overrides = _Overrides(request.device, request.dtype, train, grad=trains)
-        backward = any(call.backward for call in self.calls)
         model = bundle.targets[0] if len(bundle.targets) == 1 else Parts(bundle.targets)
-        super().__init__(model, phase="train" if trains or backward else "forward")
+        super().__init__(model, phase="train" if trains else "forward")
         self._resize(request, bundle.targets)
         self._overrides.place(bundle.targets)
-        self._own_backward = not trains
         if len(bundle.targets) > 1:
             names = ", ".join(dict.fromkeys(bundle.names))
             self.notes.append(f"A pass calls several parts of the program: {names}.")
@@ -192,7 +190,7 @@ class RecordedWorkload(Workload):
             state.training,
             [(stand_ins.get(id(owner), owner), frozen) for owner, frozen in state.buffers],
         )
-        return replace(call, state=moved, backward=call.backward and self._own_backward)
+        return replace(call, state=moved)
 
     def _resize(self, request: WorkerRequest, targets: list[Any]) -> None:
         """Give the calls the sizes that are asked for; those that have no such input stay as they are."""
@@ -228,7 +226,6 @@ class RecordedStep(Step):
         self._overrides = overrides
         self._shared = shared
         self._surroundings = _surroundings(call.modes, overrides.grad)
-        self._ones: dict[tuple[Any, ...], torch.Tensor] = {}
         self._parameters = [p for part in call.state.parts for p in part._parameters.values() if p is not None]
 
     def prepare(self) -> None:
@@ -244,22 +241,7 @@ class RecordedStep(Step):
     def run(self) -> Any:
         args, kwargs = self._shared[0]
         with self._surroundings():
-            outputs = self._target(*args, **kwargs)
-        if self._call.backward:
-            self._backward(outputs)
-        return outputs
-
-    def _backward(self, outputs: Any) -> None:
-        """From all outputs that have a gradient, with ones: the loss of the program is not among the calls."""
-        parts = [part for part in gradient_outputs(outputs) if part.grad_fn is not None]
-        if parts:
-            torch.autograd.backward(parts, [self._one_for(number, part) for number, part in enumerate(parts)])
-
-    def _one_for(self, number: int, part: torch.Tensor) -> torch.Tensor:
-        key = (number, part.shape, part.stride(), part.dtype, part.device)
-        if key not in self._ones:
-            self._ones[key] = torch.ones_like(part)
-        return self._ones[key]
+            return self._target(*args, **kwargs)
 
 
 @dataclass

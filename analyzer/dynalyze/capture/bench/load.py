@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 from dynalyze.capture.bench.failures import Failed, kind_of
 from dynalyze.capture.bench.seeding import seed
-from dynalyze.capture.bench.wire import LANGUAGE_PHASES, WorkerRequest
+from dynalyze.capture.bench.wire import IMPORT_SECONDS_VARIABLE, LANGUAGE_PHASES, WorkerRequest
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.environment import torch_facts
 from dynalyze.capture.inputs import Inputs, Misuse
@@ -92,7 +93,8 @@ def import_torch(threads: int | None) -> float:
     started = time.perf_counter()
     import torch
 
-    seconds = time.perf_counter() - started
+    forked = os.environ.pop(IMPORT_SECONDS_VARIABLE, None)
+    seconds = time.perf_counter() - started if forked is None else float(forked)
     if threads is not None:
         torch.set_num_threads(threads)
     return seconds

@@ -28,7 +28,11 @@ class TrainWorkload(Workload):
             tokens=inner.tokens, notes=inner.notes,
         )  # fmt: skip
         self._inner = inner
-        self.notes.append(f"A pass is forward, backward and a step of {OPTIMIZER} with learning rate 0.")
+        loss = "from the loss among the outputs, or else from their mean"
+        step = f", and a step of {OPTIMIZER} with learning rate 0" if _trained(inner.model) else ""
+        self.notes.append(
+            f"A training step is forward, backward {loss}{step}; loss and optimizer are not the program's."
+        )
 
     def tensors(self) -> Iterator[Any]:
         return self._inner.tensors()
@@ -37,10 +41,14 @@ class TrainWorkload(Workload):
         return self._inner.as_written()
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
-        owner = target if isinstance(target, torch.nn.Module) else self.model
-        trained = [p for p in owner.parameters() if p.requires_grad] if isinstance(owner, torch.nn.Module) else []
+        trained = _trained(target if isinstance(target, torch.nn.Module) else self.model)
         optimizer = torch.optim.AdamW(trained, lr=0.0) if trained else None
         return [_TrainStep(step, trained, optimizer) for step in self._inner.steps(target)]
+
+
+def _trained(owner: Any) -> list[torch.nn.Parameter]:
+    """The parameters that the optimizer steps; a function has none of its own."""
+    return [p for p in owner.parameters() if p.requires_grad] if isinstance(owner, torch.nn.Module) else []
 
 
 class _TrainStep(Step):

@@ -19,7 +19,8 @@ Its standard streams belong to the target. `do` of an order, and what the answer
     bisect    {step, ...}: one step towards the place of a wrong result; capture/bench/bisect.py has the steps.
               stage and modules: verdict, reason, tensor, kind, rmse, nonfinite. operations: judged, problems, fault,
               scripts. children: children, class, file, line
-    end       the worker ends itself, without running the target's exit handlers
+    end       {modules}: the worker ends itself, without running the target's exit handlers. modules: with that, what
+              it has imported of installed packages
 
 An answer with `"ok": false` has `error`: {"kind": one of FAILURES, "message": one line}; the worker lives on, unless
 it died. Every order runs alone: the parent gives the next one, to whichever worker, when the answer has come.
@@ -32,6 +33,8 @@ from typing import Any, Literal
 
 REQUEST_FILE = "bench.json"
 SOCKET_FILE = "bench.socket"
+IMPORT_SECONDS_VARIABLE = "DYNALYZE_IMPORT_SECONDS"
+"""In a forked worker: how long its fork server took to import torch."""
 # The name of the configuration with the arguments that the program itself gave to torch.compile; of bundles alone.
 AS_WRITTEN = "as written"
 RERUN_HINT = (

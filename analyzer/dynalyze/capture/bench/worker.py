@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.bench.forking import imported_modules
 from dynalyze.capture.bench.session import Session
 from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Configuration, WorkerRequest
 from dynalyze.capture.wire import RUN_VARIABLE, TRACE_VARIABLE
@@ -31,7 +32,7 @@ def main(run: Path) -> int:
         for line in lines:
             order = json.loads(line)
             if order["do"] == "end":
-                _send(connection, {"ok": True})
+                _send(connection, {"ok": True, "modules": imported_modules() if order.get("modules") else []})
                 break
             _send(connection, session.obey(order))
     _leave()

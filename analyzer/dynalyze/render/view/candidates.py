@@ -11,7 +11,7 @@ from dynalyze.report import Candidate, CandidateReason, Region, Report
 
 MAX_CANDIDATES = 100
 _REASONS: dict[CandidateReason, str] = {
-    "no_parameters": "It owns no parameters, as a loss or a transform of data does.",
+    "no_parameters": "It owns no parameters of its own, as a loss or a transform of data.",
     "backward": "Called inside backward, where torch computes again what a checkpoint dropped.",
     "worker": "Called in a worker of a DataLoader.",
     "torchscript": "torch.jit compiled it already.",

@@ -45,6 +45,7 @@ def _finding(report: Report, root: str, parts: list[Region], severity: Severity,
         severity=severity,
         title=f"{listed} {'compiles' if len(parts) == 1 else 'compile'} without a graph break and "
         f"{'holds' if len(parts) == 1 else 'hold'} {of}",
+        location=parts[0].location,
         evidence=[found.id for found in report.graph_breaks],
         advice=f"Compile {'it' if len(parts) == 1 else 'them'} in place of `{_plain(root)}`: `{_line(parts[0])}`."
         + _to_verify(report, parts),

@@ -11,13 +11,12 @@ from dynalyze.rules.rule import Rule
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    broken = {(b.process, b.epoch, i) for b in report.graph_breaks if b.effect == "error" for i in b.compile_ids}
+    refusing = {found.id for found in report.graph_breaks if found.effect == "error"}
     ended_by_us = report.outcome.status in ("timed_out", "interrupted")
     for compilation in report.compilations:
         if ended_by_us and compilation.reason == CUT_OFF:
             continue
-        key = (compilation.process, compilation.epoch, compilation.compile_id)
-        if compilation.status == "failed" and key not in broken:
+        if compilation.status == "failed" and refusing.isdisjoint(compilation.breaks):
             forced = forced_sizes(compilation.reason)
             told = lines(report, compilation, forced)
             yield (

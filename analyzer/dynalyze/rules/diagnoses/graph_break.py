@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Report, Severity
 from dynalyze.rules.break_owners import owners
-from dynalyze.rules.recipe import Recipe, fill, find, match_text
+from dynalyze.rules.recipe import Broken, Recipe, fill, find
 from dynalyze.rules.rule import Rule
+from dynalyze.rules.written import Written, read
 
 # What costs most comes first: a whole function in eager, then a part, then a cut.
 _RANKS: dict[Effect, int] = {"error": 0, "eager": 100, "partly_eager": 200, "split": 300}
@@ -30,8 +31,10 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     for found in report.graph_breaks:
         if found.id in told:
             continue  # A rule of its own tells of it.
-        recipe = find(found.gb_type, _text(found))
-        detail = _from_recipe(found, recipe) if recipe is not None else _from_torch(found)
+        code = read(found.block, found.expression)
+        place = f"{found.location.file}:{found.location.function}"
+        recipe = find(Broken(found.gb_type, found.explanation, found.context, place, code))
+        detail = _from_recipe(found, recipe, code) if recipe is not None else _from_torch(found)
         yield (
             _RANKS[found.effect] - min(found.occurrences, 99),
             Finding(
@@ -46,19 +49,17 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         )
 
 
-def _text(found: GraphBreak) -> str:
-    return match_text(found.gb_type, found.explanation, found.context, found.location.code, found.location.file)
-
-
 def _title(found: GraphBreak, recipe: Recipe | None) -> str:
     if recipe is not None:
         return recipe.title
     return found.gb_type or "Graph break"
 
 
-def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
+def _from_recipe(found: GraphBreak, recipe: Recipe, code: Written) -> Advice:
+    # Of a condition torch can tell columns that are no expression.
+    asked = ast.unparse(code.test) if code.test is not None and code.expression is None else ""
     return Advice(
-        action=fill(recipe.action, found.expression or found.location.code),
+        action=fill(recipe.action, asked or found.expression or found.location.code),
         why=recipe.why,
         example=Example(recipe.before, recipe.after),
         config=recipe.config,
@@ -69,11 +70,10 @@ def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
 
 
 def _from_torch(found: GraphBreak) -> Advice:
-    """PyTorch's first hint that says something about this code."""
+    """PyTorch's own hints, those first that say something about this code; nothing is added to them."""
     telling = [hint for hint in found.hints if not hint.startswith(_GENERIC_HINTS)]
-    place = f"{Path(found.location.file).name}:{found.location.line}"
-    action = telling[0] if telling else f"Move the code at {place} out of the compiled function."
-    return Advice(action=" ".join(action.split()), why=found.explanation, link=found.url)
+    action = " ".join(" ".join(hint.split()) for hint in telling or found.hints)
+    return Advice(action=action or "PyTorch gives no hint for this one.", why=found.explanation, link=found.url)
 
 
 RULE = Rule(

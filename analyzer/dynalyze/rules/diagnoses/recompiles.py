@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import msgspec
 
 from dynalyze.report import Advice, Finding, Impact, Recompile, Report
+from dynalyze.rules import break_owners
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_advice.source import as_written, clipped
+from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.titles import history, what_changed
 from dynalyze.rules.recompile_owners import Owner, owner
 from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
@@ -52,7 +54,7 @@ def _changed(series: Series) -> Finding:
     action = f"{advice.action} {told}" if (told := history(series, _MOST_VALUES)) else advice.action
     return Finding(
         rule="recompile",
-        severity="warning",
+        severity="info" if series.modules or is_by_design(series.lead) else "warning",
         title=f"{what_changed(series)}: {_again(series)}",
         location=series.forced_by or series.lead.location,
         evidence=_evidence(series.members),
@@ -68,8 +70,9 @@ def _again(series: Series) -> str:
     verb = "was" if len(names) == 1 else "were"
     count = "" if times == 1 else f" {times} times"
     halves = f", in {series.parts} parts" if len(names) == 1 and series.parts > 1 else ""
+    how = "compiled for each of them" if series.modules else f"compiled again{count}{halves}"
     spent = series.seconds
-    return f"{_named(names)} {verb} compiled again{count}{halves}{f', {_duration(spent)}' if spent is not None else ''}"
+    return f"{_named(names)} {verb} {how}{f', {_duration(spent)}' if spent is not None else ''}"
 
 
 def _named(names: list[str]) -> str:
@@ -82,26 +85,34 @@ def _named(names: list[str]) -> str:
 
 def _reached_limit(group: Limited, report: Report) -> Finding:
     stopped = functions(group.reached)
-    advice = _limit_advice(group, stopped, owner(group.main, report))
+    at_limit = {(each.process, each.epoch, each.compile_id) for each in group.reached}
+    refused = [
+        found.id
+        for found in break_owners.owned(report, "recompile-limit")
+        if not at_limit.isdisjoint((found.process, found.epoch, each) for each in found.compile_ids)
+    ]
+    advice = _limit_advice(group, stopped, owner(group.main, report), raises=bool(refused))
+    then = "torch raises there" if refused else f"{'runs' if len(stopped) == 1 else 'run'} in eager from there on"
     return Finding(
         rule="recompile-limit",
         severity="error",
-        title=f"{_named(stopped)} reached the recompile limit and {'runs' if len(stopped) == 1 else 'run'} in eager "
-        "from there on",
+        title=f"{_named(stopped)} reached the recompile limit and {then}",
         location=group.reached[0].location,
-        evidence=_evidence(group.members),
+        evidence=[*_evidence(group.members), *refused],
         advice=advice.action,
         impact=_impact(group.members),
         detail=advice,
     )
 
 
-def _limit_advice(group: Limited, stopped: list[str], library: Owner | None) -> Advice:
+def _limit_advice(group: Limited, stopped: list[str], library: Owner | None, *, raises: bool) -> Advice:
     """The cause first; raising the limit only for a set of values that is known to be small."""
     main = group.main
     advice = advise(main)
     if library in _OF_LIBRARIES:
         advice = msgspec.structs.replace(advice, action=_OF_LIBRARIES[library], example=None)
+    if main.modules:
+        return _limit_of_modules(group, stopped, advice, raises=raises)
     told = f"{what_changed(main)}. " if main.lead.source else ""
     others = [
         f"`{clipped(as_written(one.lead.source))}`" for one in group.series if one is not main and one.lead.source
@@ -111,7 +122,7 @@ def _limit_advice(group: Limited, stopped: list[str], library: Owner | None) -> 
     return msgspec.structs.replace(
         advice,
         action=f"Mend the cause first. {told}{advice.action}{also}",
-        why=f"{_what_runs_in_eager(group, stopped)} {advice.why}",
+        why=f"{_what_follows(group, stopped, raises=raises)} {advice.why}",
         config=f"{advice.config}\n{raised}".strip(),
         config_note=(
             f"{advice.config_note} A higher limit helps only where the values are few: each costs a compile, and "
@@ -121,13 +132,27 @@ def _limit_advice(group: Limited, stopped: list[str], library: Owner | None) -> 
     )
 
 
-def _what_runs_in_eager(group: Limited, stopped: list[str]) -> str:
+def _limit_of_modules(group: Limited, stopped: list[str], advice: Advice, *, raises: bool) -> Advice:
+    """Many modules, each compiled by itself: nothing varies, so a limit that has room for all of them does help."""
+    return msgspec.structs.replace(
+        advice,
+        action=f"{what_changed(group.main)}: compile the function or the module that calls them, in place of each by "
+        "itself; or raise the limit to their number, see the setting.",
+        why=f"{_what_follows(group, stopped, raises=raises)} {advice.why}",
+        config=f"{advice.config}\ntorch._dynamo.config.recompile_limit = {2 * max(len(group.main.modules), 8)}".strip(),
+        config_note=f"{advice.config_note} The limit counts all modules that run one code together.".strip(),
+    )
+
+
+def _what_follows(group: Limited, stopped: list[str], *, raises: bool) -> str:
     versions = group.reached[0].compile_id.rpartition("/")[2]
     fits = f"one of its {versions} compiled versions" if versions.isdigit() else "a version compiled so far"
-    return (
-        f"A call of {_named(stopped)} that fits {fits} still runs compiled. Every other call runs in eager, and what "
-        "it calls is not compiled anew either."
+    others = (
+        "Every other call raises, as fullgraph=True, error_on_graph_break or fail_on_recompile_limit_hit asks."
+        if raises
+        else "Every other call runs in eager, and what it calls is not compiled anew either."
     )
+    return f"A call of {_named(stopped)} that fits {fits} still runs compiled. {others}"
 
 
 def _evidence(members: list[Recompile]) -> list[str]:

@@ -1,5 +1,8 @@
 """Python control flow that depends on the data: if, while, range, assert."""
 
+import ast
+
+from dynalyze.rules import written
 from dynalyze.rules.recipe import Recipe, graph_break_page
 
 _BRANCH = "Data-dependent branching"
@@ -10,13 +13,15 @@ RECIPES = (
         id="data-dependent-if",
         title="Choose with torch.where instead of if",
         gb_types=(_BRANCH, "Data-dependent branching with non-constant __bool__"),
+        shape=written.chooses,
         why=(
             "Which way the `if` goes depends on the values inside a tensor. The compiler has no values "
             "while it builds the graph, so it stops at the `if` and Python decides at each call."
         ),
         action=(
-            "Compute both sides and choose with `torch.where`, or use `torch.cond`, in place of the Python "
-            "decision on `{expression}`."
+            "Where both ways give tensors of one shape, compute both and choose with `torch.where`, or use "
+            "`torch.cond`, "
+            "in place of the Python decision on `{expression}`."
         ),
         before="""\
 def f(x):
@@ -35,10 +40,49 @@ def f(x):
         link="https://docs.pytorch.org/docs/stable/generated/torch.cond.html",
     ),
     Recipe(
+        id="conditional-update",
+        title="Compute the update always and choose with torch.where",
+        gb_types=(_BRANCH,),
+        shape=written.updates,
+        why=(
+            "Whether the update happens depends on the values inside a tensor. The compiler has no values while it "
+            "builds the graph, so it stops at the `if` and Python decides at each call."
+        ),
+        action=(
+            "Where the update keeps the shape, make it a choice: `x = torch.where(condition, updated, x)`, or "
+            "`torch.cond`, "
+            "in place of the Python decision on `{expression}`."
+        ),
+        before="""\
+def step(x):
+    return x * 0.5
+
+
+def f(x, limit):
+    if (x > limit).any():
+        x = step(x)
+    return x + 1
+""",
+        after="""\
+import torch
+
+
+def step(x):
+    return x * 0.5
+
+
+def f(x, limit):
+    x = torch.where((x > limit).any(), step(x), x)
+    return x + 1
+""",
+        inputs="(torch.tensor([1.0, 4.0]), 2.0)",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.cond.html",
+    ),
+    Recipe(
         id="overflow-clamp",
         title="Clamp always instead of looking for inf first",
         gb_types=(_BRANCH,),
-        match=r"\b(if|while)\b[^\n]*\bisinf\b(?![^\n]*\braise\b)",
+        shape=written.repairs,
         rank=1,
         why=(
             "The code looks for inf or nan in a tensor before it repairs them. The look is a Python "
@@ -72,7 +116,7 @@ def f(hidden):
         id="data-dependent-while",
         title="Run a fixed number of steps and mask the rest",
         gb_types=(_BRANCH, _ITEM),
-        match=r"\bwhile\b[^\n]*:",
+        shape=written.repeats,
         rank=3,
         why=(
             "How often the loop runs depends on the values inside a tensor, so the graph would have no "
@@ -106,7 +150,7 @@ def f(x):
         id="tensor-range",
         title="Loop over a number that Python knows",
         gb_types=(_ITEM, "Data dependent operator"),
-        match=r"\brange\([^\n]*",
+        shape=written.counts,
         rank=3,
         why=(
             "The number of loop turns is read out of a tensor. The compiler unrolls loops while it builds "
@@ -139,7 +183,7 @@ def f(x, steps):
         id="tensor-assert",
         title="Write the assert so that it can go into the graph",
         gb_types=(_BRANCH, "assert with non-string message"),
-        match=r"\bassert\b[^\n]*|assert with non-string",
+        shape=lambda code: isinstance(code.statement, ast.Assert),
         rank=2,
         why=(
             "An assert on a tensor goes into the graph when its condition is the tensor itself and its "
@@ -173,15 +217,16 @@ def f(logits):
         id="data-dependent-raise",
         title="Decide about the input before the compiled code",
         gb_types=(_BRANCH,),
-        match=r"\b(if|elif)\b[^\n]*\.(any|all)\(\)|\bif\b[^\n]*\braise\b",
+        shape=written.only_raises,
+        rank=2,
         why=(
-            "A check that looks at the values of a tensor and raises, or takes another path, is decided in "
-            "Python. The compiler has no values while it builds the graph, so it cuts the graph at the "
-            "check."
+            "A check that looks at the values of a tensor and raises is decided in Python. The compiler has no values "
+            "while it builds the graph, so it cuts the graph at the check."
         ),
         action=(
-            "Check `{expression}` before the compiled function is called, write it as `assert` with a "
-            "tensor condition, or choose with `torch.where`."
+            "Check `{expression}` before the compiled function is called, or write the opposite as `assert` with a "
+            "tensor "
+            "condition: that raises an AssertionError."
         ),
         before="""\
 def f(probabilities):

@@ -12,9 +12,9 @@ RECIPES = (
             "Data dependent operator",
             "Data-dependent branching",
         ),
-        match=(
-            r"modeling_flash_attention_utils|_get_unpad_data|"
-            r"\b(_?unpad_input|_upad_input|_unpad_input)\b|flash_attn[/.]bert_padding"
+        place=(
+            r"modeling_flash_attention_utils|flash_attn[/\\]bert_padding|"
+            r":(_get_unpad_data|_?unpad_input|_upad_input)$"
         ),
         rank=9,
         why=(

@@ -1,5 +1,6 @@
 """NumPy in compiled code: what Dynamo cannot turn into tensor operations."""
 
+from dynalyze.rules import written
 from dynalyze.rules.recipe import Recipe, graph_break_page
 
 RECIPES = (
@@ -91,7 +92,7 @@ def f(x, strength):
             "Tensor.numpy() with trace_numpy=False",
             "Tensor.numpy() without NumPy installed",
         ),
-        match=r"\.numpy\(|\bnp\.|\bnumpy\.|Tensor\.numpy",
+        shape=lambda code: code.calls_any("numpy") and written.computes(code),
         rank=1,
         why=(
             "The tensor becomes an array and the array a Python number. That number depends on the data, "

@@ -12,7 +12,8 @@ RECIPES = (
             "Unsupported method call",
             "Unsupported context manager",
         ),
-        match=r"\btqdm\b|rich[./]progress|progressbar",
+        match=r"\btqdm\b|\brich\.progress\b|\bprogressbar\b",
+        place=r"[/\\](tqdm|progressbar)[/\\]|[/\\]rich[/\\]progress",
         rank=4,
         why=(
             "A progress bar reads the clock and writes to the terminal at each turn. The compiler does not "

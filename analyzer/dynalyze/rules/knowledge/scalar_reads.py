@@ -1,11 +1,10 @@
 """Reading a tensor's value into Python: item, tolist, float, and comparisons that give a Python bool."""
 
+from dynalyze.rules import written
 from dynalyze.rules.recipe import Recipe, graph_break_page
 
 _ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
 _DATA = "Data dependent operator"
-# A line that reads no value by name: the read happens inside an index or a slice.
-_PLAIN_LINE = r"(?m:^)(?!.*(?:\.item\(|\b(?:int|float|bool)\())"
 _CAPTURE = "torch._dynamo.config.capture_scalar_outputs = True"
 
 RECIPES = (
@@ -13,6 +12,7 @@ RECIPES = (
         id="tensor-item",
         title="Keep the value in a tensor",
         gb_types=(_ITEM,),
+        shape=written.computes,
         why=(
             "`.item()`, `int()`, `float()` and `bool()` turn a tensor into a Python number. That number is "
             "not known while the graph is built, and on a GPU the program also has to wait for it."
@@ -40,7 +40,7 @@ def f(x):
         id="tensor-tolist",
         title="Replace the list of numbers by a mask",
         gb_types=(_DATA, "Tensor.tolist() with non-integer tensor"),
-        match=r"\btolist\b",
+        shape=lambda code: code.calls_any("tolist") and written.sums_rows(code),
         why=(
             "`.tolist()` reads all values of a tensor into Python. They are not known while the graph is "
             "built, and neither are the shapes and the number of loop turns that depend on them."
@@ -71,10 +71,7 @@ def f(x, lengths):
         id="data-dependent-slice",
         title="Mask instead of cutting to a computed length",
         gb_types=(_ITEM, "Dynamic slicing with Tensor arguments"),
-        match=(
-            r"\[[^\]\n]*:[^\]\n]*(\.item\(\)|\bint\()|\[[^\]\n]*(\.item\(\)|\bint\()[^\]\n]*:|"
-            rf"{_PLAIN_LINE}.*\[[^\]\n]*:\s*[a-z_]\w*\]|Dynamic slicing"
-        ),
+        shape=written.slice_is_summed,
         rank=2,
         why=(
             "The length of the slice is a value inside a tensor, so the shape of the result is unknown "
@@ -102,18 +99,15 @@ def f(x, length):
         id="data-dependent-size",
         title="Make the tensor with a size known beforehand",
         gb_types=(_ITEM, _DATA),
-        match=(
-            r"\b(arange|zeros|ones|full|empty|new_zeros|new_ones|view|reshape|expand)"
-            r"\((?:[^()\n]|\([^()\n]*\))*(\.item\(\)|\.max\(\)|\.sum\(\)|\bint\()"
-        ),
+        shape=written.compares_positions,
         rank=1,
         why=(
             "The size of the new tensor is a value inside another tensor, so its shape is unknown while the "
             "graph is built. Reading the value also makes a GPU program wait."
         ),
         action=(
-            "Use a size that Python knows, such as `x.shape[1]` or a maximum length, instead of reading it "
-            "in `{expression}`."
+            "Compare as many positions as the tensor that is masked has, such as `x.shape[1]`, instead of reading the "
+            "number in `{expression}`."
         ),
         before="""\
 import torch
@@ -138,12 +132,16 @@ def f(x, lengths):
         id="tensor-index-of-list",
         title="Stack the list and index the stack",
         gb_types=(_ITEM,),
-        match=rf"{_PLAIN_LINE}.*\w\[[a-z_]\w*\]",
+        shape=written.indexes,
         why=(
-            "A Python list or a ModuleList is indexed by a tensor, so which entry is taken depends on the "
+            "A Python list is indexed by a tensor, so which entry is taken depends on the "
             "data. The graph would have to be another one for each entry."
         ),
-        action=("Stack the entries and select with the tensor, instead of `{expression}`, or index with a Python int."),
+        action=(
+            "Where the entries are tensors or numbers of one shape, stack them once and select with the tensor, "
+            "instead of "
+            "`{expression}`; else index with a Python int."
+        ),
         before="""\
 import torch
 
@@ -169,11 +167,17 @@ def f(x, level):
         id="data-dependent-result",
         title="Keep the comparison in a tensor",
         gb_types=(_DATA,),
+        match=r"(?m:^)aten\.(allclose|equal)\.",
+        shape=lambda code: written.asks_call(code, "allclose", "equal"),
         why=(
             "The operation gives a Python value (a bool or a number) that depends on what is inside the "
             "tensors. The compiler has no data while it builds the graph, so it cannot know the value."
         ),
-        action="Replace `{expression}` by an operation that gives a tensor and go on with that.",
+        action=(
+            "Compare into a tensor, `torch.isclose(a, b).all()` or `(a == b).all()`, and choose with `torch.where` "
+            "where "
+            "both ways give tensors of one shape, instead of asking `{expression}`."
+        ),
         before="""\
 import torch
 

@@ -1,9 +1,17 @@
 """Functions the compiler does not enter: C extensions, native libraries, modules on Dynamo's skip list."""
 
+import ast
+
+from dynalyze.rules import written
 from dynalyze.rules.recipe import Recipe, graph_break_page
 
 _SKIPPED = ("Attempted to call function marked as skipped", "Attempted to inline function marked as skipped")
 _CUSTOM_OPS = "https://docs.pytorch.org/docs/stable/library.html"
+
+
+def _sorts(code: written.Written) -> list[ast.Call]:
+    return [call for call in code.calls if written.called(call) == "sorted"]
+
 
 RECIPES = (
     Recipe(
@@ -81,7 +89,7 @@ def f(x, name):
         gb_types=("Unsupported method call", "Unsupported function call", *_SKIPPED),
         match=(
             r"class `_?(CFunctionType|FuncPtr|_FuncPtr|PyCapsule|pybind11\w*|CompiledFFI)`|"
-            r"_FuncPtr|DataPtrVariable|data_ptr\(\)|cffi"
+            r"_FuncPtr|DataPtrVariable|cffi"
         ),
         rank=3,
         why=(
@@ -135,6 +143,7 @@ def f(x):
         id="c-object",
         title="Keep objects written in C out of the compiled code",
         gb_types=("Unsupported method call", "Unsupported function call", "Unsupported hasattr call"),
+        match=r"<class 'array\.array'>|UserDefinedObjectVariable\(array\)",
         why=(
             "The method belongs to a class that the compiler has no rules for, mostly one written in C. It "
             "cannot follow the call and leaves it to Python."
@@ -160,14 +169,16 @@ def f(x, size):
         link=graph_break_page("GB0156"),
     ),
     Recipe(
-        id="builtin-function",
-        title="Replace the builtin by one the compiler knows",
+        id="sorted-tensor",
+        title="Sort with the tensor's own sort",
         gb_types=("Failed to trace builtin operator", "unimplemented builtin op on tensor arguments"),
+        match=r"builtin sorted \[[^\n]*Tensor",
+        shape=lambda code: all(len(call.args) == 1 and not call.keywords for call in _sorts(code)),
         why=(
-            "The compiler knows most of Python's builtin functions, but not this one with these arguments, "
-            "so it leaves the call to Python."
+            "Python's `sorted` compares the elements one by one, and which comes first depends on their values. The "
+            "compiler has none while it builds the graph, so it leaves the call to Python."
         ),
-        action="Replace `{expression}` by a tensor operation, or call it outside the compiled function.",
+        action="Use the tensor's own `sort().values` instead of `{expression}`.",
         before="""\
 def f(scores):
     lowest, *rest = sorted(scores)

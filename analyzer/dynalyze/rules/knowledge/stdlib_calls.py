@@ -134,7 +134,7 @@ def f(x, drop_rate):
         id="hash-digest",
         title="Compute digests outside the compiled code",
         gb_types=(*_SKIPPED, _METHOD),
-        match=r"hashlib|module: _(sha\d|md5|blake2)|class `HASH`",
+        match=r"module: _?hashlib\b|module: _(sha\d|md5|blake2)|class `HASH`",
         rank=2,
         why=(
             "A digest works on bytes, in C, and yields Python text. None of that can be part of a graph of "
@@ -170,7 +170,7 @@ def f(x, name):
         id="call-stack",
         title="Do not ask for the call stack in the model",
         gb_types=_SKIPPED,
-        match=r"_getframe|currentframe|inspect\.stack|module: (inspect|traceback)\b",
+        match=r"qualname: (_getframe|currentframe)\b|module: (inspect|traceback)\b",
         rank=2,
         why=(
             "The code looks at Python's frames. In compiled code those frames do not exist: several "

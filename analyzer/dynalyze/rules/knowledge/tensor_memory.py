@@ -7,7 +7,7 @@ RECIPES = (
         id="data-pointer",
         title="Do not use the tensor's address in compiled code",
         gb_types=("Observed exception", "Data pointer comparison"),
-        match=r"data_ptr|Data pointer",
+        shape=lambda code: code.calls_any("data_ptr"),
         rank=2,
         why=(
             "`data_ptr()` is the address of the memory. While the graph is built the tensor has no memory, "

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from dynalyze.report import Advice, Cause
 from dynalyze.rules.recompile_advice import sizes, state, tensors, values
+from dynalyze.rules.recompile_advice.modules import different_modules
 from dynalyze.rules.recompile_advice.source import Source, read_source
 from dynalyze.rules.recompile_advice.writing import RECOMPILATION_PAGE
 from dynalyze.rules.recompile_series import Series
@@ -37,6 +38,8 @@ def advise(series: Series) -> Advice:
     A guard that could not be read, and one without a source where the advice needs to name it, gets what is known.
     """
     source = read_source(series.lead)
+    if series.modules:
+        return different_modules(series, source)
     adviser = ADVISERS.get(series.lead.cause)
     readable = source.text or series.forced_by or series.lead.cause in ("dynamic_marking", "backend", "global_state")
     if adviser is None or not readable:

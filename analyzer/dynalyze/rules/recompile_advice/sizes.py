@@ -29,6 +29,8 @@ def shape(series: Series, source: Source) -> Advice:
         return _static_cache(series)
     if source.is_parameter:
         return _parameter_size(source)
+    if series.lead.last_batch_of and series.changes == 1 and source.dimension == 0:
+        return _last_batch(series, source)
     if source.dimension is None or series.resumes or not source.is_name:
         return _computed_size(source)
     if series.parts > 1:
@@ -103,6 +105,22 @@ def dynamic_marking(series: Series, _: Source) -> Advice:
             f"{call}(first)\ntorch._dynamo.mark_dynamic(second, 0)\n{call}(second)",
             f"torch._dynamo.mark_dynamic(first, 0)\n{call}(first)\n"
             f"torch._dynamo.mark_dynamic(second, 0)\n{call}(second)",
+        ),
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _last_batch(series: Series, source: Source) -> Advice:
+    """What a dataset leaves over for the last batch, where its size is no multiple of the batch."""
+    whole, left = series.lead.expected, series.lead.actual
+    marked = f"`torch._dynamo.mark_dynamic({source.argument}, 0)`"
+    every = f"{marked} before the first call" if source.is_name else "`torch.compile(..., dynamic=True)`"
+    return Advice(
+        action=f"The last batch of `{series.lead.last_batch_of}` is smaller, {left} of {whole}: give its DataLoader "
+        f"`drop_last=True` where these may be left out, as in training; where every sample counts, {every}.",
+        why=f"Every other batch has {whole}. {_AUTOMATIC}",
+        example=Example(
+            f"DataLoader(dataset, batch_size={whole})", f"DataLoader(dataset, batch_size={whole}, drop_last=True)"
         ),
         link=DYNAMIC_PAGE,
     )

@@ -3,47 +3,108 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-from dynalyze.report import Advice, Example
+from dynalyze.report import Advice, Example, Recompile
 from dynalyze.rules.recompile_advice.source import Source
 from dynalyze.rules.recompile_advice.writing import PRODUCTION, PRODUCTION_NOTE, RECOMPILATION_PAGE, callee
 from dynalyze.rules.recompile_series import Series
 
-_STATES = {
-    "grad_mode": "gradient mode", "inference_mode": "inference mode", "default_dtype": "default dtype",
-    "num_threads": "number of threads",
-    "deterministic_algorithms": "setting of deterministic algorithms", "torch_function": "torch function mode",
+_NAMES = {
+    "grad_mode": "the gradient mode", "inference_mode": "inference mode", "default_dtype": "the default dtype",
+    "num_threads": "the number of threads", "autocast_cache_enabled": "the cache of autocast",
+    "deterministic_algorithms": "the setting of deterministic algorithms", "torch_function": "torch function mode",
 }  # fmt: skip
+_AUTOCAST = re.compile(r"autocast(?:\((?P<device>\w+)\))?_(?P<what>enabled|dtype)$")
 
-_BLOCKS = {"grad_mode": "with torch.no_grad():", "inference_mode": "with torch.inference_mode():"}
+
+class State(NamedTuple):
+    """One state of torch that changed between two calls; None where a value is not known."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+    @property
+    def words(self) -> str:
+        """As it is called in a sentence: `the gradient mode`, `autocast for "cpu"`."""
+        autocast = _AUTOCAST.match(self.name)
+        if autocast is None:
+            return _NAMES.get(self.name, f"`{self.name}`")
+        device = f' for "{autocast["device"]}"' if autocast["device"] else ""
+        return f"{'the dtype of ' if autocast['what'] == 'dtype' else ''}autocast{device}"
+
+    @property
+    def is_autocast(self) -> bool:
+        return self.name.startswith("autocast")
+
+
+def states_of(lead: Recompile) -> list[State]:
+    """All states of torch that were others, in torch's own order."""
+    names = (lead.source or "").split(", ") if lead.source else []
+    before, after = _values(lead.expected, len(names)), _values(lead.actual, len(names))
+    return [State(*each) for each in zip(names, before, after, strict=True)]
+
+
+def is_by_design(lead: Recompile) -> bool:
+    """Whether it is the step from gradients to none, or back, as every training loop with a validation has it.
+
+    Both versions are kept, and no other mode around the calls would spare one of them.
+    """
+    return lead.cause == "global_state" and any(state.name == "grad_mode" for state in states_of(lead))
 
 
 def global_state(series: Series, source: Source) -> Advice:
-    """A mode of torch that was another one while compiling."""
+    """Modes of torch that were others while compiling."""
+    states = states_of(series.lead)
+    if is_by_design(series.lead):
+        return _with_and_without_gradients(states)
     call = f"{callee(series.lead.location)}(...)"
-    autocast = re.match(r"autocast(?:\((\w+)\))?", source.text)
-    if autocast:
-        state, block = "autocast mode", f'with torch.autocast("{autocast[1] or "cpu"}"):'
-    else:
-        state, block = _STATES.get(source.text, source.text or "state of torch"), _BLOCKS.get(source.text, "")
-    wanted = bool(block)
+    block = _block(states)
+    known = [state for state in states if state.after is not None]
     return Advice(
-        action=f"Run warm-up and serving in the same {state}{_both(series)}.{_context(source.text)}",
+        action=f"Keep {_listed(states)} the same in every call, the warm-up too{_both(known)}.{_context(states)}",
         why="The mode is built into the compiled code, so each mode is compiled by itself.",
-        example=Example(f"{call}\n{block}\n    {call}", f"{block}\n    {call}\n{block}\n    {call}")
-        if wanted
-        else None,
+        example=Example(f"{call}\n{block}\n    {call}", f"{block}\n    {call}\n{block}\n    {call}") if block else None,
         config=PRODUCTION,
         config_note=PRODUCTION_NOTE,
         link=RECOMPILATION_PAGE,
     )
 
 
-def _context(state: str) -> str:
+def _with_and_without_gradients(states: list[State]) -> Advice:
+    """Nobody who trains may be told to switch gradients off; who only infers has one mode for all calls."""
+    also = [state for state in states if state.name != "grad_mode"]
+    other = f" Between the two {_listed(also)} changed as well: that costs no compile more" if also else ""
+    if any(state.is_autocast for state in also):
+        other += ", but validates in another precision than it trains, unless both are under the same `torch.autocast`"
+    other += "." if also else ""
+    return Advice(
+        action="Nothing is wrong with it in a program that trains and validates: the step with gradients and the one "
+        "without are two programs, each compiled once and kept. A program that only infers makes all its calls, the "
+        f"warm-up too, under `torch.inference_mode()`.{other}",
+        why="With gradients the compiled code has a backward and keeps what that needs; without, it has neither. "
+        "`torch.no_grad()` and `torch.inference_mode()` are two modes as well: validate in the same one every time.",
+        link=RECOMPILATION_PAGE,
+    )
+
+
+def _block(states: list[State]) -> str:
+    """The `with` that sets the one state that changed; "" for several, and for what no block sets."""
+    if len(states) != 1:
+        return ""
+    autocast = _AUTOCAST.match(states[0].name)
+    if autocast and autocast["what"] == "enabled":
+        return f'with torch.autocast("{autocast["device"] or "cpu"}"):'
+    return "with torch.inference_mode():" if states[0].name == "inference_mode" else ""
+
+
+def _context(states: list[State]) -> str:
     """What the same context is, where one state stands for several ways to set it."""
-    if state in ("grad_mode", "inference_mode"):
+    names = {state.name for state in states}
+    if "inference_mode" in names:
         return " To the compiler `torch.no_grad()` and `torch.inference_mode()` are different contexts."
-    if state == "num_threads":
+    if "num_threads" in names:
         return " Call `torch.set_num_threads` before the first call."
     return ""
 
@@ -59,10 +120,23 @@ def backend(series: Series, _: Source) -> Advice:
     )
 
 
-def _both(series: Series) -> str:
-    expected, actual = series.lead.expected, series.lead.actual
-    if actual is None:
-        return ""
-    name = series.lead.source
-    before = f"`{name}` was {expected} while compiling and" if expected is not None else f"`{name}`"
-    return f": {before} {'was ' if expected is None else ''}{actual} in the call that did not fit"
+def _both(states: list[State]) -> str:
+    """What was and what came, of the states of which the latter is known."""
+    told = [
+        f"`{state.name}` was {state.before} while compiling and {state.after} in the call that did not fit"
+        if state.before is not None
+        else f"`{state.name}` was {state.after} in the call that did not fit"
+        for state in states
+    ]
+    return f": {', '.join(told)}" if told else ""
+
+
+def _listed(states: list[State]) -> str:
+    names = list(dict.fromkeys(state.words for state in states)) or ["the state of torch"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _values(joined: str | None, count: int) -> list[str | None]:
+    values = joined.split(", ") if joined is not None else []
+    known = [None if value == "?" else value for value in values]
+    return known if len(known) == count else [None] * count

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from dynalyze.report import Cause
+from dynalyze.rules.recompile_advice.modules import one_code
 from dynalyze.rules.recompile_advice.source import as_called, as_written, clipped, read_source
+from dynalyze.rules.recompile_advice.state import State, states_of
 from dynalyze.rules.recompile_series import Series
 
 _SUBJECTS: dict[Cause, str] = {
@@ -17,22 +19,21 @@ _SUBJECTS: dict[Cause, str] = {
     "backend": "The backend",
     "container": "{name}",
 }
-_STATES = {
-    "grad_mode": "The gradient mode", "inference_mode": "Inference mode", "default_dtype": "The default dtype",
-    "num_threads": "The number of threads",
-    "deterministic_algorithms": "The setting of deterministic algorithms",
-}  # fmt: skip
 _MOST_VALUES = 3
 
 
 def what_changed(series: Series) -> str:
     """ "`n` changed 7 times (1, 2, 3, ...)", "The dtype of `x` changed from Float to Double"."""
+    if series.modules:
+        return one_code(series)
     if series.lead.cause == "dynamic_marking":
         return "A tensor was marked dynamic in one call and not in another"
     if series.lead.cause == "aliasing":
         return f"{_name(series)} were {series.lead.expected}, then {series.lead.actual}"
     if not series.lead.source:
         return "Something changed between calls"
+    if series.lead.cause == "global_state":
+        return _states_changed(series)
     subject, values = _subject(series), _rounded(shown_values(series))
     if series.changes > 1:
         return f"{subject} changed {series.changes} times{_listed(values)}"
@@ -46,7 +47,13 @@ def what_changed(series: Series) -> str:
 def history(series: Series, most: int) -> str:
     """The values of a series of changes in their order, as a sentence; "" where the title tells all."""
     values = shown_values(series)
-    if series.lead.source is None or series.changes < 2 or len(values) < 2 or series.lead.cause == "global_state":
+    if (
+        series.modules
+        or series.lead.source is None
+        or series.changes < 2
+        or len(values) < 2
+        or series.lead.cause == "global_state"
+    ):
         return ""
     rest = ", ..." if len(values) > most else ""
     return f"{_name(series)} went {', '.join(values[:most])}{rest}."
@@ -58,13 +65,24 @@ def shown_values(series: Series) -> list[str]:
 
 
 def _subject(series: Series) -> str:
-    lead = series.lead
-    if lead.cause == "global_state":
-        autocast = re.match(r"autocast(?:\((\w+)\))?", lead.source or "")
-        if autocast:
-            return f'Autocast for "{autocast[1]}"' if autocast[1] else "Autocast"
-        return _STATES.get(lead.source or "", _name(series))
-    return _SUBJECTS.get(lead.cause, "{name}").format(name=_name(series))
+    return _SUBJECTS.get(series.lead.cause, "{name}").format(name=_name(series))
+
+
+def _states_changed(series: Series) -> str:
+    """ "The gradient mode changed from True to False, and autocast for "cpu" from True to False"."""
+    often = f" {series.changes} times" if series.changes > 1 else ""
+    told = [
+        f"{each.words}{'' if number else f' changed{often}'}{'' if often else _step(each)}"
+        for number, each in enumerate(states_of(series.lead))
+    ]
+    text = told[0] if len(told) == 1 else f"{', '.join(told[:-1])}, and {told[-1]}"
+    return text[0].upper() + text[1:]
+
+
+def _step(state: State) -> str:
+    if state.after is None:
+        return ""
+    return f" to {state.after}" if state.before is None else f" from {state.before} to {state.after}"
 
 
 def _name(series: Series) -> str:

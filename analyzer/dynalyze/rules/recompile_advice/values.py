@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from dynalyze.report import Advice, Example
 from dynalyze.rules.recompile_advice.source import Source
@@ -11,6 +12,7 @@ from dynalyze.rules.recompile_series import Series
 
 _CONSTANT = "To the compiler a Python value is a constant: it is built into the code, and another one does not fit."
 
+_VARIABLE = re.compile(r"(?<![\w*])(\*{1,2})(\w+)")
 _LET_INTEGERS_VARY = "Set `torch._dynamo.config.allow_unspec_int_on_nn_module = True`: that is the way for a size. Or"
 
 
@@ -100,6 +102,10 @@ def identity(series: Series, source: Source) -> Advice:
 
 def container(series: Series, source: Source) -> Advice:
     """A list of another length, a dictionary with other keys."""
+    if parameters := _VARIABLE.findall(_signature(series)):
+        for stars, name in parameters:
+            if source.text in (name, f"len({name})") or source.text.startswith(f"list(dict.keys({name})"):
+                return _by_position(series) if stars == "*" else _by_keyword(series)
     name = source.container
     return Advice(
         action=f"Give `{name}` the same entries in every call: fill what is missing, or stack the tensors of a list "
@@ -107,6 +113,58 @@ def container(series: Series, source: Source) -> Advice:
         why="The compiled code goes through a container entry by entry, so its length and its keys are built in.",
         link=RECOMPILATION_PAGE,
     )
+
+
+def _signature(series: Series) -> str:
+    """The `def` of the function. Where that goes on below, or is torch's own around a module, what such a one takes."""
+    code = series.lead.location.code or ""
+    whole = code.lstrip().startswith(("def ", "async def ")) and code.count("(") == code.count(")")
+    return code if whole else "def forward(*args, **kwargs):"
+
+
+def _by_position(series: Series) -> Advice:
+    """The same arguments, in one call by position and in another by keyword; or another number of them."""
+    counts = (series.lead.expected, series.lead.actual)
+    if "0" in counts:
+        number = next((count for count in counts if count != "0"), None)
+        given = {"1": "one argument", None: "arguments"}.get(number, f"{number} arguments")
+        them = "it" if number == "1" else "them"
+        action = (
+            f"Pass {them} by keyword in both calls, or by position in both: one call of {_called(series)} hands over "
+            f"{given} by position, another none."
+        )
+    else:
+        action = f"Hand over the same arguments in the same way in every call of {_called(series)}: {_numbers(counts)}."
+    return _one_way(series, action)
+
+
+def _by_keyword(series: Series) -> Advice:
+    """Other keywords, or another number of them."""
+    lead = series.lead
+    key = (lead.actual or "").partition(" ")[0].strip("'") if " in " in (lead.actual or "") else ""
+    told = f": `{key}` in all of them or in none" if key.isidentifier() else ""
+    return _one_way(series, f"Pass the same keywords in every call of {_called(series)}{told}.")
+
+
+def _one_way(series: Series, action: str) -> Advice:
+    generates = "/transformers/" in series.lead.location.file.replace("\\", "/")
+    also = " `generate` passes keywords of its own: a call beside it stays another program, so warm up both."
+    return Advice(
+        action=f"{action}{also if generates else ''}",
+        why="How many arguments come by position, and which by keyword, is built into the compiled code: the same "
+        "values handed over in another way do not fit.",
+        link=RECOMPILATION_PAGE,
+    )
+
+
+def _numbers(counts: tuple[str | None, str | None]) -> str:
+    return " and ".join(count for count in counts if count is not None) + " came by position" if any(counts) else ""
+
+
+def _called(series: Series) -> str:
+    """What the user calls: `Linear` for its `forward`, however that is wrapped."""
+    function = series.lead.location.function
+    return f"`{function.rpartition('.')[0] or function}`"
 
 
 def _integer(series: Series, source: Source) -> Advice:

@@ -1,0 +1,135 @@
+"""A fork server for measuring processes: it imports once what each of them needs, and no process of its own measures.
+
+A forked process is as good a unit of sampling as a started one only where it owes the server nothing that is timed.
+So the server runs no tensor operation and lets no thread start before it forks; it says so where an import broke that.
+All children would find their memory at the same addresses, so each moves its own by a random amount, as the
+kernel does with a process that is started: how arrays lie to pages differs again from child to child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import mmap
+import os
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dynalyze.capture import adapter_bench, forkserver
+from dynalyze.capture.bench.wire import IMPORT_SECONDS_VARIABLE
+
+_NEEDED = ("torch._dynamo", "dynalyze.capture.bench.worker", "dynalyze.capture.bench.load")
+_INDUCTOR = ("torch._dynamo.convert_frame", "functorch.compile", "torch._inductor.compile_fx")
+_PAGE = 4096
+_HUGE_PAGE = 1 << 21
+_CACHES = "TORCHINDUCTOR_CACHE_DIR"  # Inductor sets it when it is imported.
+
+_moved: list[Any] = []
+
+
+class _Safety:
+    """Why this process must not fork; asked after every import."""
+
+    def __init__(self) -> None:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("numpy")  # The threads of its library are its own: it ends them before a fork.
+        self._threads = _threads()
+
+    def against(self) -> str:
+        import torch
+
+        if torch.cuda.is_initialized():
+            return "CUDA was initialised by an import"
+        if threading.active_count() > 1 or _threads() > self._threads:
+            return "an import started threads"
+        child = os.fork()
+        if child == 0:
+            os._exit(adapter_bench.is_bad_fork())
+        return "an import has used CUDA" if os.waitpid(child, 0)[1] else ""
+
+
+def serve(address: str, what: list[str]) -> int:
+    """Import torch and what `what` names ("inductor", "cpu" for it, "transformers"), then fork for who connects."""
+    own = os.environ.get(_CACHES)
+    safety = _Safety()
+    began = time.perf_counter()
+    importlib.import_module("torch")
+    os.environ[IMPORT_SECONDS_VARIABLE] = str(time.perf_counter() - began)
+    _import([*_NEEDED, *(_INDUCTOR if "inductor" in what else ())])
+    if "cpu" in what:
+        adapter_bench.know_the_cpu()
+    if "transformers" in what:
+        with contextlib.suppress(Exception):  # A measuring process will say what is wrong with it.
+            from dynalyze.capture.hf.preload import preload
+
+            preload()
+
+    def imported(modules: list[str]) -> str:
+        _import(modules)
+        _restore(own)
+        return safety.against()
+
+    _restore(own)
+    if against := safety.against():
+        print(against, file=sys.stderr)
+        return 1
+    forkserver.listen(address, _measure, imported)
+    return 0
+
+
+def imported_modules() -> list[str]:
+    """What this process has imported of installed packages, in that order: what the next one like it will need."""
+    return [name for name, module in list(sys.modules.items()) if _is_installed(name, module)]
+
+
+def _is_installed(name: str, module: Any) -> bool:
+    if name.startswith("dynalyze.capture."):
+        return True
+    file = getattr(getattr(module, "__spec__", None), "origin", None) or ""
+    return isinstance(file, str) and not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+
+
+def _import(modules: list[str] | tuple[str, ...]) -> None:
+    for module in modules:
+        if module not in sys.modules:
+            with contextlib.suppress(Exception):  # Each process that needs it will say what is wrong with it.
+                importlib.import_module(module)
+
+
+def _restore(caches: str | None) -> None:
+    if caches is None:
+        os.environ.pop(_CACHES, None)
+    else:
+        os.environ[_CACHES] = caches
+
+
+def _measure(request: dict[str, Any]) -> NoReturn:
+    """The life of a forked measuring process; its output goes where the server's does."""
+
+    def main(folder: Path) -> int:
+        from dynalyze.capture.bench.worker import main as measuring
+
+        os.environ.update(request["environment"])
+        _move_memory()
+        return measuring(folder)
+
+    forkserver.live(main, Path(request["folder"]))
+
+
+def _move_memory() -> None:
+    """Put what this process will allocate at other addresses than in its siblings, down to a cache line."""
+    chance = random.Random(os.urandom(16))
+    _moved.append(mmap.mmap(-1, _PAGE * chance.randrange(1, _HUGE_PAGE // _PAGE)))
+    _moved.append(bytearray(64 * chance.randrange(1, 1024)))
+
+
+def _threads() -> int:
+    """Native threads of this process; 1 where they cannot be counted."""
+    try:
+        return len(list(Path("/proc/self/task").iterdir()))
+    except OSError:
+        return 1

@@ -1,0 +1,123 @@
+"""The benchmark of `dynalyze explain`: the report is there before it, and it ends when its budget is used up."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import TRACEBACK, WALL_SECONDS, dynalyze, explain, wait_for
+
+TRAINING = """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    loss = net(torch.randn(4, 8)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+net.eval()
+with torch.no_grad():
+    net(torch.randn(4, 8))
+"""
+MEASURED = "its speed is being measured"
+
+
+@pytest.fixture
+def cwd(tmp_path: Path) -> Path:
+    (tmp_path / "fit.py").write_text(TRAINING)
+    return tmp_path
+
+
+def notes_of(report: dict[str, Any]) -> str:
+    return "\n".join(report["capture"]["notes"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_benchmark_that_is_ended_leaves_the_report(cwd: Path, number: signal.Signals) -> None:
+    asked = ["fit.py", "--backend", "eager", "--bench-seconds", "600", "--json", "r.json", "--html", "p.html"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "dynalyze", "explain", *asked, "--markdown", "m.md"],
+        cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            wait_for(cwd / "p.html", process)
+            process.send_signal(number)
+            process.communicate(timeout=WALL_SECONDS)
+        finally:
+            process.kill()
+    report = json.loads((cwd / "r.json").read_text())
+    assert report["compilations"]
+    assert "Sequential" in (cwd / "p.html").read_text()
+    assert (cwd / "m.md").exists()
+    if number == signal.SIGINT:  # We live on, and say what became of it.
+        assert (process.returncode, report["outcome"]["status"]) == (130, "interrupted")
+    else:
+        assert MEASURED in notes_of(report)
+    assert _gone_from(cwd)
+
+
+def test_a_budget_that_is_too_small_says_how_to_measure(cwd: Path) -> None:
+    asked = ("fit.py", "--backend", "eager", "--bench-seconds", "0.01", "--redact")
+    ended, report = explain(*asked, "--", "--epochs", "a b", cwd=cwd, bench=True)
+    assert (ended.status, report["measurements"], report["accuracy"]) == (0, [], [])
+    (note,) = [note for note in report["capture"]["notes"] if "not measured" in note]
+    assert note.startswith("Speed: not measured in 0.01 s: `")
+    command = shlex.split(note.split("`")[1])
+    assert command == ["dynalyze", "bench", "fit.py", "--backend", "eager", "--redact", "--", "--epochs", "a b"]
+    assert MEASURED not in notes_of(report)
+    assert ended.stdout.count("not measured in 0.01 s") == 1
+    assert _gone_from(cwd)
+
+
+def test_standard_output_is_one_document(cwd: Path) -> None:
+    ended = dynalyze(
+        "explain", "fit.py", "--backend", "eager", "--bench-seconds", "0.01", "--json", "-", "--html", "p.html",
+        cwd=cwd, bench=True,
+    )  # fmt: skip
+    assert (ended.status, TRACEBACK in ended.stderr) == (0, False)
+    assert "not measured in 0.01 s" in notes_of(json.loads(ended.stdout))
+    there = [line for line in ended.stderr.splitlines() if MEASURED in line]
+    assert there == [f"dynalyze: p.html is done; {MEASURED}, for at most 0.01 s"]
+
+
+@pytest.mark.slow
+def test_the_training_step_of_a_training_loop_is_measured(cwd: Path) -> None:
+    """With time enough: one call of four had no backward, and is no part of a step."""
+    _, report = explain(
+        "fit.py", "--backend", "eager", "--bench-seconds", "300", cwd=cwd, bench=True, seconds=400
+    )  # fmt: skip
+    found = {row["configuration"]: row for row in report["measurements"]}
+    assert {name: (row["status"], row["phase"], row["calls"]) for name, row in found.items()} == {
+        "eager": ("valid", "train", 3), "default": ("valid", "train", 3),
+    }  # fmt: skip
+    assert len(found["default"]["samples"]) == 5
+    assert [each["verdict"] for each in report["accuracy"]] == ["equal"]
+    assert {tensor["kind"] for each in report["accuracy"] for tensor in each["tensors"]} == {"output", "gradient"}
+    assert "step of AdamW" in notes_of(report)
+    assert found["default"]["startup"]["cold_calls_ms"]
+
+
+def _gone_from(folder: Path) -> bool:
+    """Whether no process works in this folder any more, after a while for those that have just been ended."""
+    deadline = time.monotonic() + 30
+    while any(_works_in(process, folder) for process in Path("/proc").glob("[0-9]*")):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def _works_in(process: Path, folder: Path) -> bool:
+    try:
+        return (process / "cwd").readlink() == folder and bool((process / "cmdline").read_bytes())
+    except OSError:
+        return False

@@ -1,0 +1,166 @@
+"""Measuring processes off a fork server: what it may not do before it forks, and what they measure all the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bench_process import of_object
+
+from dynalyze.bench.workers import Limits, WorkerFailed, Workshop
+from dynalyze.capture.bench.wire import Configuration, WorkerRequest
+from dynalyze.launch.streams import Streams
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="measuring processes fork on Linux alone")
+
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(600, 600)
+
+    def forward(self, x):
+        return torch.relu(self.layer(x))
+
+def make():
+    return Net().eval(), (torch.randn(600, 600),)
+"""
+DEFAULT = Configuration("default")
+
+# Everything that the server of a benchmark does before it forks, with every dispatch of ATen counted.
+COUNTING = """
+import json, sys
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+seen = []
+
+class Dispatches(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        seen.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+sys.path.insert(0, PACKAGES)
+from dynalyze.capture import forkserver
+from dynalyze.capture.bench import forking
+
+forkserver.listen = lambda address, child, imports: print(json.dumps({"against": imports(MODULES)}))
+with Dispatches():
+    status = forking.serve("", ["inductor", "cpu", "transformers"])
+    before = list(seen)
+    torch.zeros(2) + 1  # the counter does count
+print(json.dumps({"status": status, "before": before, "after": len(seen)}))
+"""
+
+
+@pytest.fixture
+def request_of(tmp_path: Path) -> WorkerRequest:
+    (tmp_path / "net.py").write_text(NET)
+    return replace(of_object(tmp_path / "net.py", "make", threads=2), configuration=DEFAULT)
+
+
+@contextmanager
+def workshop() -> Iterator[tuple[Workshop, io.StringIO]]:
+    said = io.StringIO()
+    with Workshop(Streams("net.py", stream=said, once=True), Limits(300)) as shop:
+        yield shop, said
+
+
+def told_by_server(modules: list[str]) -> list[dict[str, object]]:
+    """What the server of a benchmark says that never comes to fork, and is asked to import these."""
+    packages = str(Path(__file__).resolve().parents[2] / "analyzer")
+    program = COUNTING.replace("PACKAGES", repr(packages)).replace("MODULES", repr(modules))
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
+    return [json.loads(line) for line in ended.stdout.splitlines()[-2:]]
+
+
+@pytest.mark.slow
+def test_no_tensor_operation_runs_before_the_fork() -> None:
+    learned, told = told_by_server(["torch._inductor.codegen.cpp", "torch._dynamo.variables.builder"])
+    assert (learned["against"], told["status"], told["before"]) == ("", 0, [])
+    assert isinstance(told["after"], int) and told["after"] > 0
+
+
+def test_what_is_forked_measures_with_the_thread_pool(request_of: WorkerRequest) -> None:
+    """The multiplication hangs in a child of a process whose threads had started."""
+    with workshop() as (shop, _):
+        caches = shop.empty_caches()
+        for new in (True, False):
+            with shop.worker(request_of, caches, new=new) as worker:
+                load = worker.ask("load")
+                warm = worker.ask("warm", seconds=20, most=10)
+                assert worker.forked != new
+                assert (load["threads"], load["batch"]) == (2, 600)
+                assert load["import_seconds"] > 0
+                assert warm["counts"]["compiled_frames"] == 1
+                assert ("fxgraph_cache_miss" in warm["cache"], "fxgraph_cache_hit" in warm["cache"]) == (new, not new)
+                assert worker.ask("block", passes=3)["samples_ms"]
+                assert worker.ask("check")["invalid"] == ""
+
+
+def test_one_process_leaves_nothing_to_the_next(request_of: WorkerRequest, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        NET + "torch.set_default_dtype(torch.float64)\nprint('made with', torch.ones(1).dtype)\n"
+    )
+    with workshop() as (shop, _):
+        dtypes = []
+        for source in ("net.py", "plain.py"):
+            (tmp_path / "plain.py").write_text(NET)
+            request = replace(request_of, source={**request_of.source, "path": str(tmp_path / source)})
+            with shop.worker(request, shop.empty_caches()) as worker:
+                dtypes.append(worker.ask("load")["dtype"])
+                assert worker.forked
+    assert dtypes == ["float64", "float32"]
+
+
+@pytest.mark.parametrize("act", ["os.abort()", "os.kill(os.getppid(), 9)"])
+def test_a_death_costs_one_process(request_of: WorkerRequest, tmp_path: Path, act: str) -> None:
+    """Its own, or that of the server: whoever comes next is forked by another one, or starts by itself."""
+    (tmp_path / "dies.py").write_text(f"import os, time\n{act}\ntime.sleep(60)\n")
+    dying = replace(request_of, source={**request_of.source, "path": str(tmp_path / "dies.py")})
+    with workshop() as (shop, _):
+        with pytest.raises(WorkerFailed) as failed, shop.worker(dying, shop.empty_caches()) as worker:
+            worker.ask("load")
+        assert failed.value.kind == "died"
+        with shop.worker(request_of, shop.empty_caches()) as worker:
+            assert worker.ask("load")["batch"] == 600
+
+
+def test_where_an_import_starts_threads_nothing_is_forked_any_more(
+    request_of: WorkerRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second process would be forked off a server that imported what the first one did."""
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "eager_threads.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(packages), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    (tmp_path / "net.py").write_text("import eager_threads\n" + NET)
+    with workshop() as (shop, _):
+        forked = []
+        for _ in range(2):
+            with shop.worker(request_of, shop.empty_caches()) as worker:
+                worker.ask("load")
+                forked.append(worker.forked)
+    assert forked == [True, False]
+
+
+def test_what_every_process_prints_is_shown_once(request_of: WorkerRequest, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("print('Failed to load a library')\n" + NET)
+    with workshop() as (shop, said):
+        for new in (True, False, False):
+            with shop.worker(request_of, shop.empty_caches(), new=new) as worker:
+                worker.ask("load")
+    lines = said.getvalue().splitlines()
+    assert lines == ["Failed to load a library", "dynalyze: 2 times more: Failed to load a library"]
