@@ -94,11 +94,18 @@ PROGRAMS["transform_of_a_dataset"] = """
         def __getitem__(self, index):
             return self.standardize(torch.arange(6.0) + index), index % 2
 
+    class Embedded(Digits):
+        embed = torch.nn.Linear(6, 6).requires_grad_(False)
+
+        def __getitem__(self, index):
+            x, y = super().__getitem__(index)
+            return self.embed(x), y
+
     net = torch.nn.Linear(6, 2)
     #: net = torch.compile(net, backend="eager")
     optimizer, loss = torch.optim.SGD(net.parameters(), 0.1), torch.nn.CrossEntropyLoss()
-    for workers in (0, 1):
-        for x, y in DataLoader(Digits(), batch_size=8, num_workers=workers):
+    for data, workers in ((Digits(), 0), (Embedded(), 1)):
+        for x, y in DataLoader(data, batch_size=8, num_workers=workers):
             optimizer.zero_grad()
             found = loss(net(x), y)
             found.backward()
@@ -226,7 +233,8 @@ PROGRAMS["methods_in_place_of_forward"] = """
 PROGRAMS["train_and_validate"] = """
     import torch
 
-    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2))
+    hidden = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.5))
+    net = torch.nn.Sequential(hidden, torch.nn.Linear(8, 2))
     optimizer = torch.optim.Adam(net.parameters(), 0.01)
     #: net = torch.compile(net, backend="eager")
     data = torch.randn(10, 4), torch.arange(10) % 2
@@ -403,7 +411,7 @@ PROGRAMS["generate"] = """
     written = llama.generate(prompt, max_new_tokens=6, min_new_tokens=6, do_sample=False, pad_token_id=0)
     print(written.tolist())
 """
-# These two are run apart: a fork, and more modules than are compiled.
+# These two are run by themselves: a fork, and more modules than are compiled.
 PROGRAMS["forked_training"] = """
     import os
     import torch
@@ -448,8 +456,105 @@ PROGRAMS["seventy_modules"] = """
             x = layer(x)
     print(x.tolist())
 """
+# And these need a command line of their own.
+PROGRAMS["compiles_late"] = """
+    import torch
+
+    class Loud(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            x = self.body(x)
+            print("here")
+            return x
+
+    other = torch.nn.Sequential(torch.nn.Linear(3, 3), Loud())
+    net = Loud()
+    for size in (2, 4, 6):
+        net(other(torch.ones(size, 3)))
+    compiled = torch.compile(net, backend="eager")
+    for size in (2, 3):
+        compiled(torch.ones(size, 3))
+    other(torch.ones(9, 3))
+"""
+PROGRAMS["chosen"] = """
+    import torch
+
+    class Loud(torch.nn.Module):
+        def __init__(self, word):
+            super().__init__()
+            self.body, self.word = torch.nn.Linear(3, 3), word
+
+        def forward(self, x):
+            x = self.body(x)
+            print(self.word)
+            return x
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.backbone, self.head = Loud("backbone"), torch.nn.Linear(3, 1)
+
+        def forward(self, x):
+            x = self.backbone(x)
+            print("model")
+            return self.head(x)
+
+        def score(self, x):
+            x = self.head(x)
+            print("score")
+            return x.sum()
+
+    def rescale(x):
+        x = x * 2
+        print("rescaled")
+        return x + 1
+
+    def main():
+        net = Loud("net")
+        #: net = torch.compile(net, backend="eager")
+        other = Loud("other")
+        for size in (2, 3):
+            other(net(torch.ones(size, 3)))
+
+    model = Model()
+    #: model.backbone = torch.compile(model.backbone, backend="eager")
+    #: model.score = torch.compile(model.score, backend="eager")
+    #: rescale = torch.compile(rescale, backend="eager")
+    for size in (2, 3, 4):
+        print(rescale(model(torch.ones(size, 3))).shape, model.score(torch.ones(size, 3)).shape)
+    main()
+"""
+PROGRAMS["hard_to_compile"] = """
+    import torch
+
+    class Wave(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Linear(3, 3)
+
+        def forward(self, x, high=False):
+            x = self.body(x)
+            return torch.sin(x) if high else x
+
+    torch.manual_seed(0)
+    wave, net = Wave(), torch.nn.Linear(3, 3)
+    with open("waves.out", "w") as out:
+        for high in (False, True, False, True):
+            print(net(wave(torch.ones(2, 3), high=high)).tolist(), file=out)
+"""
+# What the backend of the last one does: it has no sine.
+BACKEND = """
+def without_sine(graph, inputs):
+    if "sin" in graph.code:
+        raise NotImplementedError("no sine in this backend")
+    return graph.forward
+"""
 APART = ("forked_training", "seventy_modules")
-TOGETHER = tuple(name for name in PROGRAMS if name not in APART)
+ALONE = ("compiles_late", "chosen", "hard_to_compile")
+TOGETHER = tuple(name for name in PROGRAMS if name not in APART + ALONE)
 
 
 def written(name: str, *, truth: bool = False) -> str:

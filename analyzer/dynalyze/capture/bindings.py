@@ -11,7 +11,7 @@ from collections.abc import Collection
 HOOK = "__dynalyze_bound__"
 
 
-def compiled_with_hooks(source: bytes, path: str, names: Collection[str]) -> types.CodeType:
+def compiled_with_hooks(source: bytes | str, path: str, names: Collection[str]) -> types.CodeType:
     """The code of a script; after each statement that binds one of the names it calls the global `HOOK`.
 
     Raises:

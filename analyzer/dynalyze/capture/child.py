@@ -98,10 +98,10 @@ class Session:
             return self._run_transformers()
         if self._in_place is not None:  # Checking our own options imported torch already.
             self._in_place.start_clock()
+        chosen = self._chosen.names, self._chosen.resolve
         if self._request["mode"] == "module":
-            ending, names = program.run_module(self._request["module"], self._request["arguments"])
+            ending, names = program.run_module(self._request["module"], self._request["arguments"], *chosen)
         else:
-            chosen = self._chosen.names, self._chosen.resolve
             ending, names = program.run_script(self._request["path"], self._request["arguments"], *chosen)
         self.tell("program_end", **vars(ending))
         if self._in_place is not None:

@@ -103,7 +103,7 @@ class InPlace:
     def compiled_modules(self) -> Iterator[tuple[str, Any, Call | None]]:
         """Every module that was compiled, by name, with a call of it that can be made again where there is one."""
         kept = {id(call.module): call for call in (self._recorder.calls if self._recorder else ()) if call.kept}
-        for seen in self.seen.compiled():
+        for seen in self.seen.compiled() if self._compile is not None else ():  # None: left to the program.
             yield seen.name, seen.target, kept.get(id(seen.target))
 
     def _handle(self, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -227,8 +227,7 @@ class InPlace:
                     self._tell("in_place")
                 began, self._compiling.now = time.monotonic(), True
                 try:
-                    with self._calls.own_call(module):
-                        seen.compiled = self._compile(module)
+                    seen.compiled = self._compile(module)
                 finally:
                     self._compiling.now = False
                 self._set_up_seconds += time.monotonic() - began

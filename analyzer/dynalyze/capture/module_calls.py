@@ -6,7 +6,6 @@ traced into the program's compile, and nothing is attached to any instance.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
 import types
@@ -58,21 +57,6 @@ class ModuleCalls:
                 kind.__call__ = original
             _replace_copies(wrapper, original)
 
-    @contextlib.contextmanager
-    def own_call(self, target: Any) -> Iterator[None]:
-        """Meanwhile a `__call__` that a module's class brings is in its place: torch.compile keeps the one that it
-        finds there, and would compile the frame of a wrapper as well.
-        """
-        owner = next(kind for kind in type(target).__mro__ if "__call__" in vars(kind))
-        mine = [entry for entry in self._wrapped if entry[0] is owner is not torch.nn.Module]
-        for kind, original, _ in mine:
-            kind.__call__ = original
-        try:
-            yield
-        finally:
-            for kind, _, wrapper in mine:
-                kind.__call__ = wrapper
-
     def _wrap(self, kind: type[torch.nn.Module]) -> tuple[Any, Any]:
         original = vars(kind)["__call__"]
         wrapper = _wrapping(self, original)
@@ -111,14 +95,14 @@ def _wrapping(calls: ModuleCalls, original: Callable[..., Any]) -> Callable[...,
 
 
 def _disguised(wrapper: Any, original: Any) -> Callable[..., Any]:
-    """Give the wrapper the name of the original, and a place in torch's own file: torch's rules on what to skip and
-    to inline go by both.
+    """Give the wrapper the name and a place in the file of torch's own `__call__`: torch's rules on what to skip and
+    to inline go by both, and would compile the frame of any other. All else is the original's.
     """
     code = torch.nn.Module._call_impl.__code__
     wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
     if isinstance(original, types.FunctionType):
         wrapper.__module__, wrapper.__qualname__ = original.__module__, original.__qualname__
-        wrapper.__name__, wrapper.__doc__ = original.__name__, original.__doc__
+        wrapper.__doc__ = original.__doc__
         wrapper.__annotations__ = dict(original.__annotations__)
     made: Callable[..., Any] = wrapper
     return made

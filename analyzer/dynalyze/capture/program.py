@@ -55,8 +55,10 @@ def run_script(
     return _execute(module, _compiled(path, names)), module.__dict__
 
 
-def run_module(name: str, arguments: list[str]) -> tuple[Ending, dict[str, Any]]:
-    """Run a module as `python -m name` would; returns how it ended and its global names."""
+def run_module(
+    name: str, arguments: list[str], names: Sequence[str] = (), bound: Callable[[], None] | None = None
+) -> tuple[Ending, dict[str, Any]]:
+    """Run a module as `python -m name` would; returns how it ended and its global names. `bound` is as for a script."""
     sys.argv = ["-m", *arguments]
     sys.orig_argv = [sys.executable, "-m", name, *arguments]
     set_first_path(str(Path.cwd()))
@@ -68,6 +70,10 @@ def run_module(name: str, arguments: list[str]) -> tuple[Ending, dict[str, Any]]
     if found is None:
         return ending, module.__dict__
     spec, code = found
+    source = spec.loader.get_source(spec.name) if names and hasattr(spec.loader, "get_source") else None
+    if bound is not None and source is not None:
+        module.__dict__[HOOK] = bound
+        code = compiled_with_hooks(source, code.co_filename, names)
     sys.argv[0] = spec.origin or name
     module.__dict__.update(
         __file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached

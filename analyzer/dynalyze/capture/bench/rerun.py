@@ -22,6 +22,7 @@ from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.seeding import seed
 from dynalyze.capture.bench.wire import WorkerRequest
 from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.program import Ending, SoftStop
 
 _STOP_SIGNAL = getattr(signal, "SIGURG", None)
@@ -76,6 +77,7 @@ class _Run:
     def __init__(self, request: WorkerRequest) -> None:
         self._request = request
         self._source = request.source
+        self._chosen = Chosen(list(request.source.get("chosen", [])))
         self._recorder: Any = None
         self._modules: Any = None
         self._compiled: Any = None
@@ -89,10 +91,11 @@ class _Run:
         after_import("torch", self._torch_loaded)
         with _limited(self._source["seconds"]), _exits_caught():
             arguments = list(self._source["arguments"])
+            bound = self._chosen.names, self._chosen.resolve
             if self._source["mode"] == "module":
-                self.ending, names = program.run_module(self._source["module"], arguments)
+                self.ending, names = program.run_module(self._source["module"], arguments, *bound)
             else:
-                self.ending, names = program.run_script(self._source["path"], arguments)
+                self.ending, names = program.run_script(self._source["path"], arguments, *bound)
             if self._recorder is not None and not self._compiled.recorder.calls:
                 program.end_of(program.join_threads)
         compile_again()
@@ -118,7 +121,6 @@ class _Run:
 
     def _torch_loaded(self, torch: ModuleType) -> None:
         from dynalyze.capture.calls import Recorder
-        from dynalyze.capture.chosen import Chosen
         from dynalyze.capture.compiled_recording import CompiledRecording
         from dynalyze.capture.in_place import InPlace
 
@@ -126,8 +128,7 @@ class _Run:
             torch.set_num_threads(self._request.threads)
         seed(self._request.seed)
         self._compiled, self._recorder = CompiledRecording(), Recorder()
-        chosen = Chosen(self._source.get("chosen", []))
-        self._modules = InPlace(lambda *_, **__: None, None, self._recorder, chosen)
+        self._modules = InPlace(lambda *_, **__: None, None, self._recorder, self._chosen)
         self._modules.install()
         self._original_compile = torch.compile
         torch.compile = _recorded(torch.compile, self._compiled)  # type: ignore[attr-defined]
