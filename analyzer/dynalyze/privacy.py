@@ -19,7 +19,7 @@ from dynalyze.facts.skipped import explain
 from dynalyze.measurements import Accuracy, Measurement, Pair
 from dynalyze.model_facts import AttentionCall, ModuleFacts
 from dynalyze.registry import registry
-from dynalyze.report import FailedGuard, Graph, Location, Report
+from dynalyze.report import Graph, Location, Report
 
 Document = TypeVar("Document", bound=msgspec.Struct)
 
@@ -178,8 +178,7 @@ def without_source(report: Report) -> Report:
         frame.explanation = explain(frame.reason)
     for recompile in report.recompiles:
         recompile.guard, recompile.source, recompile.expected, recompile.actual = "", None, None, None
-        if recompile.of_module is not None:
-            recompile.of_module = FailedGuard(recompile.of_module.previous, recompile.of_module.cause)
+        recompile.of_module = None
         recompile.last_batch_of = ""
     for size in report.forced_sizes:
         size.source = None
