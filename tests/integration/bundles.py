@@ -89,13 +89,13 @@ class Recorded:
 
 
 def record(source: str, work: Path, **request: Any) -> Recorded:
-    """Run a program with the preamble above it, asking for a bundle and for no replay."""
+    """Run a program with the preamble above it, asking for a bundle and compiling nothing in place."""
     script, folder = work / "program.py", work / "run"
     script.write_text(PREAMBLE + source)
     folder.mkdir(mode=0o700)
     asked = {
         "mode": "script", "spec": "program.py", "path": "program.py", "module": None, "name": None, "arguments": [],
-        "inputs": [], "compile": {}, "bundle": True, "replay": False, **request,
+        "inputs": [], "compile": {}, "bundle": True, "in_place": False, **request,
     }  # fmt: skip
     (folder / "request.json").write_text(json.dumps(asked))
     ended = _python(str(START), str(folder), work=work)

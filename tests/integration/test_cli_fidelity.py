@@ -232,12 +232,12 @@ def test_another_interpreter_needs_only_torch(project: Path) -> None:
     assert [each["location"]["line"] for each in report["graph_breaks"]] == [6]
 
 
-def test_another_interpreter_replays(project: Path) -> None:
+def test_another_interpreter_compiles_in_place(project: Path) -> None:
     (project / "eager.py").write_text("import torch\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\n")
     ended, report = explain("eager.py", "--python", "env/bin/python", "--backend", "eager", cwd=project)
     assert ended.status == 0, ended.stderr
     assert report["outcome"]["status"] == "complete"
-    assert report["capture"]["mode"] == "replayed"
+    assert report["capture"]["mode"] == "in_place"
 
 
 def test_another_interpreter_without_torch(tmp_path: Path) -> None:

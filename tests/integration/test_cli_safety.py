@@ -82,18 +82,33 @@ import torch
 from torch import nn
 
 class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.canary_part = nn.Linear(3, 3)
+
     def forward(self, x, name):
         print("canary_print")
         if name == "canary_bad":
-            raise ValueError("canary_replayed_exception")
-        return x.cos()
+            raise ValueError("canary_own_exception")
+        return self.canary_part(x).cos()
 
-net = Net()
+class Worse(Net):
+    def forward(self, x, name):
+        return self.canary_part(x).sin()
+
+canary_net, canary_worse = Net(), Worse()
 for name in ("canary_one", "canary_two", "canary_bad"):
     try:
-        net(torch.ones(3), name)
+        canary_net(torch.ones(3), name)
+        canary_worse(torch.ones(3), name)
     except ValueError:
         pass
+"""
+POOR_BACKEND = """\
+def refusing(graph, inputs):
+    if "sin" in graph.code:
+        raise RuntimeError("canary_backend")
+    return graph.forward
 """
 DEFINES = """\
 from torch import nn
@@ -191,9 +206,10 @@ def test_places_stay_without_source(without_source: Written) -> None:
 
 
 @pytest.mark.slow
-def test_no_source_of_a_replayed_program(tmp_path: Path) -> None:
+def test_no_source_of_a_program_that_compiles_nothing(tmp_path: Path) -> None:
     (tmp_path / "eager.py").write_text(EAGER)
-    arguments = ("explain", "eager.py", "--backend", "eager")
+    (tmp_path / "poor.py").write_text(POOR_BACKEND)
+    arguments = ("explain", "eager.py", "--backend", "poor:refusing")
     assert write(*arguments, cwd=tmp_path).holding(CANARY)
     assert write(*arguments, "--no-source", cwd=tmp_path).holding(CANARY) == {}
 

@@ -54,7 +54,7 @@ def _request(folder: Path, program: str) -> Path:
     script.write_text(program, encoding="utf-8")
     request = {
         "mode": "script", "spec": str(script), "path": str(script), "module": None, "name": None, "arguments": [],
-        "inputs": [], "compile": {"backend": "eager"}, "bundle": False, "replay": False,
+        "inputs": [], "compile": {"backend": "eager"}, "bundle": False, "in_place": False,
     }  # fmt: skip
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     return folder

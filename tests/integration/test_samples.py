@@ -153,10 +153,10 @@ def test_recompiles_name_the_values_that_changed(recompiles: Report) -> None:
     assert ("greet", "name", "'Ada'", "'Alan'") in values
 
 
-def test_an_eager_program_is_replayed(tmp_path: Path) -> None:
+def test_an_eager_program_is_compiled_in_place(tmp_path: Path) -> None:
     report = run_sample("eager_only.py", "--backend", "eager", cwd=tmp_path)
-    assert report["capture"]["mode"] == "replayed"
-    assert report["capture"]["recorded_calls"] == report["capture"]["replayed_calls"] == 3
+    assert report["capture"]["mode"] == "in_place"
+    assert [(row["calls"], row["compiled"]) for row in report["candidates"] if row["kind"] == "module"] == [(3, True)]
     assert found_breaks(report) == marked_breaks("eager_only.py")
     # Two batches of two reviews and a last one of one, each as long as its longest review.
     assert {each["cause"] for each in report["recompiles"]} == {"shape"}
