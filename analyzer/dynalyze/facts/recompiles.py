@@ -147,8 +147,15 @@ def _mark_changes(found: list[tuple[_Raw, Recompile]]) -> None:
 
 
 def _name_results(entries: list[Recompile], breaks: list[GraphBreak]) -> None:
-    """A function that goes on after a break gets the break's result as `___stack0`: name the expression itself."""
-    results = {(found.location.file, found.location.line): found.expression for found in breaks if found.expression}
+    """A function that goes on after a break gets the break's result as `___stack0`: name the expression itself.
+
+    Of several on one line it is the one inside of the others, `x.item()` in `print(x.item())`.
+    """
+    results: dict[tuple[str, int], str] = {}
+    for found in breaks:
+        place = found.location.file, found.location.line
+        if found.expression and (place not in results or found.expression in results[place]):
+            results[place] = found.expression
     for entry in entries:
         expression = results.get((entry.location.file, entry.location.line))
         if expression and entry.source:
