@@ -25,6 +25,12 @@ def package_path(file: str) -> str | None:
     return found[1] if found else None
 
 
+def library_of(file: str) -> str:
+    """The installed package that a file belongs to, "" for a file that is nobody's library."""
+    found = _INSTALLED.fullmatch(file.replace("\\", "/"))
+    return found[1].partition("/")[0].removesuffix(".py") if found else ""
+
+
 def below(file: str, folder: str) -> str | None:
     """The path from a folder on; None where the file is not in it, or where no folder is known."""
     path = PurePosixPath(file)

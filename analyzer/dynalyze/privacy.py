@@ -128,6 +128,8 @@ def hide_values(report: Report) -> Report:
             bypass.said = _short_strings(bypass.said)
     for recompile in report.recompiles:
         recompile.guard = _short_strings(recompile.guard)
+        if recompile.of_module is not None:
+            recompile.of_module = mapped(recompile.of_module, _short_strings)
         recompile.source = _short_strings(recompile.source)
         recompile.expected = _short_strings(recompile.expected)
         recompile.actual = _short_strings(recompile.actual)
@@ -176,6 +178,7 @@ def without_source(report: Report) -> Report:
         frame.explanation = explain(frame.reason)
     for recompile in report.recompiles:
         recompile.guard, recompile.source, recompile.expected, recompile.actual = "", None, None, None
+        recompile.of_module = None
         recompile.last_batch_of = ""
     for size in report.forced_sizes:
         size.source = None

@@ -186,10 +186,22 @@ class GraphBreak(msgspec.Struct):
     processes: list[int] = []
 
 
+class FailedGuard(msgspec.Struct):
+    """A guard that failed, of the version `previous` of a function."""
+
+    previous: str | None
+    cause: Cause
+    guard: str = ""
+    source: str | None = None
+    expected: str | None = None
+    actual: str | None = None
+
+
 class Recompile(msgspec.Struct):
     """One compile more of a function, and the guard that failed. `forced_by` is the line that made a dynamic size a
     constant, or that asked something about it, where torch tells. `last_batch_of` is the class of the dataset of which
-    the last batch, smaller than the others, did not fit.
+    the last batch, smaller than the others, did not fit. torch tells first of the newest version, also where another
+    module that runs the same code has that: `of_module` is then the guard of the newest version of this very module.
     """
 
     id: str
@@ -207,6 +219,7 @@ class Recompile(msgspec.Struct):
     epoch: int = 0
     forced_by: Location | None = None
     last_batch_of: str = ""
+    of_module: FailedGuard | None = None
 
 
 class ForcedSize(msgspec.Struct):

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_replay as adapter
+from dynalyze.capture import adapter_calls as adapter
 from dynalyze.capture.ambient import Modes, RandomState
 from dynalyze.capture.clone import CannotClone, Frozen, OverBudget, freeze
 from dynalyze.capture.module_state import ModuleState, ModuleStates

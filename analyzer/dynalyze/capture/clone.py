@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_replay as adapter
+from dynalyze.capture import adapter_calls as adapter
 from dynalyze.capture.structure import Copier, TooLarge
 
 _ALIGNMENT = 64

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_compiled, adapter_replay
+from dynalyze.capture import adapter_calls, adapter_compiled
 from dynalyze.capture.calls import Recorder
 
 _THROUGH_THE_MODULE = ("_call_impl", "_wrapped_call_impl", "__call__")
@@ -65,7 +65,7 @@ class CompiledRecording:
 
     def _recording(self, target: Any, compiled: Callable[..., Any], number: int) -> Callable[..., Any]:
         recorder, here = self.recorder, self._thread
-        compile_callback = adapter_replay.compile_callback
+        compile_callback = adapter_calls.compile_callback
 
         def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
             # Only a call into C before the first return: within a compiled call this frame must do nothing.

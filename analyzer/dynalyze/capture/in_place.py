@@ -15,8 +15,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_replay
-from dynalyze.capture.adapter_in_place import in_backward, raised_by_compiler, reset
+from dynalyze.capture.adapter_calls import being_traced, in_backward, raised_by_compiler, reset
 from dynalyze.capture.callables_seen import CallableSeen, CallablesSeen
 from dynalyze.capture.calls import Call, Recorder
 from dynalyze.capture.chosen import Chosen
@@ -108,7 +107,7 @@ class InPlace:
 
     def _handle(self, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         thread = self._calls.thread
-        if adapter_replay.being_traced() or in_backward() or "_is_replica" in getattr(module, "__dict__", ()):
+        if being_traced() or in_backward() or "_is_replica" in getattr(module, "__dict__", ()):
             return self._pass(call, module, args, kwargs)
         seen = self._first_look(module)
         reason = self._left_alone(seen, module)

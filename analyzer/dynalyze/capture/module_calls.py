@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_replay as adapter
+from dynalyze.capture import adapter_calls as adapter
 from dynalyze.capture.forks import after_fork
 
 Handler = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]

@@ -11,7 +11,7 @@ from dynalyze.capture.trace_records import hit_limit, refused_recompile
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import CompileEnded, CompileStarted, RecompileSeen
 from dynalyze.facts.guards import read_guard
-from dynalyze.report import Compilation, GraphBreak, Location, Recompile
+from dynalyze.report import Compilation, FailedGuard, GraphBreak, Location, Recompile
 
 _PREFIX = re.compile(r"^(?P<id>!?\d+/(?:\d+)?(?:/\d+)?): ")
 _STACK = re.compile(r"\b___stack\d+\b")
@@ -29,6 +29,7 @@ class _Raw:
     actual: str | None = None
     call: int = 0
     last_batch_of: str = ""
+    of_module: str = ""
 
 
 def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak]) -> list[Recompile]:
@@ -50,11 +51,11 @@ def _raw(log: ProcessLog) -> Iterator[_Raw]:
             limit = (event.epoch, event.id) in limited
             limited.discard((event.epoch, event.id))
             reasons = _reasons(event.text)
-            guard = next((each for each in reasons if _is_of_module(each, event, modules)), reasons[0])
-            expected, actual = (event.expected, event.actual) if guard == reasons[0] else (None, None)
+            own = next((each for each in reasons if _is_of_module(each, event, modules)), reasons[0])
             yield _Raw(
-                log.process, event.epoch, event.id, guard, limit, expected, actual, event.call, event.last_batch_of
-            )
+                log.process, event.epoch, event.id, reasons[0], limit, event.expected, event.actual, event.call,
+                event.last_batch_of, own if own != reasons[0] else "",
+            )  # fmt: skip
         elif isinstance(event, CompileEnded) and (event.epoch, event.id) in limited:
             # The limit was reached by a frame whose failed guards torch could not tell.
             limited.discard((event.epoch, event.id))
@@ -89,9 +90,7 @@ def _is_of_module(reason: str, event: RecompileSeen, modules: dict[tuple[int, st
 
 
 def _entry(number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilation]) -> Recompile:
-    prefix = _PREFIX.match(raw.guard)
-    previous = prefix["id"] if prefix else None
-    text = raw.guard[prefix.end() :] if prefix else raw.guard
+    previous, text = _of_version(raw.guard)
     own = by_key.get((raw.process, raw.epoch, raw.compile_id))
     before = by_key.get((raw.process, raw.epoch, previous or _first_of(raw.compile_id)))
     described = own or before or next((c for c in by_key.values() if c.compile_id == raw.compile_id), None)
@@ -110,7 +109,20 @@ def _entry(number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilatio
         process=raw.process,
         epoch=raw.epoch,
         last_batch_of=raw.last_batch_of,
+        of_module=_failed_guard(raw.of_module) if raw.of_module else None,
     )
+
+
+def _of_version(reason: str) -> tuple[str | None, str]:
+    """The compile id of the version whose guard failed, and what the guard says."""
+    prefix = _PREFIX.match(reason)
+    return (prefix["id"], reason[prefix.end() :]) if prefix else (None, reason)
+
+
+def _failed_guard(reason: str) -> FailedGuard:
+    previous, text = _of_version(reason)
+    guard = read_guard(text)
+    return FailedGuard(previous, guard.cause, guard.text, guard.source, guard.expected, guard.actual)
 
 
 def _mark_changes(found: list[tuple[_Raw, Recompile]]) -> None:
@@ -135,8 +147,15 @@ def _mark_changes(found: list[tuple[_Raw, Recompile]]) -> None:
 
 
 def _name_results(entries: list[Recompile], breaks: list[GraphBreak]) -> None:
-    """A function that goes on after a break gets the break's result as `___stack0`: name the expression itself."""
-    results = {(found.location.file, found.location.line): found.expression for found in breaks if found.expression}
+    """A function that goes on after a break gets the break's result as `___stack0`: name the expression itself.
+
+    Of several on one line it is the one inside of the others, `x.item()` in `print(x.item())`.
+    """
+    results: dict[tuple[str, int], str] = {}
+    for found in breaks:
+        place = found.location.file, found.location.line
+        if found.expression and (place not in results or found.expression in results[place]):
+            results[place] = found.expression
     for entry in entries:
         expression = results.get((entry.location.file, entry.location.line))
         if expression and entry.source:

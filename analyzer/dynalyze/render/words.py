@@ -11,6 +11,7 @@ from dynalyze.render.amounts import count_of as count_of
 from dynalyze.render.amounts import duration as duration
 from dynalyze.render.amounts import listed, percent
 from dynalyze.report import (
+    CandidateReason,
     Cause,
     Compilation,
     CompilationStatus,
@@ -23,6 +24,14 @@ from dynalyze.report import (
 )
 
 _MOST_NAMED = 4
+_MUCH = 0.05
+_LEFT_ALONE: dict[CandidateReason, str] = {
+    "no_parameters": "owns no parameters",
+    "worker": "in a worker of a DataLoader",
+    "torchscript": "compiled by torch.jit",
+    "part_of_compiled": "a part of a compiled module, called by itself",
+    "too_many": "after the first 64 modules",
+}
 # Worst first: the order in which effects are told.
 EFFECTS: tuple[Effect, ...] = ("error", "eager", "partly_eager", "split")
 
@@ -347,17 +356,28 @@ def _compile_time(report: Report) -> float | None:
 def _mode_note(report: Report) -> str:
     capture = report.capture
     if capture.mode == "in_place":
-        names = [row.name or row.class_name for row in report.candidates if row.compiled]
-        what = listed(names[:_MOST_NAMED] + (["others"] if len(names) > _MOST_NAMED else [])) or "its modules"
-        ran = "calls ran" if capture.recorded_calls != 1 else "call ran"
-        calls = f", {capture.recorded_calls:,} {ran} so" if capture.recorded_calls else ""
-        return f"The program compiles nothing by itself: {what} ran compiled in its own calls{calls}."
+        return _in_place_note(report)
     if capture.mode == "replayed":
         return "The program compiles nothing by itself: its calls were recorded and made again under torch.compile."
     if capture.mode == "examples":
         return "The program runs nothing by itself: its model ran with its example_inputs."
     model = report.target.model
     return _model_note(model, compiled=capture.mode == "transformers") if model is not None else ""
+
+
+def _in_place_note(report: Report) -> str:
+    """What was compiled of a program that compiles nothing, and what else took its time."""
+    names = [row.name or row.class_name for row in report.candidates if row.compiled]
+    what = listed(names[:_MOST_NAMED] + (["others"] if len(names) > _MOST_NAMED else [])) or "its modules"
+    made = report.capture.recorded_calls
+    calls = f"its {count_of(made, 'call')} of {what}" if made else what
+    note = f"The program compiles nothing by itself: {calls} ran compiled, in its own loop."
+    left = [
+        f"{row.name or row.class_name} ({_LEFT_ALONE[row.reason]})"
+        for row in report.candidates
+        if not row.compiled and row.reason in _LEFT_ALONE and (row.share or 0.0) >= _MUCH
+    ]
+    return note + (f" Left in eager: {listed(left[:_MOST_NAMED])}." if left else "")
 
 
 def _model_note(model: TargetModel, *, compiled: bool) -> str:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from dynalyze.report import Compilation, Location, Recompile, Report
 
 _Key = tuple[object, ...]
@@ -82,7 +84,7 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     resumed = {(c.process, c.epoch, c.compile_id) for c in report.compilations if c.resumes}
     others = _of_other_modules(report)
     found: dict[_Key, Series] = {}
-    for change in _changes(report.recompiles, others):
+    for change in _changes([_of_own_module(each) for each in report.recompiles], others):
         lead = change[0]
         if lead.id in others:
             found[lead.id,] = Series(lead, change, len(change), modules=others[lead.id])
@@ -93,6 +95,17 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.changes += 1
         _add_values(series.values, lead)
     return _apart_from_limits(_with_limits_joined(list(found.values())))
+
+
+def _of_own_module(found: Recompile) -> Recompile:
+    """With the guard of the same module's newest version: what failed for another module tells its owner nothing."""
+    own = found.of_module
+    if own is None or found.cause == "limit":
+        return found
+    return msgspec.structs.replace(
+        found, previous=own.previous, cause=own.cause, guard=own.guard, source=own.source, expected=own.expected,
+        actual=own.actual,
+    )  # fmt: skip
 
 
 def functions(members: Iterable[Recompile]) -> list[str]:

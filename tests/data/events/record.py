@@ -30,7 +30,7 @@ from pathlib import Path
 from dynalyze.capture import adapter
 adapter.live_break = adapter.live_error = adapter.tracing_stack = lambda: None
 adapter.stack_above = lambda: []
-adapter.compiled_owner = lambda: ""
+adapter.compiled_module = lambda: None
 adapter.recompile_scope = lambda: None
 adapter.refuses_breaks = adapter.raises_at_limit = lambda *error: None
 adapter.watch_untraced_breaks = lambda tell: None

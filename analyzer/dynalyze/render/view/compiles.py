@@ -47,6 +47,7 @@ class RecompileView:
     expected: str
     actual: str
     guard: str
+    of_module: str
     seconds: str
     compilation: Link
     previous: Link | None
@@ -128,6 +129,7 @@ def _recompile(item: Recompile, links: Index) -> RecompileView:
         expected=clipped(item.expected or "", MAX_TEXT),
         actual=clipped(item.actual or "", MAX_TEXT),
         guard=clipped(item.guard, MAX_TEXT),
+        of_module=clipped(item.of_module.guard, MAX_TEXT) if item.of_module is not None else "",
         seconds="" if item.seconds is None else duration(item.seconds),
         compilation=link(item.compile_id),
         previous=link(item.previous) if item.previous else None,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from dynalyze.paths import library_of
 from dynalyze.report import Advice, Example, Finding, Region, Report, Severity
 from dynalyze.rules.rule import Rule
 
 _MOST_PARTS = 4
 _LEAST_SHARE = 0.25
-_INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
 _FIRST, _AFTER_BREAKS = -100, 350
 _BY_NUMBER = re.compile(r"\.(\d+)(?=\.|$)")
 
@@ -21,7 +21,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         by_root.setdefault(region.root, []).append(region)
     if not report.graph_breaks:
         return
-    foreign = all(_INSTALLED.search(found.location.file) for found in report.graph_breaks)
+    foreign = all(library_of(found.location.file) for found in report.graph_breaks)
     for root, parts in by_root.items():
         held = sum(_share(part) for part in parts)
         if held >= _LEAST_SHARE:

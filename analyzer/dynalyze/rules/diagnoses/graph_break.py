@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from dynalyze.paths import library_of
 from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Report, Severity
 from dynalyze.rules.break_owners import owners
 from dynalyze.rules.recipe import Broken, Recipe, fill, find
@@ -35,6 +36,9 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         place = f"{found.location.file}:{found.location.function}"
         recipe = find(Broken(found.gb_type, found.explanation, found.context, place, code))
         detail = _from_recipe(found, recipe, code) if recipe is not None else _from_torch(found)
+        package = library_of(found.location.file)
+        if package:
+            detail.action = _in_library(package, detail.action, rest_is_whole=bool(report.regions))
         yield (
             _RANKS[found.effect] - min(found.occurrences, 99),
             Finding(
@@ -47,6 +51,12 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
                 detail=detail,
             ),
         )
+
+
+def _in_library(package: str, action: str, *, rest_is_whole: bool) -> str:
+    """What to do about a line that the user does not own; the change to the library comes last."""
+    around = " Compile the parts that it does not reach, as told in a finding of its own." if rest_is_whole else ""
+    return f"This line is in {package}.{around} Who can change that: {action[0].lower()}{action[1:]}"
 
 
 def _title(found: GraphBreak, recipe: Recipe | None) -> str:

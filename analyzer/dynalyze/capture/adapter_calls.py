@@ -1,12 +1,18 @@
-"""The private parts of torch that recording and replaying need, each with what is done where a version lacks it."""
+"""The private parts of torch that compiling in place and recording calls need, each with what is done where a version
+lacks it. Run on torch 2.8, 2.13 and 2.15.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import torch
+
+from dynalyze.capture.adapter import is_compile_error
 
 _TRACING_MODES = frozenset({"FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode"})
 # Where torch keeps its own copies of nn.Module.__call__, taken when these modules are first imported.
@@ -15,6 +21,9 @@ CALL_COPIES = (
     ("torch._dynamo.variables.nn_module", "unpatched_nn_module_call"),
     ("torch.fx._symbolic_trace", "_orig_module_call"),
 )
+
+_COMPILER = tuple(str(Path(torch.__file__).parent / name) for name in ("_dynamo", "_inductor", "_functorch"))
+_GENERATED = "torchinductor_"
 
 
 def _nothing(*_: Any) -> Any:
@@ -25,6 +34,7 @@ _eval_frame = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
 # What Dynamo does with each new frame of this thread: None outside of everything that is compiled.
 compile_callback: Callable[[], Any] = getattr(_eval_frame, "get_eval_frame_callback", _nothing)
 
+_graph_task = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 _tracing_state = getattr(torch._C, "_get_tracing_state", _nothing)
 _modes_active = getattr(torch._C, "_len_torch_dispatch_stack", _nothing)
 _functorch = getattr(torch._C, "_functorch", None)
@@ -81,3 +91,31 @@ def compiled_autograd() -> bool:
     """Whether the program compiles its backward passes as a whole: a hook of ours would be compiled with them."""
     config = getattr(getattr(torch, "_dynamo", None), "config", None)
     return bool(getattr(config, "compiled_autograd", False))
+
+
+def in_backward() -> bool:
+    """Whether autograd runs on this thread: its calls of modules are recomputations of checkpoints, or of hooks."""
+    return bool(_graph_task() != -1)
+
+
+def raised_by_compiler(error: BaseException) -> bool:
+    """Whether an error comes from the compiler or from code that it made, and not from the program's own code."""
+    if is_compile_error(error):
+        return True
+    last = _innermost(error.__traceback__)
+    return last.startswith(_COMPILER) or _GENERATED in last
+
+
+def _innermost(trace: TracebackType | None) -> str:
+    file = ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        trace = trace.tb_next
+    return file
+
+
+def reset() -> None:
+    """Have torch forget all that it compiled."""
+    import torch._dynamo
+
+    torch._dynamo.reset()
