@@ -280,6 +280,86 @@ PROGRAMS["own_exception"] = """
         except ValueError as error:
             print("raised", error)
 """
+PROGRAMS["inputs_that_do_not_fit"] = """
+    import torch
+
+    class Projection(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3, 2))
+
+        def forward(self, x):
+            return x @ self.weight
+
+    projection = Projection()
+    #: projection = torch.compile(projection, backend="eager")
+    for rows, columns in ((2, 3), (2, 4), (5, 3)):
+        try:
+            print(projection(torch.ones(rows, columns)).shape)
+        except RuntimeError:
+            print("does not fit")
+"""
+PROGRAMS["call_is_forward"] = """
+    import torch
+
+    class Short(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            x = self.body(x)
+            print("forward")
+            return x
+
+        __call__ = forward
+
+    class Longer(Short):
+        def __init__(self):
+            super().__init__()
+            self.short = Short()
+
+        def forward(self, x):
+            return self.short(super().forward(x)) + 1
+
+        def __call__(self, *inputs):
+            return torch.nn.Module.__call__(self, *inputs)
+
+    short, longer = Short(), Longer()
+    #: short, longer = torch.compile(short, backend="eager"), torch.compile(longer, backend="eager")
+    for size in (2, 3):
+        print(longer(short(torch.ones(size, 3))).shape)
+"""
+PROGRAMS["parameters_from_outside"] = """
+    import torch
+
+    net = torch.nn.Linear(3, 2)
+    #: net = torch.compile(net, backend="eager")
+    prefix = "" if type(net) is torch.nn.Linear else "_orig_mod."
+    for scale in (1.0, 2.0):
+        weights = {prefix + "weight": torch.full((2, 3), scale), prefix + "bias": torch.zeros(2)}
+        print(torch.func.functional_call(net, weights, torch.ones(1, 3)).tolist())
+"""
+PROGRAMS["a_model_for_each_fold"] = """
+    import torch
+
+    class Fold(torch.nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.body = torch.nn.Linear(3, width)
+
+        def forward(self, x):
+            return self.body(x).sum(-1)
+
+    for width in (2, 4, 4):
+        fold = Fold(width)
+        optimizer = torch.optim.SGD(fold.parameters(), 0.1, momentum=0.9)
+        #: fold = torch.compile(fold, backend="eager")
+        for _ in range(2):
+            fold(torch.ones(2, 3)).sum().backward()
+            optimizer.step()
+        print(fold(torch.ones(1, 3)).shape)
+"""
 PROGRAMS["threads"] = """
     import threading
     import torch
@@ -411,7 +491,7 @@ PROGRAMS["generate"] = """
     written = llama.generate(prompt, max_new_tokens=6, min_new_tokens=6, do_sample=False, pad_token_id=0)
     print(written.tolist())
 """
-# These two are run by themselves: a fork, and more modules than are compiled.
+# These are run by themselves: processes that the program starts, and more modules than are compiled.
 PROGRAMS["forked_training"] = """
     import os
     import torch
@@ -436,6 +516,24 @@ PROGRAMS["forked_training"] = """
             optimizer.step()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+"""
+PROGRAMS["started_training"] = """
+    import subprocess
+    import sys
+    import torch
+
+    def train():
+        net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        #: net = torch.compile(net, backend="eager")
+        for size in (2, 3):
+            net(torch.ones(size, 3)).sum().backward()
+            optimizer.step()
+
+    if __name__ == "__main__":
+        train()
+    else:
+        subprocess.run([sys.executable, __file__], check=True)
 """
 PROGRAMS["seventy_modules"] = """
     import torch
@@ -552,7 +650,7 @@ def without_sine(graph, inputs):
         raise NotImplementedError("no sine in this backend")
     return graph.forward
 """
-APART = ("forked_training", "seventy_modules")
+APART = ("forked_training", "started_training", "seventy_modules")
 ALONE = ("compiles_late", "chosen", "hard_to_compile")
 TOGETHER = tuple(name for name in PROGRAMS if name not in APART + ALONE)
 

@@ -218,10 +218,12 @@ class InPlace:
         except Exception as error:
             if not raised_by_compiler(error):
                 raise
-            self._give_up(seen, error)
+            failed = error
         finally:
             self._compiling.now = False
-        return call(module, *args, **kwargs)
+        result = call(module, *args, **kwargs)  # Where this raises as well, it is the program's own error.
+        self._give_up(seen, failed)
+        return result
 
     def _compiled(self, seen: CallableSeen, module: Any) -> Callable[..., Any] | None:
         if self._compile is None or seen.error:

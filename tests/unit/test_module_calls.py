@@ -1,0 +1,107 @@
+"""The calls of modules are seen from outside, and every class is left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from dynalyze.capture.module_calls import ModuleCalls
+
+ORIGINAL = torch.nn.Module.__call__
+
+
+class Plain(torch.nn.Module):
+    def forward(self, x: int) -> int:
+        return x + 1
+
+
+class OwnCall(torch.nn.Module):
+    def __call__(self, x: int) -> Any:
+        return super().__call__(x * 10)
+
+    def forward(self, x: int) -> int:
+        return x + 1
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.modules: list[str] = []
+        self.calls = ModuleCalls(self._handle)
+        self.calls.install()
+
+    def _handle(self, call: Any, module: Any, args: Any, kwargs: Any) -> Any:
+        self.modules.append(type(module).__name__)
+        self.calls.thread.inside = True
+        try:
+            return call(module, *args, **kwargs)
+        finally:
+            self.calls.thread.inside = False
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    made = Seen()
+    yield made
+    made.calls.remove()
+    assert torch.nn.Module.__call__ is ORIGINAL
+    assert "__init_subclass__" not in vars(torch.nn.Module)
+
+
+def test_each_outermost_call_is_handed_over_once(seen: Seen) -> None:
+    assert Plain()(1) == 2
+    assert OwnCall()(1) == 11  # Its own __call__ calls that of nn.Module.
+    assert torch.nn.Sequential(Plain(), OwnCall())(1) == 21
+    assert seen.modules == ["Plain", "OwnCall", "Sequential"]
+
+
+def test_classes_that_come_later_and_their_arguments(seen: Seen) -> None:
+    told: list[Any] = []
+
+    class Registered(torch.nn.Module):
+        def __init_subclass__(cls, /, tag: str = "", **rest: Any) -> None:
+            super().__init_subclass__(**rest)
+            told.append((cls.__name__, tag))
+
+    class Late(Registered, tag="late"):
+        def __call__(self, x: int) -> Any:
+            return self.forward(x)
+
+        def forward(self, x: int) -> int:
+            return x - 1
+
+    assert Late()(1) == 0
+    assert (told, seen.modules) == ([("Late", "late")], ["Late"])
+    own = vars(Late)["__call__"]
+    seen.calls.remove()
+    assert vars(Late)["__call__"] is not own
+    assert Late()(1) == 0 and seen.modules == ["Late"]
+
+
+def test_what_somebody_put_in_the_place_of_a_call_stays(seen: Seen) -> None:
+    class Patched(torch.nn.Module):
+        def __call__(self, x: int) -> Any:
+            return x
+
+    ours = vars(Patched)["__call__"]
+    theirs = lambda self, x: ours(self, x) + 1  # noqa: E731
+    Patched.__call__ = theirs  # type: ignore[method-assign]
+    seen.calls.remove()
+    assert vars(Patched)["__call__"] is theirs
+    assert Patched()(1) == 2 and seen.modules == []
+
+
+def test_a_thread_that_is_inside_does_not_hide_the_calls_of_others(seen: Seen) -> None:
+    import threading
+
+    class Starts(torch.nn.Module):
+        def forward(self, x: int) -> int:
+            thread = threading.Thread(target=lambda: Plain()(x))
+            thread.start()
+            thread.join()
+            return x
+
+    Starts()(1)
+    assert seen.modules == ["Starts", "Plain"]
