@@ -57,9 +57,9 @@ def _place_of(function: Any) -> tuple[str, int] | None:
 
 
 def _code_of(kind: type) -> Iterator[Range]:
-    """The lines of the methods that its classes bring, without those of torch."""
+    """The lines of the methods that its classes bring, without those that every module has."""
     for each in kind.__mro__:
-        if each.__module__.partition(".")[0] in ("torch", "builtins"):
+        if each in (torch.nn.Module, object):
             continue
         for value in vars(each).values():
             function = inspect.unwrap(value) if isinstance(value, types.FunctionType) else None

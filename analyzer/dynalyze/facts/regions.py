@@ -12,30 +12,32 @@ from dynalyze.report import GraphBreak, Location, Region
 
 _LEAST_SHARE = 0.05
 _MOST = 20
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+_CALLED = re.compile(r"\bself\.([\w.]+)\(")
 
 
 def regions(run: RunLog, breaks: Sequence[GraphBreak], sources: Sources) -> list[Region]:
     """The largest such parts of each module, those that take the most time first; none where nothing breaks.
 
-    A part is reached by a break where a line of its class stands on the break's stack. Parts that differ in nothing
-    but their number in a list are one entry.
+    A part is reached by a break where a line of its class stands on the break's stack, or where the line that broke
+    calls it: torch refuses some modules before it enters them. Parts that differ in nothing but their number in a list
+    are one entry; a single module of torch's own (a Linear) is none.
     """
     found: list[Region] = []
-    stacks = [[*each.stack, each.location] for each in breaks]
     for _, event in run.all():
-        if isinstance(event, ModuleTree) and stacks:
-            found += _of_tree(event, [frame for stack in stacks for frame in stack], sources)
+        if isinstance(event, ModuleTree) and breaks:
+            found += _of_tree(event, breaks, sources)
     return sorted(found, key=lambda region: -(region.share or region.parameter_share))[:_MOST]
 
 
-def _of_tree(tree: ModuleTree, frames: list[Location], sources: Sources) -> Iterator[Region]:
+def _of_tree(tree: ModuleTree, breaks: Sequence[GraphBreak], sources: Sources) -> Iterator[Region]:
+    frames = {frame for each in breaks for frame in (*each.stack, each.location)}
     reached = [any(_holds(code, frame) for code in kind.code for frame in frames) for kind in tree.classes]
     parts = {part.path: part for part in tree.parts}
-    whole = {path: not reached[part.kind] for path, part in parts.items()}
-    for path in parts:
-        for above in _above(path):
-            whole[above] = whole.get(above, False) and not reached[parts[path].kind]
+    refused = set(_called_where_it_broke(tree, breaks))
+    whole = {path: not reached[part.kind] and path not in refused for path, part in parts.items()}
+    for path in [path for path, is_whole in whole.items() if not is_whole]:
+        whole.update(dict.fromkeys(_above(path), False))
     root = parts.get("")
     if root is None or not any(reached):
         return
@@ -49,9 +51,20 @@ def _of_tree(tree: ModuleTree, frames: list[Location], sources: Sources) -> Iter
             yield region
 
 
+def _called_where_it_broke(tree: ModuleTree, breaks: Sequence[GraphBreak]) -> Iterator[str]:
+    """The paths of the modules that the expression of a break calls: `self.rnn(x)`."""
+    for each in breaks:
+        for name in _CALLED.findall(each.expression or each.location.code or ""):
+            for part in tree.parts:
+                if any(_holds(code, each.location) for code in tree.classes[part.kind].code):
+                    yield f"{part.path}.{name}".lstrip(".")
+
+
 def _is_largest(path: str, part: TreePart, tree: ModuleTree, whole: dict[str, bool]) -> bool:
     """Whether it compiles whole, and nothing above it that could be compiled does."""
     if not whole[path] or not tree.classes[part.kind].callable:
+        return False
+    if tree.classes[part.kind].of_torch and not any(each.path.startswith(f"{path}.") for each in tree.parts):
         return False
     kinds = {each.path: each.kind for each in tree.parts}
     return not any(whole.get(above) and tree.classes[kinds[above]].callable for above in _above(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from dynalyze.paths import library_of
@@ -62,8 +63,11 @@ def _to_verify(report: Report, parts: list[Region]) -> str:
     """The run that shows it, where the program's own modules can be chosen."""
     if report.capture.mode != "in_place" or not parts[0].root:
         return ""
-    chosen = " ".join(f"--compile '{part.root}{_path(part)}'" for part in parts if part.count == 1)
-    return f" To see it: `dynalyze explain {report.target.spec} {chosen}`." if chosen else ""
+    chosen = [word for part in parts if part.count == 1 for word in ("--compile", f"{part.root}{_path(part)}")]
+    target, arguments = report.target.spec, report.target.arguments
+    program = [target] if target.endswith(".py") else ["-m", target]
+    words = ["dynalyze", "explain", *program, *chosen, *(["--", *arguments] if arguments else [])]
+    return f" To see it: `{shlex.join(words)}`." if chosen else ""
 
 
 def _share(part: Region) -> float:

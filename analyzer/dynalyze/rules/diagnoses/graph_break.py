@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from dynalyze.paths import library_of
-from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Report, Severity
+from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Location, Report, Severity
 from dynalyze.rules.break_owners import owners
 from dynalyze.rules.recipe import Broken, Recipe, fill, find
 from dynalyze.rules.rule import Rule
@@ -36,9 +37,11 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         place = f"{found.location.file}:{found.location.function}"
         recipe = find(Broken(found.gb_type, found.explanation, found.context, place, code))
         detail = _from_recipe(found, recipe, code) if recipe is not None else _from_torch(found)
-        package = library_of(found.location.file)
+        inner = found.stack[-1] if found.stack else found.location
+        package = "" if "/_dynamo/" in inner.file else library_of(inner.file)
         if package:
-            detail.action = _in_library(package, detail.action, rest_is_whole=bool(report.regions))
+            hint = f"{'Who can change that' if recipe else 'PyTorch says'}: {detail.action}"
+            detail.action = f"{_in_library(package, inner, found.location, report)} {hint}"
         yield (
             _RANKS[found.effect] - min(found.occurrences, 99),
             Finding(
@@ -53,10 +56,13 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         )
 
 
-def _in_library(package: str, action: str, *, rest_is_whole: bool) -> str:
-    """What to do about a line that the user does not own; the change to the library comes last."""
-    around = " Compile the parts that it does not reach, as told in a finding of its own." if rest_is_whole else ""
-    return f"This line is in {package}.{around} Who can change that: {action[0].lower()}{action[1:]}"
+def _in_library(package: str, inner: Location, shown: Location, report: Report) -> str:
+    """Whose line it is that breaks, and what somebody can do who does not own it."""
+    if inner.file == shown.file:
+        where = f"This line is in {package}."
+    else:
+        where = f"It breaks inside {package}, in {inner.function}() ({PurePath(inner.file).name}:{inner.line})."
+    return f"{where} Compile the parts that it does not reach, as told apart." if report.regions else where
 
 
 def _title(found: GraphBreak, recipe: Recipe | None) -> str:

@@ -19,6 +19,7 @@ _AUTOMATIC = (
     "dynamic in the second compile; marked before the first call, there is no second one."
 )
 _ZERO_OR_ONE = "Sizes 0 and 1 always get code of their own, because a size of 1 broadcasts and one of 0 is empty."
+_OFFSET = ".storage_offset()"
 
 
 def shape(series: Series, source: Source) -> Advice:
@@ -55,11 +56,26 @@ def shape(series: Series, source: Source) -> Advice:
 
 def symbolic(series: Series, source: Source) -> Advice:
     """A size that is dynamic already, and a condition on it that did not hold."""
+    if source.text.endswith(_OFFSET):
+        return _offset(series, source.text.removesuffix(_OFFSET))
     if source.dimension is None or not source.is_name:
         return _condition(source, series.forced_by)
     if series.zero_or_one:
         return _zero_or_one(series, source, str(series.lead.actual))
     return _condition(source, series.forced_by)
+
+
+def _offset(series: Series, name: str) -> Advice:
+    """A slice of a larger tensor that begins elsewhere."""
+    call = callee(series.lead.location)
+    return Advice(
+        action=f"Pass a copy, `{name}.clone()`: it is a slice of a larger tensor that begins at 0 in one call and "
+        "further on in another, and each of the two is compiled.",
+        why="Where a slice begins in its storage is a number that the compiler guards as it guards sizes: 0 is another "
+        "program than a place that varies. A copy begins at 0 always.",
+        example=Example(f"{call}({name})", f"{call}({name}.clone())") if name.isidentifier() else None,
+        link=RECOMPILATION_PAGE,
+    )
 
 
 def rank(series: Series, source: Source) -> Advice:
