@@ -78,7 +78,7 @@ def compiling(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("configuration", "frames"), [(EAGER, 0), pytest.param(BY_EAGER_BACKEND, 4, marks=pytest.mark.slow), (WRITTEN, 4)]
 )
 def test_a_program_that_compiles_by_itself(compiling: Path, configuration: Configuration, frames: int) -> None:
-    loaded, compiled, invalid = compiled_frames(request(compiling, configuration))
+    loaded, compiled, invalid = compiled_frames(request(compiling, configuration, phase="train"))
     assert (loaded["calls"], loaded["phase"], loaded["threads"]) == (4, "train", 1)
     assert [(name, calls) for name, _, calls in loaded["made"]] == [
         ("Net", 1), ("<lambda>", 1), ("Net", 1), ("<lambda>", 1),
