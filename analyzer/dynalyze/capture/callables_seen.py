@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 
+from dynalyze.capture.module_names import expression_of, frames_of_program
+
 MOST_MODULES = 64
 _MOST_CALLERS = 50
-_OURS = str(Path(__file__).resolve().parents[1])
-_TORCH = str(Path(torch.__file__).parent)
 _CALLED_AS_FORWARD = frozenset({"forward", "__call__", "_call_impl", "_wrapped_call_impl"})
 
 
@@ -83,7 +81,7 @@ class CallablesSeen:
     def add(self, target: Any, name: str = "") -> CallableSeen:
         """Take in what is called for the first time, with the name that the program has for it."""
         frames = list(frames_of_program())
-        seen = CallableSeen(target, name or _expression(target, frames))
+        seen = CallableSeen(target, name or expression_of(target, frames))
         if len(self._targets) >= MOST_MODULES:
             self._rest = seen
         else:
@@ -133,63 +131,16 @@ def _parameters_of(module: Any) -> int:
     return sum(1 if isinstance(each, uninitialized) else each.numel() for each in module.parameters())
 
 
-def frames_of_program() -> Iterator[FrameType]:
-    """The frames above, innermost first, without torch's and ours."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith((_OURS, _TORCH, "<frozen")):
-            yield frame
-        frame = frame.f_back
-
-
-def _expression(module: Any, frames: list[FrameType]) -> str:
-    """What the program calls a module: `model`, `model.encoder`, `main:net` for a local of main(), "" if nothing."""
-    main = sys.modules.get("__main__")
-    spaces: list[tuple[str, dict[str, Any]]] = [("", vars(main))] if main is not None else []
-    spaces += [
-        (f"{frame.f_code.co_name}:", frame.f_locals) for frame in reversed(frames) if frame.f_code.co_name != "<module>"
-    ]
-    for find in (_own_name, _name_of_part, _name_of_attribute):
-        for scope, names in spaces:
-            name = find(module, names)
-            if name:
-                return scope + name
-    return ""
-
-
-def _own_name(module: Any, names: dict[str, Any]) -> str:
-    return next((name for name, value in list(names.items()) if value is module), "")
-
-
-def _name_of_part(module: Any, names: dict[str, Any]) -> str:
-    for name, value in list(names.items()):
-        if isinstance(value, torch.nn.Module):
-            path = next((path for path, part in value.named_modules() if part is module), "")
-            if path:
-                return name + "".join(f"[{each}]" if each.isdigit() else f".{each}" for each in path.split("."))
-    return ""
-
-
-def _name_of_attribute(module: Any, names: dict[str, Any]) -> str:
-    for name, value in list(names.items()):
-        held = getattr(value, "__dict__", None)
-        if type(held) is dict and not isinstance(value, (type, type(sys), torch.nn.Module)):
-            attribute = _own_name(module, held)
-            if attribute:
-                return f"{name}.{attribute}"
-    return ""
-
-
 def _callers(module: Any, frames: list[FrameType]) -> Iterator[dict[str, Any]]:
     """The method of another module, and the function of the program, that a module was called from."""
     for frame in frames:
         owner = frame.f_locals.get("self")
-        if not isinstance(owner, torch.nn.Module):
+        if not issubclass(type(owner), torch.nn.Module):
             if frame.f_code.co_name not in ("<module>", "<lambda>"):
                 yield _caller("function", frame, frame.f_code.co_name, "")
             return
         if owner is not module and frame.f_code.co_name not in _CALLED_AS_FORWARD:
-            name = _expression(owner, frames)
+            name = expression_of(owner, frames)
             method = f"{name}.{frame.f_code.co_name}" if name else ""
             yield _caller("method", frame, method, type(owner).__qualname__, _parameters_of(owner))
             return

@@ -50,7 +50,7 @@ class Chosen:
         torch = sys.modules.get("torch")
         if torch is None:
             return
-        from dynalyze.capture.callables_seen import frames_of_program
+        from dynalyze.capture.module_names import frames_of_program
 
         frames = list(frames_of_program())
         for text, (scope, expression) in self._expressions.items():

@@ -7,6 +7,7 @@ itself, nothing more is compiled here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
@@ -109,12 +110,11 @@ class InPlace:
         thread = self._calls.thread
         if being_traced() or in_backward() or "_is_replica" in getattr(module, "__dict__", ()):
             return self._pass(call, module, args, kwargs)
-        seen = self._first_look(module)
-        reason = self._left_alone(seen, module)
-        if not seen.calls:
-            self._tell(
-                "callable_seen", entry={**seen.entry(), "reason": reason, "compiled": self._will_compile(reason)}
-            )
+        try:
+            seen, reason = self._decided(module)
+        except Exception as error:  # Names are looked for among objects of the program's: nothing may reach it.
+            self._tell("lost", message=f"a call of {type(module).__name__}: {type(error).__name__}: {error}"[:500])
+            return call(module, *args, **kwargs)
         began = self._now()
         try:
             thread.inside = not reason or reason == "part_of_compiled"
@@ -127,6 +127,15 @@ class InPlace:
             seen.called(now - began, reason)
             if now - self._told > _TELL_SECONDS:
                 self.tell_seen()
+
+    def _decided(self, module: Any) -> tuple[CallableSeen, str]:
+        """What is called, and why it is not compiled, "" where it is."""
+        seen = self._first_look(module)
+        reason = self._left_alone(seen, module)
+        if not seen.calls:
+            compiles = self._compile is not None and not reason
+            self._tell("callable_seen", entry={**seen.entry(), "reason": reason, "compiled": compiles})
+        return seen, reason
 
     def _now(self) -> float:
         """Seconds on a clock that stands still while something compiles."""
@@ -150,7 +159,8 @@ class InPlace:
         """A call in which nothing is to be compiled, neither it nor what it calls."""
         thread = self._calls.thread
         if in_backward():
-            self._first_look(module).in_backward()
+            with contextlib.suppress(Exception):
+                self._first_look(module).in_backward()
         thread.inside = True
         try:
             return call(module, *args, **kwargs)
@@ -164,9 +174,6 @@ class InPlace:
                 self._chosen.resolve()
                 seen = self.seen.add(module)
             return seen
-
-    def _will_compile(self, reason: str) -> bool:
-        return self._compile is not None and not reason
 
     def _left_alone(self, seen: CallableSeen, module: Any) -> str:
         """Why a call is not compiled, "" where it is; what it calls may be."""

@@ -1,17 +1,22 @@
-"""Which modules were compiled with one code, and what the program calls them."""
+"""What the program calls its modules, and which of them were compiled with one code."""
 
 from __future__ import annotations
 
 import re
+import sys
 import types
 import weakref
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
 
 _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
 _MOST_FRAMES = 50
+_OURS = str(Path(__file__).resolve().parents[1])
+_TORCH = str(Path(torch.__file__).parent)
 
 
 class Modules:
@@ -64,3 +69,50 @@ def _plain(value: Any) -> Any:
     """The module itself where torch.compile's wrapper around it stands."""
     parts = vars(value).get("_modules") if isinstance(value, torch.nn.Module) else None
     return parts.get("_orig_mod", value) if isinstance(parts, dict) else value
+
+
+def frames_of_program() -> Iterator[FrameType]:
+    """The frames above, innermost first, without torch's and ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith((_OURS, _TORCH, "<frozen")):
+            yield frame
+        frame = frame.f_back
+
+
+def expression_of(module: Any, frames: list[FrameType]) -> str:
+    """What the program calls a module: `model`, `model.encoder`, `main:net` for a local of main(), "" if nothing."""
+    main = sys.modules.get("__main__")
+    spaces: list[tuple[str, dict[str, Any]]] = [("", vars(main))] if main is not None else []
+    spaces += [
+        (f"{frame.f_code.co_name}:", frame.f_locals) for frame in reversed(frames) if frame.f_code.co_name != "<module>"
+    ]
+    for find in (_own_name, _name_of_part, _name_of_attribute):
+        for scope, names in spaces:
+            name = find(module, names)
+            if name:
+                return scope + name
+    return ""
+
+
+def _own_name(module: Any, names: dict[str, Any]) -> str:
+    return next((name for name, value in list(names.items()) if value is module), "")
+
+
+def _name_of_part(module: Any, names: dict[str, Any]) -> str:
+    for name, value in list(names.items()):
+        if issubclass(type(value), torch.nn.Module):
+            path = next((path for path, part in value.named_modules() if part is module), "")
+            if path:
+                return name + "".join(f"[{each}]" if each.isdigit() else f".{each}" for each in path.split("."))
+    return ""
+
+
+def _name_of_attribute(module: Any, names: dict[str, Any]) -> str:
+    for name, value in list(names.items()):
+        held = getattr(value, "__dict__", None)
+        if type(held) is dict and not issubclass(type(value), (type, types.ModuleType, torch.nn.Module)):
+            attribute = _own_name(module, held)
+            if attribute:
+                return f"{name}.{attribute}"
+    return ""
