@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
@@ -316,7 +317,8 @@ def test_ten_findings_still_fit_on_the_first_screen(browser: Browser, tmp_path: 
     from sample_reports import rich_report
 
     report = rich_report()
-    report.findings = (report.findings * 12)[:12]
+    several = [replace(item, title=f"{item.title}, {number}") for number in range(4) for item in report.findings]
+    report.findings = several[:12]
     file = tmp_path / "page.html"
     file.write_text(render(report), encoding="utf-8")
     page = browser.new_page(viewport={"width": 1280, "height": 800})

@@ -179,11 +179,14 @@ def _show(error: BaseException, trace: types.TracebackType | None) -> None:
 
 
 def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
-    while trace is not None and is_plumbing(trace.tb_frame.f_code.co_filename):
+    kept: list[types.TracebackType] = []
+    while trace is not None:
+        if not is_plumbing(trace.tb_frame.f_code.co_filename):
+            kept.append(trace)
         trace = trace.tb_next
-    if trace is not None:
-        trace.tb_next = _without_our_frames(trace.tb_next)
-    return trace
+    for each, following in zip(kept, [*kept[1:], None], strict=False):
+        each.tb_next = following
+    return kept[0] if kept else None
 
 
 def is_plumbing(file: str) -> bool:
