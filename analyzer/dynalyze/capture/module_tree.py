@@ -44,11 +44,18 @@ def _class(kind: type) -> dict[str, Any]:
     callable_itself = forward is not None and forward is not torch.nn.Module.forward
     return {
         "name": kind.__qualname__,
+        "layer": any(_is_layer(each) for each in kind.__mro__),
         "of_torch": kind.__module__.partition(".")[0] == "torch",
         "callable": callable_itself and kind not in (torch.nn.ModuleList, torch.nn.ModuleDict),
         "code": list(_code_of(kind)),
         "forward": _place_of(forward) if callable_itself else None,
     }
+
+
+def _is_layer(kind: type) -> bool:
+    """Whether a class is one of torch's layers; a class derived from one is no more than a layer either."""
+    containers = (torch.nn.Module, torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
+    return kind.__module__.startswith("torch.nn.modules.") and kind not in containers
 
 
 def _place_of(function: Any) -> tuple[str, int] | None:

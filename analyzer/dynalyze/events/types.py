@@ -280,12 +280,13 @@ class CallablesSeen(Event, tag="callables"):
 
 
 class TreeClass(msgspec.Struct):
-    """A class of a module tree; `code` are the lines of its methods: file, first and last line; `forward` is where
-    that begins.
+    """A class of a module tree; `layer`: one of torch's layers, or derived from one; `code` are the lines of its
+    methods: file, first and last line; `forward` is where that begins.
     """
 
     name: str
     of_torch: bool = False
+    layer: bool = False
     callable: bool = True
     code: list[tuple[str, int, int]] = []
     forward: tuple[str, int] | None = None

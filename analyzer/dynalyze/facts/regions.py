@@ -21,7 +21,7 @@ def regions(run: RunLog, breaks: Sequence[GraphBreak], sources: Sources) -> list
 
     A part is reached by a break where a line of its class stands on the break's stack, or where the line that broke
     calls it: torch refuses some modules before it enters them. Parts that differ in nothing but their number in a list
-    are one entry; a single module of torch's own (a Linear) is none.
+    are one entry; a single layer (a Linear) is none.
     """
     found: list[Region] = []
     for _, event in run.all():
@@ -64,7 +64,7 @@ def _is_largest(path: str, part: TreePart, tree: ModuleTree, whole: dict[str, bo
     """Whether it compiles whole, and nothing above it that could be compiled does."""
     if not whole[path] or not tree.classes[part.kind].callable:
         return False
-    if tree.classes[part.kind].of_torch and not any(each.path.startswith(f"{path}.") for each in tree.parts):
+    if tree.classes[part.kind].layer and not any(each.path.startswith(f"{path}.") for each in tree.parts):
         return False
     kinds = {each.path: each.kind for each in tree.parts}
     return not any(whole.get(above) and tree.classes[kinds[above]].callable for above in _above(path))

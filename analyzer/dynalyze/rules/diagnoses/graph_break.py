@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import PurePath
 
+import msgspec
+
 from dynalyze.paths import library_of
 from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Location, Report, Severity
 from dynalyze.rules.break_owners import owners
@@ -40,8 +42,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         inner = found.stack[-1] if found.stack else found.location
         package = "" if "/_dynamo/" in inner.file else library_of(inner.file)
         if package:
-            hint = f"{'Who can change that' if recipe else 'PyTorch says'}: {detail.action}"
-            detail.action = f"{_in_library(package, inner, found.location, report)} {hint}"
+            detail = _in_library(package, inner, found, detail, report, of_recipe=recipe is not None)
         yield (
             _RANKS[found.effect] - min(found.occurrences, 99),
             Finding(
@@ -56,13 +57,18 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         )
 
 
-def _in_library(package: str, inner: Location, shown: Location, report: Report) -> str:
-    """Whose line it is that breaks, and what somebody can do who does not own it."""
-    if inner.file == shown.file:
-        where = f"This line is in {package}."
-    else:
-        where = f"It breaks inside {package}, in {inner.function}() ({PurePath(inner.file).name}:{inner.line})."
-    return f"{where} Compile the parts that it does not reach, as told apart." if report.regions else where
+def _in_library(
+    package: str, inner: Location, found: GraphBreak, advice: Advice, report: Report, *, of_recipe: bool
+) -> Advice:
+    """What somebody can do who does not own the line that breaks; a recipe for another line than theirs is none."""
+    around = " Compile the parts that it does not reach, as told apart." if report.regions else ""
+    whose = f"This line is in {package}."
+    if inner.file != found.location.file:
+        whose = f"It breaks inside {package}, in {inner.function}() ({PurePath(inner.file).name}:{inner.line})."
+        if of_recipe:
+            return Advice(action=f"{whose}{around}", why=advice.why, link=advice.link)
+    told = f"{'Who can change that' if of_recipe else 'PyTorch says'}: {advice.action}"
+    return msgspec.structs.replace(advice, action=f"{whose}{around} {told}")
 
 
 def _title(found: GraphBreak, recipe: Recipe | None) -> str:

@@ -11,6 +11,7 @@ from dynalyze.rules import break_owners
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
+from dynalyze.rules.recompile_advice.tensors import is_of_input
 from dynalyze.rules.recompile_advice.titles import history, what_changed
 from dynalyze.rules.recompile_owners import Owner, owner
 from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
@@ -54,7 +55,7 @@ def _changed(series: Series) -> Finding:
     action = f"{advice.action} {told}" if (told := history(series, _MOST_VALUES)) else advice.action
     return Finding(
         rule="recompile",
-        severity="info" if series.modules or is_by_design(series.lead) else "warning",
+        severity="info" if series.modules or is_by_design(series.lead) or is_of_input(series.lead) else "warning",
         title=f"{what_changed(series)}: {_again(series)}",
         location=series.forced_by or series.lead.location,
         evidence=_evidence(series.members),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from dynalyze.report import Advice, Example, Location
 from dynalyze.rules.recompile_advice.source import Source, read_source
 from dynalyze.rules.recompile_advice.writing import (
@@ -20,6 +22,7 @@ _AUTOMATIC = (
 )
 _ZERO_OR_ONE = "Sizes 0 and 1 always get code of their own, because a size of 1 broadcasts and one of 0 is empty."
 _OFFSET = ".storage_offset()"
+_STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
 
 
 def shape(series: Series, source: Source) -> Advice:
@@ -56,6 +59,8 @@ def shape(series: Series, source: Source) -> Advice:
 
 def symbolic(series: Series, source: Source) -> Advice:
     """A size that is dynamic already, and a condition on it that did not hold."""
+    if stride_of := _STRIDE.fullmatch(source.text):
+        return _other_stride(series, stride_of["name"])
     if source.text.endswith(_OFFSET):
         return _offset(series, source.text.removesuffix(_OFFSET))
     if source.dimension is None or not source.is_name:
@@ -63,6 +68,20 @@ def symbolic(series: Series, source: Source) -> Advice:
     if series.zero_or_one:
         return _zero_or_one(series, source, str(series.lead.actual))
     return _condition(source, series.forced_by)
+
+
+def _other_stride(series: Series, name: str) -> Advice:
+    """A view whose rows lie further apart in one call; `contiguous()` leaves one of a single row as it is."""
+    call = callee(series.lead.location)
+    copied = f"{name}.clone(memory_format=torch.contiguous_format)"
+    return Advice(
+        action=f"Pass a copy with a layout of its own, `{copied}`: it is a slice of a larger tensor in one call, and "
+        "whole in another.",
+        why="How far apart the rows of a tensor lie is a number that the compiler guards as it guards sizes, also "
+        "where there is only one row.",
+        example=Example(f"{call}({name})", f"{call}({copied})") if name.isidentifier() else None,
+        link=RECOMPILATION_PAGE,
+    )
 
 
 def _offset(series: Series, name: str) -> Advice:

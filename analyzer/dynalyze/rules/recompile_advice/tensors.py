@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dynalyze.report import Advice, Example
-from dynalyze.rules.recompile_advice.source import Source, plain_expression
+from dynalyze.report import Advice, Example, Recompile
+from dynalyze.rules.recompile_advice.source import Source, plain_expression, read_source
 from dynalyze.rules.recompile_advice.writing import PRODUCTION, PRODUCTION_NOTE, RECOMPILATION_PAGE, callee
 from dynalyze.rules.recompile_series import Series
 
@@ -56,11 +56,18 @@ def requires_grad(series: Series, source: Source) -> Advice:
             link=RECOMPILATION_PAGE,
         )
     return Advice(
-        action=f"Let `{name}` always want a gradient, or never: pass `{name}.detach()` where none is used.",
+        action="Nothing is wrong with it where both are meant, as with a GAN's discriminator, which gets samples with "
+        f"a gradient and without: two programs, each compiled once and kept. Where no gradient of `{name}` is used, "
+        f"pass `{name}.detach()` in every call.",
         why="Whether a gradient is wanted decides whether a backward graph is made, so each case is a compile.",
         example=Example(f"{call}({name})", f"{call}({name}.detach())") if source.is_name else None,
         link=RECOMPILATION_PAGE,
     )
+
+
+def is_of_input(lead: Recompile) -> bool:
+    """Whether an input came once with a gradient and once without, as some training loops mean it."""
+    return lead.cause == "requires_grad" and not read_source(lead).is_parameter
 
 
 def tensor_type(series: Series, source: Source) -> Advice:
