@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 
 from dynalyze.report import Advice, Example, Location
@@ -79,7 +80,9 @@ def _other_stride(series: Series, name: str) -> Advice:
         "whole in another.",
         why="How far apart the rows of a tensor lie is a number that the compiler guards as it guards sizes, also "
         "where there is only one row.",
-        example=Example(f"{call}({name})", f"{call}({copied})") if name.isidentifier() else None,
+        example=Example(f"{call}({name})", f"{call}({copied})")
+        if name.isidentifier() and not keyword.iskeyword(name)
+        else None,
         link=RECOMPILATION_PAGE,
     )
 
@@ -92,7 +95,9 @@ def _offset(series: Series, name: str) -> Advice:
         "further on in another, and each of the two is compiled.",
         why="Where a slice begins in its storage is a number that the compiler guards as it guards sizes: 0 is another "
         "program than a place that varies. A copy begins at 0 always.",
-        example=Example(f"{call}({name})", f"{call}({name}.clone())") if name.isidentifier() else None,
+        example=Example(f"{call}({name})", f"{call}({name}.clone())")
+        if name.isidentifier() and not keyword.iskeyword(name)
+        else None,
         link=RECOMPILATION_PAGE,
     )
 
@@ -260,4 +265,4 @@ def _dimensions(number: str | None) -> str:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    return int(text) if text and text.isdecimal() else 0
