@@ -38,7 +38,7 @@ from dynalyze.facts.models import doing, failed_stage, notes, target_model, why_
 from dynalyze.facts.modules import modules, settings
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.regions import regions
-from dynalyze.facts.silence import reason_for_model, reason_for_silence
+from dynalyze.facts.silence import reason_for_candidates, reason_for_model, reason_for_silence
 from dynalyze.facts.skipped import skipped_frames
 from dynalyze.facts.source_files import LineOps, Told, source_files
 from dynalyze.facts.sources import Sources
@@ -203,6 +203,8 @@ def _why_nothing(run: RunLog, report: Report) -> str:
     skipped = report.skipped_frames
     if report.target.model is not None:
         return reason_for_model(report.target.model.class_name, _last(run, Silence), skipped)
+    if report.candidates and _last(run, Silence) is None:
+        return reason_for_candidates(report.candidates)
     return reason_for_silence(
         _last(run, Silence), _last(run, Definitions), _last(run, TorchLoaded), skipped, ended=ended
     )

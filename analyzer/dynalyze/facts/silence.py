@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dynalyze.events.types import Definitions, Silence, TorchLoaded, Wrapped
 from dynalyze.facts.skipped import next_step
-from dynalyze.report import SkippedFrame
+from dynalyze.report import Candidate, SkippedFrame
 
 
 def reason_for_silence(
@@ -28,6 +28,17 @@ def reason_for_silence(
     if not ended:
         return "The program left by os._exit before anything was compiled."
     return "No call of torch.compile and no nn.Module call was seen."
+
+
+def reason_for_candidates(seen: Sequence[Candidate]) -> str:
+    """Why nothing of what the program called was compiled in its own calls."""
+    failed = next((each for each in seen if each.error), None)
+    if failed is not None:
+        return f"{failed.name or failed.class_name} raised under torch.compile at its first call: {failed.error}"
+    named = next((each.name for each in seen if each.name), "")
+    what = ", ".join(dict.fromkeys(each.class_name or each.name for each in seen if each.kind == "module"))
+    choose = f" `--compile {named}` compiles one all the same." if named else ""
+    return f"No module with parameters of its own was called, only {what or 'functions'}, left in eager.{choose}"
 
 
 def reason_for_model(name: str, silence: Silence | None, skipped: Sequence[SkippedFrame] = ()) -> str:
