@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from dynalyze.capture.calls import Recorder
+from dynalyze.capture.in_place import InPlace
 from dynalyze.capture.module_calls import ModuleCalls
 
 ORIGINAL = torch.nn.Module.__call__
@@ -105,3 +107,39 @@ def test_a_thread_that_is_inside_does_not_hide_the_calls_of_others(seen: Seen) -
 
     Starts()(1)
     assert seen.modules == ["Starts", "Plain"]
+
+
+class Coder(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.back = torch.nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.back(x)
+
+
+class HoldsTheModel(torch.nn.Module):
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean()
+
+
+@pytest.mark.parametrize("compiles", [True, False])
+def test_a_run_that_records_alone_takes_the_modules_that_one_that_compiles_takes(compiles: bool) -> None:
+    """torch.compile(model) leaves the model's parts alone where they are called by themselves, and a loss beside it."""
+    recorder, taken = Recorder(), []
+    in_place = InPlace(lambda *_, **__: None, (lambda module: module.forward) if compiles else None, recorder)
+    in_place.install()
+    try:
+        model = Coder()
+        loss = HoldsTheModel(model)
+        for _ in range(2):
+            loss(model(torch.ones(1, 2)))
+            model.back(torch.ones(1, 2))
+        taken = [type(call.module).__name__ for call in recorder.calls]
+    finally:
+        in_place.remove()
+    assert taken == ["Coder", "Coder"]

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -64,13 +65,12 @@ def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> 
         None,
         Chosen(request.get("chosen", [])),
         lambda: listener.compile_seconds,
+        partial(forget_compiles, listener, inspection),
     )
 
     def leave(*, at_rest: bool = True) -> None:
         if not modules.compiling_here:
-            if modules.leave_to_program(at_rest=at_rest):
-                listener.forget(compiling=not at_rest)
-                inspection.forget()
+            modules.leave_to_program(at_rest=at_rest)
             modules.remove()
 
     def compiling(frames: int) -> None:
@@ -80,6 +80,12 @@ def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> 
     listener.on_each_compile = compiling
     modules.install()
     return leave
+
+
+def forget_compiles(listener: Listener, inspection: Inspection, *, compiling: bool) -> None:
+    """What was compiled so far is not to count; `compiling`: a frame is just beginning to compile."""
+    listener.forget(compiling=compiling)
+    inspection.forget()
 
 
 def _program_compiles(run: Path) -> bool:

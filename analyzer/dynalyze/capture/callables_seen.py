@@ -32,6 +32,8 @@ class CallableSeen:
         self.parameters = _parameters_of(held) if isinstance(held, torch.nn.Module) else 0
         self.calls = 0
         self.seconds = 0.0
+        self.taken = False
+        """Whether its calls are compiled, or recorded alone in a run that compiles nothing."""
         self.compiled: Callable[..., Any] | None = None
         self.error = ""
         self._left: Counter[str] = Counter()
@@ -97,23 +99,26 @@ class CallablesSeen:
         return seen is self._rest
 
     def owns_parameters(self, module: Any) -> bool:
-        """Whether it has parameters besides those of the modules that are compiled: a loss may hold the model."""
-        compiled = self.compiled()
-        if self._owned[0] != len(compiled):
-            self._owned = (len(compiled), {})
+        """Whether it has parameters besides those of compiled modules that it holds, as a loss may hold the model."""
+        taken = self._taken()
+        if self._owned[0] != len(taken):
+            self._owned = (len(taken), {})
         if id(module) not in self._owned[1]:
-            known = {id(each) for seen in compiled for each in seen.target.parameters()}
+            held = {id(part) for part in module.modules()}
+            known = {id(each) for root in taken if id(root) in held for each in root.parameters()}
             self._owned[1][id(module)] = any(id(each) not in known for each in module.parameters())
         return self._owned[1][id(module)]
 
     def is_part_of_compiled(self, module: Any) -> bool:
         """Whether a module that is compiled holds this one: `model = torch.compile(model)` leaves its parts alone."""
-        roots = [each.target for each in self._targets.values() if each.compiled is not None]
+        roots = self._taken()
         if self._compiled_parts[0] != len(roots):
-            modules = [root for root in roots if isinstance(root, torch.nn.Module)]
-            parts = {id(part) for root in modules for part in root.modules() if part is not root}
+            parts = {id(part) for root in roots for part in root.modules() if part is not root}
             self._compiled_parts = (len(roots), parts)
         return id(module) in self._compiled_parts[1]
+
+    def _taken(self) -> list[torch.nn.Module]:
+        return [each.target for each in self._targets.values() if each.taken and each.kind == "module"]
 
     def compiled(self) -> list[CallableSeen]:
         """The modules that were compiled."""

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from dynalyze.capture import adapter, environment, objects, program
 from dynalyze.capture.attach import (
     after_import,
+    forget_compiles,
     lead_descendants,
     own_trace,
     watch_bytecode,
@@ -269,6 +271,7 @@ class Session:
             self._recorder,
             self._chosen,
             lambda: self._listener.compile_seconds,
+            partial(forget_compiles, self._listener, self._inspection),
         )
         self._in_place.install()
 
@@ -287,9 +290,7 @@ class Session:
         if self._program_compiles_itself or self._compiling_ourselves:
             return
         if self._in_place is not None:
-            if self._in_place.leave_to_program(at_rest=at_rest):
-                self._listener.forget(compiling=not at_rest)
-                self._inspection.forget()
+            self._in_place.leave_to_program(at_rest=at_rest)
             if not at_rest:
                 self._in_place.remove()
                 if self._recorder is not None:

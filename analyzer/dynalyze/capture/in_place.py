@@ -38,6 +38,7 @@ class InPlace:
         recorder: keeps copies of the calls, None where nothing will be measured.
         chosen: what the user wants compiled in place of the outermost modules.
         compile_seconds: seconds that this process has compiled so far.
+        forget: drops what was heard of compiling so far; `compiling`: a frame of the program's is just beginning to.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class InPlace:
         recorder: Recorder | None = None,
         chosen: Chosen | None = None,
         compile_seconds: Callable[[], float] = lambda: 0.0,
+        forget: Callable[..., None] = lambda **_: None,
     ) -> None:
         self._tell = tell
         self._compile = compile_module
@@ -54,6 +56,7 @@ class InPlace:
         self._chosen = chosen or Chosen([])
         self._chosen.stand_in = self._stand_in
         self._compile_seconds = compile_seconds
+        self._forget = forget
         self._calls = ModuleCalls(self._handle)
         self._compiling = threading.local()
         self._lock = threading.RLock()
@@ -80,9 +83,8 @@ class InPlace:
         """Whether this thread is inside of a call that is compiled here: what compiles now is not the program's."""
         return getattr(self._compiling, "now", False)
 
-    def leave_to_program(self, *, at_rest: bool) -> bool:
-        """The program compiles by itself: compile nothing more. Returns whether anything had been compiled here; that
-        is not to count then.
+    def leave_to_program(self, *, at_rest: bool) -> None:
+        """The program compiles by itself: compile nothing more, and what had been compiled here is not to count.
 
         With `at_rest` no compile is in progress, so that torch can forget it too: a recompile that is set off by code
         of ours would be told as the program's.
@@ -93,7 +95,7 @@ class InPlace:
             self._tell("in_place_dropped")
             if at_rest:
                 reset()
-        return dropped
+            self._forget(compiling=not at_rest)
 
     def tell_seen(self) -> None:
         """Tell the table of all that could have been compiled, with what became of it: so far, it may be killed."""
@@ -132,6 +134,7 @@ class InPlace:
         """What is called, and why it is not compiled, "" where it is."""
         seen = self._first_look(module)
         reason = self._left_alone(seen, module)
+        seen.taken = seen.taken or not reason
         if not seen.calls:
             compiles = self._compile is not None and not reason
             self._tell("callable_seen", entry={**seen.entry(), "reason": reason, "compiled": compiles})
@@ -183,7 +186,7 @@ class InPlace:
             return "worker"
         if self._chosen:
             return "" if module in self._chosen or seen.kind != "module" else "not_chosen"
-        if seen.compiled is not None:
+        if seen.taken:
             return ""
         if not seen.parameters or not self.seen.owns_parameters(module):
             return "no_parameters"
