@@ -129,7 +129,8 @@ FAULTS = {
     "a daemon": Fault(HEAD + OPEN + DAEMON + "os.closerange(3, 1024)" + TAKE + BREAKS + CALL + KEEP),
     "a child after closerange": Fault(
         HEAD + OPEN + "os.closerange(3, 1024)" + TAKE
-        + "if not os.fork():\n    torch.ones(2)\n    os._exit(0)\nos.wait()\n" + BREAKS + CALL + KEEP, note="opened again",
+        + "if not os.fork():\n    torch.ones(2)\n    os._exit(0)\nos.wait()\n" + BREAKS + CALL + KEEP,
+        note="opened again",
     ),
     "another working folder": Fault(HEAD + "os.mkdir('deep'); os.chdir('deep')" + BREAKS + CALL),
     # The source.
