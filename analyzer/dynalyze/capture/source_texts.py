@@ -10,6 +10,7 @@ import os
 import sys
 import sysconfig
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -92,8 +93,9 @@ def _codes_of(file: str) -> list[types.CodeType]:
     space = next((each for each in spaces if each.get("__file__") == file), {})
     classes = [value for value in space.values() if issubclass(type(value), type)]
     own = [value for value in classes if value.__module__ == space.get("__name__")]
-    values = (*space.values(), *(value for each in own for value in vars(each).values()))
-    codes = [value.__code__ for value in values if type(value) is types.FunctionType]
+    named = [*space.items(), *(pair for each in own for pair in vars(each).items())]
+    # Under another name stands what was made of a function: Dynamo puts its resume functions here.
+    codes = [v.__code__ for name, v in named if type(v) is types.FunctionType and v.__code__.co_name == name]
     return [code for code in codes if _absolute(code.co_filename) == file]
 
 
@@ -113,7 +115,9 @@ def _written(file: str, stamp: Stamp | None) -> dict[tuple[str, int], set[str]] 
     `stamp` is that of the file now: another one is another file.
     """
     try:
-        waiting = [compile(Path(file).read_bytes(), file, "exec", dont_inherit=True)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python has told of them at the import.
+            waiting = [compile(Path(file).read_bytes(), file, "exec", dont_inherit=True)]
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     found: dict[tuple[str, int], set[str]] = {}
