@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import warm_starts
 from dynalyze.cli.group import run
 
 TRACEBACK = "Traceback (most recent call last)"
@@ -40,12 +41,17 @@ def dynalyze(
     python: tuple[str, ...] = (),
     bench: bool = False,
     seconds: float = WALL_SECONDS,
+    real: bool = False,
 ) -> Outcome:
     """Run `python -m dynalyze ARGUMENTS` in `cwd`; `env` is added to ours, `python` are options of Python's own.
 
-    `explain` measures speed with `bench` alone: that takes a score of processes, and more `seconds`.
+    `explain` measures speed with `bench` alone: that takes a score of processes, and more `seconds`. Without `real` it
+    may be forked, and its target too, see warm_starts.
     """
-    command = [sys.executable, *python, "-m", "dynalyze", *(map(str, arguments) if bench else unmeasured(arguments))]
+    given = [str(argument) for argument in arguments] if bench else unmeasured(arguments)
+    if not (python or bench or real) and warm_starts.can_fork(env or {}):
+        return Outcome(*warm_starts.run_dynalyze(given, cwd, env or {}, stdin, seconds))
+    command = [sys.executable, *python, "-m", "dynalyze", *given]
     ended = subprocess.run(
         command,
         cwd=cwd,

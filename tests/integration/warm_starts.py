@@ -1,0 +1,270 @@
+"""Starts of dynalyze and of its targets without their imports: processes that have imported what these need fork them.
+
+The program is the real one, with its own command line, streams, environment, directory, supervisor and child; what is
+spared is the start of two interpreters, and torch's import, which take more than all else in most tests. Two servers
+live for each test process: one has imported the command line, the other torch. `DYNALYZE_TESTS_START=real` starts
+everything anew instead, as `make slow` does; so do tests that ask for it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+SELF = Path(__file__).resolve()
+START_SECONDS = 600.0
+IMPORTS = {
+    "command": ("dynalyze.cli.group", "dynalyze.targets.observe", "dynalyze.render.html", "dynalyze.render.terminal",
+                "dynalyze.cli.explain", "dynalyze.cli.report"),
+    "target": ("torch", "torch._dynamo.backends.inductor", "torch._dynamo.precompile_context", "torch._dynamo.testing",
+               "torch._inductor.compile_fx", "torch._export.non_strict_utils", "torch._functorch.aot_autograd",
+               "dynalyze.capture.child", "dynalyze.capture.in_place", "dynalyze.capture.module_tree"),
+}  # fmt: skip
+# Read while a module is imported, or of the interpreter itself.
+READ_AT_IMPORT = ("TORCH", "INDUCTOR", "PYTHON", "OMP_", "MKL_", "CUDA", "LD_", "TRITON", "NUMEXPR")
+# Set in the command, for the target's server.
+ADDRESS = "DYNALYZE_TESTS_TARGETS"
+
+
+def can_fork(env: Mapping[str, str]) -> bool:
+    """Whether a start with this environment beside ours may be a fork."""
+    real = os.environ.get("DYNALYZE_TESTS_START") == "real" or not hasattr(os, "pidfd_open")
+    return not real and not any(name.startswith(READ_AT_IMPORT) for name in env)
+
+
+def run_dynalyze(
+    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: str | None, seconds: float
+) -> tuple[int, str, str]:
+    """Exit status and both streams of `python -m dynalyze ARGUMENTS`.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer; it is killed then.
+    """
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        if stdin is None:
+            given = open(os.devnull, "rb")  # noqa: SIM115, PTH123 - closed below with the others.
+        else:
+            given.write(stdin.encode())
+            given.seek(0)
+        request = {
+            "argv": ["dynalyze", *arguments], "cwd": str(cwd), "env": {**os.environ, **env, ADDRESS: server("target")},
+            "module": "dynalyze",
+        }  # fmt: skip
+        with given:
+            status = asked(server("command"), request, (given.fileno(), out.fileno(), err.fileno()), seconds)
+        return status, *(_text(stream) for stream in (out, err))
+
+
+def _text(stream: Any) -> str:
+    stream.seek(0)
+    return str(stream.read().decode(errors="replace").replace("\r\n", "\n"))
+
+
+@cache
+def server(what: str) -> str:
+    """The address of a server of this test process, which is started for the first that asks."""
+    folder = tempfile.TemporaryDirectory(prefix="warm-")
+    address = str(Path(folder.name) / "socket")
+    process = subprocess.Popen([sys.executable, str(SELF), "serve", address, what], stdin=subprocess.PIPE)
+    atexit.register(_end, process, folder)
+    deadline = time.monotonic() + START_SECONDS
+    while not Path(address).exists():
+        assert process.poll() is None, f"the server for {what} ended"
+        assert time.monotonic() < deadline, f"the server for {what} never listened"
+        time.sleep(0.02)
+    return address
+
+
+def _end(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
+    process.kill()
+    process.wait()
+    folder.cleanup()
+
+
+def asked(address: str, request: Mapping[str, Any], streams: Sequence[int], seconds: float | None) -> int:
+    """The exit status of a forked process, as subprocess has it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(address)
+        socket.send_fds(connection, [b"\n"], list(streams))
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGURG):
+            if seconds is None:  # We stand for the target, and pass on what it is sent.
+                signal.signal(number, lambda number, frame: connection.sendall(bytes([number])))
+        connection.settimeout(seconds)
+        try:
+            answer = connection.recv(64)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired(list(request["argv"]), seconds or 0) from None
+        assert answer, "the server ended"
+        return int(answer)
+
+
+def stand_for_target() -> NoReturn:
+    """What dynalyze starts in the place of the interpreter: `warm_starts.py target START RUN`.
+
+    It becomes the interpreter itself where the environment has something that the server's imports did not see.
+    """
+    if _read_at_import(os.environ) != json.loads(Path(os.environ[ADDRESS]).with_name("environment").read_text()):
+        del os.environ[ADDRESS]
+        os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+    request = {"argv": sys.argv[2:], "cwd": os.getcwd(), "env": dict(os.environ), "path": sys.argv[2]}  # noqa: PTH109
+    status = asked(os.environ[ADDRESS], request, (0, 1, 2), None)
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
+        os.kill(os.getpid(), -status)
+        time.sleep(60)
+    os._exit(status)
+
+
+def _read_at_import(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(READ_AT_IMPORT)}
+
+
+@dataclass
+class Job:
+    """A forked process, and whoever asked for it."""
+
+    connection: socket.socket
+    pid: int
+    handle: int = field(default=-1)
+
+
+def serve(address: str, what: str) -> None:
+    """Import what is needed, then fork whoever asks, until our standard input ends."""
+    del sys.path[0]
+    Path(address).with_name("environment").write_text(json.dumps(_read_at_import(os.environ)))
+    for name in IMPORTS[what]:
+        importlib.import_module(name)
+    if what == "target":
+        sys.modules["torch._dynamo"].list_backends(exclude_tags=None)  # Imports them all.
+    stand_in = Path(address).with_name("python")
+    stand_in.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {SELF} target "$@"\n')
+    stand_in.chmod(0o700)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(address + ".new")
+    listener.listen(16)
+    Path(address + ".new").rename(address)
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        if stat.S_ISFIFO(os.fstat(0).st_mode):
+            selector.register(0, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is listener:
+                    _fork(listener, selector)
+                elif key.fileobj == 0:
+                    os._exit(0)
+                elif isinstance(key.data, Job):
+                    _attend(key, selector)
+
+
+def _fork(listener: socket.socket, selector: selectors.BaseSelector) -> None:
+    connection, _ = listener.accept()
+    _, streams, _, _ = socket.recv_fds(connection, 1, 3)
+    data = b""
+    while not data.endswith(b"\n"):
+        data += connection.recv(1 << 16)
+    pid = os.fork()
+    if pid == 0:
+        for key in list(selector.get_map().values()):
+            os.close(key.fd)
+        selector.close()
+        connection.close()
+        become(json.loads(data), streams)
+    for stream in streams:
+        os.close(stream)
+    job = Job(connection, pid, os.pidfd_open(pid))
+    selector.register(job.handle, selectors.EVENT_READ, job)
+    selector.register(connection, selectors.EVENT_READ, job)
+
+
+def _attend(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+    job = key.data
+    if key.fileobj is job.connection:
+        orders = b""
+        with contextlib.suppress(OSError):
+            orders = job.connection.recv(16)
+        if orders:
+            for number in orders:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(job.pid, number)
+            return
+        selector.unregister(job.connection)  # Killed, or tired of waiting.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(job.pid, signal.SIGKILL)
+        return
+    selector.unregister(job.handle)
+    os.close(job.handle)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(job.pid, signal.SIGKILL)
+    _, status = os.waitpid(job.pid, 0)
+    with contextlib.suppress(KeyError):
+        selector.unregister(job.connection)
+    with contextlib.suppress(OSError):
+        job.connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+    job.connection.close()
+
+
+def become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
+    """The forked process: its streams, directory, environment and arguments, and then the program to its end."""
+    import runpy
+
+    os.setsid()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    for stream in streams:
+        if stream > 2:
+            os.close(stream)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    target = os.environ.pop(ADDRESS, None)
+    tempfile.tempdir = None
+    sys.argv = request["argv"]
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, buffering=-1 if number < 2 else 1, closefd=False)  # noqa: SIM115, PTH123
+        for number, mode in enumerate("rww")
+    )
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    if "module" in request:
+        _start_targets_here(target or "")
+        sys.path.insert(0, request["cwd"])
+        runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, str(Path(request["path"]).parent))
+        runpy.run_path(request["path"], run_name="__main__")
+    sys.exit(0)
+
+
+def _start_targets_here(address: str) -> None:
+    """Let dynalyze start targets as forks of the server for them, unless another interpreter is asked for."""
+    import types
+
+    from dynalyze.targets import observe
+
+    os.environ[ADDRESS] = address
+    interpreter = Path(address).with_name("python")
+    observe.sys = types.SimpleNamespace(executable=str(interpreter))  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve(*sys.argv[2:4])
+    else:
+        stand_for_target()
