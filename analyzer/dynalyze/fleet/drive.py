@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 import dynalyze
-from dynalyze.fleet import privacy
+from dynalyze import privacy
 from dynalyze.fleet.folder import About, SweepFolder, sweep_of
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Pool
+from dynalyze.fleet.privacy import without_source
 from dynalyze.fleet.progress import Progress
 from dynalyze.fleet.records import Row, Sweep
 from dynalyze.fleet.storing import store
@@ -93,5 +94,5 @@ def _cleaned_about(describing: About, settings: RunSettings) -> About:
 def _shown(sweep: Sweep, settings: RunSettings) -> Sweep:
     sweep = privacy.mask_secrets(sweep)
     if settings.no_source:
-        sweep = privacy.without_source(sweep)
+        sweep = without_source(sweep)
     return privacy.redact(sweep) if settings.redact else sweep
