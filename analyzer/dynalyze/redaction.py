@@ -32,6 +32,7 @@ _VARIABLES = ("USER", "LOGNAME", "LNAME", "USERNAME", "SUDO_USER")
 _HOMES_OF_ALL = frozenset({"home", "users", "user"})
 _SHARED_TEMPORARY = frozenset({"/", "/tmp", "/var/tmp", "/usr/tmp", "/private/tmp", "/dev/shm"})
 _SHORTEST = 3
+_SHORTEST_IN_CAPITALS = 4
 # What reports, programs and machines say anyway: accounts of no person, and words of torch and of ours that are also
 # names. Those of Python come from Python.
 _WORDS = """
@@ -205,7 +206,12 @@ def _part(name: str) -> str:
     """A name by itself, or as a part of a word; a digit at its own edge has to be the last one there."""
     before = r"(?<!\d)" if name[0].isdigit() else ""
     after = r"(?!\d)" if name[-1].isdigit() else ""
-    return rf"{_BEFORE}{before}{_spelled(name)}{after}{_AFTER}"
+    alone = rf"{_BEFORE}{before}{_spelled(name)}{after}{_AFTER}"
+    if len(name) < _SHORTEST_IN_CAPITALS or not name.isalpha():
+        return alone
+    # `AnnikaNet`, `annikaNet`, `netOfAnnika`: capitals set words off too.
+    lower, capital = name.lower(), name.capitalize()
+    return rf"{alone}|(?-i:(?:{_BEFORE}{lower}|(?<![A-Z]){capital})(?=[A-Z])|(?<=[a-z]){capital}(?![a-z]))"
 
 
 def _address(names: list[str]) -> str:

@@ -59,7 +59,7 @@ def drive(job: Job, progress: Progress, keep_on: Callable[[], bool]) -> Sweep:
     waiting = [item for item in job.items if item.key not in folder.rows]
 
     def done(item: Item, finished: Finished) -> None:
-        store(folder.path, item, finished)
+        store(folder.path, item, finished, hide_names=job.settings.redact)
         finished = replace(finished, row=_cleaned(finished.row, describing, job.settings))
         folder.append(finished.row)
         progress.done(finished)
