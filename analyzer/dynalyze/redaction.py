@@ -59,8 +59,9 @@ _BEFORE = (
 _AFTER = r"(?![^\W\d_])"
 # What may stand together as one path or address.
 _TOKEN = re.compile(r"[^\s'\"`<>|;,()\[\]{}]+")
-# One that begins where paths begin: `a/b` may be a division.
+# One that begins where paths begin: `a/b` may be a division, and a page of the web is nobody's folder.
 _ROOTED = re.compile(r"(?:\A|[=:@])(?:~?[/\\]|~\w|\.{1,2}[/\\]|[A-Za-z]:[/\\])|://|%2[Ff]|%5[Cc]")
+_WEB = re.compile(r"https?://")
 _FILE = re.compile(r"\.[A-Za-z]\w{0,5}\Z")
 _LIBRARY = re.compile(r"(?:site-packages|dist-packages|/lib/python\d[\d.]*)/")
 
@@ -234,7 +235,7 @@ def _in_paths(names: list[str]) -> Redact:
 
     def in_token(found: re.Match[str]) -> str:
         token = found[0]
-        if not _ROOTED.search(token):
+        if _WEB.match(token) or not _ROOTED.search(token):
             return token
         library = _LIBRARY.search(token)
         own, rest = (token[: library.start()], token[library.start() :]) if library else (token, "")

@@ -36,7 +36,7 @@ from dynalyze.report import Report
 from records import Choose, filled, first
 from sample_reports import rich_report
 from sample_sweeps import small_sweep
-from test_privacy import CANARY, canary_report, names_in
+from test_shown import CANARY, canary_report, names_in
 
 FILES = {
     "json_file": "r.json", "html_file": "r.html", "markdown": "r.md", "bug_report": "bug.md", "sarif": "r.sarif",
