@@ -10,6 +10,7 @@ import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,6 +22,7 @@ from dynalyze.cli.outputs import Outputs, showable
 from dynalyze.comparison import compare, shown, sweeps
 from dynalyze.fleet.privacy import without_source as sweep_without_source
 from dynalyze.fleet.records import Sweep
+from dynalyze.held import Holds, changed
 from dynalyze.render import (
     comparison_html,
     comparison_json,
@@ -36,7 +38,7 @@ from dynalyze.report import Report
 from records import Choose, filled, first
 from sample_reports import rich_report
 from sample_sweeps import small_sweep
-from test_shown import CANARY, canary_report, names_in
+from test_shown import CANARY, OF_THE_PROGRAM, canary_report, names_in
 
 FILES = {
     "json_file": "r.json", "html_file": "r.html", "markdown": "r.md", "bug_report": "bug.md", "sarif": "r.sarif",
@@ -76,6 +78,56 @@ def test_no_format_shows_a_line_of_the_program(tmp_path: Path, capsys: pytest.Ca
     told = shows(published(canary_report(), tmp_path, capsys), CANARY)
     assert set(told) >= {"r.json", "r.html", "r.md", "bug.md", "r.sarif", "terminal"}, "it must be there to be dropped"
     assert shows(published(canary_report(), tmp_path, capsys, no_source=True), CANARY) == {}
+
+
+FORMS = (
+    "{}",
+    "'{}'",
+    "ValueError: {}",
+    "x == '{}' and y",
+    "Not so: {}",
+    "/{}/a.py",
+    "a raised {} there",
+    "{}\nfile: {}",
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whichever_fields_quote_the_program_no_format_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    """The canary in some of the fields that may quote the program, in any form; the kinds that stay say "plain"."""
+    random = Random(seed)
+
+    def told(holds: Holds, text: str) -> str:
+        quotes = holds in OF_THE_PROGRAM and random.random() < 0.5
+        if holds is Holds.MESSAGE:
+            return f"We saw {random.choice(('a fault: ', 'that it raised '))}{CANARY if quotes else text}"
+        return random.choice(FORMS).replace("{}", CANARY) if quotes else text
+
+    report = changed(filled(Report, "plain", random.choice), told)
+    report.schema_version = 1
+    report.outcome.status = "failed"
+    for cell in report.attention_matrix.cells if report.attention_matrix else ():
+        cell.reason = f"It cannot be tried: {CANARY}"  # Of a cell that was not tried it is a message of transformers.
+    assert shows(published(report, tmp_path, capsys, no_source=True), CANARY) == {}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whichever_fields_name_the_user_no_format_does(
+    ada: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    random = Random(seed)
+    paths = ("/tmp/torchinductor_ada/x", "job_ADA_1", "%2Fhome%2Fada", "C:\\Users\\ada", "~ada")
+    forms = (NAMES, *paths, "ada@corp.example")
+
+    def told(holds: Holds, text: str) -> str:
+        return text if holds is Holds.WORD or random.random() < 0.5 else random.choice(forms)
+
+    report = changed(filled(Report, "plain", random.choice), told)
+    report.schema_version = 1
+    words = (r"(?i:(?<![^\W_])ada(?![^\W_]))", "enigma")
+    assert shows(published(report, tmp_path, capsys, redact=True), *words) == {}
 
 
 @pytest.fixture
