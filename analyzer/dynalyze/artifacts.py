@@ -14,6 +14,7 @@ from pathlib import Path
 from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
 from dynalyze.facts.graph_texts import CompileTexts, texts_of
+from dynalyze.masking import Masking
 
 MARKER = ".dynalyze-artifacts"
 
@@ -75,6 +76,7 @@ def _codes(run: RunLog, texts: CompileTexts) -> Iterator[tuple[str, str]]:
     for file, text in texts.named():
         code = run.read_text(text.reference)
         if code:
+            code = Masking([code]).masked(code, code=True)
             yield file, code if code.endswith("\n") else f"{code}\n"
 
 

@@ -4,10 +4,11 @@ numbers, and the attention matrix.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from dynalyze.held import Backend, Dtype, FilePath, Message, Name, Operation, Quote, Settings, Word
 from dynalyze.measurements import AccuracyVerdict, Speedup
 
 CheckStatus = Literal["passed", "failed", "unknown", "waived"]
@@ -23,13 +24,13 @@ class PolicyCheck(msgspec.Struct):
     `asked`: the user's policy or options ask for it. Then it does not pass where it is unknown.
     """
 
-    name: str
+    name: Word
     status: CheckStatus
     asked: bool = False
-    limit: str = ""
-    found: str = ""
-    reason: str = ""
-    evidence: list[str] = []
+    limit: Name = ""
+    found: Message = ""
+    reason: Quote = ""
+    evidence: list[Word] = []
 
     @property
     def fails(self) -> bool:
@@ -42,15 +43,15 @@ class Waiver(msgspec.Struct):
     fingerprints of those that it covers.
     """
 
-    rule: str
-    reason: str
-    file: str = ""
+    rule: Word
+    reason: Name
+    file: FilePath = ""
     line: int | None = None
-    function: str = ""
-    expires: str = ""
+    function: Name = ""
+    expires: Word = ""
     expired: bool = False
     used: int = 0
-    findings: list[str] = []
+    findings: list[Word] = []
 
 
 class PolicyVerdict(msgspec.Struct):
@@ -60,15 +61,15 @@ class PolicyVerdict(msgspec.Struct):
     """
 
     passed: bool
-    summary: str = ""
-    advice: str = ""
-    source: str = ""
+    summary: Message = ""
+    advice: Quote = ""
+    source: FilePath = ""
     checks: list[PolicyCheck] = []
     waivers: list[Waiver] = []
-    baseline: str = ""
+    baseline: FilePath = ""
     known: int = 0
-    new: list[str] = []
-    fixed: list[str] = []
+    new: list[Word] = []
+    fixed: list[Name] = []
 
 
 class WarmupRecompile(msgspec.Struct):
@@ -77,14 +78,14 @@ class WarmupRecompile(msgspec.Struct):
     With cause `limit` nothing was compiled: the function runs in eager from there on.
     """
 
-    cause: str
-    function: str = ""
-    file: str = ""
+    cause: Word
+    function: Name = ""
+    file: FilePath = ""
     line: int = 0
-    source: str | None = None
-    expected: str | None = None
-    actual: str | None = None
-    guard: str = ""
+    source: Quote | None = None
+    expected: Quote | None = None
+    actual: Quote | None = None
+    guard: Quote = ""
 
 
 class ShapeRun(msgspec.Struct):
@@ -96,22 +97,22 @@ class ShapeRun(msgspec.Struct):
     fits this shape.
     """
 
-    shape: dict[str, int]
+    shape: dict[Name, int]
     milliseconds: float = 0.0
     compiles: int = 0
     recompiles: list[WarmupRecompile] = []
     breaks: int = 0
     eager_frames: int = 0
-    error: str = ""
+    error: Message = ""
     later_milliseconds: float | None = None
     versions: list[int] = []
-    in_eager: list[str] = []
+    in_eager: list[Name] = []
 
 
 class Bucket(msgspec.Struct):
     """Shapes of one compiled version: pad to `padded_to` and nothing compiles any more."""
 
-    padded_to: dict[str, int]
+    padded_to: dict[Name, int]
     shapes: int
 
 
@@ -126,15 +127,15 @@ class SecondStart(msgspec.Struct):
     misses: int = 0
     bypasses: int = 0
     warm: bool = False
-    reasons: list[str] = []
-    said: str = ""
+    reasons: list[Word] = []
+    said: Quote = ""
 
 
 class WarmupFunction(msgspec.Struct):
     """A function that was compiled, and how many versions of it there are. `limit`: it got no more than these."""
 
-    function: str
-    file: str
+    function: Name
+    file: FilePath
     line: int
     versions: int
     limit: bool = False
@@ -146,7 +147,7 @@ class DynamicTrial(msgspec.Struct):
     versions: int
     after_warmup: int = 0
     in_eager: int = 0
-    error: str = ""
+    error: Message = ""
 
 
 class Warmup(msgspec.Struct):
@@ -161,16 +162,16 @@ class Warmup(msgspec.Struct):
     warm_after: int | None = None
     after_warmup: list[ShapeRun] = []
     buckets: list[Bucket] = []
-    dynamic_advice: str = ""
+    dynamic_advice: Message = ""
     second_start: SecondStart | None = None
-    reason: str = ""
+    reason: Message = ""
     functions: list[WarmupFunction] = []
     recompile_limit: int = 0
-    dynamic: str = ""
+    dynamic: Word = ""
     dynamic_trial: DynamicTrial | None = None
     bucket_padding: float | None = None
     stopped: Stopping = ""
-    notes: list[str] = []
+    notes: list[Message] = []
 
 
 BisectStage = Literal["eager", "dynamo", "aot_autograd", "decompositions", "inductor", "emulated", "backend", ""]
@@ -181,11 +182,11 @@ class StageRun(msgspec.Struct):
     """The accuracy test of one stage on the way down: `backend` as torch.compile takes it."""
 
     stage: BisectStage
-    backend: str
+    backend: Backend
     verdict: AccuracyVerdict
     rmse: float | None = None
     nonfinite: int = 0
-    reason: str = ""
+    reason: Quote = ""
 
 
 class Bisection(msgspec.Struct):
@@ -198,23 +199,23 @@ class Bisection(msgspec.Struct):
     wrong is the gradient that the operation or module passes on. `judged` counts the results that were looked at.
     """
 
-    configuration: str
-    phase: str = "forward"
-    tensor: str = ""
+    configuration: Name
+    phase: Word = "forward"
+    tensor: Quote = ""
     stages: list[StageRun] = []
     stage: BisectStage = ""
-    module: str = ""
-    module_class: str = ""
-    op: str = ""
-    file: str = ""
+    module: Quote = ""
+    module_class: Quote = ""
+    op: Operation = ""
+    file: FilePath = ""
     line: int = 0
-    repro: str = ""
+    repro: Quote = ""
     seconds: float = 0.0
-    reason: str = ""
+    reason: Quote = ""
     hidden: bool = False
     gradient: bool = False
-    why: str = ""
-    dtype: str = ""
+    why: Quote = ""
+    dtype: Dtype = ""
     eager_rmse: float | None = None
     compiled_rmse: float | None = None
     nonfinite: int = 0
@@ -235,21 +236,21 @@ class AttentionCell(msgspec.Struct):
     `output_dtype` and `compiled_output_dtype`, the `cause` of the first recompile, and the `exception`.
     """
 
-    attention: str
-    dtype: str
-    cache: str = ""
+    attention: Name
+    dtype: Name
+    cache: Name = ""
     status: CellStatus = "runs"
     graph_breaks: int = 0
     recompiles: int = 0
     accuracy: AccuracyVerdict | None = None
     speedup: Speedup | None = None
-    backends: list[str] = []
-    reason: str = ""
-    file: str = ""
+    backends: list[Name] = []
+    reason: Quote = ""
+    file: FilePath = ""
     line: int = 0
-    notes: list[str] = []
-    facts: dict[str, Any] = {}
-    id: str = ""
+    notes: list[Message] = []
+    facts: Settings = {}
+    id: Word = ""
     graphs: int = 0
     latency_ms: float | None = None
     eager_latency_ms: float | None = None
@@ -262,16 +263,16 @@ class AttentionMatrix(msgspec.Struct):
     torch.compile. `stopped` says why cells are missing at the end.
     """
 
-    attentions: list[str] = []
-    dtypes: list[str] = []
-    caches: list[str] = []
+    attentions: list[Name] = []
+    dtypes: list[Name] = []
+    caches: list[Name] = []
     cells: list[AttentionCell] = []
-    device: str = ""
-    model: str = ""
-    phase: str = "forward"
-    backend: str = "inductor"
-    own_attention: str = ""
-    own_dtype: str = ""
-    own_cache: str = ""
+    device: Name = ""
+    model: Name = ""
+    phase: Word = "forward"
+    backend: Name = "inductor"
+    own_attention: Name = ""
+    own_dtype: Name = ""
+    own_cache: Name = ""
     stopped: Stopping = ""
-    notes: list[str] = []
+    notes: list[Message] = []

@@ -6,9 +6,11 @@ None, never 0. A measurement that is not `valid` carries its reason and no laten
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
+
+from dynalyze.held import Message, Name, Quote, Settings, Word
 
 Validity = Literal["valid", "invalid", "failed"]
 """failed: it could not be run at all; invalid: it ran, but what was timed is not what was asked for."""
@@ -72,9 +74,9 @@ class StartUp(msgspec.Struct):
     warm_calls_ms: list[float] = []
     eager_calls_ms: list[float] = []
     steady_after: int | None = None
-    phases: dict[str, float] = {}
-    cache: dict[str, int] = {}
-    warm_cache: dict[str, int] = {}
+    phases: dict[Word, float] = {}
+    cache: dict[Word, int] = {}
+    warm_cache: dict[Word, int] = {}
 
 
 class BreakEven(msgspec.Struct):
@@ -83,7 +85,7 @@ class BreakEven(msgspec.Struct):
     passes: float | None = None
     low: float | None = None
     high: float | None = None
-    reason: str = ""
+    reason: Word = ""
 
 
 class Memory(msgspec.Struct):
@@ -121,15 +123,15 @@ class Measurement(msgspec.Struct):
     were asked for by name.
     """
 
-    configuration: str
-    phase: str = "forward"
+    configuration: Name
+    phase: Word = "forward"
     status: Validity = "valid"
-    reason: str = ""
-    options: dict[str, Any] = {}
+    reason: Message = ""
+    options: Settings = {}
     batch: int | None = None
     sequence: int | None = None
-    dtype: str = ""
-    device: str = ""
+    dtype: Name = ""
+    device: Name = ""
     calls: int = 1
     items: float | None = None
     tokens: float | None = None
@@ -141,16 +143,16 @@ class Measurement(msgspec.Struct):
     startup: StartUp | None = None
     break_even: BreakEven | None = None
     memory: Memory | None = None
-    throughput: dict[str, float] = {}
+    throughput: dict[Word, float] = {}
     counts: Counts | None = None
-    notes: list[str] = []
-    shape: dict[str, int] = {}
+    notes: list[Message] = []
+    shape: dict[Name, int] = {}
 
 
 class TensorAccuracy(msgspec.Struct):
     """One output or gradient: root mean square errors against fp64, None where fp64 could not run."""
 
-    name: str
+    name: Quote
     kind: Literal["output", "gradient"]
     verdict: AccuracyVerdict
     eager_rmse: float | None = None
@@ -158,8 +160,8 @@ class TensorAccuracy(msgspec.Struct):
     emulated_rmse: float | None = None
     max_difference: float | None = None
     cosine: float | None = None
-    dtype: str = ""
-    compiled_dtype: str = ""
+    dtype: Name = ""
+    compiled_dtype: Name = ""
     elements: int = 0
     nonfinite: int = 0
 
@@ -171,10 +173,10 @@ class Accuracy(msgspec.Struct):
     entry differs between eager and compiled.
     """
 
-    configuration: str
-    phase: str = "forward"
+    configuration: Name
+    phase: Word = "forward"
     verdict: AccuracyVerdict = "not comparable"
-    reason: str = ""
+    reason: Quote = ""
     anchored: bool = False
     deterministic: bool | None = None
     argmax_flips: float | None = None
@@ -182,4 +184,4 @@ class Accuracy(msgspec.Struct):
     sequence: int | None = None
     tensors: list[TensorAccuracy] = []
     tensors_omitted: int = 0
-    shape: dict[str, int] = {}
+    shape: dict[Name, int] = {}

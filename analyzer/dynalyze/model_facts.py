@@ -6,9 +6,11 @@ rule has to say "unknown" then.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
+
+from dynalyze.held import Dtype, FilePath, Message, Name, Operation, Quote, Settings, Word
 
 AttentionOp = Literal["sdpa", "flex_attention", "flash_attn", "other"]
 AttentionBackend = Literal["flash", "efficient", "cudnn", "math", "cpu_flash", "overrideable", "flex", "external", ""]
@@ -21,11 +23,11 @@ class LayerGroup(msgspec.Struct):
     are read from the layers themselves, e.g. `compute_dtype`, `threshold`, `bits`, `rank`.
     """
 
-    library: str
-    kind: str
+    library: Name
+    kind: Name
     count: int
-    first: str = ""
-    facts: dict[str, Any] = {}
+    first: Quote = ""
+    facts: Settings = {}
 
 
 class Adapters(msgspec.Struct):
@@ -33,12 +35,12 @@ class Adapters(msgspec.Struct):
     have been more. `layers` is how many layers hold them, `ranks` those of their weights, padded ones included.
     """
 
-    library: str = "peft"
-    names: list[str] = []
-    active: list[str] = []
+    library: Name = "peft"
+    names: list[Quote] = []
+    active: list[Quote] = []
     merged: bool = False
     disabled: bool = False
-    ranks: dict[str, int] = {}
+    ranks: dict[Quote, int] = {}
     prepared_for_hotswap: bool = False
     switches: int = 0
     layers: int = 0
@@ -56,25 +58,25 @@ class ModuleFacts(msgspec.Struct):
     around it only after its graphs had been compiled.
     """
 
-    id: str
-    class_name: str
-    file: str = ""
+    id: Word
+    class_name: Name
+    file: FilePath = ""
     line: int = 0
-    family: str = ""
+    family: Name = ""
     training: bool = False
-    parameters: dict[str, int] = {}
-    devices: dict[str, int] = {}
-    attention: str = ""
-    quantization: str = ""
-    config: dict[str, Any] = {}
+    parameters: dict[Name, int] = {}
+    devices: dict[Name, int] = {}
+    attention: Name = ""
+    quantization: Name = ""
+    config: Settings = {}
     layers: list[LayerGroup] = []
     adapters: Adapters | None = None
-    wrappers: list[str] = []
+    wrappers: list[Name] = []
     inside_wrapper: bool = False
     compiled_parts: int = 0
-    cache: str = ""
-    notes: list[str] = []
-    options: dict[str, Any] = {}
+    cache: Name = ""
+    notes: list[Message] = []
+    options: Settings = {}
     count: int = 1
     compiled_unwrapped: bool = False
 
@@ -82,9 +84,9 @@ class ModuleFacts(msgspec.Struct):
 class AttentionInput(msgspec.Struct):
     """A tensor that attention got: symbols stand for dimensions that may change."""
 
-    dtype: str = ""
-    shape: list[int | str] = []
-    stride: list[int | str] = []
+    dtype: Dtype = ""
+    shape: list[int | Word] = []
+    stride: list[int | Word] = []
 
 
 class AttentionCall(msgspec.Struct):
@@ -97,21 +99,21 @@ class AttentionCall(msgspec.Struct):
     is made in the same graph. `dropout` is None where it is not written in the graph.
     """
 
-    id: str
-    graph: str
+    id: Word
+    graph: Word
     op: AttentionOp
     backend: AttentionBackend = ""
-    file: str = ""
+    file: FilePath = ""
     line: int = 0
-    function: str = ""
+    function: Name = ""
     query: AttentionInput | None = None
     key: AttentionInput | None = None
     value: AttentionInput | None = None
     mask: AttentionInput | None = None
     causal: bool | None = None
-    device: str = ""
+    device: Name = ""
     count: int = 1
-    why_not: dict[str, str] = {}
-    name: str = ""
+    why_not: dict[Word, Quote] = {}
+    name: Operation = ""
     dropout: float | None = None
     mask_made: bool = False

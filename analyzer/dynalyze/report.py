@@ -6,11 +6,28 @@ which it first happened. Unknown fields are ignored on reading, so a newer repor
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from dynalyze.audit_records import AttentionMatrix, Bisection, PolicyVerdict, Warmup
+from dynalyze.held import (
+    Argument,
+    BreakType,
+    CommandLine,
+    CudagraphSkip,
+    Dtype,
+    ErrorText,
+    FilePath,
+    Holds,
+    Message,
+    Name,
+    Number,
+    Quote,
+    Settings,
+    Source,
+    Word,
+)
 from dynalyze.measurements import Accuracy, Measurement
 from dynalyze.model_facts import AttentionCall, ModuleFacts
 from dynalyze.source_records import SourceFile
@@ -35,11 +52,11 @@ PHASES = ("total", "dynamo", "aot_autograd", "inductor", "code_generation")
 class Location(msgspec.Struct, frozen=True):
     """One line of code. `line` counts from 1; `column` and `end_column` are characters, counted from 0."""
 
-    file: str
+    file: FilePath
     line: int
     column: int | None = None
-    function: str = ""
-    code: str | None = None
+    function: Name = ""
+    code: Source | None = None
     end_column: int | None = None
 
 
@@ -47,7 +64,7 @@ class Snippet(msgspec.Struct, frozen=True):
     """Lines of source around a location: `lines[0]` is line `first_line` of the file."""
 
     first_line: int
-    lines: list[str]
+    lines: list[Source]
 
 
 class TargetModel(msgspec.Struct):
@@ -55,18 +72,18 @@ class TargetModel(msgspec.Struct):
     shape. `warm`: it ran once in eager before it was compiled, which took `eager_seconds`.
     """
 
-    class_name: str
-    family: str = ""
+    class_name: Name
+    family: Name = ""
     parameters: int = 0
-    inputs: dict[str, str] = {}
+    inputs: dict[Name, Name] = {}
     warm: bool = False
     eager_seconds: float | None = None
 
 
 class Target(msgspec.Struct):
     kind: TargetKind
-    spec: str
-    arguments: list[str] = []
+    spec: Argument
+    arguments: CommandLine = []
     model: TargetModel | None = None
 
 
@@ -74,9 +91,9 @@ class FailedStage(msgspec.Struct):
     """Why a model of transformers never came to be compiled; `file` and `line` are where it was raised."""
 
     stage: Literal["config", "model", "weights", "inputs", "eager"]
-    exception: str = ""
-    message: str = ""
-    file: str = ""
+    exception: Name = ""
+    message: ErrorText = ""
+    file: FilePath = ""
     line: int = 0
     out_of_memory: bool = False
 
@@ -88,7 +105,7 @@ class Outcome(msgspec.Struct):
     """
 
     status: Status
-    message: str = ""
+    message: ErrorText = ""
     exit_status: int | None = None
     seconds: float = 0.0
     failed_stage: FailedStage | None = None
@@ -98,15 +115,15 @@ class Process(msgspec.Struct):
     process: int
     pid: int
     rank: int | None = None
-    command: list[str] = []
+    command: CommandLine = []
 
 
 class BackwardCompile(msgspec.Struct):
     """The compile of a backward graph, often later than its forward one; times as those of a compilation."""
 
     began: float | None = None
-    seconds: dict[str, float] = {}
-    exclusive: dict[str, float] = {}
+    seconds: dict[Word, float] = {}
+    exclusive: dict[Word, float] = {}
 
 
 CacheName = Literal["autograd", "fx_graph"]
@@ -121,7 +138,7 @@ class CacheBypass(msgspec.Struct):
 
     cache: CacheName
     reason: BypassReason
-    said: str = ""
+    said: Quote = ""
     count: int = 1
 
 
@@ -133,25 +150,25 @@ class Compilation(msgspec.Struct):
     `module` is what the program calls the module whose code this is, `instance` which of the modules of the run it is.
     """
 
-    compile_id: str
+    compile_id: Word
     process: int
     epoch: int
     location: Location
     status: CompilationStatus
-    seconds: dict[str, float] = {}
-    cache: dict[str, Any] = {}
-    function: str = ""
+    seconds: dict[Word, float] = {}
+    cache: Settings = {}
+    function: Name = ""
     ops: int | None = None
     guards: int | None = None
     resumes: bool = False
     caller: Location | None = None
-    reason: str = ""
+    reason: BreakType = ""
     began: float | None = None
-    exclusive: dict[str, float] = {}
+    exclusive: dict[Word, float] = {}
     backward: list[BackwardCompile] = []
     cache_bypasses: list[CacheBypass] = []
-    breaks: list[str] = []
-    module: str = ""
+    breaks: list[Word] = []
+    module: Quote = ""
     instance: int | None = None
 
 
@@ -164,37 +181,37 @@ class GraphBreak(msgspec.Struct):
     that the columns span, `block` that of the statement and of those that follow it in its block.
     """
 
-    id: str
-    gb_id: str | None
-    gb_type: str
+    id: Word
+    gb_id: Word | None
+    gb_type: BreakType
     effect: Effect
     location: Location
     stack: list[Location]
-    explanation: str = ""
-    hints: list[str] = []
-    url: str = ""
+    explanation: Quote = ""
+    hints: list[Quote] = []
+    url: Name = ""
     occurrences: int = 1
-    compile_ids: list[str] = []
+    compile_ids: list[Word] = []
     process: int = 0
     epoch: int = 0
-    context: str = ""
-    consequence: str = ""
+    context: Quote = ""
+    consequence: BreakType = ""
     callers: list[Location] = []
-    snippet: Snippet | None = None
-    expression: str = ""
-    block: str = ""
+    snippet: Annotated[Snippet | None, Holds.SOURCE] = None
+    expression: Source = ""
+    block: Source = ""
     processes: list[int] = []
 
 
 class FailedGuard(msgspec.Struct):
     """A guard that failed, of the version `previous` of a function."""
 
-    previous: str | None
+    previous: Word | None
     cause: Cause
-    guard: str = ""
-    source: str | None = None
-    expected: str | None = None
-    actual: str | None = None
+    guard: Quote = ""
+    source: Quote | None = None
+    expected: Quote | None = None
+    actual: Quote | None = None
 
 
 class Recompile(msgspec.Struct):
@@ -204,22 +221,22 @@ class Recompile(msgspec.Struct):
     module that runs the same code has that: `of_module` is then the guard of the newest version of this very module.
     """
 
-    id: str
-    compile_id: str
-    previous: str | None
+    id: Word
+    compile_id: Word
+    previous: Word | None
     location: Location
     cause: Cause
-    source: str | None = None
-    expected: str | None = None
-    actual: str | None = None
-    guard: str = ""
-    change: str | None = None
+    source: Quote | None = None
+    expected: Quote | None = None
+    actual: Quote | None = None
+    guard: Quote = ""
+    change: Word | None = None
     seconds: float | None = None
     process: int = 0
     epoch: int = 0
     forced_by: Location | None = None
-    last_batch_of: str = ""
-    of_module: FailedGuard | None = None
+    last_batch_of: Quote = ""
+    of_module: Annotated[FailedGuard | None, Holds.QUOTE] = None
 
 
 class ForcedSize(msgspec.Struct):
@@ -229,14 +246,14 @@ class ForcedSize(msgspec.Struct):
     raised an error. `recompiles` are those that another value set off.
     """
 
-    id: str
+    id: Word
     location: Location
-    source: str | None
+    source: Quote | None
     dimension: int | None = None
-    values: list[str] = []
+    values: list[Number] = []
     refused: bool = False
-    compile_ids: list[str] = []
-    recompiles: list[str] = []
+    compile_ids: list[Word] = []
+    recompiles: list[Word] = []
     process: int = 0
 
 
@@ -256,8 +273,8 @@ class Candidate(msgspec.Struct):
     """
 
     kind: CandidateKind
-    name: str = ""
-    class_name: str = ""
+    name: Quote = ""
+    class_name: Name = ""
     location: Location | None = None
     calls: int | None = None
     parameters: int | None = None
@@ -265,7 +282,7 @@ class Candidate(msgspec.Struct):
     share: float | None = None
     compiled: bool = False
     reason: CandidateReason = ""
-    error: str = ""
+    error: Message = ""
 
 
 class Region(msgspec.Struct):
@@ -276,9 +293,9 @@ class Region(msgspec.Struct):
     `parameter_share` is their part of its parameters. `of_torch`: the class is torch's own. `location` is its forward.
     """
 
-    root: str
-    path: str
-    class_name: str = ""
+    root: Quote
+    path: Quote
+    class_name: Name = ""
     location: Location | None = None
     of_torch: bool = False
     count: int = 1
@@ -299,10 +316,10 @@ class SkippedFrame(msgspec.Struct):
     often torch decided so; calls of a function that is left out already are seen by nobody.
     """
 
-    id: str
+    id: Word
     location: Location
     reason: SkipReason
-    explanation: str = ""
+    explanation: Quote = ""
     entry: bool = False
     tensors: bool = False
     count: int = 1
@@ -322,12 +339,12 @@ class GraphInput(msgspec.Struct):
     `source` is what the program calls it, as far as torch's name for it tells.
     """
 
-    name: str
+    name: Quote
     kind: InputKind = "input"
-    dtype: str = ""
-    shape: list[int | str] = []
-    device: str = ""
-    source: str = ""
+    dtype: Dtype = ""
+    shape: list[int | Word] = []
+    device: Name = ""
+    source: Quote = ""
     bytes: int | None = None
 
 
@@ -342,26 +359,26 @@ class Stage(msgspec.Struct):
 class GraphCode(msgspec.Struct):
     """Code of a graph at one stage, cut at a line where it is long; `lines_omitted` says by how much."""
 
-    name: str
-    text: str
+    name: Word
+    text: Source
     lines_omitted: int = 0
 
 
 class Graph(msgspec.Struct):
     """One graph that Dynamo gave to a backend. `ops` is torch's own count of the calls in it."""
 
-    id: str
-    compile_id: str
+    id: Word
+    compile_id: Word
     process: int = 0
     epoch: int = 0
     ops: int = 0
     location: Location | None = None
     stages: list[Stage] = []
-    histogram: dict[str, int] = {}
+    histogram: dict[Name, int] = {}
     inputs: list[GraphInput] = []
-    code: list[GraphCode] = []
-    code_omitted: list[str] = []
-    cudagraph_skip: str = ""
+    code: Annotated[list[GraphCode], Holds.SOURCE] = []
+    code_omitted: Annotated[list[Word], Holds.SOURCE] = []
+    cudagraph_skip: CudagraphSkip = ""
 
 
 class Kernel(msgspec.Struct):
@@ -372,30 +389,30 @@ class Kernel(msgspec.Struct):
     from comments in its code. `graph`, `name` and `direction` together name one kernel.
     """
 
-    graph: str
-    name: str
+    graph: Word
+    name: Name
     kind: KernelKind
     direction: Direction = ""
     calls: int = 1
-    ops: list[str] = []
-    source_nodes: list[str] = []
+    ops: list[Name] = []
+    source_nodes: list[Quote] = []
     places: list[Location] = []
     place_calls: list[int] = []
     places_omitted: int = 0
-    post_grad_nodes: list[str] = []
+    post_grad_nodes: list[Quote] = []
     provenance: Provenance = ""
 
 
 class TracedFunction(msgspec.Struct, frozen=True):
-    name: str
+    name: Name
     line: int
 
 
 class TracedFile(msgspec.Struct):
     """A source file that Dynamo inlined; `sha256` is of the file's bytes, "" where it could not be read."""
 
-    path: str
-    sha256: str
+    path: FilePath
+    sha256: Word
     functions: list[TracedFunction]
     origin: Literal["user", "library", "torch"] = "user"
 
@@ -404,26 +421,26 @@ class Impact(msgspec.Struct):
     """A measured cost. Never estimated."""
 
     seconds: float
-    what: str
+    what: Message
 
 
 class Example(msgspec.Struct):
     """A change that was tried: code before and after."""
 
-    before: str
-    after: str
+    before: Source
+    after: Source
 
 
 class Advice(msgspec.Struct):
     """One action: what to do, why it helps, an example, and where it is written down."""
 
-    action: str
-    why: str = ""
+    action: Message
+    why: Message = ""
     example: Example | None = None
-    config: str = ""
-    config_note: str = ""
-    link: str = ""
-    recipe: str = ""
+    config: Source = ""
+    config_note: Message = ""
+    link: Name = ""
+    recipe: Word = ""
 
 
 class Finding(msgspec.Struct):
@@ -432,15 +449,15 @@ class Finding(msgspec.Struct):
     `fingerprint` names it in every run, also after lines moved; findings of one report have different ones.
     """
 
-    rule: str
+    rule: Word
     severity: Severity
-    title: str
+    title: Message
     location: Location | None = None
-    evidence: list[str] = []
-    advice: str = ""
+    evidence: list[Word] = []
+    advice: Message = ""
     impact: Impact | None = None
     detail: Advice | None = None
-    fingerprint: str = ""
+    fingerprint: Word = ""
 
 
 class Capture(msgspec.Struct):
@@ -453,13 +470,13 @@ class Capture(msgspec.Struct):
 
     events: int = 0
     unreadable_lines: int = 0
-    listener_errors: list[str] = []
+    listener_errors: list[Message] = []
     mode: Literal["observed", "in_place", "replayed", "examples", "object", "transformers", "none", "block"] = (
         "observed"
     )
     recorded_calls: int = 0
     replayed_calls: int = 0
-    notes: list[str] = []
+    notes: list[Message] = []
 
 
 class Report(msgspec.Struct):
@@ -469,10 +486,10 @@ class Report(msgspec.Struct):
     `folder` is the working directory of the run, or of what read its logs; "" where it is not known.
     """
 
-    dynalyze: str
-    created: str
-    command: list[str]
-    environment: dict[str, Any]
+    dynalyze: Word
+    created: Word
+    command: CommandLine
+    environment: Settings
     target: Target
     outcome: Outcome
     processes: list[Process] = []
@@ -481,25 +498,25 @@ class Report(msgspec.Struct):
     recompiles: list[Recompile] = []
     skipped_frames: list[SkippedFrame] = []
     candidates: list[Candidate] = []
-    regions: list[Region] = []
+    regions: Annotated[list[Region], Holds.SOURCE] = []
     forced_sizes: list[ForcedSize] = []
     graphs: list[Graph] = []
     kernels: list[Kernel] = []
     traced_files: list[TracedFile] = []
-    traced_hash: str = ""
-    sources: list[SourceFile] = []
+    traced_hash: Word = ""
+    sources: Annotated[list[SourceFile], Holds.SOURCE] = []
     accuracy: list[Accuracy] = []
     policy: PolicyVerdict | None = None
     measurements: list[Measurement] = []
-    findings: list[Finding] = []
+    findings: Annotated[list[Finding], Holds.SOURCE] = []
     capture: Capture = msgspec.field(default_factory=Capture)
-    settings: dict[str, Any] = {}
+    settings: Settings = {}
     modules: list[ModuleFacts] = []
     attention: list[AttentionCall] = []
     bisections: list[Bisection] = []
     warmup: Warmup | None = None
     attention_matrix: AttentionMatrix | None = None
-    folder: str = ""
+    folder: FilePath = ""
     schema_version: int = SCHEMA_VERSION
 
 

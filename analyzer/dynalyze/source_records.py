@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from dynalyze.held import FilePath, Name, Source, Word
+
 LineState = Literal["compiled", "broken", "eager", "silent"]
 FunctionStatus = Literal["compiled", "broken", "eager", "failed", "inlined"]
 
@@ -19,18 +21,18 @@ class SourceLine(msgspec.Struct):
     """
 
     line: int
-    code: str
+    code: Source
     state: LineState = "silent"
     ops: int = 0
-    graphs: list[str] = []
-    breaks: list[str] = []
-    recompiles: list[str] = []
+    graphs: list[Word] = []
+    breaks: list[Word] = []
+    recompiles: list[Word] = []
 
 
 class SourceFunction(msgspec.Struct):
     """A function that the compiler came to, from its `def` to its last line. `inlined`: compiled within its callers."""
 
-    name: str
+    name: Name
     line: int
     last: int
     status: FunctionStatus
@@ -39,7 +41,7 @@ class SourceFunction(msgspec.Struct):
 class SourceFile(msgspec.Struct):
     """The functions of a file that the compiler came to, and their lines; `omitted` functions found no room."""
 
-    path: str
+    path: FilePath
     origin: Literal["user", "library", "torch"]
     functions: list[SourceFunction] = []
     lines: list[SourceLine] = []

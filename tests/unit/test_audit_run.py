@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -146,7 +147,7 @@ def test_answers_are_traced_to_their_place_where_they_could_be_compared(
 ) -> None:
     found = Bisection("default", stage="inductor")
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict=verdict))
-    monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan: [found])
+    monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts: [found])
     assert audit(asked(), lambda line: None).bisections == ([] if verdict == "not comparable" else [found])
 
 
@@ -154,14 +155,27 @@ def test_the_search_in_right_answers_leaves_time_for_the_rest(seen: Report, monk
     given: list[float] = []
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict="benign"))
     monkeypatch.setattr(
-        "dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan: given.append(plan.total) or []
+        "dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts: given.append(plan.total) or []
     )
     audit(asked(timeout=600.0), lambda line: None)
     assert 0 < given[0] < 600.0 * 0.81
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_script_that_quotes_the_program_is_kept_where_that_may_be(
+    seen: Report, monkeypatch: pytest.MonkeyPatch, scripts: bool
+) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr(run, "add_bench", bench(seen, verdict="suspicious"))
+    monkeypatch.setattr(
+        "dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts: given.append(scripts) or []
+    )
+    audit(replace(asked(), scripts=scripts), lambda line: None)
+    assert given == [scripts]
+
+
 def test_a_place_that_is_not_found_costs_no_answers(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*given: object) -> None:
+    def fails(*given: object, **more: object) -> None:
         raise RuntimeError("lost")
 
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict="suspicious"))

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from ci_reports import FOLDER, judged
 from dynalyze.fingerprints import add_fingerprints, fingerprint, fingerprints
-from dynalyze.privacy import mapped, redact, without_source
+from dynalyze.held import changed
+from dynalyze.privacy import redact, without_source
 from dynalyze.report import Finding, Kernel, Location, Report
 from sample_reports import clean_report, rich_report
 
 
 def everywhere(report: Report, change: Callable[[Location], Location]) -> Report:
-    def each(value: Any) -> Any:
-        return change(value) if isinstance(value, Location) else value
-
-    return mapped(report, each)
+    return changed(report, lambda _, text: text, {Location: lambda place, _: change(place)})
 
 
 def of(report: Report) -> set[str]:

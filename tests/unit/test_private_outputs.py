@@ -8,8 +8,9 @@ import gzip
 import html
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,8 +20,9 @@ import pytest
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs, showable
 from dynalyze.comparison import compare, shown, sweeps
-from dynalyze.fleet import privacy as fleet_privacy
+from dynalyze.fleet.privacy import without_source as sweep_without_source
 from dynalyze.fleet.records import Sweep
+from dynalyze.held import Holds, changed
 from dynalyze.render import (
     comparison_html,
     comparison_json,
@@ -36,7 +38,7 @@ from dynalyze.report import Report
 from records import Choose, filled, first
 from sample_reports import rich_report
 from sample_sweeps import small_sweep
-from test_privacy import CANARY, canary_report, is_harmless
+from test_shown import CANARY, OF_THE_PROGRAM, canary_report, names_in
 
 FILES = {
     "json_file": "r.json", "html_file": "r.html", "markdown": "r.md", "bug_report": "bug.md", "sarif": "r.sarif",
@@ -72,35 +74,60 @@ def shows(texts: dict[str, str], *words: str) -> dict[str, str]:
     return {name: each.string[max(0, each.start() - 80) : each.end() + 40] for name, each in found.items() if each}
 
 
-def changed(value: Any, change: Callable[[str, str], str], path: str = "report") -> Any:
-    """A copy with `change` applied to every text, keys of dictionaries included, and to the path of its field."""
-    if isinstance(value, str):
-        return change(path, value)
-    if isinstance(value, msgspec.Struct):
-        fields = {name: changed(getattr(value, name), change, f"{path}.{name}") for name in value.__struct_fields__}
-        return type(value)(**fields)
-    if isinstance(value, dict):
-        return {
-            changed(key, change, f"{path}{{key}}"): changed(each, change, f"{path}{{}}") for key, each in value.items()
-        }
-    if isinstance(value, list):
-        return [changed(each, change, f"{path}[]") for each in value]
-    return value
-
-
-def of_the_program() -> Report:
-    """The canary in each field that may quote the program, and in no other."""
-    report: Report = changed(
-        canary_report(), lambda path, text: text.replace(CANARY, "plain") if is_harmless(path) else text
-    )
-    report.outcome.message = f"The program raised ValueError: {CANARY}"
-    return report
-
-
 def test_no_format_shows_a_line_of_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = shows(published(of_the_program(), tmp_path, capsys), CANARY)
+    told = shows(published(canary_report(), tmp_path, capsys), CANARY)
     assert set(told) >= {"r.json", "r.html", "r.md", "bug.md", "r.sarif", "terminal"}, "it must be there to be dropped"
-    assert shows(published(of_the_program(), tmp_path, capsys, no_source=True), CANARY) == {}
+    assert shows(published(canary_report(), tmp_path, capsys, no_source=True), CANARY) == {}
+
+
+FORMS = (
+    "{}",
+    "'{}'",
+    "ValueError: {}",
+    "x == '{}' and y",
+    "Not so: {}",
+    "/{}/a.py",
+    "a raised {} there",
+    "{}\nfile: {}",
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whichever_fields_quote_the_program_no_format_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    """The canary in some of the fields that may quote the program, in any form; the kinds that stay say "plain"."""
+    random = Random(seed)
+
+    def told(holds: Holds, text: str) -> str:
+        quotes = holds in OF_THE_PROGRAM and random.random() < 0.5
+        if holds is Holds.MESSAGE:
+            return f"We saw {random.choice(('a fault: ', 'that it raised '))}{CANARY if quotes else text}"
+        return random.choice(FORMS).replace("{}", CANARY) if quotes else text
+
+    report = changed(filled(Report, "plain", random.choice), told)
+    report.schema_version = 1
+    report.outcome.status = "failed"
+    for cell in report.attention_matrix.cells if report.attention_matrix else ():
+        cell.reason = f"It cannot be tried: {CANARY}"  # Of a cell that was not tried it is a message of transformers.
+    assert shows(published(report, tmp_path, capsys, no_source=True), CANARY) == {}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whichever_fields_name_the_user_no_format_does(
+    ada: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    random = Random(seed)
+    paths = ("/tmp/torchinductor_ada/x", "job_ADA_1", "%2Fhome%2Fada", "C:\\Users\\ada", "~ada")
+    forms = (NAMES, *paths, "ada@corp.example")
+
+    def told(holds: Holds, text: str) -> str:
+        return text if holds is Holds.WORD or random.random() < 0.5 else random.choice(forms)
+
+    report = changed(filled(Report, "plain", random.choice), told)
+    report.schema_version = 1
+    words = (r"(?i:(?<![^\W_])ada(?![^\W_]))", "enigma")
+    assert shows(published(report, tmp_path, capsys, redact=True), *words) == {}
 
 
 @pytest.fixture
@@ -111,11 +138,8 @@ def ada(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def about_ada(kind: Any, choose: Choose = first) -> Any:
-    """The names in every text but keys, which are the report's own vocabulary."""
-    document = filled(kind, NAMES, choose)
-    if isinstance(document, Report):
-        document.schema_version = 1
-    return changed(document, lambda path, text: "key" if path.endswith("{key}") else text)
+    """The names in every text that may hold one: all but our own words."""
+    return names_in(filled(kind, "plain", choose), NAMES)
 
 
 @pytest.mark.parametrize("choose", [first, last])
@@ -146,10 +170,10 @@ def compared(before: Report, after: Report, **how: bool) -> dict[str, str]:
     }  # fmt: skip
 
 
-def test_no_comparison_shows_a_line_of_the_program() -> None:
+def test_no_comparison_shows_a_line_canary_report() -> None:
     for order in (lambda a, b: (a, b), lambda a, b: (b, a)):
-        assert set(shows(compared(*order(rich_report(), of_the_program())), CANARY)) == {"text", "page", "json"}
-        assert shows(compared(*order(rich_report(), of_the_program()), no_source=True), CANARY) == {}
+        assert set(shows(compared(*order(rich_report(), canary_report())), CANARY)) == {"text", "page", "json"}
+        assert shows(compared(*order(rich_report(), canary_report()), no_source=True), CANARY) == {}
 
 
 def test_no_comparison_names_the_user_or_the_machine(ada: None) -> None:
@@ -182,9 +206,9 @@ def swept() -> Sweep:
     return sweep
 
 
-def test_no_sweep_shows_a_line_of_the_program() -> None:
+def test_no_sweep_shows_a_line_canary_report() -> None:
     assert set(shows(written(swept()), CANARY)) == {"text", "page", "csv", "json"}
-    assert shows(written(fleet_privacy.without_source(swept())), CANARY) == {}
+    assert shows(written(sweep_without_source(swept())), CANARY) == {}
     for pair in ((Sweep("", "", [], []), swept()), (swept(), small_sweep()), (small_sweep(), swept())):
         assert shows(differing(shown.without_source(sweeps.compare(*pair))), CANARY) == {}
 
@@ -192,6 +216,6 @@ def test_no_sweep_shows_a_line_of_the_program() -> None:
 def test_no_sweep_names_the_user_or_the_machine(ada: None) -> None:
     words = (r"\bada\b", "enigma")
     assert set(shows(written(about_ada(Sweep)), *words)) == {"text", "page", "csv", "json"}
-    assert shows(written(fleet_privacy.redact(about_ada(Sweep))), *words) == {}
+    assert shows(written(privacy.redact(about_ada(Sweep))), *words) == {}
     found = sweeps.compare(small_sweep(), about_ada(Sweep))
     assert shows(differing(privacy.redact(found)), *words) == {}

@@ -10,8 +10,10 @@ import msgspec
 
 from dynalyze.errors import UsageError
 from dynalyze.fingerprints import fingerprints
+from dynalyze.held import FilePath, Name, Word
 from dynalyze.json_text import json_text
 from dynalyze.paths import portable_path
+from dynalyze.privacy import mask_secrets, redact
 from dynalyze.report import Finding, Report
 
 _VERSION = 1
@@ -20,10 +22,10 @@ _VERSION = 1
 class Known(msgspec.Struct, frozen=True, omit_defaults=True):
     """One finding. All but the fingerprint is there for people who read the file."""
 
-    fingerprint: str
-    rule: str
-    file: str = ""
-    function: str = ""
+    fingerprint: Word
+    rule: Word
+    file: FilePath = ""
+    function: Name = ""
 
     @property
     def words(self) -> str:
@@ -72,10 +74,14 @@ def known_of(findings: list[Finding], report: Report) -> list[Known]:
     return [_known(prints[id(each)], each, report.folder) for each in findings if each.severity != "info"]
 
 
-def to_json(findings: list[Known]) -> str:
-    """The baseline as indented JSON, sorted, so that a change of it reads well in a diff."""
+def to_json(findings: list[Known], *, hide_names: bool = False) -> str:
+    """The baseline as indented JSON, sorted, so that a change of it reads well in a diff.
+
+    It is read by its fingerprints, so that names may be left out as --redact leaves them out.
+    """
     ordered = sorted(findings, key=lambda known: (known.file, known.rule, known.function, known.fingerprint))
-    return json_text(_Document(findings=ordered))
+    document = mask_secrets(_Document(findings=ordered))
+    return json_text(redact(document) if hide_names else document)
 
 
 def missing(baseline: Baseline, found: list[str]) -> list[Known]:

@@ -34,7 +34,7 @@ class Asked:
     """What an audit is to do. `plan` is its benchmark; without `bench` it only says how models are built and compiled.
 
     `shapes` are what production sends, `dims` the inputs that have these sizes. All steps together have `seconds`,
-    the time limit of the run unless given.
+    the time limit of the run unless given. Without `scripts` nothing that quotes the program is kept beside the report.
     """
 
     observation: Observation
@@ -44,6 +44,7 @@ class Asked:
     dims: tuple[Dim, ...] = ()
     attention_matrix: bool = False
     seconds: float | None = None
+    scripts: bool = True
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class _Bench:
         if plan is not None and verdicts and report.outcome.status == "complete":
             share = 1.0 if "suspicious" in verdicts else _SHARE_OF_RIGHT_ANSWERS
             left = max(until - time.monotonic(), 0.0) * share
-            _taken(_Step(_BISECT, _Bisect(target, plan)), seen, left)
+            _taken(_Step(_BISECT, _Bisect(target, plan, self.asked.scripts)), seen, left)
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,13 @@ class _Bisect:
 
     target: TargetSpec
     plan: Plan
+    scripts: bool
 
     def __call__(self, seen: Observed, left: float) -> None:
         from dynalyze.bench.bisect import bisect_suspicious
 
-        seen.report.bisections = bisect_suspicious(seen.report, self.target, replace(self.plan, total=left))
+        plan = replace(self.plan, total=left)
+        seen.report.bisections = bisect_suspicious(seen.report, self.target, plan, scripts=self.scripts)
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,12 @@ def bisect_suspicious(
     plan: Plan,
     folder: Path | None = None,
     *,
+    scripts: bool = True,
     thorough: bool = True,
     progress: Callable[[str], None] | None = None,
 ) -> list[Bisection]:
-    """Find where the suspicious answers of a report come from; scripts that show it go to `folder`.
+    """Find where the suspicious answers of a report come from; scripts that show it go to `folder`, without
+    `scripts` nowhere.
 
     `plan` is the one that was measured. With `thorough`, configurations whose answers are not suspicious are looked
     at too: of these, only an operation that is wrong beyond rounding becomes a record.
@@ -51,7 +53,7 @@ def bisect_suspicious(
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
     tell = progress or progress_line(streams)[0]
     with Workshop(streams, Limits(plan.timeout, plan.total), python=plan.python) as shop:
-        repros = Repros(shop, folder or DEFAULT_FOLDER)
+        repros = Repros(shop, folder or DEFAULT_FOLDER) if scripts else None
         for case in cases:
             search = _Search(case, plan, shop, repros, f"{target.stem}.{case.configuration.name}", tell)
             stopped = search.run()
@@ -110,7 +112,7 @@ class _Search:
     """The search in one configuration. `found` holds what is known so far, whatever ends it."""
 
     def __init__(
-        self, case: _Case, plan: Plan, shop: Workshop, repros: Repros, name: str, tell: Callable[[str], None]
+        self, case: _Case, plan: Plan, shop: Workshop, repros: Repros | None, name: str, tell: Callable[[str], None]
     ) -> None:
         self._case = case
         self._shop = shop
@@ -221,6 +223,9 @@ class _Search:
             setattr(self.found, name, fault[name])
         self.found.nonfinite = fault["nonfinite"] or 0
         self.found.gradient = bool(fault.get("gradient"))
+        if self._repros is None:
+            self._note("A script that shows it quotes the program, and was not asked for.")
+            return
         self._say("a script that shows it")
         scripts = answer.get("scripts") or []
         kept = self._repros.first_that_shows(scripts, answer["folder"], f"{self._name}.repro")

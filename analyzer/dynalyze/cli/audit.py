@@ -89,7 +89,7 @@ def audit(context: click.Context, /, **options: Any) -> int:
     outputs = Outputs.from_options({**options, "fail_on": "none"}, f"{target.stem}.audit", target.path)
     report = run_audit(asked, say, outputs.keep())
     if options["update_baseline"]:
-        baseline = _updated(report, policy, options["baseline"])
+        baseline = _updated(report, policy, options["baseline"], hide_names=options["redact"])
     return outputs.publish(report, conclusion(report, policy, baseline))
 
 
@@ -144,6 +144,7 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
     return Asked(
         observation, plan, bench=not options["no_bench"], shapes=shapes if sizes else (), dims=dims,
         attention_matrix=options["attention_matrix"], seconds=_seconds(context, options),
+        scripts=not (options["no_source"] or options["redact"]),
     )  # fmt: skip
 
 
@@ -157,7 +158,7 @@ def _is_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
-def _updated(report: Report, policy: Policy, file: str) -> Baseline | None:
+def _updated(report: Report, policy: Policy, file: str, *, hide_names: bool) -> Baseline | None:
     """The baseline of this run, written; an earlier one stays where the run did not come to its end."""
     from dynalyze.audit.baseline import Baseline, known_of, read_baseline, to_json
     from dynalyze.audit.verdict import judged, sorted_findings
@@ -169,5 +170,5 @@ def _updated(report: Report, policy: Policy, file: str) -> Baseline | None:
     whole = judged(report)
     counting = sorted_findings(whole, policy).counting(whole.findings)
     known = known_of(counting, whole)
-    write_whole(path, to_json(known))
+    write_whole(path, to_json(known, hide_names=hide_names))
     return Baseline(str(path), tuple(known))

@@ -88,12 +88,14 @@ def diff(
 
 
 def _reports(before: Path, after: Path, **shown: bool) -> _Compared:
+    from dynalyze import privacy
     from dynalyze.cli.outputs import showable
     from dynalyze.cli.saved import read_report
     from dynalyze.comparison import compare
 
     first, second = (read_report(path, hint=_HINT) for path in (before, after))
-    return _Compared(compare(first, second, lambda report: showable(report, **shown)), "comparison")
+    comparison = compare(first, second, lambda report: showable(report, **shown))
+    return _Compared(privacy.redact(comparison) if shown["redact"] else comparison, "comparison")
 
 
 def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bool) -> _Compared:
@@ -102,9 +104,8 @@ def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bo
     from dynalyze.cli.saved import read_sweep
     from dynalyze.comparison.shown import without_source
     from dynalyze.comparison.sweeps import compare
-    from dynalyze.fleet.privacy import mask_secrets
 
-    first, second = (mask_secrets(read_sweep(path)) for path in (before, after))
+    first, second = (privacy.mask_secrets(read_sweep(path)) for path in (before, after))
     comparison = compare(first, second)
     if no_source:
         comparison = without_source(comparison)

@@ -38,8 +38,7 @@ def doctor(python: str | None, json_file: str | None, timeout: float, redact: bo
         check_writable("--json", str(json_file))
     with telling() as tell:
         facts = ask(python, timeout, tell)
-    diagnosis = diagnose(facts)
-    diagnosis = privacy.without(diagnosis, [])
+    diagnosis = privacy.mask_secrets(diagnose(facts))
     if redact:
         diagnosis = privacy.redact(diagnosis)
     document = json_text(diagnosis)

@@ -111,7 +111,7 @@ class Outputs:
         else:
             more = [(title, getattr(self, name)) for name, title in _FORMATS.items()]
             more.append(("Artifacts", self.artifacts))
-            _summarise(report, [("Page", page), ("JSON", self.json_file), *more])
+            _summarise(report, [("Page", page), ("JSON", self.json_file), *more], hide_names=self.redact)
         if (status := _STATUSES[report.outcome.status]) != 0:
             return status
         failed = conclude is not None and report.policy is not None and not report.policy.passed
@@ -179,10 +179,12 @@ def _rendered(name: str, report: Report) -> str:
     return text
 
 
-def _summarise(report: Report, written: list[tuple[str, Path | str | None]]) -> None:
+def _summarise(report: Report, written: list[tuple[str, Path | str | None]], *, hide_names: bool) -> None:
+    from dynalyze.redaction import redaction
     from dynalyze.render import terminal
 
-    files = [(name, str(path)) for name, path in written if path is not None]
+    shown = redaction() if hide_names else str
+    files = [(name, shown(str(path))) for name, path in written if path is not None]
     click.echo(terminal.render(report, files=files), nl=False)
 
 

@@ -28,7 +28,7 @@ def compare_measurements(before: Side, after: Side) -> list[Measurement]:
     for side in (before, after):
         for item, shown in zip(side.report.measurements, side.shown.measurements, strict=True):
             told = compared[_key(item)]
-            told.configuration, told.phase = shown.configuration, shown.phase
+            told.configuration, told.phase, told.shape = shown.configuration, shown.phase, shown.shape
     return list(compared.values())
 
 

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
+from dynalyze import privacy
 from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison, SweepRegression
-from dynalyze.fleet.privacy import bare_break, bare_error, bare_type
+from dynalyze.fleet.privacy import bare_error, bare_type, row_break
 from dynalyze.fleet.records import RowBreak
-from dynalyze.privacy import mapped
+from dynalyze.held import Restate
 
 
 def without_source(comparison: SweepComparison) -> SweepComparison:
     """No line of user code, and nothing that may quote one."""
-    return mapped(comparison, _bare)
+    return privacy.without_source(comparison, _RESTATED)
 
 
-def _bare(value: Any) -> Any:
-    if isinstance(value, RowBreak):
-        return bare_break(value)
-    if isinstance(value, LineChange):
-        return msgspec.structs.replace(value, gb_type=bare_type(value.gb_type, value.gb_id), code=None)
-    if isinstance(value, ItemChange):
-        return msgspec.structs.replace(value, error=bare_error(value.error) or "")
-    if isinstance(value, SweepRegression) and value.kind == "break":
-        return msgspec.structs.replace(value, what=bare_type(value.what, None))
-    return value
+def _line(before: LineChange, after: LineChange) -> LineChange:
+    after.gb_type = bare_type(before.gb_type, before.gb_id)
+    return after
+
+
+def _item(before: ItemChange, after: ItemChange) -> ItemChange:
+    after.error = bare_error(before.error) or ""
+    return after
+
+
+def _regression(before: SweepRegression, after: SweepRegression) -> SweepRegression:
+    """What is worse is a status, in our words, or the type of a break."""
+    after.what = bare_type(before.what, None) if before.kind == "break" else before.what
+    return after
+
+
+_RESTATED: Restate = {LineChange: _line, ItemChange: _item, SweepRegression: _regression, RowBreak: row_break}

@@ -19,6 +19,7 @@ from dynalyze.fleet.clusters import summarise
 from dynalyze.fleet.consequences import following, place_of
 from dynalyze.fleet.records import Row, RowBreak, Status, Sweep
 from dynalyze.fleet.summary import REACHED
+from dynalyze.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
 
 SCHEMA_VERSION = 1
 
@@ -30,9 +31,9 @@ _FIRST = ("torch", "transformers", "python")
 class SweepRun(msgspec.Struct):
     """One of the two sweeps. `planned` is more than `items` where it was interrupted."""
 
-    dynalyze: str
-    created: str
-    command: list[str]
+    dynalyze: Word
+    created: Word
+    command: CommandLine
     items: int
     planned: int
     clean: int
@@ -45,14 +46,14 @@ class ItemChange(msgspec.Struct):
     `new` and `gone` are its breaks that the other sweep lacks; `error` is the error that it ends with now.
     """
 
-    target: str
-    configuration: str
+    target: Argument
+    configuration: Name
     before: Status | None
     after: Status | None
     direction: Direction = "same"
     new: list[RowBreak] = []
     gone: list[RowBreak] = []
-    error: str = ""
+    error: ErrorText = ""
 
 
 class LineChange(msgspec.Struct):
@@ -61,13 +62,13 @@ class LineChange(msgspec.Struct):
     `follows`: there it breaks only beside another break.
     """
 
-    gb_type: str
-    gb_id: str | None
-    path: str
+    gb_type: BreakType
+    gb_id: Word | None
+    path: FilePath
     line: int
-    function: str
-    code: str | None
-    targets: list[str]
+    function: Name
+    code: Source | None
+    targets: list[Argument]
     follows: bool = False
 
 
@@ -75,10 +76,10 @@ class SweepRegression(msgspec.Struct):
     """Something that is worse than before: what --fail-on regression looks for."""
 
     kind: Literal["status", "break"]
-    target: str
-    configuration: str
-    what: str
-    place: str = ""
+    target: Argument
+    configuration: Name
+    what: Quote
+    place: FilePath = ""
 
 
 class SweepComparison(msgspec.Struct):

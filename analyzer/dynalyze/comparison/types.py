@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from dynalyze.held import Argument, Message, Name, Quote, Word
 from dynalyze.measurements import Interval
 from dynalyze.report import Cause, Effect, Location, Status
 
@@ -18,9 +19,9 @@ RegressionKind = Literal["outcome", "break", "effect", "recompile", "limit", "co
 class Run(msgspec.Struct):
     """One of the two runs; `lost` counts what its recording could not read or hear."""
 
-    dynalyze: str
-    created: str
-    target: str
+    dynalyze: Word
+    created: Word
+    target: Argument
     status: Status
     seconds: float
     lost: int = 0
@@ -29,15 +30,15 @@ class Run(msgspec.Struct):
 class Difference(msgspec.Struct):
     """Something around the two runs that was not the same, and may explain the rest."""
 
-    name: str
-    before: str | None
-    after: str | None
+    name: Name
+    before: Name | None
+    after: Name | None
 
 
 class BreakSide(msgspec.Struct):
     """A graph break as one of the reports has it; `id` is its id there."""
 
-    id: str
+    id: Word
     effect: Effect
     occurrences: int
     location: Location
@@ -50,12 +51,12 @@ class BreakChange(msgspec.Struct):
     `advice` is what the second report says about it, where there is something to do.
     """
 
-    gb_id: str | None
-    gb_type: str
+    gb_id: Word | None
+    gb_type: Name
     before: BreakSide | None
     after: BreakSide | None
     direction: Direction = "same"
-    advice: str = ""
+    advice: Message = ""
 
 
 class Breaks(msgspec.Struct):
@@ -70,17 +71,17 @@ class RecompileSide(msgspec.Struct):
 
     count: int
     location: Location
-    expected: str | None = None
-    actual: str | None = None
+    expected: Quote | None = None
+    actual: Quote | None = None
     seconds: float | None = None
 
 
 class RecompileChange(msgspec.Struct):
     """Recompiles that agree in function, cause and source."""
 
-    function: str
+    function: Name
     cause: Cause
-    source: str | None
+    source: Quote | None
     before: RecompileSide | None
     after: RecompileSide | None
     direction: Direction = "same"
@@ -118,7 +119,7 @@ class FunctionSide(msgspec.Struct):
 class FunctionChange(msgspec.Struct):
     """One function and its compilations. Times are no part of `direction`: they differ from run to run."""
 
-    function: str
+    function: Name
     before: FunctionSide | None
     after: FunctionSide | None
     direction: Direction = "same"
@@ -145,25 +146,25 @@ class Measurement(msgspec.Struct):
     `overlap` says whether the intervals of these two do, None where one is missing. `note` says why there is no ratio.
     """
 
-    configuration: str
-    phase: str
+    configuration: Name
+    phase: Word
     before: float | None = None
     after: float | None = None
     ratio: float | None = None
     overlap: bool | None = None
-    note: str = ""
+    note: Word = ""
     batch: int | None = None
     sequence: int | None = None
     speedup_before: Interval | None = None
     speedup_after: Interval | None = None
-    shape: dict[str, int] = {}
+    shape: dict[Name, int] = {}
 
 
 class Regression(msgspec.Struct):
     """Something that is worse than before: what --fail-on regression looks for."""
 
     kind: RegressionKind
-    what: str
+    what: Message
     location: Location | None = None
 
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from dynalyze.held import ErrorText, FilePath, Message, Name, Word
+
 Status = Literal["ok", "warning", "problem", "unknown"]
 
 SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
@@ -15,7 +17,7 @@ SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
 class Device(msgspec.Struct):
     """A GPU. `capability` are the two numbers of its compute capability."""
 
-    name: str
+    name: Name
     capability: list[int] = []
 
 
@@ -26,23 +28,23 @@ class Package(msgspec.Struct):
     process, or hung.
     """
 
-    name: str
-    version: str
-    module: str = ""
-    requires: list[str] = []
+    name: Name
+    version: Name
+    module: Name = ""
+    requires: list[Name] = []
     binary: bool = False
     imported: bool = False
-    error: str = ""
+    error: ErrorText = ""
     crashed: bool = False
 
 
 class Trial(msgspec.Struct):
     """A tiny function through torch.compile; `error` is "" where it came out right. `unfinished`: it took too long."""
 
-    backend: str
-    device: str
+    backend: Name
+    device: Name
     seconds: float = 0.0
-    error: str = ""
+    error: ErrorText = ""
     unfinished: bool = False
 
 
@@ -52,8 +54,8 @@ class Folder(msgspec.Struct):
     `runs`: its file system lets code be run from it.
     """
 
-    name: str
-    path: str
+    name: Name
+    path: FilePath
     exists: bool = False
     writable: bool = False
     size: int | None = None
@@ -67,32 +69,32 @@ class Facts(msgspec.Struct):
     `arches` are the GPUs that this torch has code for; `device_warning` is what torch said when it was asked for GPUs.
     """
 
-    interpreter: str = ""
-    python: str = ""
-    system: str = ""
-    machine: str = ""
-    torch: str | None = None
-    torch_error: str = ""
-    cuda: str | None = None
-    hip: str | None = None
+    interpreter: FilePath = ""
+    python: Name = ""
+    system: Name = ""
+    machine: Name = ""
+    torch: Name | None = None
+    torch_error: ErrorText = ""
+    cuda: Name | None = None
+    hip: Name | None = None
     disabled: bool | None = None
-    triton: str | None = None
-    triton_wanted: str | None = None
+    triton: Name | None = None
+    triton_wanted: Name | None = None
     devices: list[Device] | None = None
-    arches: list[str] = []
-    device_warning: str = ""
-    compiler: str | None = None
-    compiler_error: str = ""
-    compiler_version: str = ""
-    include: str = ""
-    headers_error: str | None = None
-    openmp_error: str | None = None
-    caches: dict[str, str] = {}
+    arches: list[Name] = []
+    device_warning: Message = ""
+    compiler: Name | None = None
+    compiler_error: ErrorText = ""
+    compiler_version: Name = ""
+    include: FilePath = ""
+    headers_error: ErrorText | None = None
+    openmp_error: ErrorText | None = None
+    caches: dict[Word, FilePath] = {}
     folders: list[Folder] = []
-    variables: dict[str, str] = {}
+    variables: dict[Name, Name] = {}
     packages: list[Package] = []
     trials: list[Trial] = []
-    silence: str = ""
+    silence: Message = ""
 
     @property
     def imports(self) -> bool:
@@ -123,20 +125,20 @@ class Facts(msgspec.Struct):
 class Line(msgspec.Struct):
     """One line of the diagnosis. `mend` is a command or a setting; `fatal`: with this, compile cannot work at all."""
 
-    check: str
+    check: Word
     status: Status
-    found: str
-    mend: str = ""
+    found: Message
+    mend: Message = ""
     fatal: bool = False
-    group: str = ""
+    group: Word = ""
 
 
 class Diagnosis(msgspec.Struct):
     """What `dynalyze doctor --json` writes."""
 
-    dynalyze: str
+    dynalyze: Word
     works: bool
-    summary: str
+    summary: Message
     lines: list[Line] = []
     facts: Facts = msgspec.field(default_factory=Facts)
     schema_version: int = 1

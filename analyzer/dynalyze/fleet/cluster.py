@@ -8,9 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import msgspec
-
-from dynalyze import privacy
 from dynalyze.errors import UsageError
 from dynalyze.fleet import node
 from dynalyze.fleet.demand import Demand, demand_of
@@ -20,6 +17,7 @@ from dynalyze.fleet.pool import Done
 from dynalyze.fleet.ray_session import Session
 from dynalyze.fleet.work import RunSettings, lost_item
 from dynalyze.notices import say
+from dynalyze.redaction import redaction
 
 _LOOK_SECONDS = 0.2
 # An item whose worker died is tried once more, and is a crash when that one dies too.
@@ -28,10 +26,6 @@ _MOST_KILLED = 2
 _MOST_NODES_LOST = 5
 # Tasks that wait tell an autoscaler what is needed, also while there is no node yet.
 _WAITING = 16
-
-
-class _Place(msgspec.Struct):
-    folder: str
 
 
 @dataclass
@@ -136,9 +130,8 @@ class ClusterPool:
 
     def _parcel(self, item: Item) -> Parcel:
         root = "" if self._folder is None else str(self._folder)
-        place = _Place(root)
-        shown = privacy.redact(place) if self._settings.redact else place
-        return Parcel(item, self._settings, root, shown.folder, self._ships)
+        shown = redaction()(root) if self._settings.redact else root
+        return Parcel(item, self._settings, root, shown, self._ships)
 
     def _check(self, demand: Demand) -> None:
         """Say once what no node of the moment can give: Ray would wait for one in silence."""

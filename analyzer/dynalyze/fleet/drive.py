@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 import dynalyze
-from dynalyze.fleet import privacy
+from dynalyze import privacy
 from dynalyze.fleet.folder import About, SweepFolder, sweep_of
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Pool
+from dynalyze.fleet.privacy import without_source
 from dynalyze.fleet.progress import Progress
 from dynalyze.fleet.records import Row, Sweep
 from dynalyze.fleet.storing import store
@@ -58,7 +59,7 @@ def drive(job: Job, progress: Progress, keep_on: Callable[[], bool]) -> Sweep:
     waiting = [item for item in job.items if item.key not in folder.rows]
 
     def done(item: Item, finished: Finished) -> None:
-        store(folder.path, item, finished)
+        store(folder.path, item, finished, hide_names=job.settings.redact)
         finished = replace(finished, row=_cleaned(finished.row, describing, job.settings))
         folder.append(finished.row)
         progress.done(finished)
@@ -93,5 +94,5 @@ def _cleaned_about(describing: About, settings: RunSettings) -> About:
 def _shown(sweep: Sweep, settings: RunSettings) -> Sweep:
     sweep = privacy.mask_secrets(sweep)
     if settings.no_source:
-        sweep = privacy.without_source(sweep)
+        sweep = without_source(sweep)
     return privacy.redact(sweep) if settings.redact else sweep

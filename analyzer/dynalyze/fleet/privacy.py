@@ -1,4 +1,4 @@
-"""What a sweep may show. Its rows come from reports that are cleaned already; this is for the rest, and for `diff`."""
+"""What a sweep may show without source: in the place of what its rows quote, what PyTorch's registry says."""
 
 from __future__ import annotations
 
@@ -7,30 +7,13 @@ import msgspec
 from dynalyze import privacy
 from dynalyze.fleet.clusters import exception_in
 from dynalyze.fleet.records import Row, RowBreak, Sweep
+from dynalyze.held import Restate
 from dynalyze.registry import registry
-
-
-def mask_secrets(sweep: Sweep) -> Sweep:
-    """Arguments that look like secrets, and every text that quotes them or holds a known kind of key."""
-    secrets = privacy.secrets_of([sweep.command])
-    masked = msgspec.structs.replace(sweep, command=privacy.masked_arguments(sweep.command))
-    return privacy.without(masked, secrets)
-
-
-def redact(sweep: Sweep) -> Sweep:
-    """No home folder, user name or host name in any text; no names of the machines of a cluster either."""
-    items = [msgspec.structs.replace(row, node="") for row in sweep.items]
-    return privacy.redact(msgspec.structs.replace(sweep, items=items))
 
 
 def without_source(sweep: Sweep) -> Sweep:
     """No line of user code: none of the breaks' own, and none that reasons and exceptions quote."""
-    return msgspec.structs.replace(sweep, items=[_bare(row) for row in sweep.items])
-
-
-def _bare(row: Row) -> Row:
-    breaks = [bare_break(found) for found in row.breaks]
-    return msgspec.structs.replace(row, error=bare_error(row.error), notes=[], breaks=breaks)
+    return privacy.without_source(sweep, _RESTATED)
 
 
 def bare_error(error: str | None) -> str | None:
@@ -38,15 +21,23 @@ def bare_error(error: str | None) -> str | None:
     return (exception_in(error) or "The message is left out (--no-source).") if error else error
 
 
-def bare_break(found: RowBreak) -> RowBreak:
-    """A break without code, its reason as PyTorch's registry has it."""
-    entry = registry().entry(found.gb_id) if found.gb_id else None
-    reason = entry.explanation if entry else ""
-    return msgspec.structs.replace(found, gb_type=bare_type(found.gb_type, found.gb_id), reason=reason, code=None)
-
-
 def bare_type(gb_type: str, gb_id: str | None) -> str:
     """A type of PyTorch's registry is torch's own wording; anything else may quote the program."""
     known = registry()
     entry = known.entry(gb_id) if gb_id else None
     return gb_type if known.id_of(gb_type) else (entry.gb_type if entry else "Graph break")
+
+
+def row_break(before: RowBreak, after: RowBreak) -> RowBreak:
+    """A break without code, its reason as PyTorch's registry has it."""
+    entry = registry().entry(before.gb_id) if before.gb_id else None
+    reason = entry.explanation if entry else ""
+    return msgspec.structs.replace(after, gb_type=bare_type(before.gb_type, before.gb_id), reason=reason)
+
+
+def _row(before: Row, after: Row) -> Row:
+    after.error = bare_error(before.error)
+    return after
+
+
+_RESTATED: Restate = {Row: _row, RowBreak: row_break}

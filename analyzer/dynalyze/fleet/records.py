@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
+
+from dynalyze.held import (
+    Argument,
+    BreakType,
+    CommandLine,
+    ErrorText,
+    FilePath,
+    Machine,
+    Message,
+    Name,
+    Quote,
+    Settings,
+    Source,
+    Word,
+)
 
 SCHEMA_VERSION = 1
 
@@ -23,23 +38,23 @@ class RowBreak(msgspec.Struct, frozen=True):
     led there, "path:line", where that is another one.
     """
 
-    gb_type: str
-    reason: str
-    file: str
+    gb_type: BreakType
+    reason: Quote
+    file: FilePath
     line: int
-    path: str = ""
-    function: str = ""
-    code: str | None = None
-    gb_id: str | None = None
-    effect: str = ""
-    caller: str = ""
+    path: FilePath = ""
+    function: Name = ""
+    code: Source | None = None
+    gb_id: Word | None = None
+    effect: Word = ""
+    caller: FilePath = ""
 
 
 class Speed(msgspec.Struct, frozen=True):
     """The measured speed-up of an item; `verdict` is the benchmark's own word. None where it claims none."""
 
-    configuration: str
-    verdict: str
+    configuration: Name
+    verdict: Word
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
@@ -54,30 +69,30 @@ class Row(msgspec.Struct):
     folder of a file.
     """
 
-    target: str
+    target: Argument
     status: Status
     graph_breaks: int
     recompiles: int
     seconds: float
-    report: str | None
-    error: str | None
-    key: str = ""
-    configuration: str = "default"
-    settings: dict[str, Any] = {}
-    page: str | None = None
-    family: str = ""
-    class_name: str = ""
+    report: FilePath | None
+    error: ErrorText | None
+    key: Word = ""
+    configuration: Name = "default"
+    settings: Settings = {}
+    page: FilePath | None = None
+    family: Name = ""
+    class_name: Name = ""
     parameters: int = 0
     graphs: int = 0
     ops: int = 0
     breaks: list[RowBreak] = []
     # Where an eager_error, create_error or compile_error was raised, "path:line".
-    error_at: str = ""
+    error_at: FilePath = ""
     speeds: list[Speed] = []
     peak_memory: int | None = None
     attempts: int = 1
-    node: str = ""
-    notes: list[str] = []
+    node: Machine = ""
+    notes: list[Quote] = []
 
 
 class Sweep(msgspec.Struct):
@@ -87,13 +102,13 @@ class Sweep(msgspec.Struct):
     for: more than there are rows where it was interrupted.
     """
 
-    dynalyze: str
-    created: str
-    command: list[str]
+    dynalyze: Word
+    created: Word
+    command: CommandLine
     items: list[Row]
-    environment: dict[str, Any] = {}
+    environment: Settings = {}
     seconds: float = 0.0
     planned: int = 0
     workers: int = 1
-    notes: list[str] = []
+    notes: list[Message] = []
     schema_version: int = SCHEMA_VERSION

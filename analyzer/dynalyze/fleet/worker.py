@@ -86,7 +86,7 @@ def _result(task: Task, briefing: Briefing) -> Result:
     except Exception as error:  # A fault of ours costs one item, and is told.
         finished = _fault(task.item, error)
     finished.row.attempts = task.attempt
-    store(Path(briefing.folder), task.item, finished)
+    store(Path(briefing.folder), task.item, finished, hide_names=briefing.settings.redact)
     return Result(finished.row, finished.output)
 
 

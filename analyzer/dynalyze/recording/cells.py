@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from dynalyze.privacy import mapped
+from dynalyze.held import Holds, changed
 from dynalyze.report import Report
 
 
@@ -28,10 +28,10 @@ def with_cell_names(report: Report, names: Mapping[str, str]) -> Report:
         return report
     files = re.compile("|".join(re.escape(file) for file in sorted(names, key=len, reverse=True)))
 
-    def renamed(value: Any) -> Any:
-        return files.sub(lambda found: names[found[0]], value) if isinstance(value, str) else value
+    def renamed(_: Holds, text: str) -> str:
+        return files.sub(lambda found: names[found[0]], text)
 
-    return mapped(report, renamed)
+    return changed(report, renamed)
 
 
 def _shell() -> Any:

@@ -21,8 +21,8 @@ def artifact(file: str, folder: str) -> Object:
         return {"uri": quote(relative, errors="replace"), "uriBaseId": ROOT}
     if file.startswith("/"):
         return {"uri": _file_uri(file)}
-    # A home folder that --redact left out stays "~"; what is relative is so to the working directory.
-    return {"uri": quote(file, errors="replace"), **({} if file.startswith("~") else {"uriBaseId": ROOT})}
+    # What --redact left out stays "~" or "<tmp>"; what is relative is so to the working directory.
+    return {"uri": quote(file, errors="replace"), **({} if file.startswith(("~", "<")) else {"uriBaseId": ROOT})}
 
 
 def location(place: Location, folder: str, message: str = "") -> Object:
