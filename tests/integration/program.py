@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import warm_starts
+
 from dynalyze.cli.group import run
 
 TRACEBACK = "Traceback (most recent call last)"

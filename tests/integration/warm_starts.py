@@ -238,7 +238,7 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     tempfile.tempdir = None
     sys.argv = request["argv"]
     sys.stdin, sys.stdout, sys.stderr = (
-        open(number, mode, buffering=-1 if number < 2 else 1, closefd=False)  # noqa: SIM115, PTH123
+        open(number, mode, buffering=-1 if number < 2 else 1, closefd=False)  # noqa: SIM115
         for number, mode in enumerate("rww")
     )
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
