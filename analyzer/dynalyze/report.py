@@ -139,7 +139,7 @@ class Compilation(msgspec.Struct):
     location: Location
     status: CompilationStatus
     seconds: dict[str, float] = {}
-    cache: dict[str, Any] = {}
+    cache: dict[str, int] = {}
     function: str = ""
     ops: int | None = None
     guards: int | None = None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.errors import UsageError
+from dynalyze.input_files import read_input
 
 
 def parsed(path: Path) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def parsed(path: Path) -> dict[str, Any]:
     """
     reader = _reader(path)
     try:
-        document: dict[str, Any] = reader.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = reader.loads(read_input(path).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are of the first kind.

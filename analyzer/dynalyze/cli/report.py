@@ -56,4 +56,4 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
 def _is_log(path: Path) -> bool:
     from dynalyze.targets.logs import holds_records
 
-    return path.is_dir() or (path.is_file() and holds_records(path))
+    return path.is_dir() or holds_records(path)

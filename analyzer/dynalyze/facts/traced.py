@@ -8,6 +8,7 @@ from pathlib import Path
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import TracedSeen
 from dynalyze.facts.stacks import Places, is_file
+from dynalyze.input_files import read_input
 from dynalyze.report import TracedFile, TracedFunction
 
 
@@ -40,6 +41,6 @@ def hash_of_set(files: list[TracedFile]) -> str:
 
 def _sha256(path: str) -> str:
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return hashlib.sha256(read_input(Path(path))).hexdigest()
     except OSError:
         return ""
