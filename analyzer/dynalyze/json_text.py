@@ -14,6 +14,9 @@ _Kind = TypeVar("_Kind")
 
 # An escape in JSON; `lone` is half of a pair that stands for one character.
 _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>\\u[dD][89a-fA-F]..)|\\.", re.DOTALL)
+# All that is no bracket: texts, and what stands between.
+_BETWEEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[^][{}"]+', re.DOTALL)
+_DEEPEST = 100
 
 
 def json_text(document: Any) -> str:
@@ -42,11 +45,22 @@ def read_json(data: bytes, kind: Any = Any) -> Any:
         return _decoded(_ESCAPE.sub(lambda found: b"\\ufffd" if found["lone"] else found[0], data), kind)
 
 
+def is_deep(data: bytes) -> bool:
+    """Whether JSON is nested deeper than any of ours, so that what walks through it may not come back."""
+    if data.count(b"[") + data.count(b"{") <= _DEEPEST:
+        return False
+    depth = deepest = 0
+    for bracket in _BETWEEN.sub(b"", data):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest > _DEEPEST
+
+
 def _decoded(data: bytes, kind: Any) -> Any:
+    if is_deep(data):
+        raise msgspec.DecodeError("JSON is nested too deep")
     try:
         return msgspec.json.decode(data, type=kind)
-    except RecursionError:
-        raise msgspec.DecodeError("JSON is nested too deep") from None
     except UnicodeError as error:
         raise msgspec.DecodeError(str(error)) from None
 

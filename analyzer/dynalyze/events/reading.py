@@ -24,7 +24,7 @@ from dynalyze.events.types import (
     SettingsSeen,
     SkippedSeen,
 )
-from dynalyze.json_text import read_json
+from dynalyze.json_text import is_deep, read_json
 
 _KNOWN: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 # Names that the child gives to side files; whatever else an event says opens nothing.
@@ -79,10 +79,11 @@ def _read_file(path: Path, run: RunLog) -> ProcessLog | None:
 
 def _decode(line: bytes, run: RunLog) -> AnyEvent | None:
     """The event of a line. What is none, or has fields that make no sense, is counted; a kind not known is not."""
-    try:
-        return _KNOWN.decode(line)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        pass
+    if not is_deep(line):
+        try:
+            return _KNOWN.decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            pass
     try:
         event, whole = typed(read_json(line, dict[str, Any]))
     except msgspec.DecodeError:
