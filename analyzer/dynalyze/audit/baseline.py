@@ -57,6 +57,8 @@ def read_baseline(path: Path) -> Baseline:
         raise UsageError(f"--baseline {path}: no such file; --update-baseline writes it") from error
     except OSError as error:
         raise UsageError(f"--baseline {path}: {error.strerror}") from error
+    except RecursionError:
+        raise UsageError(f"--baseline {path} is not a baseline of dynalyze: it is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"--baseline {path} is not a baseline of dynalyze: {error}") from error
     if document.baseline_version != _VERSION:

@@ -13,6 +13,8 @@ from dynalyze.fleet.records import Sweep
 from dynalyze.report import Report
 from dynalyze.report_json import from_json
 
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError)
+
 
 def read_report(path: Path, kind: str = "a report of dynalyze", hint: str = "") -> Report:
     """The report in a file.
@@ -24,8 +26,8 @@ def read_report(path: Path, kind: str = "a report of dynalyze", hint: str = "") 
         return from_json(path.read_bytes())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise UsageError(f"{path} is not {kind}: {error}{hint}") from error
+    except _UNREADABLE as error:
+        raise UsageError(f"{path} is not {kind}: {_reason(error)}{hint}") from error
 
 
 def read_sweep(path: Path) -> Sweep:
@@ -38,5 +40,9 @@ def read_sweep(path: Path) -> Sweep:
         return _read_sweep(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise UsageError(f"{path} is not a sweep of dynalyze: {error}") from error
+    except _UNREADABLE as error:
+        raise UsageError(f"{path} is not a sweep of dynalyze: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)

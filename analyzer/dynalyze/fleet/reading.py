@@ -43,7 +43,7 @@ def is_sweep(path: Path) -> bool:
         return True
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Kind).items != msgspec.Raw()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 
 
