@@ -33,7 +33,9 @@ _FORMATS = {
 _DOCUMENTS = ("json_file", "markdown", "bug_report")
 """Outputs that may be standard output, which then carries nothing else."""
 
-_STATUSES: dict[Status, int] = {"timed_out": 4, "failed": 3, "interrupted": 130, "complete": 0, "nothing_compiled": 0}
+_STATUSES: dict[Status, int] = {
+    "timed_out": 4, "failed": 3, "interrupted": 130, "complete": 0, "nothing_compiled": 0, "incomplete": 0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
