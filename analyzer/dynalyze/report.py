@@ -18,7 +18,7 @@ from dynalyze.source_records import SourceFile
 SCHEMA_VERSION = 1
 
 TargetKind = Literal["script", "object", "transformers", "trace"]
-Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_compiled"]
+Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_compiled", "incomplete"]
 CompilationStatus = Literal["compiled", "broken", "eager", "failed"]
 Effect = Literal["split", "partly_eager", "eager", "error"]
 Severity = Literal["error", "warning", "info"]

@@ -23,7 +23,9 @@ def parsed(path: Path) -> dict[str, Any]:
         document: dict[str, Any] = reader.loads(read_input(path).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are of the first kind.
+    except RecursionError:
+        raise UsageError(f"{path}: it is nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are of the first kind.
         raise UsageError(f"{path}: {error}") from error
     return document
 

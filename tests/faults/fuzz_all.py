@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fuzz_readers import READERS, one  # noqa: E402
+from fuzz_readers import READERS, one
 
 MILLION = 1_000_000
 MOST_SECONDS = 5.0

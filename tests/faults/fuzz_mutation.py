@@ -15,11 +15,16 @@ FLOATS = (
     float("inf"), float("-inf"), float("nan"),
 )  # fmt: skip
 TEXTS = (
-    "", " ", "x", "0/0", "-1", "1e308", "a.py", "/", "//", ".", "..", "../../etc/passwd", "C:\\x\\y.py", "<string>", "~", "file://",
-    "\x00", "\ud800", "\udcff\ud800", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x9b2J", "\r\n\x85\u2028", "\u202egnp.exe",
-    "</script><script>alert(1)</script>", "]]>", "${x}", "%s%n", "{{7*7}}", "`", "```", "|", "[bold]x[/bold]", "\t", "\ufeff",
-    "{", "[[[[[[[[", "(" * 300, "L['x'].size()[0] == 3", "x" * 3000, "🜁" * 50, "a\n" * 200, "'" * 99, '"' * 99, "\\" * 99,
-    "compiled", "split", "error", "backward", "nan", "None", "https://[::1", "http://x/%zz", "g1", "b1", "r1", "f1", "1" * 5000,
+    "", " ", "x", "0/0", "-1", "1e308", "a.py", "/", "//", ".", "..", "../../etc/passwd", "C:\\x\\y.py", "<string>",
+    "~", "file://",
+    "\x00", "\ud800", "\udcff\ud800", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x9b2J", "\r\n\x85\u2028",
+    "\u202egnp.exe",
+    "</script><script>alert(1)</script>", "]]>", "${x}", "%s%n", "{{7*7}}", "`", "```", "|", "[bold]x[/bold]", "\t",
+    "\ufeff",
+    "{", "[[[[[[[[", "(" * 300, "L['x'].size()[0] == 3", "x" * 3000, "🜁" * 50, "a\n" * 200, "'" * 99, '"' * 99,
+    "\\" * 99,
+    "compiled", "split", "error", "backward", "nan", "None", "https://[::1", "http://x/%zz", "g1", "b1", "r1", "f1",
+    "1" * 5000,
 )  # fmt: skip
 
 

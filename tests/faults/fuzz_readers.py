@@ -19,15 +19,9 @@ from typing import Any, Literal, get_args, get_origin
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / name) for name in ("analyzer", "tests/unit", "tests/faults")]
 
-from comparison_reports import report as small_report  # noqa: E402
 from fuzz_mutation import TEXTS, as_json, hostile, mutate, mutate_bytes, mutate_lines  # noqa: E402
-from hostile_texts import HIDDEN  # noqa: E402
-from recordings import recorded  # noqa: E402
-from sample_attention import matrix  # noqa: E402
-from sample_audits import failed_report, measured_audit  # noqa: E402
-from sample_reports import clean_report, empty_report, measured_report, rich_report  # noqa: E402
-from sample_sweeps import matrix_sweep, small_sweep  # noqa: E402
 
+from comparison_reports import report as small_report  # noqa: E402
 from dynalyze import audit_records, measurements, model_facts  # noqa: E402
 from dynalyze import report as report_records  # noqa: E402
 from dynalyze.audit.baseline import known_of, missing, read_baseline  # noqa: E402
@@ -53,6 +47,12 @@ from dynalyze.shown import showable  # noqa: E402
 from dynalyze.targets.logs import report_from_logs  # noqa: E402
 from dynalyze.targets.shapes import combinations, read_dims, read_shapes  # noqa: E402
 from dynalyze.targets.spec import read_target  # noqa: E402
+from hostile_texts import HIDDEN  # noqa: E402
+from recordings import recorded  # noqa: E402
+from sample_attention import matrix  # noqa: E402
+from sample_audits import failed_report, measured_audit  # noqa: E402
+from sample_reports import clean_report, empty_report, measured_report, rich_report  # noqa: E402
+from sample_sweeps import matrix_sweep, small_sweep  # noqa: E402
 
 Reader = Callable[[random.Random, Path], None]
 
@@ -138,7 +138,7 @@ def baseline(chance: random.Random, folder: Path) -> None:
     path = _written(folder, "known.json", _damaged(chance.choice(_baselines()), chance))
     known = read_baseline(path)
     baseline_json(list(known.findings))
-    assert [each.words for each in missing(known, [])] is not None
+    assert all(each.words for each in missing(known, []))
 
 
 def policy(chance: random.Random, folder: Path) -> None:
@@ -327,7 +327,8 @@ def _words() -> frozenset[str]:
         hint for module in (report_records, measurements, audit_records, model_facts) for hint in vars(module).values()
     ]
     return frozenset(word for hint in hints if get_origin(hint) is Literal for word in get_args(hint)) | {
-        "user", "library", "torch", "observed", "in_place", "replayed", "examples", "object", "transformers", "none", "block",
+        "user", "library", "torch", "observed", "in_place", "replayed", "examples", "object", "transformers", "none",
+        "block",
         "cuda", "rss", "process", "output", "gradient", "config", "model", "weights", "inputs", "eager",
     }  # fmt: skip
 
@@ -401,7 +402,8 @@ _POLICIES: tuple[dict[str, Any], ...] = (
         "fail-on": ["error", "recompile"],
         "ignore": [
             {"rule": "graph-break", "file": "model.py", "reason": "a log line", "expires": "2027-01-31"},
-            {"rule": "recompile", "function": "forward", "code": "x.item()", "reason": "known", "expires": "2027-12-01"},
+            {"rule": "recompile", "function": "forward", "code": "x.item()", "reason": "known",
+            "expires": "2027-12-01"},
         ],
     },
     {"accuracy": "any", "fail-on": "none"},
@@ -411,7 +413,8 @@ _ITEMS = {
     "item": [
         {"target": "hf:Llama*", "batch": 4},
         {
-            "target": "models/ranker.py:Net", "name": "long", "input": "torch.randn(2, 512)", "arguments": ["--fast", "1"],
+            "target": "models/ranker.py:Net", "name": "long", "input": "torch.randn(2, 512)", "arguments": ["--fast",
+            "1"],
             "configurations": ["fast"],
         },
     ],
@@ -422,6 +425,7 @@ _SHAPES = (
     ("batch=0:0", "sequence=input_ids:1", "x=y:-1"),
 )
 _EXPRESSIONS = (
-    "torch.randn(2, 3)", "{'x': torch.ones(1), 'y': [1, 2]}", "[(torch.zeros(2),), {}]", "lambda: torch.randn(4)", "main:model",
+    "torch.randn(2, 3)", "{'x': torch.ones(1), 'y': [1, 2]}", "[(torch.zeros(2),), {}]", "lambda: torch.randn(4)",
+    "main:model",
     "model.backbone", "-1", "x[0].y",
 )  # fmt: skip

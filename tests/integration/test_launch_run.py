@@ -194,11 +194,11 @@ def test_a_program_may_lead_its_own_process_group(target: Target) -> None:
 def test_a_command_that_cannot_be_started_is_one_clear_line(tmp_path: Path, argv: list[str], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         run(Command(argv, {}), timeout=GENEROUS, streams=Streams("m"), stop_file=tmp_path / "stop")
-    assert str(caught.value) == f"cannot start the target: {message}"
+    assert str(caught.value) == message.replace(": ", " cannot be started: ")
 
 
 def test_a_missing_directory_is_one_clear_line(target: Target, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^cannot start the target: .*gone: No such file or directory$"):
+    with pytest.raises(UsageError, match=r"^.*gone cannot be started: No such file or directory$"):
         target.run("pass", cwd=tmp_path / "gone")
 
 

@@ -184,7 +184,55 @@ def test_a_value_that_json_does_not_know_costs_at_most_itself(tmp_path: Path, va
     assert run.count == 2
 
 
-def test_a_disk_that_refuses_is_the_callers_to_know(tmp_path: Path) -> None:
-    writer = EventWriter(tmp_path / "gone")
-    with pytest.raises(OSError, match="gone"):
-        writer.write("lost", message="")
+def test_what_a_disk_refuses_waits_until_it_takes_it(tmp_path: Path) -> None:
+    writer = EventWriter(tmp_path / "later")
+    for number in range(3):
+        writer.write("lost", message=f"{number}")
+    (tmp_path / "later").mkdir()
+    writer.write("lost", message="3")
+    assert messages(tmp_path / "later") == ["0", "1", "2", "3"]
+
+
+def test_a_line_that_was_torn_is_written_again_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = EventWriter(tmp_path)
+    writer.write("lost", message="first")
+    write, full = os.write, []
+
+    def torn(descriptor: int, data: bytes) -> int:
+        if full:
+            raise OSError(28, "No space left on device")
+        full.append(True)
+        return write(descriptor, data[:10])
+
+    monkeypatch.setattr(os, "write", torn)
+    writer.write("lost", message="second")
+    monkeypatch.undo()
+    writer.write("lost", message="third")
+    assert messages(tmp_path) == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("taken", ["closed", "another file", "a copy of another descriptor"])
+def test_nothing_is_written_where_the_descriptor_is_no_longer_ours(tmp_path: Path, taken: str) -> None:
+    run, theirs = tmp_path / "run", tmp_path / "theirs.txt"
+    run.mkdir()
+    writer = EventWriter(run)
+    writer.write("lost", message="first")
+    descriptor = writer._descriptor
+    if taken == "a copy of another descriptor":
+        with theirs.open("w") as file:
+            os.dup2(file.fileno(), descriptor)
+    else:
+        os.close(descriptor)
+        if taken == "another file":
+            assert os.open(theirs, os.O_WRONLY | os.O_CREAT) == descriptor
+    writer.write("lost", message="second")
+    writer.close()
+    if taken != "closed":
+        assert theirs.read_bytes() == b""
+        os.close(descriptor)  # Ours to close: the writer left it open.
+    assert messages(run) == ["first", "second"]
+    assert [type(event).__name__ for _, event in read_run(run).all()].count("Reopened") == 1
+
+
+def messages(run: Path) -> list[str]:
+    return [event.message for _, event in read_run(run).all() if isinstance(event, Lost)]

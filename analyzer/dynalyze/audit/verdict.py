@@ -26,6 +26,7 @@ _ENDED: dict[Status, str] = {
     "failed": "the program failed",
     "timed_out": "the time limit ended the audit",
     "interrupted": "the audit was interrupted",
+    "incomplete": "part of what torch compiled was not recorded",
 }
 _RUN, _FINDINGS = "run", "fail-on"
 _UNTOLD = (_RUN, _FINDINGS)

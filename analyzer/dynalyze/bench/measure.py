@@ -238,7 +238,7 @@ def _reason_against(report: Report) -> str:
     status = report.outcome.status
     if status == "nothing_compiled":
         return "nothing was compiled"
-    if status != "complete":
+    if status not in ("complete", "incomplete"):
         return {"failed": "the run failed", "timed_out": "the time was up"}.get(status, "the run was interrupted")
     return ""
 

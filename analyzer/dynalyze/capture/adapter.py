@@ -6,10 +6,8 @@ or an empty list, and the caller reads the same fact from the text of the event.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import itertools
-import logging
 import os
 import re
 import sys
@@ -19,31 +17,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-TRACE_LOGGER = "torch.__trace"
 _RESUME_NAME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
-_COMPILE_BOUNDARY = ("torch/_dynamo/convert_frame.py", "torch\\_dynamo\\convert_frame.py")
-_CALL_BOUNDARY = ("torch/_dynamo/eval_frame.py", "torch\\_dynamo\\eval_frame.py")
+COMPILE_BOUNDARY = ("torch/_dynamo/convert_frame.py", "torch\\_dynamo\\convert_frame.py")
+CALL_BOUNDARY = ("torch/_dynamo/eval_frame.py", "torch\\_dynamo\\eval_frame.py")
 
 StackFrame = dict[str, Any]
-TellUntraced = Callable[[str, StackFrame, bool], None]
-
-
-def attach(handler: logging.Handler) -> None:
-    """Let `handler` see every record of Dynamo's structured trace.
-
-    It goes first in the list: torch's own lazy handler removes itself during its first record, and the handler
-    after it would miss that one.
-    """
-    handlers = logging.getLogger(TRACE_LOGGER).handlers
-    if handler not in handlers:
-        handlers.insert(0, handler)
-
-
-def detach(handler: logging.Handler) -> None:
-    """End what `attach` began; torch's own handlers stay as they are."""
-    handlers = logging.getLogger(TRACE_LOGGER).handlers
-    if handler in handlers:
-        handlers.remove(handler)
 
 
 def compile_seconds(metrics: dict[str, Any]) -> float:
@@ -105,11 +83,11 @@ def _end(frame: traceback.FrameSummary) -> int | None:
 
 def stack_above() -> list[StackFrame]:
     """The frames that led to the frame being compiled, outermost first, without the compiler's own."""
-    frames = list(_frames(sys._getframe(1)))[::-1]
+    frames = list(frames_from(sys._getframe(1)))[::-1]
     entries: list[StackFrame] = []
     for frame in frames:
         code = frame.f_code
-        if code.co_filename.endswith(_COMPILE_BOUNDARY):
+        if code.co_filename.endswith(COMPILE_BOUNDARY):
             break
         line, column, end = _position(frame)
         entries.append(frame_entry(code.co_filename, line, code.co_name, column, end))
@@ -121,7 +99,7 @@ def live_break() -> BaseException | None:
 
     `log_graph_break` has it as an argument, since torch 2.9; the data-dependent branch logs outside any except block.
     """
-    for frame in _frames(sys._getframe(1)):
+    for frame in frames_from(sys._getframe(1)):
         if frame.f_code.co_name == "log_graph_break" and "exc" in frame.f_locals:
             found = frame.f_locals.get("exc")
             return found if isinstance(found, BaseException) else None
@@ -177,7 +155,7 @@ def tracing_stack() -> Any:
 def compiled_module() -> Any:
     """The module whose method is being compiled; None for a plain function, or where it is out of reach."""
     torch = sys.modules.get("torch")
-    for frame in _frames(sys._getframe(1)):
+    for frame in frames_from(sys._getframe(1)):
         if frame.f_code.co_name == "_compile" and {"code", "locals"} <= frame.f_locals.keys():
             # Around a module of torch's own the compiler puts a function that calls `fn`, the module.
             wrapped = frame.f_locals["locals"].get("fn")
@@ -192,7 +170,7 @@ def calling_frames() -> Iterator[types.FrameType]:
     """The frames of the program that led to the compile in progress, the innermost first."""
     torch = sys.modules.get("torch")
     ours = (str(Path(__file__).parents[1]), str(Path(str(getattr(torch, "__file__", "?"))).parent))
-    for frame in _frames(sys._getframe(1)):
+    for frame in frames_from(sys._getframe(1)):
         if not frame.f_code.co_filename.startswith(tuple(folder + os.sep for folder in ours)):
             yield frame
 
@@ -202,7 +180,7 @@ def refuses_breaks(error: BaseException | None = None) -> bool | None:
 
     `error_on_graph_break` may hold for a part of the compile: what held where `error` came up counts.
     """
-    for frame in _frames(sys._getframe(1)):
+    for frame in frames_from(sys._getframe(1)):
         if frame.f_code.co_name == "_compile" and "one_graph" in frame.f_locals:
             held = getattr(getattr(error, "_torch_dynamo_tracer_output", None), "error_on_graph_break", None)
             return bool(frame.f_locals["one_graph"]) or (_error_on_graph_break() if held is None else bool(held))
@@ -216,7 +194,7 @@ def raises_at_limit(error: BaseException | None) -> bool | None:
     """
     if type(error).__name__ == "FailOnRecompileLimitHit":
         return True
-    for frame in _frames(sys._getframe(1)):
+    for frame in frames_from(sys._getframe(1)):
         if frame.f_code.co_name == "_compile" and "one_graph" in frame.f_locals:
             box = frame.f_locals.get("convert_frame_box")
             return bool(getattr(box, "error_on_graph_break", False))
@@ -227,7 +205,7 @@ def recompile_scope() -> dict[str, Any] | None:
     """Names in which a failed guard can be evaluated: the locals of the call that is about to recompile, and
     `L` and `G`, as torch's older wording has them. None where no recompile is looked at or refused.
     """
-    for frame in _frames(sys._getframe(1)):
+    for frame in frames_from(sys._getframe(1)):
         if frame.f_code.co_name in ("get_and_maybe_log_recompilation_reasons", "_compile"):
             called = frame.f_locals.get("frame")
             names = getattr(called, "f_locals", None)
@@ -241,12 +219,12 @@ def outermost_call() -> int:
     Calls from one place that follow each other may get the same one; 0 where no compiled call is in progress.
     """
     outermost = None
-    for frame in _frames(sys._getframe(1)):
-        if frame.f_code.co_filename.endswith(_CALL_BOUNDARY):
+    for frame in frames_from(sys._getframe(1)):
+        if frame.f_code.co_filename.endswith(CALL_BOUNDARY):
             outermost = frame
     if outermost is None:
         return 0
-    callers = ((id(frame), frame.f_lasti) for frame in _frames(outermost.f_back))
+    callers = ((id(frame), frame.f_lasti) for frame in frames_from(outermost.f_back))
     return hash((id(outermost), *callers)) or 1
 
 
@@ -296,69 +274,6 @@ def dynamo_disabled() -> bool:
     return bool(getattr(config, "disable", False))
 
 
-def watch_untraced_breaks(tell: TellUntraced) -> Callable[[], None]:
-    """Call `tell(message, frame, refused)` for a break raised before tracing begins, which no event reports.
-
-    A generator passed to torch.compile is refused so. torch only counts the message, so the counter is replaced
-    by one that looks at who counts. Returns what ends it.
-    """
-    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
-    if counters is None:
-        return lambda: None
-    if not isinstance(counters.get("unimplemented"), _WatchedCounter):
-        counters["unimplemented"] = _WatchedCounter(counters.get("unimplemented", ()))
-    watched = counters["unimplemented"]
-    watched.listeners.append(tell)
-
-    def end() -> None:
-        watched.listeners.remove(tell)
-        if not watched.listeners and counters.get("unimplemented") is watched:
-            counters["unimplemented"] = collections.Counter(dict(watched))
-
-    return end
-
-
-class _WatchedCounter(collections.Counter[str]):
-    def __init__(self, counts: Any) -> None:
-        super().__init__(counts)
-        self.listeners: list[TellUntraced] = []
-
-    def __setitem__(self, message: str, count: int) -> None:
-        if count > self.get(message, 0):
-            offered = _offered_frame()
-            if offered is not None:
-                for tell in list(self.listeners):
-                    tell(message, *offered)
-        super().__setitem__(message, count)
-
-    def __reduce__(self) -> Any:
-        return collections.Counter, (dict(self),)
-
-
-def _offered_frame() -> tuple[StackFrame, bool] | None:
-    """The frame that was offered to the compiler, and whether fullgraph was asked for, when an Unsupported is
-    raised outside `_compile`.
-    """
-    for frame in _frames(sys._getframe(2)):
-        code = frame.f_code
-        if code.co_name == "_compile":
-            return None
-        if code.co_name == "__call__" and code.co_filename.endswith(_COMPILE_BOUNDARY):
-            offered = getattr(frame.f_locals.get("frame"), "f_code", None)
-            if offered is not None and _called_by_wrapper(frame):
-                entry = frame_entry(offered.co_filename, offered.co_firstlineno, offered.co_name, None, None)
-                return entry, bool(getattr(frame.f_locals.get("self"), "_one_graph", False))
-    return None
-
-
-def _called_by_wrapper(frame: types.FrameType) -> bool:
-    """Whether the compiled function itself was offered, not one that it calls while it runs in eager."""
-    outer = frame.f_back
-    while outer is not None and outer.f_code.co_filename.endswith(_COMPILE_BOUNDARY):
-        outer = outer.f_back
-    return outer is not None and outer.f_code.co_filename.endswith(_CALL_BOUNDARY)
-
-
 def watch_bytecode(tell: Callable[[str, types.CodeType], None]) -> None:
     """Call `tell(compile_id, code)` with what Dynamo makes of each frame; "" where the id is not known."""
     register = getattr(sys.modules.get("torch._dynamo.convert_frame"), "register_bytecode_hook", None)
@@ -397,7 +312,8 @@ def _error_on_graph_break() -> bool:
     return False
 
 
-def _frames(frame: types.FrameType | None) -> Iterator[types.FrameType]:
+def frames_from(frame: types.FrameType | None) -> Iterator[types.FrameType]:
+    """A frame and those that led to it, the innermost first."""
     while frame is not None:
         yield frame
         frame = frame.f_back

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -14,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from dynalyze.capture import adapter
+from dynalyze.capture import adapter, adapter_trace
 from dynalyze.capture.inspecting.telling import Inspection, watch_compile_calls
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.skips import Skips
@@ -31,7 +32,7 @@ def attach_to_descendant() -> None:
         return
     listener = Listener(EventWriter(Path(run)))
     after_import("torch", lambda torch: _listen(listener, torch, Path(run)), without=own_trace(Path(run)))
-    after_import("torch._dynamo.utils", lambda _: watch_untraced(listener))
+    after_import("torch._dynamo.exc", lambda _: watch_untraced(listener))
     watch_skips(listener)
     if (Path(run) / BYTECODE_FILE).exists():
         watch_bytecode(listener)
@@ -39,7 +40,8 @@ def attach_to_descendant() -> None:
 
 def _listen(listener: Listener, torch: ModuleType, run: Path) -> None:
     """Hear what torch compiles in this process, and see what it was given."""
-    adapter.attach(listener)
+    listener.listen()
+    atexit.register(listener.check)
     inspection = Inspection(listener.tell, at_once=False)
     leave = _compile_in_place(listener, inspection, run)
     watch_compile_calls(torch, inspection, leave)
@@ -120,7 +122,7 @@ def watch_untraced(listener: Listener) -> Callable[[], None]:
             inside=[frame], untraced=True, refused=refused,
         )  # fmt: skip
 
-    return adapter.watch_untraced_breaks(tell)
+    return adapter_trace.watch_untraced_breaks(tell)
 
 
 def watch_skips(listener: Listener) -> Skips:

@@ -52,6 +52,7 @@ def main(run: Path) -> int:
     except Misuse as misuse:
         session.tell("usage", message=str(misuse))
         return _STATUS_MISUSE
+    session.check()
     session.tell("target_end", **vars(ending))
     return ending.exit_status or 0
 
@@ -72,7 +73,7 @@ class Session:
         self._compiled_recording: Any = None
         self._compiling_ourselves = False
         self._program_compiles_itself = False
-        self.tell = self._listener.tell
+        self.tell, self.check = self._listener.tell, self._listener.check
         self._inspection = Inspection(self.tell, at_once=True)
         self._listener.on_each_compile = self._compiling
 
@@ -84,7 +85,7 @@ class Session:
         lead_descendants(self._folder)
         self._skips = watch_skips(self._listener)  # First: a forked child has torch already.
         after_import("torch", self._torch_loaded, without=own_trace(self._folder))
-        after_import("torch._dynamo.utils", lambda _: watch_untraced(self._listener))
+        after_import("torch._dynamo.exc", lambda _: watch_untraced(self._listener))
         if (self._folder / BYTECODE_FILE).exists():
             watch_bytecode(self._listener)
         if SOFT_STOP_SIGNAL is not None:
@@ -245,7 +246,7 @@ class Session:
             self._inspection.look_again()
 
     def _torch_loaded(self, torch: ModuleType) -> None:
-        adapter.attach(self._listener)
+        self._listener.listen()
         self.tell("torch", **environment.torch_facts(torch))
         if self._bundles:
             from dynalyze.capture.compiled_recording import CompiledRecording

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from dynalyze.capture import adapter, environment
+from dynalyze.capture import environment
 from dynalyze.capture.attach import after_import, watch_untraced
 from dynalyze.capture.inspecting.telling import Inspection, watch_compile_calls
 from dynalyze.capture.listener import Listener
@@ -32,7 +32,7 @@ class InProcess:
         skips = Skips(self._listener)
         self._listener.tell("child_start")
         self._when_imported("torch", self._attach)
-        self._when_imported("torch._dynamo.utils", lambda _: watch_untraced(self._listener))
+        self._when_imported("torch._dynamo.exc", lambda _: watch_untraced(self._listener))
         self._when_imported("torch._dynamo.convert_frame", lambda _: skips.watch())
 
     def stop(self) -> None:
@@ -40,9 +40,9 @@ class InProcess:
         self._inspection.look_again()
         if not self._listener.compiled_frames and "torch" in sys.modules:
             self._listener.tell("silence", wrapped=[], **environment.compile_switches())
+        self._listener.check()
         while self._undo:
             self._undo.pop()()
-        self._listener.close()
         self._writer.close()
 
     def given(self, module: object, file: str, line: int) -> None:
@@ -50,8 +50,7 @@ class InProcess:
         self._inspection.given(module, file, line, {})
 
     def _attach(self, torch: ModuleType) -> Undo:
-        adapter.attach(self._listener)
-        self._undo.append(lambda: adapter.detach(self._listener))
+        self._undo.append(self._listener.listen())
         return watch_compile_calls(torch, self._inspection)
 
     def _when_imported(self, name: str, attach: Callable[[ModuleType], Undo]) -> None:

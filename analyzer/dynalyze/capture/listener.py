@@ -1,18 +1,20 @@
 """Listens to Dynamo's structured trace and writes what it hears as events.
 
-`emit` runs inside the compiler: it must never raise, never re-enter, and stay cheap. Whatever goes wrong here is
-written down as a `lost` event, so that a partial recording says so.
+`hear` runs inside the compiler: it must never raise, never re-enter, and stay cheap. Whatever goes wrong here is
+written down as a `lost` event, so that a partial recording says so; and at the end what was heard is held against
+what torch itself has counted.
 """
 
 from __future__ import annotations
 
-import logging
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture import adapter, bytecode, guard_values
+from dynalyze.capture import adapter, adapter_trace, bytecode, guard_values
 from dynalyze.capture.forks import after_fork
 from dynalyze.capture.last_batch import dataset_of
 from dynalyze.capture.trace_records import TraceRecords, cut, hit_limit, refused_recompile
@@ -24,18 +26,40 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 
 
-class Listener(logging.Handler):
-    """A logging handler for torch's trace logger: the record's own facts, and those that only live objects have.
+@dataclass
+class Heard:
+    """How much of what torch counts by itself was heard, and where its counts stood when listening began."""
+
+    since: adapter_trace.Counted
+    graphs: int = 0
+    breaks: int = 0
+    ends: int = 0
+
+    def missed(self) -> str:
+        """What torch has counted and was not heard; "" where nothing is missing."""
+        now = adapter_trace.counted()
+        names = {"graphs": "graphs", "breaks": "graph breaks", "ends": "compiles"}
+        told = []
+        for field, name in names.items():
+            # A program can set torch's counts back, so more heard than counted tells nothing.
+            counted, heard = getattr(now, field) - getattr(self.since, field), getattr(self, field)
+            if counted > heard:
+                told.append(f"{counted} {name}, of which {heard} were heard")
+        return f"torch counted {'; '.join(told)}" if told else ""
+
+
+class Listener:
+    """Hears torch's trace: the record's own facts, and those that only live objects have.
 
     `on_each_compile` is called in the thread that compiles, with the number of frames so far, whenever one starts.
     """
 
     def __init__(self, writer: EventWriter) -> None:
-        super().__init__(logging.DEBUG)
         self.compiled_frames = 0
         self.compile_seconds = 0.0
-        self.breaks = 0
         self.on_each_compile: Callable[[int], None] | None = None
+        self._heard = Heard(adapter_trace.counted())
+        self._listening = False
         self._writer = writer
         self._busy = threading.local()
         self._records = TraceRecords(adapter.interned_files())
@@ -50,19 +74,30 @@ class Listener(logging.Handler):
         }
         after_fork(self._after_fork)
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def listen(self) -> Callable[[], None]:
+        """Hear all that torch traces from here on; torch must be imported. Returns what ends it."""
+        self._listening = True
+        self._heard = Heard(adapter_trace.counted())
+        return adapter_trace.listen(self.hear)
+
+    def hear(self, metadata: Facts, payload: Any) -> None:
+        """One record of the trace, called by the compiler."""
         if getattr(self._busy, "now", False):
             return
         self._busy.now = True
         try:
-            self._hear(getattr(record, "metadata", None) or {}, getattr(record, "payload", None))
+            self._hear(metadata, payload)
         except Exception as error:
             self._lose(error)
         finally:
             self._busy.now = False
 
-    def handleError(self, record: logging.LogRecord) -> None:
-        """Nothing: `emit` catches all, and logging's own report would print into the user's program."""
+    def check(self) -> None:
+        """Tell what is missing, by torch's own counts. Called when the program has ended."""
+        unheard = "torch was imported past the listener" if "torch" in sys.modules and not self._listening else ""
+        missed = unheard or self._heard.missed()
+        if missed:
+            self.tell("lost", message=missed)
 
     def tell(self, event: str, **fields: Any) -> None:
         """Write an event that is not in the trace, under the same protection."""
@@ -83,10 +118,15 @@ class Listener(logging.Handler):
         """Begin anew: what was heard so far is not to count. `compiling`: a frame is just beginning to compile."""
         self.compiled_frames = int(compiling)
         self.compile_seconds = 0.0
-        self.breaks = 0
+        self._heard = Heard(adapter_trace.counted())
         self._traced.clear()
         self._modules = None
         self._records.restart()
+
+    @property
+    def breaks(self) -> int:
+        """How many graph breaks were heard."""
+        return self._heard.breaks
 
     @property
     def epoch(self) -> int:
@@ -105,7 +145,9 @@ class Listener(logging.Handler):
             self.compile_seconds += adapter.compile_seconds(event["metrics"])
             for untold in _untold(event):
                 self._writer.write(**untold)
-        self.breaks += event["event"] == "break"
+            self._heard.ends += 1
+        self._heard.breaks += event["event"] == "break"
+        self._heard.graphs += event.get("stage") == "dynamo"
         if event["event"] == "break" or event.get("stage") == "dynamo":
             self._tell_traced(event)
 
@@ -142,10 +184,9 @@ class Listener(logging.Handler):
             return  # The disk itself refuses; the parent sees the file end.
 
     def _after_fork(self) -> None:
-        # Locks may be held by threads that the fork did not copy.
-        self.createLock()
         self._busy = threading.local()
         self.compiled_frames = 0
+        self._heard = Heard(adapter_trace.counted())
         self._records.restart()
 
 

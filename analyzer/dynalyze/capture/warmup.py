@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import adapter, adapter_bench, environment
+from dynalyze.capture import adapter_bench, environment
 from dynalyze.capture.attach import after_import, own_trace, watch_skips, watch_untraced
 from dynalyze.capture.bench.failures import kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.wire import AS_WRITTEN, WorkerRequest
@@ -73,7 +73,7 @@ class WarmupCheck:
         self.tell("child_start")
         watch_skips(self._listener)
         after_import("torch", self._torch_loaded, without=own_trace(self._folder))
-        after_import("torch._dynamo.utils", lambda _: watch_untraced(self._listener))
+        after_import("torch._dynamo.exc", lambda _: watch_untraced(self._listener))
         self._versions.listen()
 
     def run(self) -> str:
@@ -102,7 +102,7 @@ class WarmupCheck:
         }
 
     def _torch_loaded(self, torch: Any) -> None:
-        adapter.attach(self._listener)
+        self._listener.listen()
         self.tell("torch", **environment.torch_facts(torch))
 
     def _prepared(self) -> list[list[Step]]:

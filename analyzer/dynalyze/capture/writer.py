@@ -1,11 +1,14 @@
 """Writes events to disk, one flushed line each, so that nothing recorded is lost by a crash.
 
 One file a process: after a fork the child opens its own. The file is created with its first event, so helper
-processes that never compile leave no trace.
+processes that never compile leave no trace. Our descriptor lives in a program that may close all it knows nothing of,
+as daemons do, and whose next file then has that number: it is looked at before each use.
 """
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import json
 import os
 import sys
@@ -17,6 +20,9 @@ from typing import Any
 from dynalyze.capture.forks import after_fork
 from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER
 
+# Lines that wait for a disk, or for a free descriptor.
+_MOST_KEPT = 10_000
+
 
 class EventWriter:
     """Appends events of this process (and of its forks) below a run folder. Safe from any thread."""
@@ -25,21 +31,27 @@ class EventWriter:
         self.run = run
         self._main = main
         self._pid = -1
+        self._path = Path()
         self._descriptor = -1
+        self._file: tuple[int, int] | None = None
+        self._kept: collections.deque[bytes] = collections.deque()
+        self._dropped = 0
         self._texts = 0
         self._closed = False
         self._lock = threading.RLock()
         after_fork(self._after_fork)
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one event; `fields` must be JSON values. Raises OSError when the disk refuses."""
+        """Append one event; `fields` must be JSON values. What the disk refuses waits for the next event."""
         line = _as_json({"event": event, "at": time.time(), **fields})
         with self._lock:
             if self._closed:
                 return
-            if self._pid != os.getpid():
-                self._open()
-            _write_all(self._descriptor, line.encode(errors="replace") + b"\n")
+            if self._pid not in (-1, os.getpid()):
+                self._forget_file()
+            self._keep(line)
+            with contextlib.suppress(OSError):
+                self._write_kept()
 
     def write_text(self, text: str) -> str:
         """Store a long text in a file of its own; returns its name below the run folder."""
@@ -59,24 +71,62 @@ class EventWriter:
             self._closed = True
             self._close_file()
 
+    def _keep(self, line: str) -> None:
+        if len(self._kept) < _MOST_KEPT:
+            self._kept.append(line.encode(errors="replace") + b"\n")
+        else:
+            self._dropped += 1
+
+    def _write_kept(self) -> None:
+        if not self._is_ours():
+            self._open()
+        while self._kept:
+            try:
+                _write_all(self._descriptor, self._kept[0])
+            except OSError:
+                self._kept[0] = b"\n" + self._kept[0].lstrip(b"\n")  # A part of it may be there.
+                raise
+            self._kept.popleft()
+        if self._dropped:
+            dropped, self._dropped = self._dropped, 0
+            self.write("lost", message=f"{dropped} events, which could not be written for too long")
+
     def _open(self) -> None:
-        self._pid = os.getpid()
-        folder = self.run / EVENTS_FOLDER
-        folder.mkdir(mode=0o700, exist_ok=True)
-        path = folder / f"{self._pid}-{time.time_ns()}.jsonl"
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self.write("process", **describe_process(main=self._main))
+        """Open this process's file, for the first time or where the program has closed it; say which of them."""
+        self._descriptor, self._file = -1, None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        if self._pid == -1:
+            folder = self.run / EVENTS_FOLDER
+            folder.mkdir(mode=0o700, exist_ok=True)
+            path = folder / f"{os.getpid()}-{time.time_ns()}.jsonl"
+            self._descriptor = os.open(path, flags, 0o600)
+            self._pid, self._path = os.getpid(), path
+            first = {"event": "process", "at": time.time(), **describe_process(main=self._main)}
+        else:
+            self._descriptor = os.open(self._path, flags, 0o600)
+            first = {"event": "reopened", "at": time.time()}
+        self._file = _file_of(self._descriptor)
+        self._kept.appendleft(_as_json(first).encode(errors="replace") + b"\n")
+
+    def _is_ours(self) -> bool:
+        return self._file is not None and _file_of(self._descriptor) == self._file
 
     def _after_fork(self) -> None:
         # The parent's lock may have been held by a thread that does not exist here.
         self._lock = threading.RLock()
         self._main = False
+        self._forget_file()
+
+    def _forget_file(self) -> None:
+        """What is kept is the parent's to write."""
         self._close_file()
+        self._kept.clear()
+        self._dropped = 0
 
     def _close_file(self) -> None:
-        if self._descriptor >= 0:
+        if self._is_ours():
             os.close(self._descriptor)
-        self._pid, self._descriptor = -1, -1
+        self._pid, self._descriptor, self._file = -1, -1, None
 
 
 def describe_process(*, main: bool) -> dict[str, Any]:
@@ -101,6 +151,15 @@ def _as_json(record: dict[str, Any]) -> str:
     except ValueError:
         loose = json.dumps(record, default=str, ensure_ascii=False)
         return json.dumps(json.loads(loose, parse_constant=str), ensure_ascii=False)
+
+
+def _file_of(descriptor: int) -> tuple[int, int] | None:
+    """Device and inode of an open descriptor; None where it is closed."""
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dynalyze.comparison.types import Breaks, Functions, FunctionSide, Recompiles, Regression, RegressionKind
 from dynalyze.report import Outcome, Status
 
-_ENDINGS: tuple[Status, ...] = ("complete", "interrupted", "timed_out", "nothing_compiled", "failed")
+_ENDINGS: tuple[Status, ...] = ("complete", "incomplete", "interrupted", "timed_out", "nothing_compiled", "failed")
 """From good to bad."""
 
 

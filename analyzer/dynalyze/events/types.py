@@ -460,11 +460,15 @@ class Lost(Event, tag="lost"):
     message: str = ""
 
 
+class Reopened(Event, tag="reopened"):
+    """The program had closed the file of events, as daemons close all they inherit; nothing was lost by that."""
+
+
 AnyEvent: TypeAlias = (
     ProcessStarted | TorchLoaded | CompileCall | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
     | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
     | InPlaceStarted | InPlaceDropped | InPlaceFailed | CallableSeen | CallablesSeen | ObjectStarted
-    | ObjectCall | Lost | SkippedSeen | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt | StageFailed
-    | EagerCall | SettingsSeen | ModuleSeen | ModuleTree
+    | ObjectCall | Lost | Reopened | SkippedSeen | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt
+    | StageFailed | EagerCall | SettingsSeen | ModuleSeen | ModuleTree
     | WarmupCall | WarmupCalled | WarmupEnded
 )  # fmt: skip

@@ -22,6 +22,7 @@ from dynalyze.events.types import (
     ObjectCall,
     ObjectStarted,
     ProgramEnded,
+    Reopened,
     Silence,
     TargetEnded,
     TorchLoaded,
@@ -52,12 +53,12 @@ _MOST_ERRORS = 20
 
 @dataclass(frozen=True)
 class Ended:
-    """How the parent saw the child end. `reason` as launch.run gives it."""
+    """How the parent saw the child end. `reason` and `said` as launch.run gives them."""
 
     reason: str
     exit_status: int | None
     seconds: float
-    last_lines: str = ""
+    said: str = ""
 
 
 def misuse(run: RunLog) -> str | None:
@@ -127,13 +128,15 @@ def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> O
     if ended.reason == "timed_out":
         return Outcome("timed_out", _time_up(run, ended, report.target), None, seconds)
     if ended.reason == "interrupted":
-        return Outcome("interrupted", "Interrupted from the keyboard.", None, seconds)
+        return Outcome("interrupted", ended.said or "Interrupted from the keyboard.", None, seconds)
     if (stage := failed_stage(run)) is not None:
         return Outcome("failed", why_never_compiled(_name(report.target), stage), own, seconds, stage)
     early = ended.reason == "stopped_early" or (target is not None and target.stopped)
     if not early and (own != 0 or _crashed(ended, target)):
         status = ended.exit_status if target is None or _crashed(ended, target) else own
         return Outcome("failed", _failure(run, ended, target, report.target), status, seconds)
+    if report.capture.listener_errors:
+        return Outcome("incomplete", f"Not recorded: {report.capture.listener_errors[0]}.", own, seconds)
     if not attempted:
         return Outcome("nothing_compiled", _why_nothing(run, report), own, seconds)
     message = "Stopped early: nothing new had compiled for a while." if early else _how(report.capture.mode)
@@ -239,6 +242,10 @@ def _capture(run: RunLog, called: list[Candidate]) -> Capture:
     elif not any(isinstance(e, CompileStarted | ErrorSeen) for _, e in run.all()):
         capture.mode = "none"
     capture.notes += notes(run)
+    if any(isinstance(event, Reopened) for _, event in run.all()):
+        capture.notes.append(
+            "The program closed the file that dynalyze records to; it was opened again, and nothing lost."
+        )
     return capture
 
 

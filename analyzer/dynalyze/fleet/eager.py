@@ -25,7 +25,7 @@ def works(observation: Observation, seconds: float) -> bool:
             report = observe(limited)
         except DynalyzeError:
             return False
-    return report.outcome.status in ("complete", "nothing_compiled")
+    return report.outcome.status in ("complete", "nothing_compiled", "incomplete")
 
 
 @contextmanager

@@ -46,7 +46,10 @@ def block_report(folder: Path, place: Place, ended: BlockEnding, compiled_before
         run, Target("script", printable(spec)), [], Places(torch_folder), LiveSources(), registry(torch_folder)
     )
     report.outcome = Outcome(ended.status, ended.message, None, ended.seconds)
-    if ended.status == "complete" and not (report.compilations or report.graph_breaks):
+    if ended.status == "complete" and report.capture.listener_errors:
+        report.outcome.status = "incomplete"
+        report.outcome.message = f"Not recorded: {report.capture.listener_errors[0]}."
+    elif ended.status == "complete" and not (report.compilations or report.graph_breaks):
         report.outcome.status = "nothing_compiled"
         report.outcome.message = reason_for_block(_silence(run), report.skipped_frames, compiled_before)
     report.capture.mode = "block"

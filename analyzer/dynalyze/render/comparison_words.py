@@ -84,7 +84,7 @@ def notes(comparison: Comparison) -> list[str]:
 
 def _trust(run: Run, which: str, counts_as: str) -> list[str]:
     found = []
-    if run.status not in ("complete", "nothing_compiled"):
+    if run.status not in ("complete", "nothing_compiled", "incomplete"):
         found.append(f"The {which} run did not come to its end: what it did not reach counts as {counts_as}.")
     if run.lost:
         lost = count_of(run.lost, "part")
@@ -104,6 +104,7 @@ _ENDINGS = {
     "failed": "the program failed",
     "nothing_compiled": "nothing was compiled",
     "timed_out": "the time limit ended it",
+    "incomplete": "part of it was not recorded",
 }
 
 

@@ -77,6 +77,7 @@ _STATUS_WORDS: dict[Status, str] = {
     "timed_out": "Timed out",
     "interrupted": "Interrupted",
     "nothing_compiled": "Nothing compiled",
+    "incomplete": "Recorded in part",
 }
 
 _COMPILATION_WORDS: dict[CompilationStatus, str] = {
@@ -228,7 +229,7 @@ def verdict_sentences(report: Report) -> list[str]:
     if report.outcome.status == "nothing_compiled":
         return ending
     if report.outcome.status != "complete" and not (counted.frames or counted.breaks):
-        return [*ending, "Nothing had been compiled by then."]
+        return ending if report.outcome.status == "incomplete" else [*ending, "Nothing had been compiled by then."]
     unmeasured = words_bench.not_measured(report.measurements)
     return [
         *ending, _summary(counted, report), *_effects(counted), *unmeasured, *_recompiled(counted, report),
@@ -277,6 +278,7 @@ def _ending(report: Report) -> list[str]:
         "timed_out": [f"The time limit ended the program{after}.", until_then],
         "interrupted": [f"The run was interrupted{after}.", until_then],
         "nothing_compiled": [nothing],
+        "incomplete": ["Part of what torch compiled was not recorded: more than this may have broken or recompiled."],
     }
     return endings[outcome.status]
 

@@ -15,6 +15,7 @@ _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 Mode = Literal["script", "module", "object", "transformers"]
 _HF = "hf:"
+_QUOTED = 200
 _KINDS: dict[Mode, TargetKind] = {
     "script": "script", "module": "script", "object": "object", "transformers": "transformers",
 }  # fmt: skip
@@ -153,20 +154,31 @@ def _check_inputs(inputs: tuple[str, ...], spec: TargetSpec) -> None:
     for expression in inputs:
         if not expression.strip():
             raise UsageError('--input is empty; give an expression, e.g. --input "torch.randn(2, 3)"')
-        try:
-            compile(expression.strip(), "--input", "eval")
-        except (SyntaxError, ValueError) as error:
-            reason = getattr(error, "msg", None) or str(error)
-            raise UsageError(f"--input {expression!r}: {reason}") from error
+        if reason := _against(expression.strip()):
+            raise UsageError(f"--input {_quoted(expression)}: {reason}")
 
 
 def _check_chosen(chosen: tuple[str, ...], spec: TargetSpec) -> None:
     if chosen and spec.mode not in ("script", "module"):
         raise UsageError(f"--compile is for a program; of {spec.spec} name the part itself as the target")
     for text in chosen:
-        try:
-            compile(text.rpartition(":")[2] if text.count(":") == 1 else text, "--compile", "eval")
-        except (SyntaxError, ValueError):
+        if _against(text.rpartition(":")[2] if text.count(":") == 1 else text):
             raise UsageError(
-                f"--compile {text!r} is no expression; give a name, e.g. model.backbone or main:model"
-            ) from None
+                f"--compile {_quoted(text)} is no expression; give a name, e.g. model.backbone or main:model"
+            )
+
+
+def _against(expression: str) -> str:
+    """Why Python refuses an expression; "" where it does not."""
+    try:
+        compile(expression, "<expression>", "eval")
+    except (RecursionError, MemoryError):  # The parser says by either that its stack is full.
+        return "it is nested too deeply"
+    except (SyntaxError, ValueError) as error:
+        return getattr(error, "msg", None) or str(error)
+    return ""
+
+
+def _quoted(text: str) -> str:
+    """A value of the user's as a message quotes it."""
+    return repr(text) if len(text) <= _QUOTED else f"{text[:_QUOTED]!r}..."

@@ -40,7 +40,9 @@ def compile_failure(report: Report, error: BaseException | None) -> str:
 
 
 def silence_failure(report: Report) -> str:
-    """Why nothing was compiled; "" where something was."""
+    """Why nothing can be said: nothing was compiled, or not all of it recorded; "" where it can."""
+    if report.outcome.status == "incomplete":
+        return f"part of what was compiled was not recorded, so nothing is sure\n\n{one_line(report.outcome.message)}"
     if report.outcome.status != "nothing_compiled":
         return ""
     return f"nothing was compiled, so nothing was checked\n\n{one_line(report.outcome.message)}"

@@ -27,13 +27,13 @@ BLIND = f"""
 import sys
 sys.path.insert(0, {str(PACKAGE.parent)!r})
 from pathlib import Path
-from dynalyze.capture import adapter
+from dynalyze.capture import adapter, adapter_trace
 adapter.live_break = adapter.live_error = adapter.tracing_stack = lambda: None
 adapter.stack_above = lambda: []
 adapter.compiled_module = lambda: None
 adapter.recompile_scope = lambda: None
 adapter.refuses_breaks = adapter.raises_at_limit = lambda *error: None
-adapter.watch_untraced_breaks = lambda tell: None
+adapter_trace.watch_untraced_breaks = lambda tell: None
 adapter.global_state = lambda name: None
 adapter.outermost_call = lambda: 0
 adapter.traced_functions = lambda: []

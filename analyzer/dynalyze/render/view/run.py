@@ -126,7 +126,7 @@ def checks_view(report: Report) -> list[Check]:
         Check(looked and not report.findings, "No finding"),
         Check(not capture.unreadable_lines, "Every line of the recording could be read"),
         Check(not capture.listener_errors, "The listener met no error"),
-        Check(report.outcome.status in ("complete", "nothing_compiled"), "The program ran to its end"),
+        Check(report.outcome.status in ("complete", "nothing_compiled", "incomplete"), "The program ran to its end"),
     ]
     return [check for check in checks if check.passed]
 
