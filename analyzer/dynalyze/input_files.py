@@ -18,7 +18,10 @@ from dynalyze.json_text import read_json
 _Document = TypeVar("_Document")
 
 LARGEST = 64 << 20
-"""Bytes of a file that is read whole. Reports of ten thousand ranks have a third of it."""
+"""Bytes of a file that is read whole: a report of ten thousand ranks has 38 MB."""
+
+MOST_VALUES = 2_000_000
+"""Values of a document, which decide what memory it takes: that report has 1.5 million, and takes 0.6 GiB."""
 
 # An end of a pipe that somebody else holds open for this process: a shell's `<(...)`, or standard input.
 _OPEN_ALREADY = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
@@ -94,6 +97,8 @@ def read_document(data: bytes, kind: type[_Document]) -> _Document:
     Raises:
         msgspec.DecodeError: no JSON, no `kind`, or a number that no run gives; the message names the place.
     """
+    if data.count(b",") > MOST_VALUES:
+        raise msgspec.DecodeError(f"more than {MOST_VALUES:,} values; no report of dynalyze has so many")
     document = read_json(data, kind)
     if _LARGE.search(data):
         for place in _beyond(document, "$"):

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from dynalyze.input_files import read_document
-from dynalyze.json_text import json_text, read_json
+from dynalyze.json_text import json_text
 from dynalyze.report import SCHEMA_VERSION, Report
 
 # A list of numbers in indented JSON. No string holds a line's end, so this is never inside of one.
@@ -33,7 +33,7 @@ def from_json(data: bytes | str) -> Report:
         ValueError: a report of another schema version.
     """
     content = data.encode() if isinstance(data, str) else data
-    version = read_json(content, _Versioned).schema_version
+    version = read_document(content, _Versioned).schema_version
     if version != SCHEMA_VERSION:
         raise ValueError(f"schema_version is {version}, this dynalyze reads {SCHEMA_VERSION}")
     return read_document(content, Report)

@@ -53,6 +53,18 @@ def mutate(document: Any, chance: random.Random, changes: int) -> Any:
     return document
 
 
+def storm(document: Any, chance: random.Random) -> Any:
+    """The document with one and the same odd value in the place of many of its kind: it adds up."""
+    kind = chance.choice((int, float, float, str))
+    odd = chance.choice(NUMBERS[:9] if kind is int else FLOATS[:13] if kind is float else TEXTS)
+    share = chance.choice((0.05, 0.5))
+    for holder in _holders(document):
+        for key, value in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
+            if type(value) is kind and chance.random() < share:
+                holder[key] = odd
+    return document
+
+
 def as_json(document: Any) -> bytes:
     """JSON as Python writes it: with NaN, with Infinity, with half characters as escapes."""
     return json.dumps(document).encode()
@@ -153,7 +165,7 @@ def _changed(value: Any, chance: random.Random) -> Any:
     if isinstance(value, int):
         return chance.choice((*NUMBERS[:8], value + 1, -value, value * 1000))
     if isinstance(value, float):
-        return chance.choice((*FLOATS[:10], value * 1e6, -value))
+        return chance.choice((*FLOATS[:13], value * 1e6, -value))
     if isinstance(value, str):
         return chance.choice((*TEXTS, value[: len(value) // 2], value * 3))
     if isinstance(value, list):

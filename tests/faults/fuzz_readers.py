@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args, get_origin
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / name) for name in ("analyzer", "tests/unit", "tests/faults")]
 
-from fuzz_mutation import TEXTS, as_json, hostile, mutate, mutate_bytes, mutate_lines  # noqa: E402
+from fuzz_mutation import TEXTS, as_json, hostile, mutate, mutate_bytes, mutate_lines, storm  # noqa: E402
 
 from comparison_reports import report as small_report  # noqa: E402
 from dynalyze import audit_records, measurements, model_facts  # noqa: E402
@@ -28,12 +28,14 @@ from dynalyze.audit.baseline import known_of, missing, read_baseline  # noqa: E4
 from dynalyze.audit.baseline import to_json as baseline_json  # noqa: E402
 from dynalyze.audit.policy import read_policy  # noqa: E402
 from dynalyze.audit.verdict import conclusion  # noqa: E402
+from dynalyze.capture.trace_records import CONTEXT_KEYS  # noqa: E402
 from dynalyze.capture.wire import EVENTS_FOLDER  # noqa: E402
 from dynalyze.cli.saved import read_report, read_sweep  # noqa: E402
 from dynalyze.comparison import compare  # noqa: E402
 from dynalyze.comparison.sweeps import compare as compare_sweeps  # noqa: E402
 from dynalyze.errors import UsageError  # noqa: E402
 from dynalyze.events.reading import read_run  # noqa: E402
+from dynalyze.events.types import Metrics  # noqa: E402
 from dynalyze.facts.build import Ended, build_report  # noqa: E402
 from dynalyze.facts.graph_text import parse  # noqa: E402
 from dynalyze.facts.guards import read_guard  # noqa: E402
@@ -62,12 +64,15 @@ _RENDERERS = (
     "bug_report", "json",
 )  # fmt: skip
 _RECORD = re.compile(rb"^(\w+ [^\]\n]*\] )(\{.*\})$", re.DOTALL)
+_METRICS = sorted(Metrics.__annotations__)
+_CONTEXT = sorted(CONTEXT_KEYS)
 _FAILED = "failed, please report it"
 
 
 def trace_log(chance: random.Random, folder: Path) -> None:
     """A log of torch, to a report, and to that report read again."""
-    lines = mutate_lines([_record(line, chance) for line in chance.choice(_logs())], chance)
+    rarity = chance.choice((3, 8, 40))
+    lines = mutate_lines([_record(line, rarity, chance) for line in chance.choice(_logs())], chance)
     data = b"".join(lines)
     path = folder / chance.choice(("x.log", "dedicated_log_torch_trace_rank_3_x.log"))
     path.write_bytes(mutate_bytes(data, chance) if chance.randrange(4) == 0 else data)
@@ -138,7 +143,7 @@ def baseline(chance: random.Random, folder: Path) -> None:
     path = _written(folder, "known.json", _damaged(chance.choice(_baselines()), chance))
     known = read_baseline(path)
     baseline_json(list(known.findings))
-    assert all(each.words for each in missing(known, []))
+    assert len(missing(known, [])) == len(known.findings)
 
 
 def policy(chance: random.Random, folder: Path) -> None:
@@ -269,6 +274,8 @@ def _damaged(text: str, chance: random.Random) -> bytes:
     """JSON with a few of its values changed, or its bytes."""
     if chance.randrange(10) == 0:
         return mutate_bytes(text.encode(), chance)
+    if chance.randrange(3) == 0:
+        return as_json(storm(json.loads(text), chance))
     return as_json(mutate(json.loads(text), chance, chance.choice((1, 1, 1, 2, 4))))
 
 
@@ -305,12 +312,19 @@ def _toml(value: Any) -> str:
     return {float("inf"): "inf", float("-inf"): "-inf"}.get(value, json.dumps(value).lower())
 
 
-def _record(line: bytes, chance: random.Random) -> bytes:
-    """A line of a log, of every eighth record with other values."""
+def _record(line: bytes, rarity: int, chance: random.Random) -> bytes:
+    """A line of a log; of some records with other values, those first of which facts are made."""
     found = _RECORD.match(line.rstrip(b"\n"))
-    if found is None or chance.randrange(8):
+    if found is None or chance.randrange(rarity):
         return line
-    return found[1] + as_json(mutate(json.loads(found[2]), chance, chance.choice((1, 1, 3)))) + b"\n"
+    record = json.loads(found[2])
+    if chance.randrange(2):
+        mutate(record, chance, chance.choice((1, 1, 3)))
+    elif "compilation_metrics" in record:
+        record["compilation_metrics"][chance.choice(_METRICS)] = hostile(chance)
+    else:
+        record[chance.choice(_CONTEXT)] = hostile(chance)
+    return found[1] + as_json(record) + b"\n"
 
 
 def _texts_in(value: Any) -> list[Any]:
