@@ -95,7 +95,7 @@ def warm_after(runs: Sequence[ShapeRun]) -> int | None:
 
 def _facts(run: RunLog) -> Facts:
     folder = next((event.folder for _, event in run.all() if isinstance(event, TorchLoaded)), "")
-    places, sources = Places(folder), Sources()
+    places, sources = Places(folder), Sources(run)
     compiled = compilations(run, places, sources)
     add_bypasses(run, compiled)
     breaks = graph_breaks(run, places, sources, registry(folder))

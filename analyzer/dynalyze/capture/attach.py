@@ -19,6 +19,7 @@ from dynalyze.capture import adapter, adapter_trace
 from dynalyze.capture.inspecting.telling import Inspection, watch_compile_calls
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.skips import Skips
+from dynalyze.capture.source_texts import HELD
 from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter
 
@@ -31,6 +32,7 @@ def attach_to_descendant() -> None:
     if not run or not Path(run).is_dir():
         return
     listener = Listener(EventWriter(Path(run)))
+    HELD.watch()
     after_import("torch", lambda torch: _listen(listener, torch, Path(run)), without=own_trace(Path(run)))
     after_import("torch._dynamo.exc", lambda _: watch_untraced(listener))
     watch_skips(listener)

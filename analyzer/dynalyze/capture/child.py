@@ -30,6 +30,7 @@ from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
 from dynalyze.capture.inspecting.telling import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import Ending, SoftStop
+from dynalyze.capture.source_texts import HELD
 from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE
 from dynalyze.capture.writer import EventWriter
 
@@ -81,6 +82,7 @@ class Session:
         """Attach everything before the target's first line runs."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)  # It is a pipe to us: a kill must not swallow its lines.
+        HELD.watch()
         self.tell("child_start")
         lead_descendants(self._folder)
         self._skips = watch_skips(self._listener)  # First: a forked child has torch already.

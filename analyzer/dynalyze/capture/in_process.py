@@ -12,6 +12,7 @@ from dynalyze.capture.attach import after_import, watch_untraced
 from dynalyze.capture.inspecting.telling import Inspection, watch_compile_calls
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.skips import Skips
+from dynalyze.capture.source_texts import HELD
 from dynalyze.capture.writer import EventWriter
 
 Undo = Callable[[], None]
@@ -30,6 +31,7 @@ class InProcess:
     def start(self) -> None:
         """Attach everything, to torch itself once it is imported."""
         skips = Skips(self._listener)
+        self._undo.append(HELD.watch())
         self._listener.tell("child_start")
         self._when_imported("torch", self._attach)
         self._when_imported("torch._dynamo.exc", lambda _: watch_untraced(self._listener))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dynalyze.capture import adapter, adapter_trace, bytecode, guard_values
 from dynalyze.capture.forks import after_fork
 from dynalyze.capture.last_batch import dataset_of
+from dynalyze.capture.source_texts import HELD, files_of
 from dynalyze.capture.trace_records import TraceRecords, cut, hit_limit, refused_recompile
 from dynalyze.capture.writer import EventWriter
 
@@ -64,6 +65,7 @@ class Listener:
         self._busy = threading.local()
         self._records = TraceRecords(adapter.interned_files())
         self._traced: set[tuple[str, str, int]] = set()
+        self._files: set[str] = set()
         self._modules: Modules | None = None  # It needs torch, which is not there yet.
         self._live: dict[str, Callable[[Facts, Any], Facts]] = {
             "compile_start": self._start,
@@ -102,7 +104,7 @@ class Listener:
     def tell(self, event: str, **fields: Any) -> None:
         """Write an event that is not in the trace, under the same protection."""
         try:
-            self._writer.write(event, **fields)
+            self._write({"event": event, **fields})
         except Exception as error:
             self._lose(error)
 
@@ -140,11 +142,11 @@ class Listener:
         live = self._live.get(event["event"])
         if live is not None:
             event.update(live(event, payload))
-        self._writer.write(**event)
+        self._write(event)
         if event["event"] == "compile_end":
             self.compile_seconds += adapter.compile_seconds(event["metrics"])
             for untold in _untold(event):
-                self._writer.write(**untold)
+                self._write(untold)
             self._heard.ends += 1
         self._heard.breaks += event["event"] == "break"
         self._heard.graphs += event.get("stage") == "dynamo"
@@ -175,7 +177,15 @@ class Listener:
         fresh = dict.fromkeys(each for each in adapter.traced_functions() if each not in self._traced)
         if fresh:
             self._traced.update(fresh)
-            self._writer.write("traced", id=event["id"], epoch=event["epoch"], functions=list(fresh))
+            self._write({"event": "traced", "id": event["id"], "epoch": event["epoch"], "functions": list(fresh)})
+
+    def _write(self, event: Facts) -> None:
+        """An event, and what is known of each source file that it is the first to name."""
+        self._writer.write(**event)
+        for file in files_of(event):
+            if file not in self._files:
+                self._files.add(file)
+                self._writer.write("source", **HELD.facts(file, self._writer.write_text))
 
     def _lose(self, error: Exception) -> None:
         try:

@@ -18,6 +18,7 @@ from typing import Any
 
 from dynalyze.capture.bindings import HOOK, compiled_with_hooks
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.source_texts import HELD
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 
@@ -211,6 +212,7 @@ def _misuse_at(path: str, error: SyntaxError) -> Misuse:
 def _compiled(path: str, names: Sequence[str]) -> types.CodeType:
     try:
         source = Path(path).read_bytes()
+        HELD.hold(path, source)
         if names:
             return compiled_with_hooks(source, path, names)
         return compile(source, path, "exec", dont_inherit=True)

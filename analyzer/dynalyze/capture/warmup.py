@@ -25,6 +25,7 @@ from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.running import Ran, Versions
+from dynalyze.capture.source_texts import HELD
 from dynalyze.capture.warmup_wire import LOOK, REQUEST_FILE, WARM_UP
 from dynalyze.capture.writer import EventWriter
 
@@ -70,6 +71,7 @@ class WarmupCheck:
         """Attach everything before the target is imported."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)
+        HELD.watch()
         self.tell("child_start")
         watch_skips(self._listener)
         after_import("torch", self._torch_loaded, without=own_trace(self._folder))

@@ -460,6 +460,19 @@ class Lost(Event, tag="lost"):
     message: str = ""
 
 
+class SourceSeen(Event, tag="source"):
+    """A source file, as it was when it was imported.
+
+    `text` names where its text can be read, see RunLog.read_text, and `sha256` is of its bytes; both "" where they were
+    not kept, as for libraries. `stamp`: time of change in ns and size in bytes.
+    """
+
+    file: str = ""
+    text: str = ""
+    sha256: str = ""
+    stamp: tuple[int, int] | None = None
+
+
 class Reopened(Event, tag="reopened"):
     """The program had closed the file of events, as daemons close all they inherit; nothing was lost by that."""
 
@@ -468,7 +481,7 @@ AnyEvent: TypeAlias = (
     ProcessStarted | TorchLoaded | CompileCall | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
     | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
     | InPlaceStarted | InPlaceDropped | InPlaceFailed | CallableSeen | CallablesSeen | ObjectStarted
-    | ObjectCall | Lost | Reopened | SkippedSeen | SpecializedSeen | CacheBypassed | BundleWritten | ModelBuilt
-    | StageFailed | EagerCall | SettingsSeen | ModuleSeen | ModuleTree
+    | ObjectCall | Lost | Reopened | SourceSeen | SkippedSeen | SpecializedSeen | CacheBypassed
+    | BundleWritten | ModelBuilt | StageFailed | EagerCall | SettingsSeen | ModuleSeen | ModuleTree
     | WarmupCall | WarmupCalled | WarmupEnded
 )  # fmt: skip

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import dynalyze
@@ -70,7 +72,7 @@ def build_report(run: RunLog, ended: Ended, target: Target, command: list[str]) 
     """All facts of a run; findings are left to the rules."""
     torch = _last(run, TorchLoaded)
     folder = torch.folder if torch else ""
-    report = assemble(run, target, command, Places(folder), Sources(), registry(folder))
+    report = assemble(run, target, command, Places(folder), Sources(run), registry(folder))
     attempted = bool(report.compilations or report.graph_breaks)
     report.target.model = target_model(run)
     report.outcome = _outcome(run, ended, report, attempted=attempted)
@@ -94,7 +96,8 @@ def assemble(
     down, kernels = graphs(run, compiled, sources, places, texts, lines)
     skipped = skipped_frames(run, places, sources)
     called = candidates(run, compiled, sources)
-    return Report(
+    capture = _capture(run, called)
+    report = Report(
         dynalyze=dynalyze.__version__,
         created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         command=command,
@@ -114,11 +117,20 @@ def assemble(
         traced_files=files,
         sources=source_files(Told(compiled, breaks, again, skipped, files, lines), sources, places),
         traced_hash=hash_of_set(files),
-        capture=_capture(run, called),
+        capture=capture,
         settings=settings(run),
         modules=modules(run),
         attention=attention(run.read_text, texts, down, compiled, places),
     )
+    capture.notes += _changed(sources)
+    return report
+
+
+def _changed(sources: Sources) -> Iterator[str]:
+    """Files that are no longer what was compiled."""
+    for file, kept in sources.changed.items():
+        shown = "its lines are shown as they were compiled" if kept else "its lines are not shown"
+        yield f"{Path(file).name} changed while the program ran: {shown}."
 
 
 def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> Outcome:

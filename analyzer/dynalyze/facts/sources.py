@@ -10,6 +10,8 @@ import tokenize
 from pathlib import Path
 
 from dynalyze.conditions import condition_span
+from dynalyze.events.log import RunLog
+from dynalyze.events.types import SourceSeen
 from dynalyze.report import Location, Snippet
 
 _CONTEXT_LINES = 3
@@ -23,10 +25,18 @@ _BEGINS = re.compile(r"\s*(?:@|(?:async\s+)?def\s|.*\blambda\b)")
 
 
 class Sources:
-    """Reads files once. With `readable=False` it opens nothing: for logs of other machines and `--no-source`."""
+    """Reads files once, as they were when the program imported them: from what `run` kept of them, or from the file
+    where that has not changed since.
 
-    def __init__(self, *, readable: bool = True) -> None:
+    With `readable=False` it opens nothing: for logs of other machines and `--no-source`. `changed` names the files that
+    are not what they were, each with whether its text was kept.
+    """
+
+    def __init__(self, run: RunLog | None = None, *, readable: bool = True) -> None:
         self._readable = readable
+        self._run = run or RunLog()
+        self._seen = seen_sources(self._run)
+        self.changed: dict[str, bool] = {}
         self._files: dict[str, list[str]] = {}
         self._trees: dict[str, ast.Module | None] = {}
 
@@ -159,8 +169,38 @@ class Sources:
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._files:
-            self._files[file] = _read(file) if self._readable else []
+            self._files[file] = self._read(file) if self._readable else []
         return self._files[file]
+
+    def _read(self, file: str) -> list[str]:
+        seen, now = self._seen.get(file), _read(file)
+        if seen is None:
+            return now
+        kept = _lines_of(self._run.read_text(seen.text)) if seen.text else None
+        if kept is not None and kept != now:
+            self.changed[file] = True
+        elif kept is None and changed(file, seen):
+            self.changed[file] = False
+            return []
+        return now if kept is None else kept
+
+
+def seen_sources(run: RunLog) -> dict[str, SourceSeen]:
+    """What the run told of each source file, the first to tell it."""
+    found: dict[str, SourceSeen] = {}
+    for _, event in run.all():
+        if isinstance(event, SourceSeen):
+            found.setdefault(event.file, event)
+    return found
+
+
+def changed(file: str, seen: SourceSeen) -> bool:
+    """Whether a file is not what it was when it was imported, by its time and size."""
+    try:
+        status = Path(file).stat()
+    except (OSError, ValueError):
+        return seen.stamp is not None
+    return seen.stamp is not None and seen.stamp != (status.st_mtime_ns, status.st_size)
 
 
 def _from(block: list[ast.stmt], location: Location) -> list[ast.stmt]:
@@ -233,6 +273,10 @@ def _read(file: str) -> list[str]:
             text = source.read()
     except (OSError, SyntaxError, UnicodeDecodeError):
         return []
+    return _lines_of(text)
+
+
+def _lines_of(text: str) -> list[str]:
     # Python ends a line nowhere else; splitlines would, at a form feed.
     return text.removesuffix("\n").split("\n") if text else []
 

@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import TracedSeen
+from dynalyze.events.types import SourceSeen, TracedSeen
+from dynalyze.facts.sources import changed, seen_sources
 from dynalyze.facts.stacks import Places, is_file
 from dynalyze.input_files import read_input
 from dynalyze.report import TracedFile, TracedFunction
@@ -14,6 +15,7 @@ from dynalyze.report import TracedFile, TracedFunction
 
 def traced_files(run: RunLog, places: Places, *, readable: bool = True) -> list[TracedFile]:
     """Every file that holds a traced function, in the order in which they were first traced."""
+    seen = seen_sources(run)
     functions: dict[str, dict[TracedFunction, None]] = {}
     for _, event in run.all():
         if isinstance(event, TracedSeen):
@@ -21,7 +23,7 @@ def traced_files(run: RunLog, places: Places, *, readable: bool = True) -> list[
                 if is_file(file):
                     functions.setdefault(file, {}).setdefault(TracedFunction(name, line))
     return [
-        TracedFile(path, _sha256(path) if readable else "", list(found), places.origin(path))
+        TracedFile(path, _sha256(path, seen.get(path)) if readable else "", list(found), places.origin(path))
         for path, found in functions.items()
     ]
 
@@ -39,7 +41,9 @@ def hash_of_set(files: list[TracedFile]) -> str:
     return total.hexdigest()
 
 
-def _sha256(path: str) -> str:
+def _sha256(path: str, seen: SourceSeen | None) -> str:
+    if seen is not None and (seen.sha256 or changed(path, seen)):
+        return seen.sha256
     try:
         return hashlib.sha256(read_input(Path(path))).hexdigest()
     except OSError:

@@ -32,7 +32,10 @@ class LiveSources(Sources):
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._files:
-            self._files[file] = super()._lines(file) or [line.rstrip("\n") for line in linecache.getlines(file)]
+            lines = super()._lines(file)
+            if not lines and file not in self.changed:
+                lines = [line.rstrip("\n") for line in linecache.getlines(file)]
+            self._files[file] = lines
         return self._files[file]
 
 
@@ -43,7 +46,7 @@ def block_report(folder: Path, place: Place, ended: BlockEnding, compiled_before
     torch_folder, cells = _add_torch(run), cell_names()
     spec = replace(place, file=cells.get(place.file, place.file)).spec
     report = assemble(
-        run, Target("script", printable(spec)), [], Places(torch_folder), LiveSources(), registry(torch_folder)
+        run, Target("script", printable(spec)), [], Places(torch_folder), LiveSources(run), registry(torch_folder)
     )
     report.outcome = Outcome(ended.status, ended.message, None, ended.seconds)
     if ended.status == "complete" and report.capture.listener_errors:
