@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture import torch_there
 from dynalyze.capture.bindings import HOOK, compiled_with_hooks
 from dynalyze.capture.inputs import Misuse
 
@@ -108,7 +109,11 @@ def origin_of(module: str) -> str | None:
 
 
 def end_of(action: Any) -> tuple[Ending, Any]:
-    """Call `action` and turn whatever leaves it into an Ending; a traceback is printed as Python would."""
+    """Call `action` and turn whatever leaves it into an Ending; a traceback is printed as Python would.
+
+    Raises:
+        Misuse: it ended because there is no torch that can be used.
+    """
     try:
         return Ending(), action()
     except SoftStop:
@@ -116,6 +121,8 @@ def end_of(action: Any) -> tuple[Ending, Any]:
     except SystemExit as leaving:
         return Ending(exit_status=_status_of(leaving)), None
     except BaseException as error:
+        if reason := torch_there.refusal(error):
+            raise Misuse(reason) from None
         return _failed(error), None
 
 
