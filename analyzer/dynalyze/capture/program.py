@@ -90,13 +90,22 @@ def set_first_path(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-def misuse_of_syntax(error: BaseException, path: str | None) -> Misuse | None:
+REFUSALS = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What Python's compiler raises for a source: of null bytes the second (before 3.12), of deep nesting the last two."""
+
+
+def misuse_of_source(error: BaseException, path: str | None) -> Misuse | None:
     """A target that is no Python is the caller's mistake; a broken module that it imports is its own failure."""
-    if not isinstance(error, SyntaxError) or path is None or not error.filename:
+    if path is None or not isinstance(error, REFUSALS):
         return None
-    if Path(error.filename).resolve() != Path(path).resolve():
-        return None
-    return _misuse_at(path, error)
+    if isinstance(error, SyntaxError) and error.filename:
+        is_target = Path(error.filename).resolve() == Path(path).resolve()
+        return _misuse_at(path, error) if is_target else None
+    try:  # The error names no file: was it this one?
+        _compiled(path, ())
+    except Misuse as misuse:
+        return misuse
+    return None
 
 
 def origin_of(module: str) -> str | None:
@@ -150,8 +159,8 @@ def _find_module(name: str) -> Any:
         _, spec, code = runpy._get_module_details(name, _NoModule)  # type: ignore[attr-defined]
     except _NoModule as error:
         return Misuse(f"-m {name}: {error}")
-    except SyntaxError as error:
-        misuse = misuse_of_syntax(error, origin_of(name))
+    except REFUSALS as error:
+        misuse = misuse_of_source(error, origin_of(name)) or misuse_of_source(error, origin_of(f"{name}.__main__"))
         if misuse is None:
             raise
         return misuse
@@ -223,7 +232,9 @@ def _compiled(path: str, names: Sequence[str]) -> types.CodeType:
         return compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise _misuse_at(path, error) from None
-    except (OSError, ValueError) as error:  # ValueError: null bytes, before Python 3.12.
+    except (RecursionError, MemoryError):
+        raise Misuse(f"{Path(path).name}: it is nested too deeply for Python's compiler") from None
+    except (OSError, ValueError) as error:
         raise Misuse(f"{path}: {error}") from None
 
 
