@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from dynalyze.cli.group import run
+from limits import WALL_SECONDS
 
 TRACEBACK = "Traceback (most recent call last)"
-WALL_SECONDS = 120.0
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 Mode = Literal["script", "module", "object", "transformers"]
 _HF = "hf:"
 _QUOTED = 200
+_LONGEST_STEM = 200  # bytes; a file name may have 255, and there is a suffix to come.
 _KINDS: dict[Mode, TargetKind] = {
     "script": "script", "module": "script", "object": "object", "transformers": "transformers",
 }  # fmt: skip
@@ -56,7 +57,7 @@ class TargetSpec:
         if self.mode == "transformers":
             return _model_stem(self.name or "")
         base = Path(self.path).stem if self.path else (self.module or "target")
-        return re.sub(r"[^\w.-]", "_", f"{base}.{self.name}" if self.name else base)
+        return _as_stem(f"{base}.{self.name}" if self.name else base)
 
     def with_attention(self, name: str) -> TargetSpec:
         """The same model of transformers, which computes attention in another way."""
@@ -140,7 +141,11 @@ def _transformers(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]
 def _model_stem(name: str) -> str:
     """`LlamaModel`; `org_name` of a hub id; the last folder of a path that exists."""
     base = Path(name).resolve().name if Path(name).is_dir() else name
-    return re.sub(r"[^\w.-]", "_", base).lstrip(".") or "model"
+    return _as_stem(base).lstrip(".") or "model"
+
+
+def _as_stem(text: str) -> str:
+    return re.sub(r"[^\w.-]", "_", text).encode()[:_LONGEST_STEM].decode(errors="ignore")
 
 
 def _check_module(module: str) -> None:
