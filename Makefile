@@ -28,7 +28,7 @@ test: setup chromium check
 # What `make test` leaves out for time: slow siblings, thirty architectures against plain torch, ten kills of a sweep.
 slow: setup chromium
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
-	DYNALYZE_TRUTH=all DYNALYZE_KILLS=10 $(BIN)/python -m pytest --timeout 1500 -k "truth or torch or killed" \
+	DYNALYZE_TRUTH=all DYNALYZE_KILLS=10 $(BIN)/python -m pytest -k "truth or torch or killed" \
 	  tests/integration/test_sweep_truth.py tests/integration/test_sweep.py
 
 check: setup

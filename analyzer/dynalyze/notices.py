@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from dynalyze.render.visible import one_line
@@ -13,5 +14,7 @@ def notice(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print one such line at once."""
-    print(notice(text), file=sys.stderr, flush=True)
+    """Print one such line at once; where standard error takes none there is nobody to tell."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(notice(text), file=sys.stderr, flush=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.errors import UsageError
+from dynalyze.input_files import read_input
 from dynalyze.toml_text import check_keys, parsed
 
 PROJECT_FILE = "pyproject.toml"
@@ -56,7 +57,7 @@ def _projects(folder: Path) -> Iterator[Path]:
     for each in (folder, *folder.parents):
         file = each / PROJECT_FILE
         try:
-            if file.is_file() and b"dynalyze" in file.read_bytes():
+            if file.is_file() and b"dynalyze" in read_input(file):
                 yield file
         except OSError:
             continue

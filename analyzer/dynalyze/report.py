@@ -156,7 +156,7 @@ class Compilation(msgspec.Struct):
     location: Location
     status: CompilationStatus
     seconds: dict[Word, float] = {}
-    cache: Settings = {}
+    cache: dict[Word, int] = {}
     function: Name = ""
     ops: int | None = None
     guards: int | None = None

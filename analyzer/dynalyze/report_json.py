@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from dynalyze.input_files import read_document
 from dynalyze.json_text import json_text
 from dynalyze.report import SCHEMA_VERSION, Report
 
@@ -31,10 +32,11 @@ def from_json(data: bytes | str) -> Report:
         msgspec.DecodeError: not JSON, or not a report; the message names the place.
         ValueError: a report of another schema version.
     """
-    version = msgspec.json.decode(data, type=_Versioned).schema_version
+    content = data.encode() if isinstance(data, str) else data
+    version = read_document(content, _Versioned).schema_version
     if version != SCHEMA_VERSION:
         raise ValueError(f"schema_version is {version}, this dynalyze reads {SCHEMA_VERSION}")
-    return msgspec.json.decode(data, type=Report)
+    return read_document(content, Report)
 
 
 class _Versioned(msgspec.Struct):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.errors import UsageError
+from dynalyze.input_files import read_input
 
 
 def parsed(path: Path) -> dict[str, Any]:
@@ -19,10 +20,12 @@ def parsed(path: Path) -> dict[str, Any]:
     """
     reader = _reader(path)
     try:
-        document: dict[str, Any] = reader.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = reader.loads(read_input(path).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are of the first kind.
+    except RecursionError:
+        raise UsageError(f"{path}: it is nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError are of the first kind.
         raise UsageError(f"{path}: {error}") from error
     return document
 

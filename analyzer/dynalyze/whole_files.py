@@ -6,6 +6,9 @@ import os
 import tempfile
 from pathlib import Path
 
+# Of a name, in that of the file beside it: that is longer by some characters, and a name has at most 255 bytes.
+_SHOWN = 40
+
 
 def write_whole_file(path: Path, text: str) -> None:
     """Write a file whole or not at all; a link stays a link, and the file's mode stays.
@@ -21,7 +24,7 @@ def write_whole_file(path: Path, text: str) -> None:
 
 
 def _replace(target: Path, text: str) -> None:
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:_SHOWN]}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))  # sample_reports
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))  # sample_reports, limits
+
+from limits import WALL_SECONDS
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -62,6 +64,7 @@ def quiet_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
     def open_it(address: str, **options: Any) -> Any:
         context = browser.new_context(reduced_motion="reduce", **options)
+        context.set_default_timeout(WALL_SECONDS * 1000)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: troubles.append(f"console: {message.text}"))

@@ -16,6 +16,8 @@ from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Page
 
+from limits import WALL_SECONDS
+
 pytestmark = pytest.mark.browser
 
 BREAKS = Path(__file__).parents[2] / "samples" / "breaks.py"
@@ -81,6 +83,7 @@ def open_page(browser: Browser, saved: Callable[[str], str]) -> Iterator[Opener]
 
     def open_it(name: str, fragment: str = "", **options: Any) -> Page:
         context = browser.new_context(**options)
+        context.set_default_timeout(WALL_SECONDS * 1000)
         contexts.append(context)
         context.add_init_script(WATCH)
         page = context.new_page()
@@ -107,7 +110,7 @@ def planted_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = BREAKS.parents[1]
     sample = str(BREAKS.relative_to(root))
     command = [sys.executable, "-m", "dynalyze", "explain", sample, "--no-bench", "--html", str(file)]
-    subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=root)
+    subprocess.run(command, check=True, capture_output=True, timeout=WALL_SECONDS, cwd=root)
     return file.as_uri()
 
 
@@ -115,6 +118,7 @@ def planted_page(tmp_path_factory: pytest.TempPathFactory) -> str:
 def planted(browser: Browser, planted_page: str) -> Iterator[Page]:
     """That page on a first screen of 1280 x 800."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    context.set_default_timeout(WALL_SECONDS * 1000)
     page = context.new_page()
     page.goto(planted_page)
     yield page

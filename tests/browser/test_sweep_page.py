@@ -13,6 +13,7 @@ from test_page import CONTRAST, WATCH, assert_fits
 
 import sample_sweeps
 from dynalyze.render import sweep_diff_html, sweep_html
+from limits import WALL_SECONDS
 from test_sweep_comparison import upgraded
 
 pytestmark = pytest.mark.browser
@@ -57,6 +58,7 @@ def open_page(browser: Browser, pages: Path) -> Iterator[Opener]:
 
     def open_it(name: str, fragment: str = "", **options: Any) -> Page:
         context = browser.new_context(reduced_motion="reduce", **options)
+        context.set_default_timeout(WALL_SECONDS * 1000)
         contexts.append(context)
         context.add_init_script(WATCH)
         page = context.new_page()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Configuration, WorkerRequest
+from limits import WALL_SECONDS
 
 START = Path(__file__).parents[2] / "analyzer" / "dynalyze" / "capture" / "start.py"
 EAGER = Configuration("eager", compile=False)
@@ -53,7 +54,7 @@ class Process:
     def end(self) -> tuple[int, str, str]:
         """Exit status and what the target wrote to its streams."""
         self.done("end")
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=WALL_SECONDS)
         return self.process.returncode, out, err
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 import dynalyze
+from limits import WALL_SECONDS
 
 START = Path(dynalyze.__file__).parent / "capture" / "start.py"
-WALL_SECONDS = 120
 
 # What a program writes down of its own calls; tests compare it with what the fresh process answers.
 PREAMBLE = """

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
 
+from limits import WALL_SECONDS
+
 # Runs each program as a module of its own, in one process. What is compiled for one is forgotten before the next, so
 # that each is an epoch of the report and a part of torch's log.
 DRIVER = """
@@ -682,7 +684,7 @@ def torch_log(folder: Path, *arguments: str, environment: Mapping[str, str] | No
         env={**os.environ, "TORCH_LOGS": "graph_breaks,recompiles", **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=WALL_SECONDS,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]

@@ -19,9 +19,9 @@ import pytest
 import warm_starts
 
 from dynalyze.cli.group import run
+from limits import WALL_SECONDS
 
 TRACEBACK = "Traceback (most recent call last)"
-WALL_SECONDS = 120.0
 
 
 @dataclass(frozen=True)

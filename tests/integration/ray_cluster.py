@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-START_SECONDS = 120.0
+from limits import WALL_SECONDS
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _free_port() -> int:
 
 
 def _wait_for(process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + WALL_SECONDS
     while "runtime started" not in log.read_text(errors="replace"):
         assert process.poll() is None, log.read_text(errors="replace")
         assert time.monotonic() < deadline, log.read_text(errors="replace")

@@ -78,7 +78,6 @@ def test_a_function_has_no_attention(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_every_attention_of_a_llama_in_two_dtypes() -> None:
     found = tried(read_target("hf:LlamaForCausalLM", None, ()), plan("aot_eager"), None, "float32,bfloat16")
     assert found.attentions == ["eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"]
@@ -92,7 +91,6 @@ def test_every_attention_of_a_llama_in_two_dtypes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_a_combination_is_timed_against_eager() -> None:
     how = replace(plan(), seconds=0.3, total=1000.0)
     (found,) = tried(read_target("hf:LlamaForCausalLM", None, ()), how, "sdpa", "float32").cells
@@ -103,7 +101,6 @@ def test_a_combination_is_timed_against_eager() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_decoding_is_tried_with_both_caches() -> None:
     found = tried(read_target("hf:LlamaForCausalLM", None, ()), plan(phase="decode"), "sdpa")
     assert (found.caches, found.own_cache) == (["dynamic", "static"], "dynamic")
@@ -113,7 +110,6 @@ def test_decoding_is_tried_with_both_caches() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_a_padded_batch_breaks_flash_attention_and_not_sdpa(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(STAND_INS))
     (tmp_path / "model.py").write_text(PADDED)

@@ -74,7 +74,6 @@ def line_with(text: str, words: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(700)
 def test_speed_memory_and_answers_are_measured(folder: Path) -> None:
     ended = dynalyze(
         "audit", "net.py:Net", *INPUT, "--backend", "eager", "--bench-seconds", "0.05", "--json", "audit.json",

@@ -9,6 +9,7 @@ import pytest
 from bench_process import EAGER, Process, of_object, started
 
 from dynalyze.capture.bench.wire import Configuration
+from limits import WALL_SECONDS
 
 HEAD = "import torch\n"
 PLAIN = (
@@ -143,7 +144,7 @@ def test_processes_built_apart_have_the_same_weights_and_a_parent_that_goes_ends
             worker.done("load")
             worker._answers.close()
             worker._connection.close()
-            out, _ = worker.process.communicate(timeout=60)
+            out, _ = worker.process.communicate(timeout=WALL_SECONDS)
             printed.append(out.splitlines()[1])
             assert worker.process.returncode == 0
     assert printed[0] == printed[1] != printed[2]

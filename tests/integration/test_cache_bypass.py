@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from program import dynalyze, explain
 
+from limits import WALL_SECONDS
+
 Json = dict[str, Any]
 
 HEAD = """
@@ -163,7 +165,7 @@ def test_a_log_of_torch_tells_the_same(tmp_path: Path, cache: Path) -> None:
     variables = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCH_TRACE": str(tmp_path / "logs"), **CACHES}
     subprocess.run(
         [sys.executable, "serve.py"], check=True, cwd=tmp_path, env={**os.environ, **variables}, capture_output=True,
-        timeout=110,
+        timeout=WALL_SECONDS,
     )  # fmt: skip
     (log,) = (tmp_path / "logs").glob("*.log")
     assert dynalyze("report", log, "--json", tmp_path / "r.json", cwd=tmp_path).status == 0

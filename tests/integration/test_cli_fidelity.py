@@ -14,6 +14,8 @@ import pytest
 from program import dynalyze, explain
 from shared_runs import made_once
 
+from limits import WALL_SECONDS
+
 PROBE = '''\
 """What a program can see of the world around it."""
 import gc, json, locale, logging, os, pathlib, signal, sys, threading, warnings
@@ -171,7 +173,7 @@ def test_json_to_standard_output_is_one_document(tmp_path: Path, quiet: bool) ->
     options = ["--quiet-target"] if quiet else []
     ended = subprocess.run(
         [sys.executable, "-m", "dynalyze", "explain", "--no-bench", "loud.py", "--json", "-", *options],
-        cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=True,
+        cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL, timeout=WALL_SECONDS, check=True,
     )  # fmt: skip
     assert json.loads(ended.stdout)["schema_version"] == 1
     errors = ended.stderr.decode(errors="replace")

@@ -13,6 +13,7 @@ import pytest
 from program import dynalyze
 
 from dynalyze.cli.group import group
+from limits import WALL_SECONDS
 
 
 def commands() -> list[tuple[str, click.Command]]:
@@ -72,6 +73,8 @@ def test_installed_command_and_module_are_one_program(tmp_path: Path) -> None:
 
     def help_of(*command: str | Path) -> bytes:
         asked = [*command, "--help"]
-        return subprocess.run(asked, capture_output=True, env=environment, cwd=tmp_path, timeout=60, check=True).stdout
+        return subprocess.run(
+            asked, capture_output=True, env=environment, cwd=tmp_path, timeout=WALL_SECONDS, check=True
+        ).stdout
 
     assert help_of(installed) == help_of(sys.executable, "-m", "dynalyze") != b""

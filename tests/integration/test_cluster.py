@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import TRACEBACK, WALL_SECONDS, Outcome, dynalyze
+from program import TRACEBACK, Outcome, dynalyze
 from ray_cluster import Head, gone, head, rows_of, session_of, titled
+
+from limits import WALL_SECONDS
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")

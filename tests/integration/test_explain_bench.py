@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import TRACEBACK, WALL_SECONDS, dynalyze, explain, wait_for
+from program import TRACEBACK, dynalyze, explain, wait_for
+
+from limits import WALL_SECONDS
 
 TRAINING = """
 import torch
@@ -108,7 +110,7 @@ def test_the_training_step_of_a_training_loop_is_measured(cwd: Path) -> None:
 
 def _gone_from(folder: Path) -> bool:
     """Whether no process works in this folder any more, after a while for those that have just been ended."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + WALL_SECONDS
     while any(_works_in(process, folder) for process in Path("/proc").glob("[0-9]*")):
         if time.monotonic() > deadline:
             return False

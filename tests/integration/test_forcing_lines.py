@@ -13,6 +13,8 @@ import pytest
 from program import dynalyze, explain
 from shared_runs import made_once
 
+from limits import WALL_SECONDS
+
 Json = dict[str, Any]
 
 # Each function makes a constant of `rows`, dimension 0 of its argument, on the line that says FORCES.
@@ -202,7 +204,7 @@ def test_a_log_of_torch_tells_the_same(tmp_path: Path, kind: str) -> None:
         check=True,
         env={**os.environ, "TORCH_TRACE": str(logs)},
         capture_output=True,
-        timeout=100,
+        timeout=WALL_SECONDS,
     )
     (log,) = logs.glob("*.log")
     path.unlink()

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from limits import WALL_SECONDS
+
 WORKER = """\
 import torch
 
@@ -33,7 +35,7 @@ def test_isolated_worker_is_recorded(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(PROGRAM)
     done = subprocess.run(
         [sys.executable, "-m", "dynalyze", "explain", "--no-bench", "main.py", "--json", "out.json"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=200,
+        cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "out.json").read_text())

@@ -19,6 +19,7 @@ from dynalyze.launch import supervised
 from dynalyze.launch.run import Command, Ending, run
 from dynalyze.launch.streams import Streams
 from dynalyze.launch.supervisor import parent_of
+from limits import WALL_SECONDS
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets us adopt orphans")
 
@@ -85,7 +86,7 @@ def pids(tmp_path: Path) -> Iterator[Pids]:
             os.kill(pid, signal.SIGKILL)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = WALL_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -222,7 +223,7 @@ class Host:
 
     def said(self) -> str:
         assert self.process is not None
-        return self.process.communicate(timeout=60)[0].decode().strip()
+        return self.process.communicate(timeout=WALL_SECONDS)[0].decode().strip()
 
 
 @pytest.fixture

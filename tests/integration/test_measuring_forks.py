@@ -18,6 +18,7 @@ from bench_process import of_object
 from dynalyze.bench.workers import Limits, WorkerFailed, Workshop
 from dynalyze.capture.bench.wire import Configuration, WorkerRequest
 from dynalyze.launch.streams import Streams
+from limits import WALL_SECONDS
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="measuring processes fork on Linux alone")
 
@@ -80,7 +81,9 @@ def told_by_server(modules: list[str]) -> list[dict[str, object]]:
     """What the server of a benchmark says that never comes to fork, and is asked to import these."""
     packages = str(Path(__file__).resolve().parents[2] / "analyzer")
     program = COUNTING.replace("PACKAGES", repr(packages)).replace("MODULES", repr(modules))
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=WALL_SECONDS, check=True
+    )
     return [json.loads(line) for line in ended.stdout.splitlines()[-2:]]
 
 

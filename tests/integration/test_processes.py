@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from limits import WALL_SECONDS
+
 PROGRAM = """\
 import torch
 import torch.distributed as dist
@@ -31,7 +33,7 @@ def test_each_rank_of_torchrun_is_recorded(tmp_path: Path) -> None:
     launcher = ["-m", "torch.distributed.run", "--json", "out.json", "--", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
         [sys.executable, "-m", "dynalyze", "explain", "--no-bench", *launcher, "ranks.py"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=240,
+        cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "out.json").read_text())

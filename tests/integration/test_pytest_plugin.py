@@ -12,6 +12,8 @@ import pytest
 from in_your_code import example
 from shared_runs import made_once
 
+from limits import WALL_SECONDS
+
 MODEL = '''
 import torch
 from torch import nn
@@ -164,7 +166,7 @@ def plugin_arguments() -> list[str]:
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *plugin_arguments(), *arguments],
-        cwd=folder, capture_output=True, text=True, timeout=280,
+        cwd=folder, capture_output=True, text=True, timeout=WALL_SECONDS,
     )  # fmt: skip
 
 

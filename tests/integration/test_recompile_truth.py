@@ -21,6 +21,7 @@ from recompile_sections import SECTIONS, Section, mutated, program
 from shared_runs import made_once
 
 from dynalyze.report import Cause
+from limits import WALL_SECONDS
 
 Json = dict[str, Any]
 MUTATED = [mutated(section, lines=number % 4) for number, section in enumerate(SECTIONS)]
@@ -123,7 +124,9 @@ def graphs(sections: list[Section], folder: Path, **environment: str) -> dict[st
     file = folder / "serve.py"
     file.write_text(program(sections), encoding="utf-8")
     env = {**os.environ, **environment}
-    ended = subprocess.run([sys.executable, file], capture_output=True, text=True, env=env, timeout=100, check=False)
+    ended = subprocess.run(
+        [sys.executable, file], capture_output=True, text=True, env=env, timeout=WALL_SECONDS, check=False
+    )
     assert ended.returncode == 0, ended.stderr[-3000:]
     return {name: int(count) for name, count in re.findall(r"^@ (\S+) (\d+)$", ended.stdout, re.MULTILINE)}
 
@@ -280,7 +283,7 @@ def test_the_stance_for_production_refuses_a_recompile(report: Json, tmp_path: P
     section = Section("mean", code, (), 0)
     (tmp_path / "serve.py").write_text(program([section]), encoding="utf-8")
     ended = subprocess.run(
-        [sys.executable, "serve.py"], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "serve.py"], cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS, check=False
     )
     assert ended.returncode != 0
     assert "tensor 'ticks' dtype mismatch" in ended.stderr

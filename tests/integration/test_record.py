@@ -25,6 +25,7 @@ from torch._dynamo.utils import counters
 
 import dynalyze
 from dynalyze.report_json import from_json
+from limits import WALL_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -323,7 +324,7 @@ def test_importing_dynalyze_imports_next_to_nothing() -> None:
         "import sys, dynalyze; heavy = {'torch', 'msgspec', 'jinja2', 'rich', 'click'}; "
         "assert not heavy & set(sys.modules); seen = dynalyze.record(); assert not heavy & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=WALL_SECONDS)
 
 
 def test_other_names_are_refused_as_python_does() -> None:

@@ -253,7 +253,6 @@ def test_llama_compiles_for_forward_and_for_generate(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(420)
 def test_llama_through_inductor(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     report = run_sample("llama.py", "--timeout", "400", "--", "--tokens", "2", cwd=tmp_path)

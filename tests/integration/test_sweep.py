@@ -19,6 +19,7 @@ from program import Outcome
 from shared_runs import made_once
 
 from dynalyze.fleet.folder import SweepFolder
+from limits import WALL_SECONDS
 
 CLEAN = """
 import torch
@@ -73,7 +74,6 @@ EXPECTED = {
 
 
 # Every program but those that fail at once imports torch: minutes, on a machine that does other things as well.
-WALL_SECONDS = 280.0
 
 
 def dynalyze(*arguments: str, cwd: Path) -> Outcome:
@@ -237,13 +237,13 @@ def test_ctrl_c_keeps_what_is_done(folder: Path) -> None:
     targets = ("hf:BertModel", "raises.py", "hangs.py")
     process = _start(folder, "stopped", targets=targets)
     rows = folder / "stopped" / "rows.jsonl"
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + WALL_SECONDS
     while not (rows.exists() and rows.stat().st_size):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=WALL_SECONDS) == 130
     done = rows.read_text(encoding="utf-8").splitlines()
     assert all(json.loads(row)["status"] in EXPECTED.values() for row in done)
     assert 0 < len(done) < len(targets)
@@ -273,7 +273,7 @@ def test_mistakes_are_one_line_and_exit_status_2(folder: Path, arguments: list[s
 
 def _wait_for_the_end_of(out: str, folder: Path) -> None:
     """Nothing may be left that holds the folder's lock; what was started dies with its parent."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + WALL_SECONDS
     while True:
         try:
             with SweepFolder(folder / out, resume=True):

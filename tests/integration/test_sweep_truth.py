@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from plain_statuses import CASES
 
+from limits import WALL_SECONDS
+
 HERE = Path(__file__).parent
 # Those of DYNALYZE_TRUTH=all (30) take minutes; `make slow` runs them, `make test` one of each modality.
 QUICK = (
@@ -24,7 +26,7 @@ def truth() -> dict[str, str]:
     """One word a class; the process that finds it imports nothing of ours."""
     plain = subprocess.run(
         [sys.executable, str(HERE / "plain_statuses.py"), *NAMES],
-        capture_output=True, text=True, timeout=600, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True,
+        capture_output=True, text=True, timeout=WALL_SECONDS, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True,
     )  # fmt: skip
     told: dict[str, str] = json.loads(plain.stdout)
     assert set(told) == set(NAMES)
@@ -36,7 +38,7 @@ def truth() -> dict[str, str]:
 def test_a_sweep_agrees_with_torch(truth: dict[str, str], tmp_path: Path) -> None:
     targets = [f"hf:{name}" for name in NAMES]
     command = [sys.executable, "-m", "dynalyze", "sweep", *targets, "--out", str(tmp_path / "sweep"), "--json", "-"]
-    run = subprocess.run([*command, "--workers", "2"], capture_output=True, text=True, timeout=600)
+    run = subprocess.run([*command, "--workers", "2"], capture_output=True, text=True, timeout=WALL_SECONDS)
     assert run.returncode == 0, run.stderr[-2000:]
     rows = {row["target"].removeprefix("hf:"): row for row in json.loads(run.stdout)["items"]}
     assert {name: row["status"] for name, row in rows.items()} == truth

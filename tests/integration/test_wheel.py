@@ -13,6 +13,7 @@ from shared_runs import made_once
 
 from dynalyze.report import GraphBreak, Location, Outcome, Report, Target
 from dynalyze.report_json import to_json
+from limits import WALL_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def run(*command: str | Path, cwd: Path) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, env=environment, timeout=280
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, env=environment, timeout=WALL_SECONDS
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

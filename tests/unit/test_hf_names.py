@@ -10,6 +10,7 @@ import pytest
 
 from dynalyze.capture.hf import names
 from dynalyze.capture.inputs import Misuse
+from limits import WALL_SECONDS
 
 pytest.importorskip("transformers")
 
@@ -75,7 +76,7 @@ def test_the_family_is_the_folder_of_the_architecture() -> None:
 
 def test_listing_imports_no_torch() -> None:
     code = "import sys; from dynalyze.capture.hf import names; names.listed('all'); sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=WALL_SECONDS).returncode == 0
 
 
 def test_every_listed_model_derives_from_pretrained_model() -> None:

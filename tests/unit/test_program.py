@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from limits import WALL_SECONDS
+
 # Stands in for start.py without the listener: runs a program and prints how it ended.
 DRIVER = """
 import json, sys
@@ -49,7 +51,13 @@ def run(folder: Path, call: str, stdin: str = "") -> tuple[dict[str, Any], str, 
     told = folder / "told.json"
     driver = DRIVER.format(capture=CAPTURE, call=call, told=str(told))
     done = subprocess.run(
-        [sys.executable, "-c", driver], cwd=folder, capture_output=True, text=True, check=False, timeout=60, input=stdin
+        [sys.executable, "-c", driver],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WALL_SECONDS,
+        input=stdin,
     )
     assert told.exists(), done.stderr
     return json.loads(told.read_text()), done.stdout, done.stderr

@@ -16,6 +16,7 @@ import pytest
 from dynalyze.capture.writer import EventWriter
 from dynalyze.events.reading import read_run
 from dynalyze.events.types import Lost
+from limits import WALL_SECONDS
 
 
 def files(run: Path) -> list[Path]:
@@ -33,7 +34,9 @@ def in_child(run: Path, code: str) -> subprocess.CompletedProcess[str]:
         "from dynalyze.capture.writer import EventWriter\n"
         f"writer = EventWriter(Path({str(run)!r}), main=True)\n"
     )
-    return subprocess.run([sys.executable, "-c", head + code], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-c", head + code], capture_output=True, text=True, check=False, timeout=WALL_SECONDS
+    )
 
 
 def test_the_first_line_describes_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from dynalyze.errors import UsageError
 from dynalyze.fingerprints import fingerprints
 from dynalyze.held import FilePath, Name, Word
+from dynalyze.input_files import read_document, read_input
 from dynalyze.json_text import json_text
 from dynalyze.paths import portable_path
 from dynalyze.privacy import mask_secrets, redact
@@ -54,12 +55,12 @@ def read_baseline(path: Path) -> Baseline:
         UsageError: unreadable, or no baseline of this version; one line that says how to write one.
     """
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=_Document)
+        document = read_document(read_input(path), _Document)
     except FileNotFoundError as error:
         raise UsageError(f"--baseline {path}: no such file; --update-baseline writes it") from error
     except OSError as error:
         raise UsageError(f"--baseline {path}: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise UsageError(f"--baseline {path} is not a baseline of dynalyze: {error}") from error
     if document.baseline_version != _VERSION:
         raise UsageError(

@@ -14,7 +14,6 @@ expires = 2027-01-31
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -120,7 +119,7 @@ def _count(value: Any, what: str) -> int | None:
 def _amount(value: Any, what: str) -> float | None:
     if value == ANY:
         return None
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e300:
         return float(value)
     raise UsageError(f'{what} is a number above zero, or "{ANY}", not {value!r}')
 

@@ -8,8 +8,6 @@ third what dynamic=True would change.
 from __future__ import annotations
 
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +24,7 @@ from dynalyze.capture.bench.wire import Configuration
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.warmup_wire import LOOK, SERVING, WARM_UP
 from dynalyze.targets.spec import TargetSpec
+from dynalyze.temporary import TemporaryFolder
 
 FEW_VERSIONS = 2
 """One for the first sizes and one for all others: what automatic dynamic shapes come to."""
@@ -46,12 +45,9 @@ def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: S
     if not source:
         return Warmup(reason="the calls of the program are not known")
     plan = replace(plan, source=source, dims=tuple(dims))
-    folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))
     runner = Runner(Path(target.path or target.stem).name, plan.python, plan.quiet)
-    try:
+    with TemporaryFolder() as folder:
         return _Check(plan, tuple(shapes), folder, runner).run()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Check:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from dynalyze.launch.progress import progress_line
 from dynalyze.launch.run import Command, Ending, Reason, run
 from dynalyze.launch.streams import Streams
 from dynalyze.targets.watch import Watch
+from dynalyze.temporary import TemporaryFolder
 
 _START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
 
@@ -58,11 +57,8 @@ class Runner:
         Raises:
             UsageError: what was asked for cannot be; or the interpreter did not start.
         """
-        folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))  # Readable by this user alone.
-        try:
+        with TemporaryFolder() as folder:
             return self._run(order, folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _run(self, order: Order, folder: Path) -> Child:
         (folder / REQUEST_FILE).write_text(json.dumps(_fields(order)), encoding="utf-8")

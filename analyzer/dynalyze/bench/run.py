@@ -18,6 +18,7 @@ from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS, enough
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
 from dynalyze.errors import UsageError
+from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.progress import progress_line
 from dynalyze.launch.streams import Streams
 from dynalyze.measurements import Accuracy, Measurement
@@ -95,7 +96,7 @@ class Bench:
 
     def _status(self, stopped: str) -> tuple[BenchStatus, str]:
         if stopped == "interrupted":
-            return "interrupted", "Interrupted from the keyboard."
+            return "interrupted", how_it_ended()
         late = [row for part in self._parts for row in (part.eager, *part.rows) if row.failure == "timed_out"]
         if late:
             return "timed_out", f"{late[0].configuration.name}: {late[0].problem}."

@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -22,19 +21,17 @@ from typing import Any, Literal
 
 from dynalyze.bench.forks import Forks
 from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Failure, WorkerRequest
-from dynalyze.errors import UsageError
 from dynalyze.launch.caches import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.forkserver import Forked
 from dynalyze.launch.interrupts import Interrupts
 from dynalyze.launch.pump import Pump
 from dynalyze.launch.streams import Streams
 from dynalyze.launch.supervised import Supervised
+from dynalyze.temporary import FOR_SOCKETS, TemporaryFolder
 
 START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
 _ROUND_SECONDS = 0.2
 _FAREWELL_SECONDS = 1.0
-# The shortest limit of a Unix socket's path (macOS), less room for the name of a worker's folder.
-_LONGEST_FOLDER = 80
 # A recording inside a process that measures would be measured too.
 _RECORDING = ("TORCH_TRACE", "DYNALYZE_RUN", "INDUCTOR_PROVENANCE")
 
@@ -92,8 +89,7 @@ class Workshop:
 
     def __enter__(self) -> Workshop:
         with ExitStack() as stack:
-            self._folder = _new_folder()
-            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder = stack.enter_context(TemporaryFolder(longest=FOR_SOCKETS))
             stack.callback(self.streams.close)
             self._pump = stack.enter_context(Pump(self.streams))
             self._interrupts = stack.enter_context(Interrupts())
@@ -317,18 +313,6 @@ class Worker:
         end = time.monotonic() + seconds
         while not self._process.exited and (left := end - time.monotonic()) > 0:
             self._process.wait(left)
-
-
-def _new_folder() -> Path:
-    """A folder for this user alone, with a path that is short enough for a socket in it."""
-    folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))
-    if len(os.fsencode(folder)) <= _LONGEST_FOLDER:
-        return folder
-    folder.rmdir()
-    try:
-        return Path(tempfile.mkdtemp(prefix="dynalyze-", dir="/tmp"))
-    except OSError as error:
-        raise UsageError(f"TMPDIR is too long for a socket in it, and /tmp: {error.strerror}") from error
 
 
 def _signal_name(number: int) -> str:

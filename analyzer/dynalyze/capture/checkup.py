@@ -73,7 +73,7 @@ def _facts(request: Answer, notes: Notes) -> None:
     notes.doing("asking for GPUs")
     notes.add(**_triton(), **_devices(torch))
     notes.doing("compiling small C++ programs")
-    notes.add(**_compiler())
+    notes.add(**_compiler(Path(request["cache"]).parent))
 
 
 def _asked(name: str) -> Any:
@@ -85,10 +85,10 @@ def _asked(name: str) -> Any:
         return None
 
 
-def _compiler() -> Answer:
+def _compiler(folder: Path) -> Answer:
     from dynalyze.capture.checkup_compile import compiler
 
-    return compiler()
+    return compiler(folder)
 
 
 def _triton() -> Answer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ Answer = dict[str, Any]
 # C++.
 
 
-def compiler() -> Answer:
-    """The C++ compiler, and what Inductor needs of it beyond the language."""
+def compiler(folder: Path) -> Answer:
+    """The C++ compiler, and what Inductor needs of it beyond the language. Its files go to `folder`."""
     from dynalyze.capture import adapter_doctor
     from dynalyze.capture.checkup import said
 
@@ -32,24 +31,23 @@ def compiler() -> Answer:
         return {"compiler": None, "compiler_error": said(error)}
     include = sysconfig.get_path("include")
     openmp = ["-Xclang", "-fopenmp"] if sys.platform == "darwin" else ["-fopenmp"]
-    refusal = _compiles(name, _TINY, [])
+    refusal = _compiles(name, _TINY, [], folder)
     found = {"compiler": name, "compiler_error": refusal, "include": include}
     if not refusal:
         found["compiler_version"] = _version(name)
-        found["headers_error"] = _compiles(name, _WITH_PYTHON, [f"-I{include}"])
-        found["openmp_error"] = _compiles(name, _WITH_OPENMP, openmp)
+        found["headers_error"] = _compiles(name, _WITH_PYTHON, [f"-I{include}"], folder)
+        found["openmp_error"] = _compiles(name, _WITH_OPENMP, openmp, folder)
     return found
 
 
-def _compiles(name: str, source: str, flags: list[str]) -> str:
+def _compiles(name: str, source: str, flags: list[str], folder: Path) -> str:
     """Why the compiler does not make a library of it; "" where it does."""
-    with tempfile.TemporaryDirectory(prefix="dynalyze-") as folder:
-        file = Path(folder) / "tiny.cpp"
-        file.write_text(source, encoding="utf-8")
-        shared = ["-shared", "-fPIC", *flags, str(file), "-o", str(file.with_suffix(".so"))]
-        if sys.platform == "darwin":
-            shared = ["-undefined", "dynamic_lookup", *shared]
-        return _why_not([name, *shared])
+    file = folder / "tiny.cpp"
+    file.write_text(source, encoding="utf-8")
+    shared = ["-shared", "-fPIC", *flags, str(file), "-o", str(file.with_suffix(".so"))]
+    if sys.platform == "darwin":
+        shared = ["-undefined", "dynamic_lookup", *shared]
+    return _why_not([name, *shared])
 
 
 def _why_not(command: list[str]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import adapter, environment, objects, program
+from dynalyze.capture import adapter, environment, objects, program, torch_there
 from dynalyze.capture.attach import (
     after_import,
     forget_compiles,
@@ -36,6 +36,7 @@ from dynalyze.capture.writer import EventWriter
 
 SOFT_STOP_SIGNAL = getattr(signal, "SIGURG", None)
 _STATUS_MISUSE = 2
+_STATUS_INTERRUPTED = 130
 # What is kept of a program's calls where no benchmark needs them: enough to make one of each module again.
 _FEW_CALLS, _FEW_BYTES = 16, 256 << 20
 # Modes in which dynalyze makes the callable and its calls: each process that measures makes them anew.
@@ -48,14 +49,36 @@ def main(run: Path) -> int:
     sys.argv = [request["spec"], *request["arguments"]]
     session = Session(run, request)
     session.listen()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        ending = session.run()
+        ending = _ended(session)
     except Misuse as misuse:
         session.tell("usage", message=str(misuse))
         return _STATUS_MISUSE
+    except SoftStop:  # Outside of the program's own code: it was told why.
+        return _STATUS_MISUSE
+    except KeyboardInterrupt:  # In our own code: its traceback would tell the user nothing.
+        return _STATUS_INTERRUPTED
     session.check()
     session.tell("target_end", **vars(ending))
     return ending.exit_status or 0
+
+
+def _ended(session: Session) -> Ending:
+    """The run, to its end.
+
+    Raises:
+        Misuse: something was asked for that cannot be, or there is no torch to run it with.
+    """
+    try:
+        ending = session.run()
+    except Exception as error:
+        if isinstance(error, Misuse) or not (reason := torch_there.refusal(error)):
+            raise
+        raise Misuse(reason) from error
+    if (reason := torch_there.missing()) and not session.others_compiled():
+        raise Misuse(reason)
+    return ending
 
 
 class Session:
@@ -74,6 +97,7 @@ class Session:
         self._compiled_recording: Any = None
         self._compiling_ourselves = False
         self._program_compiles_itself = False
+        self._refused = False
         self.tell, self.check = self._listener.tell, self._listener.check
         self._inspection = Inspection(self.tell, at_once=True)
         self._listener.on_each_compile = self._compiling
@@ -111,7 +135,7 @@ class Session:
         self.tell("program_end", **vars(ending))
         if self._in_place is not None:
             self._in_place.tell_seen()
-        if ending.exit_status == 130 and ending.exception == "KeyboardInterrupt":
+        if self._refused or (ending.exit_status == 130 and ending.exception == "KeyboardInterrupt"):
             return ending
         return self._after_program(ending, names)
 
@@ -127,7 +151,7 @@ class Session:
         self._tell_trees()
         if ending.exit_status == 0 and self._chosen.missing and not self._program_compiles_itself:
             self._tell_missing()
-        if self._listener.compiled_frames or self._others_compiled():
+        if self._listener.compiled_frames or self.others_compiled():
             return ending
         own_calls = self._compile_calls.made_by_program() if self._compile_calls else []
         if own_calls or environment.compile_disabled():
@@ -248,6 +272,9 @@ class Session:
             self._inspection.look_again()
 
     def _torch_loaded(self, torch: ModuleType) -> None:
+        if reason := torch_there.too_old(torch):
+            self._refuse(reason)
+            return
         self._listener.listen()
         self.tell("torch", **environment.torch_facts(torch))
         if self._bundles:
@@ -313,11 +340,12 @@ class Session:
 
     def _refuse(self, message: str) -> None:
         """The user's mistake, found while the program runs: tell it and end the program."""
+        self._refused = True
         self.tell("usage", message=message)
         if SOFT_STOP_SIGNAL is not None:
             signal.pthread_kill(threading.main_thread().ident or 0, SOFT_STOP_SIGNAL)
 
-    def _others_compiled(self) -> bool:
+    def others_compiled(self) -> bool:
         """Whether a process that the target started has compiled something."""
         folder = self._folder / EVENTS_FOLDER
         return any('"event": "compile_start"' in path.read_text(errors="replace") for path in folder.glob("*.jsonl"))

@@ -6,7 +6,7 @@
     {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0" or null, "listed": {PATTERN: [NAME]},
      "mistakes": ["one line"]}
 
-torch is imported only to check what not every torch knows.
+torch is imported to see whether it can be.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture import torch_there
 from dynalyze.capture.inputs import Misuse
 
 
@@ -33,9 +34,8 @@ def main(file: str) -> int:
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """The answer as JSON values. What the user got wrong comes under `mistakes`, one line each."""
     mistakes: list[str] = []
-    if importlib.util.find_spec("torch") is None:
-        mistakes.append("torch is not installed there")
-        return {**_versions(), "listed": {}, "mistakes": mistakes}
+    if reason := torch_there.against_import():
+        return {**_versions(), "listed": {}, "mistakes": [reason]}
     needs_names = bool(request["patterns"] or request["names"])
     if needs_names and importlib.util.find_spec("transformers") is None:
         mistakes.append("transformers is not installed there, and hf: targets need it: pip install transformers")

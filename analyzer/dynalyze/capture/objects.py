@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, calls_from_expressions, needs_inputs, signature_text
-from dynalyze.capture.program import misuse_of_syntax, origin_of, set_first_path
+from dynalyze.capture.program import REFUSALS, misuse_of_source, origin_of, set_first_path
 
 
 def import_target(path: str | None, module: str | None) -> ModuleType:
@@ -25,14 +25,14 @@ def import_target(path: str | None, module: str | None) -> ModuleType:
     if path is not None:
         try:
             return _import_file(Path(path).resolve())
-        except SyntaxError as error:
-            raise misuse_of_syntax(error, path) or error from None
+        except REFUSALS as error:
+            raise misuse_of_source(error, path) or error from None
     assert module is not None
     set_first_path(str(Path.cwd()))
     try:
         return importlib.import_module(module)
-    except SyntaxError as error:
-        raise misuse_of_syntax(error, origin_of(module)) or error from None
+    except REFUSALS as error:
+        raise misuse_of_source(error, origin_of(module)) or error from None
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(error.name + ".")):
             raise Misuse(f"no module named {error.name!r}; run from the folder that holds it") from error

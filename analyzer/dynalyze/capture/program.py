@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture import torch_there
 from dynalyze.capture.bindings import HOOK, compiled_with_hooks
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.source_texts import HELD
@@ -90,13 +91,22 @@ def set_first_path(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-def misuse_of_syntax(error: BaseException, path: str | None) -> Misuse | None:
+REFUSALS = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What Python's compiler raises for a source: of null bytes the second (before 3.12), of deep nesting the last two."""
+
+
+def misuse_of_source(error: BaseException, path: str | None) -> Misuse | None:
     """A target that is no Python is the caller's mistake; a broken module that it imports is its own failure."""
-    if not isinstance(error, SyntaxError) or path is None or not error.filename:
+    if path is None or not isinstance(error, REFUSALS):
         return None
-    if Path(error.filename).resolve() != Path(path).resolve():
-        return None
-    return _misuse_at(path, error)
+    if isinstance(error, SyntaxError) and error.filename:
+        is_target = Path(error.filename).resolve() == Path(path).resolve()
+        return _misuse_at(path, error) if is_target else None
+    try:  # The error names no file: was it this one?
+        _compiled(path, ())
+    except Misuse as misuse:
+        return misuse
+    return None
 
 
 def origin_of(module: str) -> str | None:
@@ -109,7 +119,11 @@ def origin_of(module: str) -> str | None:
 
 
 def end_of(action: Any) -> tuple[Ending, Any]:
-    """Call `action` and turn whatever leaves it into an Ending; a traceback is printed as Python would."""
+    """Call `action` and turn whatever leaves it into an Ending; a traceback is printed as Python would.
+
+    Raises:
+        Misuse: it ended because there is no torch that can be used.
+    """
     try:
         return Ending(), action()
     except SoftStop:
@@ -117,6 +131,8 @@ def end_of(action: Any) -> tuple[Ending, Any]:
     except SystemExit as leaving:
         return Ending(exit_status=_status_of(leaving)), None
     except BaseException as error:
+        if reason := torch_there.refusal(error):
+            raise Misuse(reason) from None
         return _failed(error), None
 
 
@@ -144,8 +160,8 @@ def _find_module(name: str) -> Any:
         _, spec, code = runpy._get_module_details(name, _NoModule)  # type: ignore[attr-defined]
     except _NoModule as error:
         return Misuse(f"-m {name}: {error}")
-    except SyntaxError as error:
-        misuse = misuse_of_syntax(error, origin_of(name))
+    except REFUSALS as error:
+        misuse = misuse_of_source(error, origin_of(name)) or misuse_of_source(error, origin_of(f"{name}.__main__"))
         if misuse is None:
             raise
         return misuse
@@ -218,7 +234,9 @@ def _compiled(path: str, names: Sequence[str]) -> types.CodeType:
         return compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise _misuse_at(path, error) from None
-    except (OSError, ValueError) as error:  # ValueError: null bytes, before Python 3.12.
+    except (RecursionError, MemoryError):
+        raise Misuse(f"{Path(path).name}: it is nested too deeply for Python's compiler") from None
+    except (OSError, ValueError) as error:
         raise Misuse(f"{path}: {error}") from None
 
 

@@ -8,6 +8,7 @@ sys.path as it was.
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def load_package() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Until the target's own code begins: nobody wants our traceback.
     load_package()
     if (Path(sys.argv[1]) / "bench.json").exists():
         from dynalyze.capture.bench.worker import main

@@ -8,6 +8,7 @@ path.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 if __name__ == "__main__":
     from start import load_package  # type: ignore[import-not-found]  # The folder of this script is on sys.path.
@@ -15,6 +16,12 @@ if __name__ == "__main__":
     load_package()
     del sys.path[0]
     what, *arguments = sys.argv[1:]
+    if what in ("serve", "measure"):
+        from dynalyze.capture.torch_there import against_import
+
+        if reason := against_import():
+            (Path(arguments[0]).parent / "log").write_text(reason, encoding="utf-8")
+            sys.exit(2)
     if what == "serve":
         from dynalyze.capture.forkserver import serve
 

@@ -7,7 +7,7 @@ and nothing of torch.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dynalyze.capture.wire import INLINE_TEXT
@@ -156,12 +156,12 @@ def compile_id_of(metadata: Event) -> str:
     return f"!{autograd}/{own}" if autograd is not None else own
 
 
-def hit_limit(metrics: Event) -> bool:
+def hit_limit(metrics: Mapping[str, Any]) -> bool:
     """Whether a compile ended before it began, because the function had been compiled too often already."""
     return metrics.get("fail_type") in _LIMIT_ERRORS or str(metrics.get("fail_reason") or "").startswith(LIMITS)
 
 
-def refused_recompile(metrics: Event) -> str:
+def refused_recompile(metrics: Mapping[str, Any]) -> str:
     """The failed guards of a recompile that torch refused, as config.error_on_recompile asks; "" for any other end."""
     if metrics.get("fail_type") != "RecompileError":
         return ""
@@ -197,7 +197,8 @@ def _bypass(name: str, metadata: Event, text: str) -> Event:
     told = told if isinstance(told, dict) else {}
     reason = told.get("cache_bypass_reason") or told.get("error") or ""
     stored = "Unable to serialize: " if known.endswith("pickle_failure") else ""
-    return {"event": "cache_bypass", "cache": _BYPASSES[known], "reason": f"{stored}{reason}"[:_LONGEST_REASON]}
+    said = f"{stored}{reason}"[:_LONGEST_REASON].encode(errors="replace").decode()
+    return {"event": "cache_bypass", "cache": _BYPASSES[known], "reason": said}
 
 
 def _metrics(name: str, metadata: Event, text: str) -> Event:

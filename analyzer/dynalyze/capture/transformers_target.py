@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture import adapter, program
+from dynalyze.capture import adapter, program, torch_there
 from dynalyze.capture.compiling import Options, compiled
 from dynalyze.capture.hf.asked import Asked, Phase
 from dynalyze.capture.inputs import Inputs, Misuse
@@ -46,10 +46,12 @@ def built_model(name: str, building: dict[str, Any], **sizes: Any) -> Built:
     """The model called `name`; `building` and `sizes` are fields of ModelRequest.
 
     Raises:
-        Misuse: there is no transformers here, or no such architecture.
+        Misuse: there is no torch or no transformers here, or no such architecture.
         CannotBuild: the architecture cannot be had.
     """
     if importlib.util.find_spec("transformers") is None:
+        if reason := torch_there.missing():
+            raise Misuse(reason)
         raise Misuse(f"hf:{name} needs transformers, which {sys.executable} does not have: pip install transformers")
     from dynalyze.capture.hf.build import build
     from dynalyze.capture.hf.request import ModelRequest

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -41,6 +42,7 @@ def main(run: Path) -> int:
     sys.argv = [str(fields["request"]["source"].get("path") or "")]
     check = WarmupCheck(run, fields)
     check.listen()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         error = check.run()
     except Misuse as misuse:

@@ -75,6 +75,7 @@ def audit(context: click.Context, /, **options: Any) -> int:
     from dynalyze.audit.run import audit as run_audit
     from dynalyze.audit.verdict import conclusion
     from dynalyze.cli.outputs import Outputs
+    from dynalyze.launch.interrupts import Interrupts
     from dynalyze.targets.spec import read_target
 
     check_fail_on(options["fail_on"])
@@ -87,10 +88,11 @@ def audit(context: click.Context, /, **options: Any) -> int:
     asked = _asked(context, options, target)
     # The policy judges the findings, with --fail-on in it: what is waived or known does not fail.
     outputs = Outputs.from_options({**options, "fail_on": "none"}, f"{target.stem}.audit", target.path)
-    report = run_audit(asked, say, outputs.keep())
-    if options["update_baseline"]:
-        baseline = _updated(report, policy, options["baseline"], hide_names=options["redact"])
-    return outputs.publish(report, conclusion(report, policy, baseline))
+    with Interrupts():
+        report = run_audit(asked, say, outputs.keep())
+        if options["update_baseline"]:
+            baseline = _updated(report, policy, options["baseline"], hide_names=options["redact"])
+        return outputs.publish(report, conclusion(report, policy, baseline))
 
 
 def _baseline(options: dict[str, Any]) -> Baseline | None:

@@ -102,6 +102,7 @@ def bench(context: click.Context, /, **options: Any) -> int:
     """
     from dynalyze.bench.measure import measure
     from dynalyze.cli.outputs import Outputs
+    from dynalyze.launch.interrupts import Interrupts
     from dynalyze.targets.spec import read_target
 
     check_fail_on(options["fail_on"])
@@ -111,7 +112,8 @@ def bench(context: click.Context, /, **options: Any) -> int:
     target = asked_of(context, target, BUILDING)
     plan = _plan(context, options, target)
     outputs = Outputs.from_options(options, f"{target.stem}.bench", target.path)
-    return outputs.publish(measure(target, plan, tuple(sys.argv[1:])))
+    with Interrupts():
+        return outputs.publish(measure(target, plan, tuple(sys.argv[1:])))
 
 
 def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -> Plan:

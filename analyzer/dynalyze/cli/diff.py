@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.cli.files import check_writable, print_document, same_file, write_whole
+from dynalyze.cli.files import check_writable, print_document, print_summary, same_file, write_whole
 from dynalyze.errors import UsageError
 
 if TYPE_CHECKING:
@@ -131,4 +131,4 @@ def _write(compared: _Compared, json_file: str | None, html_file: str | None) ->
         print_document(document)
     else:
         files = [(name, file) for name, file in (("Page", html_file), ("JSON", json_file)) if file is not None]
-        click.echo(compared.render("text", files=files), nl=False)
+        print_summary(compared.render("text", files=files))

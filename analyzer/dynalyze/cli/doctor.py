@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dynalyze.cli.files import check_writable, print_document, write_whole
+from dynalyze.cli.files import check_writable, print_document, print_summary, write_whole
 
 
 @click.command()
@@ -47,5 +47,5 @@ def doctor(python: str | None, json_file: str | None, timeout: float, redact: bo
     else:
         if json_file is not None:
             write_whole(Path(json_file), document)
-        click.echo(render(diagnosis), nl=False)
+        print_summary(render(diagnosis))
     return 0 if diagnosis.works else 1

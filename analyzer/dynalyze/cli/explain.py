@@ -76,6 +76,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
     """
     from dynalyze.bench.measure import add_bench
     from dynalyze.cli.outputs import Outputs
+    from dynalyze.launch.interrupts import Interrupts
     from dynalyze.targets.observe import Observation, observed
     from dynalyze.targets.spec import read_target
 
@@ -96,11 +97,11 @@ def explain(context: click.Context, /, **options: Any) -> int:
         provenance=options["provenance"],
         bundle=not options["no_bench"],
     )
-    with observed(observation, outputs.keep()) as seen:
+    with Interrupts(), observed(observation, outputs.keep()) as seen:
         if not options["no_bench"]:
             plan = within(options["bench_seconds"], short_bench(options, target), bench_command(context))
             add_bench(seen, target, plan, before=lambda note: outputs.publish_early(seen.report, note))
-    return outputs.publish(seen.report)
+        return outputs.publish(seen.report)
 
 
 def within(seconds: float, plan: Plan, more_time: str) -> Plan:

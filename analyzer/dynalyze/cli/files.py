@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import click
 
 from dynalyze.errors import UsageError
 from dynalyze.whole_files import write_whole_file
@@ -55,10 +60,42 @@ def write_whole(path: Path, text: str) -> None:
 
 def print_document(text: str) -> None:
     """Write a document to standard output: UTF-8 like a file, whatever the terminal takes."""
-    binary = getattr(sys.stdout, "buffer", None)
-    if binary is None:  # A stream of text in memory.
-        sys.stdout.write(text)
-    else:
+    with _standard_output():
+        binary = getattr(sys.stdout, "buffer", None)
+        if binary is None:  # A stream of text in memory.
+            sys.stdout.write(text)
+        else:
+            sys.stdout.flush()
+            binary.write(text.encode(errors="backslashreplace"))
         sys.stdout.flush()
-        binary.write(text.encode(errors="backslashreplace"))
-    sys.stdout.flush()
+
+
+def print_summary(text: str) -> None:
+    """Write what people read to standard output."""
+    with _standard_output():
+        click.echo(text, nl=False)
+        sys.stdout.flush()
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    """A reader that went away (`| head`) has what it wanted, and the command goes on to its exit status.
+
+    Raises:
+        UsageError: it is closed, or its disk is full.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        drop_standard_output()
+    except OSError as error:
+        drop_standard_output()
+        raise UsageError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def drop_standard_output() -> None:
+    """Let what is still to be written go nowhere: Python would write it once more at its end, and complain."""
+    with contextlib.suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
 
 import click
 
 from dynalyze import __version__, notices
-from dynalyze.cli import mistakes
+from dynalyze.cli import last_resort, mistakes
+from dynalyze.cli.files import drop_standard_output
 from dynalyze.errors import DynalyzeError
+from dynalyze.launch.interrupts import EndedBySignal, as_exceptions, first_signal
 
 _COMMANDS = ("explain", "bench", "audit", "sweep", "report", "diff", "doctor", "rules")
-_INTERRUPTED = 130
+_USAGE = 2
+_COMPLETION = "_DYNALYZE_COMPLETE"  # Click's variable for what a shell completes.
 
 
 class _LazyGroup(click.Group):
@@ -47,26 +52,36 @@ def group() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns the exit status of the contract."""
+    """Run one command; returns the exit status of the contract, whatever happens."""
+    with as_exceptions():
+        try:
+            return _result_of(arguments)
+        except (EndedBySignal, KeyboardInterrupt, click.Abort):
+            return 128 + (first_signal() or signal.SIGINT)
+        except click.ClickException as error:
+            notices.say(_on_one_line(mistakes.advised(error)))
+        except DynalyzeError as error:
+            notices.say(_on_one_line(str(error)))
+        except BrokenPipeError:  # The reader of what Click itself prints went away.
+            drop_standard_output()
+            return 0
+        except Exception as error:
+            notices.say(_on_one_line(last_resort.told(error)))
+    return _USAGE
+
+
+def _result_of(arguments: list[str]) -> int:
+    """As `group.main` without its handling of errors, which ends with 1 where a pipe was closed."""
+    if _COMPLETION in os.environ:
+        group.main(arguments, prog_name="dynalyze")
     try:
-        result = group.main(arguments, prog_name="dynalyze", standalone_mode=False)
+        with group.make_context("dynalyze", list(arguments)) as context:
+            result = group.invoke(context)
     except click.exceptions.Exit as leaving:
-        return leaving.exit_code
-    except click.Abort:
-        return _INTERRUPTED
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except click.ClickException as error:
-        _complain(mistakes.advised(error))
-        return error.exit_code
-    except DynalyzeError as error:
-        _complain(str(error))
-        return error.exit_status
-    except BrokenPipeError:
-        sys.stderr.close()  # The reader went away; there is nobody to tell.
-        return 0
+        result = leaving.exit_code
+    sys.stdout.flush()
     return result if isinstance(result, int) else 0
 
 
-def _complain(message: str) -> None:
-    notices.say(" ".join(message.split()))
+def _on_one_line(message: str) -> str:
+    return " ".join(message.split())

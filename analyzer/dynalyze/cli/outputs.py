@@ -12,13 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
-
 from dynalyze.artifacts import check_folder, write_artifacts
 from dynalyze.audit_records import PolicyVerdict
-from dynalyze.cli.files import check_writable, print_document, same_file, write_whole
+from dynalyze.cli.files import check_writable, print_document, print_summary, same_file, write_whole
 from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
+from dynalyze.launch.interrupts import first_signal, how_it_ended
 from dynalyze.notices import say
 from dynalyze.report import Report, Status
 from dynalyze.report_json import to_json
@@ -102,8 +101,13 @@ class Outputs:
     def publish(self, report: Report, conclude: Callable[[Report], PolicyVerdict] | None = None) -> int:
         """Clean, judge and write the report; returns the exit status of the contract.
 
+        A signal that came since the run began has interrupted it, also where that had just come to its end.
         `conclude` judges it by a policy once the rules have judged it; then that verdict decides too.
         """
+        interrupted = first_signal()
+        if interrupted is not None and report.outcome.status != "interrupted":
+            report.outcome.status = "interrupted"
+            report.outcome.message = f"{report.outcome.message} {how_it_ended()}".strip()
         report = self._showable(report, conclude)
         page = self._write_files(report)
         if (document := self._on_standard_output(report)) is not None:
@@ -112,6 +116,8 @@ class Outputs:
             more = [(title, getattr(self, name)) for name, title in _FORMATS.items()]
             more.append(("Artifacts", self.artifacts))
             _summarise(report, [("Page", page), ("JSON", self.json_file), *more], hide_names=self.redact)
+        if (late := first_signal() or interrupted) is not None:
+            return 128 + late
         if (status := _STATUSES[report.outcome.status]) != 0:
             return status
         failed = conclude is not None and report.policy is not None and not report.policy.passed
@@ -185,7 +191,7 @@ def _summarise(report: Report, written: list[tuple[str, Path | str | None]], *, 
 
     shown = redaction() if hide_names else str
     files = [(name, shown(str(path))) for name, path in written if path is not None]
-    click.echo(terminal.render(report, files=files), nl=False)
+    print_summary(terminal.render(report, files=files))
 
 
 def _check_default(folder: Path) -> None:

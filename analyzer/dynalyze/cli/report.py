@@ -36,24 +36,19 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
     check_fail_on(options["fail_on"])
     path = Path(source)
     stem = path.resolve().stem.removesuffix(".dynalyze")
-    try:
-        if not _is_log(path):
-            if options["artifacts"] is not None:
-                raise UsageError("--artifacts needs a log: a report JSON does not hold all code")
-            outputs = Outputs.from_options(options, stem, source)
-            return outputs.publish(read_report(path, "a report of dynalyze, nor a TORCH_TRACE log"))
-        from dynalyze.targets.logs import log_files, report_from_logs
+    if not _is_log(path):
+        if options["artifacts"] is not None:
+            raise UsageError("--artifacts needs a log: a report JSON does not hold all code")
+        outputs = Outputs.from_options(options, stem, source)
+        return outputs.publish(read_report(path, "a report of dynalyze, nor a TORCH_TRACE log"))
+    from dynalyze.targets.logs import log_files, report_from_logs
 
-        for file in log_files(path):
-            outputs = Outputs.from_options(options, stem, str(file))
-        return outputs.publish(report_from_logs(path, roots, sys.argv[1:], outputs.keep()))
-    except BrokenPipeError:
-        raise
-    except OSError as error:  # One without a name is about a stream.
-        raise UsageError(f"{error.filename or 'standard output'}: {error.strerror}") from error
+    for file in log_files(path):
+        outputs = Outputs.from_options(options, stem, str(file))
+    return outputs.publish(report_from_logs(path, roots, sys.argv[1:], outputs.keep()))
 
 
 def _is_log(path: Path) -> bool:
     from dynalyze.targets.logs import holds_records
 
-    return path.is_dir() or (path.is_file() and holds_records(path))
+    return path.is_dir() or holds_records(path)

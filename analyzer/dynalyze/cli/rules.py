@@ -7,6 +7,7 @@ import shutil
 
 import click
 
+from dynalyze.cli.files import print_summary
 from dynalyze.errors import UsageError
 
 
@@ -26,4 +27,4 @@ def rules(rule_id: str | None) -> None:
         near = difflib.get_close_matches(str(rule_id), catalogue.known_ids(), n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else "; dynalyze rules lists them"
         raise UsageError(f"no rule called {rule_id}{hint}")
-    click.echo(text, nl=False)
+    print_summary(text)

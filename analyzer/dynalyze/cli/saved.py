@@ -10,6 +10,7 @@ from dynalyze.errors import UsageError
 from dynalyze.fleet.reading import is_sweep as is_sweep
 from dynalyze.fleet.reading import read_sweep as _read_sweep
 from dynalyze.fleet.records import Sweep
+from dynalyze.input_files import read_input
 from dynalyze.report import Report
 from dynalyze.report_json import from_json
 
@@ -21,10 +22,10 @@ def read_report(path: Path, kind: str = "a report of dynalyze", hint: str = "") 
         UsageError: the file cannot be read, or is not `kind`; one line, with `hint` at its end.
     """
     try:
-        return from_json(path.read_bytes())
+        return from_json(read_input(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{path} is not {kind}: {error}{hint}") from error
 
 
@@ -38,5 +39,5 @@ def read_sweep(path: Path) -> Sweep:
         return _read_sweep(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"{path} is not a sweep of dynalyze: {error}") from error

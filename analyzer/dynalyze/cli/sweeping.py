@@ -6,7 +6,6 @@ import datetime
 import os
 import re
 import sys
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import click
 
 from dynalyze.capture.hf.asked import ASKED
-from dynalyze.cli.files import check_writable, print_document, same_file, write_whole
+from dynalyze.cli.files import check_writable, print_document, print_summary, same_file, write_whole
 from dynalyze.cli.options import asked_of
 from dynalyze.errors import UsageError
 from dynalyze.fleet import failing, matrix
@@ -28,12 +27,11 @@ from dynalyze.fleet.reading import ROWS
 from dynalyze.fleet.records import Sweep
 from dynalyze.fleet.work import RunSettings
 from dynalyze.json_text import json_text
-from dynalyze.launch.interrupts import Interrupts
+from dynalyze.launch.interrupts import Interrupts, first_signal
 from dynalyze.report import printable
 from dynalyze.targets.observe import CompileOptions
 from dynalyze.targets.spec import TargetSpec
 
-_INTERRUPTED = 130
 _SHOWN = ("no_source", "redact", "show_values", "bench")
 _COMPILING = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
@@ -54,21 +52,19 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
         workers, settings = _shares(options, settings, expanded)
         one_at_a_time = options["bench"] and options["cluster"] is None
         notes = [*expanded.notes, *([_ONE_AT_A_TIME] if one_at_a_time else [])]
-        with ExitStack() as stack:
-            pool = stack.enter_context(_pool(options, workers, settings, folder, expanded))
-            interrupts = stack.enter_context(Interrupts())
-            environment = {**expanded.interpreter.versions, "device": options["device"] or "cpu"}
-            describing = about(expanded.items, _command(), environment, pool.workers, notes, _now())
-            done_before = sum(item.key in folder.rows for item in expanded.items)
-            progress = Progress(
-                len(expanded.items), done_before, show_output=options["show_output"], quiet=options["quiet_target"]
-            )
-            job = Job(expanded.items, pool, folder, settings, describing)
-            result = drive(job, progress, lambda: interrupts.count == 0)
-            interrupted = interrupts.count > 0
-        _publish(result, folder.path, options)
-        if interrupted:
-            return _INTERRUPTED
+        with Interrupts() as interrupts:
+            with _pool(options, workers, settings, folder, expanded) as pool:
+                environment = {**expanded.interpreter.versions, "device": options["device"] or "cpu"}
+                describing = about(expanded.items, _command(), environment, pool.workers, notes, _now())
+                done_before = sum(item.key in folder.rows for item in expanded.items)
+                progress = Progress(
+                    len(expanded.items), done_before, show_output=options["show_output"], quiet=options["quiet_target"]
+                )
+                job = Job(expanded.items, pool, folder, settings, describing)
+                result = drive(job, progress, lambda: interrupts.count == 0)
+            _publish(result, folder.path, options)
+            if (interrupted := first_signal()) is not None:
+                return 128 + interrupted
         return 1 if failing.met(result, folder.path, options["fail_on"]) else 0
 
 
@@ -182,7 +178,7 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
         return
     written = [("Index", options["html_file"] or index), ("Rows", folder / ROWS), ("JSON", file)]
     files = [(name, str(path)) for name, path in [*written, ("CSV", options["csv_file"])] if path is not None]
-    click.echo(sweep_text.render(sweep, files=files), nl=False)
+    print_summary(sweep_text.render(sweep, files=files))
 
 
 def _seen_from(sweep: Sweep, folder: Path, file: Path) -> Sweep:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import dynalyze
-from dynalyze.errors import UsageError
+from dynalyze.launch.supervised import Supervised
+from dynalyze.temporary import TemporaryFolder
 
 Answer = dict[str, Any]
 Tell = Callable[[str], None]
@@ -40,9 +40,9 @@ class Asker:
         Raises:
             UsageError: the interpreter cannot be started.
         """
-        with tempfile.TemporaryDirectory(prefix="dynalyze-", ignore_cleanup_errors=True) as folder:
-            file, printed = Path(folder) / "question.json", Path(folder) / "printed.txt"
-            file.write_text(json.dumps({**request, "cache": str(Path(folder) / "cache")}), encoding="utf-8")
+        with TemporaryFolder() as folder:
+            file, printed = folder / "question.json", folder / "printed.txt"
+            file.write_text(json.dumps({**request, "cache": str(folder / "cache")}), encoding="utf-8")
             # One process: a pool of compilers costs more than it gives for one small function.
             env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
             silence = self._run([self.python, str(_START), what, str(file)], env, file, printed)
@@ -52,34 +52,25 @@ class Asker:
     def _run(self, command: list[str], env: dict[str, str], file: Path, printed: Path) -> str:
         """Why it did not end well; "" where it did. All that it started ends with it."""
         with printed.open("wb") as output:
-            try:
-                process = subprocess.Popen(
-                    command, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )  # fmt: skip
-            except OSError as error:
-                raise UsageError(f"{command[0]} cannot be started: {error.strerror}") from error
-            with process:
-                try:
-                    status = self._watched(process, file)
-                finally:
-                    _end(process.pid)
+            sink = output.fileno()
+            with Supervised(command, env, None, sink, sink, stdin=subprocess.DEVNULL) as process:
+                status = self._watched(process, file)
         if status is None:
             return f"{TOO_LONG} {self.timeout:g} s (--timeout)"
         return "" if status == 0 else _last_line(printed) or _ending(status)
 
-    def _watched(self, process: subprocess.Popen[bytes], file: Path) -> int | None:
+    def _watched(self, process: Supervised, file: Path) -> int | None:
         """Its exit status; None where one step took too long."""
         step, deadline = "", time.monotonic() + self.timeout
-        while (status := process.poll()) is None:
+        while not process.exited:
             if time.monotonic() > deadline or self.stop.is_set():
                 return None
             if (now := str(_read(file).get("doing", ""))) != step:
                 step, deadline = now, time.monotonic() + self.timeout
                 if step:
                     self._tell(step)
-            time.sleep(_PAUSE)
-        return status
+            process.wait(_PAUSE)
+        return process.exit_status
 
 
 def _read(file: Path) -> Answer:
@@ -101,8 +92,3 @@ def _ending(status: int) -> str:
         with contextlib.suppress(ValueError):
             return f"the process was ended by {signal.Signals(-status).name}"
     return f"the process ended with status {status}"
-
-
-def _end(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 import msgspec
 
 from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER, TRACE_FOLDER
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.torch_trace import read_trace
+from dynalyze.events.typed import typed
 from dynalyze.events.types import (
     AnyEvent,
     CompilerEvent,
@@ -23,13 +24,13 @@ from dynalyze.events.types import (
     SettingsSeen,
     SkippedSeen,
 )
+from dynalyze.json_text import is_deep, read_json
 
 _KNOWN: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 # Names that the child gives to side files; whatever else an event says opens nothing.
 _TEXT_NAME = re.compile(rf"{TEXTS_FOLDER}/\d+-\d+\.txt")
 # What compiling in place leaves behind.
 _OF_COMPILING = (CompilerEvent, InPlaceStarted, InPlaceFailed, ModuleSeen, SettingsSeen, SkippedSeen)
-_NAME_ONLY = msgspec.json.Decoder(dict[str, object])
 
 
 def read_run(folder: Path) -> RunLog:
@@ -77,19 +78,15 @@ def _read_file(path: Path, run: RunLog) -> ProcessLog | None:
 
 
 def _decode(line: bytes, run: RunLog) -> AnyEvent | None:
+    """The event of a line. What is none, or has fields that make no sense, is counted; a kind not known is not."""
+    if not is_deep(line):
+        try:
+            return _KNOWN.decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            pass
     try:
-        return _KNOWN.decode(line)
+        event, whole = typed(read_json(line, dict[str, Any]))
     except msgspec.DecodeError:
-        if not _is_foreign(line):
-            run.unreadable += 1
-        return None
-
-
-def _is_foreign(line: bytes) -> bool:
-    """Whether the line is a whole event that this version has no type for."""
-    try:
-        name = _NAME_ONLY.decode(line).get("event")
-    except msgspec.DecodeError:
-        return False
-    known = {kind.__struct_config__.tag for kind in get_args(AnyEvent)}
-    return isinstance(name, str) and name not in known
+        event, whole = None, False
+    run.unreadable += not whole
+    return event

@@ -21,7 +21,10 @@ from dynalyze.capture.trace_records import CONTEXT_KEYS, TraceRecords
 from dynalyze.events.log import ProcessLog
 from dynalyze.events.trace_lines import FOREIGN, Foreign, Record, RecordReader, text_at
 from dynalyze.events.trace_process import TraceProcess
+from dynalyze.events.typed import typed
 from dynalyze.events.types import AnyEvent, BreakSeen, ErrorSeen, GraphSeen, RecompileSeen
+from dynalyze.input_files import open_input
+from dynalyze.json_text import read_json
 
 _RECORD = re.compile(
     rb"[A-Z](?P<day>\d{4}) (?P<time>\d\d:\d\d:\d\d)\.(?P<micro>\d{1,6})\d* (?P<pid>\d{1,18}) [^\]\n]*\] "
@@ -44,6 +47,7 @@ _KINDS_WITH_TEXT = CONTEXT_KEYS.union(
 MOST_EVENTS = 80_000
 MOST_TEXT = 16 << 20
 _SHORT_TEXT = 2000
+_MOST_RANK = 10**9
 
 _DAMAGED = (msgspec.ValidationError, AttributeError, TypeError, KeyError, IndexError, ValueError, RecursionError)
 
@@ -90,7 +94,7 @@ def read_trace(path: Path, share: int = 1) -> TraceLog:
         OSError: the file cannot be opened or read.
     """
     log = TraceLog(path)
-    with path.open("rb") as file:
+    with open_input(path) as file:
         reader = _Reader(log, _year(path), share)
         for record in RecordReader(reader.head).read(file):
             reader.take(record)
@@ -100,7 +104,7 @@ def read_trace(path: Path, share: int = 1) -> TraceLog:
 
 def read_text(path: Path, reference: str) -> str:
     """The text that a `GraphSeen.text` of this log refers to."""
-    with path.open("rb") as file:
+    with open_input(path) as file:
         return text_at(file, *place_of(reference))
 
 
@@ -123,6 +127,7 @@ class _Reader:
         self._year = year
         self._all: list[TraceProcess] = []
         self._now: dict[int, TraceProcess] = {}
+        self._of_rank: dict[tuple[int, int], TraceProcess] = {}
         self._events = 0
         self._texts: dict[str, str] = {}
         self._most_events = MOST_EVENTS // share
@@ -146,8 +151,8 @@ class _Reader:
                 self._log.omitted += 1
                 return None
         try:
-            metadata = msgspec.json.decode(found["json"])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            metadata = read_json(found["json"])
+        except msgspec.DecodeError:
             self._log.unreadable += 1
             return None
         if not isinstance(metadata, dict):
@@ -181,24 +186,25 @@ class _Reader:
         event = process.records.read(head.metadata, text)
         if event is None:
             return
-        typed = msgspec.convert({**event, "at": head.at}, AnyEvent, strict=False)
-        if isinstance(typed, GraphSeen):
-            typed.text = f"{record.start}:{record.end}"
-        process.add(self._compact(typed), head.metadata, text)
+        found, whole = typed({**event, "at": head.at})
+        self._log.unreadable += not whole
+        if found is None:
+            return
+        if isinstance(found, GraphSeen):
+            found.text = f"{record.start}:{record.end}"
+        process.add(self._compact(found), head.metadata, text)
 
     def _process(self, head: _Head) -> TraceProcess:
         """The process of a record, told by its id and rank: containers give the same id to every rank."""
         rank = head.metadata.get("rank")
         current = self._now.get(head.pid)
-        if not isinstance(rank, int):
+        if type(rank) is not int or not 0 <= rank <= _MOST_RANK:
             return current or self._new(head.pid)
-        if current is not None and current.rank in (None, rank):
-            current.rank = rank
-            return current
-        known = (process for process in self._all if (process.pid, process.rank) == (head.pid, rank))
-        self._now[head.pid] = found = next(known, None) or self._new(head.pid)
-        found.rank = rank
-        return found
+        if current is None or current.rank not in (None, rank):
+            current = self._of_rank.get((head.pid, rank)) or self._new(head.pid)
+            self._now[head.pid] = current
+        current.rank = rank
+        return self._of_rank.setdefault((head.pid, rank), current)
 
     def _new(self, pid: int) -> TraceProcess:
         # A forked process goes on in its parent's log, with its parent's table of file names.

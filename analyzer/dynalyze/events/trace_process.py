@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -18,10 +17,12 @@ from dynalyze.events.types import (
     ErrorSeen,
     Frame,
     GraphSeen,
+    Metrics,
     ProcessStarted,
     SpecializedSeen,
     TorchLoaded,
 )
+from dynalyze.json_text import read_json
 
 _MOST_QUOTES = 20_000
 _LONGEST_QUOTE = 400
@@ -48,9 +49,9 @@ class TraceProcess:
 
     def loaded(self, text: str) -> None:
         """The record of torch's version."""
-        found = json.loads(text)
-        if found.get("pytorch_version"):
-            self._events.append(TorchLoaded(version=str(found["pytorch_version"])))
+        version = read_json(text.encode()).get("pytorch_version")
+        if isinstance(version, str) and version:
+            self._events.append(TorchLoaded(version=version))
 
     def guarded(self, metadata: dict[str, Any]) -> None:
         """The guards of a compile are built."""
@@ -85,7 +86,7 @@ class TraceProcess:
         for start in missing:
             key = _key(start)
             error = errors.get(key)
-            metrics: dict[str, Any] = {"has_guarded_code": key in self._guarded or (key in graphs and error is None)}
+            metrics: Metrics = {"has_guarded_code": key in self._guarded or (key in graphs and error is None)}
             if not metrics["has_guarded_code"] and (error or key in broken):
                 metrics["fail_type"] = _exception_in(error.text if error else "") or "Unsupported"
             self._events.append(CompileEnded(id=start.id, epoch=start.epoch, metrics=metrics))

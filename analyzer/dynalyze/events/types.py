@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypedDict
 
 import msgspec
 
 from dynalyze.report import CandidateKind, CandidateReason
+
+# Numbers as they can be: whatever is computed of these is a number too. Other ones were damaged, or made to harm.
+Whole = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Length = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 
 
 class Frame(msgspec.Struct, frozen=True):
     """One frame of a stack; columns are UTF-8 byte offsets as Python's code objects give them."""
 
     file: str = ""
-    line: int = 0
+    line: Whole = 0
     name: str = ""
-    column: int | None = None
-    end_column: int | None = None
+    column: Whole | None = None
+    end_column: Whole | None = None
 
 
 class Event(msgspec.Struct, tag_field="event", kw_only=True):
-    at: float = 0.0
+    at: Length = 0.0
 
 
 class CompilerEvent(Event, kw_only=True):
     """Something that belongs to one compile id; `epoch` counts the calls of torch._dynamo.reset()."""
 
     id: str = ""
-    epoch: int = 0
-    attempt: int = 0
-    rank: int | None = None
+    epoch: Whole = 0
+    attempt: Whole = 0
+    rank: Whole | None = None
 
 
 class ProcessStarted(Event, tag="process"):
-    pid: int
-    parent: int = 0
+    pid: Whole
+    parent: Whole = 0
     main: bool = False
-    rank: int | None = None
+    rank: Whole | None = None
     command: list[str] = []
     python: str = ""
     implementation: str = ""
@@ -51,7 +56,7 @@ class TorchLoaded(Event, tag="torch"):
     python: str = ""
     system: str = ""
     machine: str = ""
-    cores: int | None = None
+    cores: Whole | None = None
     packages: dict[str, str] = {}
     variables: dict[str, str] = {}
 
@@ -62,7 +67,7 @@ class CompileCall(Event, tag="compile_call"):
     kind: str = ""
     name: str = ""
     file: str = ""
-    line: int = 0
+    line: Whole = 0
     function: str = ""
     options: dict[str, str] = {}
     generates: bool = False
@@ -80,9 +85,39 @@ class CompileStarted(CompilerEvent, tag="compile_start"):
     names: dict[int, list[str]] = {}
 
 
+class Metrics(TypedDict, total=False):
+    """What torch measured of one compile, under its own names: what facts are made of. Times end in their unit."""
+
+    co_name: str
+    has_guarded_code: bool
+    fail_type: str
+    fail_reason: str
+    cudagraph_skip_reason: str
+    start_time_us: Length
+    duration_us: Length
+    dynamo_cumulative_compile_time_us: Length
+    aot_autograd_cumulative_compile_time_us: Length
+    inductor_cumulative_compile_time_us: Length
+    inductor_code_gen_cumulative_compile_time_us: Length
+    entire_frame_compile_time_s: Length
+    backend_compile_time_s: Length
+    inductor_compile_time_s: Length
+    code_gen_time_s: Length
+    graph_op_count: Count
+    guard_count: Count
+    inductor_fx_local_cache_hit_count: Count
+    inductor_fx_local_cache_miss_count: Count
+    inductor_fx_remote_cache_hit_count: Count
+    inductor_fx_remote_cache_miss_count: Count
+    aotautograd_local_cache_hit_count: Count
+    aotautograd_local_cache_miss_count: Count
+    aotautograd_remote_cache_hit_count: Count
+    aotautograd_remote_cache_miss_count: Count
+
+
 class CompileEnded(CompilerEvent, tag="compile_end"):
     backward: bool = False
-    metrics: dict[str, Any] = {}
+    metrics: Metrics = {}
 
 
 class BreakSeen(CompilerEvent, tag="break"):
@@ -119,7 +154,7 @@ class RecompileSeen(CompilerEvent, tag="recompile"):
     text: str = ""
     expected: str | None = None
     actual: str | None = None
-    call: int = 0
+    call: Whole = 0
     last_batch_of: str = ""
 
 
@@ -150,7 +185,7 @@ class GraphSeen(CompilerEvent, tag="graph"):
 
 
 class TracedSeen(CompilerEvent, tag="traced"):
-    functions: list[tuple[str, str, int]] = []
+    functions: list[tuple[str, str, Whole]] = []
 
 
 class SkippedSeen(Event, tag="skipped"):
@@ -163,26 +198,26 @@ class SkippedSeen(Event, tag="skipped"):
     owner: str = ""
     entry: bool = False
     tensors: bool = False
-    count: int = 1
+    count: Whole = 1
 
 
 class ProgramEnded(Event, tag="program_end"):
     """The target's own code is through; what dynalyze compiles itself may follow."""
 
-    exit_status: int | None = None
+    exit_status: Whole | None = None
     exception: str = ""
     message: str = ""
     file: str = ""
-    line: int = 0
+    line: Whole = 0
     stopped: bool = False
 
 
 class TargetEnded(Event, tag="target_end"):
-    exit_status: int | None = None
+    exit_status: Whole | None = None
     exception: str = ""
     message: str = ""
     file: str = ""
-    line: int = 0
+    line: Whole = 0
     stopped: bool = False
 
 
@@ -201,7 +236,7 @@ class Wrapped(msgspec.Struct):
     kind: str = ""
     name: str = ""
     file: str = ""
-    line: int = 0
+    line: Whole = 0
     called: bool = False
     bypassed: bool = False
     generates: bool = False
@@ -222,7 +257,7 @@ class ModuleClass(msgspec.Struct):
     init: str = ""
     forward: str = ""
     ready: bool = False
-    inputs: int = 1
+    inputs: Whole = 1
 
 
 class Definitions(Event, tag="definitions"):
@@ -240,11 +275,11 @@ class CandidateEntry(msgspec.Struct):
     name: str = ""
     class_name: str = ""
     file: str = ""
-    line: int = 0
+    line: Whole = 0
     function: str = ""
-    calls: int | None = None
-    parameters: int | None = None
-    seconds: float | None = None
+    calls: Whole | None = None
+    parameters: Whole | None = None
+    seconds: Length | None = None
     compiled: bool = False
     reason: CandidateReason = ""
     error: str = ""
@@ -275,7 +310,7 @@ class CallableSeen(Event, tag="callable_seen"):
 class CallablesSeen(Event, tag="callables"):
     """All that the program called, with counts; `seconds` is what the program took so far, without compiling."""
 
-    seconds: float = 0.0
+    seconds: Length = 0.0
     entries: list[CandidateEntry] = []
 
 
@@ -288,17 +323,17 @@ class TreeClass(msgspec.Struct):
     of_torch: bool = False
     layer: bool = False
     callable: bool = True
-    code: list[tuple[str, int, int]] = []
-    forward: tuple[str, int] | None = None
+    code: list[tuple[str, Whole, Whole]] = []
+    forward: tuple[str, Whole] | None = None
 
 
 class TreePart(msgspec.Struct):
     """A module below another; `kind` is the number of its class, `seconds` what it took in one eager call."""
 
     path: str
-    kind: int
-    parameters: int = 0
-    seconds: float | None = None
+    kind: Whole
+    parameters: Whole = 0
+    seconds: Length | None = None
 
 
 class ModuleTree(Event, tag="module_tree"):
@@ -310,12 +345,12 @@ class ModuleTree(Event, tag="module_tree"):
 
 
 class ObjectStarted(Event, tag="object_start"):
-    calls: int = 0
+    calls: Whole = 0
     notes: list[str] = []
 
 
 class ObjectCall(Event, tag="object_call"):
-    index: int = 0
+    index: Whole = 0
     refused: str = ""
 
 
@@ -327,11 +362,11 @@ class BundleWritten(Event, tag="bundle"):
 
     file: str = ""
     digest: str = ""
-    nbytes: int = 0
-    seconds: float = 0.0
+    nbytes: Whole = 0
+    seconds: Length = 0.0
     error: str = ""
-    calls: int = 0
-    backwards: int = 0
+    calls: Whole = 0
+    backwards: Whole = 0
     # Whether the program gave arguments to torch.compile itself: there is a configuration "as written" then.
     written: bool = False
     # The arguments that it gave, those that are not torch's defaults, one dict for each of `names`.
@@ -339,7 +374,7 @@ class BundleWritten(Event, tag="bundle"):
     # Why they cannot be used in another process; empty where they can.
     cannot_write: str = ""
     # All calls that it made: what was called, with what (as a text), how often.
-    made: list[tuple[str, str, int]] = []
+    made: list[tuple[str, str, Whole]] = []
     names: list[str] = []
     cut: list[str] = []
     notes: list[str] = []
@@ -353,8 +388,8 @@ class ModelBuilt(Event, tag="model_built"):
 
     class_name: str = ""
     family: str = ""
-    parameters: int = 0
-    seconds: float = 0.0
+    parameters: Whole = 0
+    seconds: Length = 0.0
     inputs: dict[str, str] = {}
     notes: list[str] = []
 
@@ -369,14 +404,14 @@ class StageFailed(Event, tag="stage_failed"):
     exception: str = ""
     message: str = ""
     file: str = ""
-    line: int = 0
+    line: Whole = 0
     out_of_memory: bool = False
 
 
 class EagerCall(Event, tag="eager_call"):
     """The model ran once in eager before it was compiled."""
 
-    seconds: float = 0.0
+    seconds: Length = 0.0
 
 
 class SettingsSeen(Event, tag="settings"):
@@ -396,7 +431,7 @@ class WarmupCall(Event, tag="warmup_call"):
     """A call of the warm-up check begins: with the shape of this number, in one of its passes."""
 
     stage: str = ""
-    shape: int = 0
+    shape: Whole = 0
 
 
 class WarmupCalled(Event, tag="warmup_called"):
@@ -404,9 +439,9 @@ class WarmupCalled(Event, tag="warmup_called"):
     and the functions that ran uncompiled although they have such versions.
     """
 
-    milliseconds: float = 0.0
+    milliseconds: Length = 0.0
     error: str = ""
-    versions: list[tuple[int, Frame]] = []
+    versions: list[tuple[Whole, Frame]] = []
     in_eager: list[Frame] = []
 
 
@@ -414,8 +449,8 @@ class WarmupEnded(Event, tag="warmup_end"):
     """The warm-up check is through, or `error` ended it."""
 
     error: str = ""
-    recompile_limit: int = 0
-    cache: dict[str, int] = {}
+    recompile_limit: Whole = 0
+    cache: dict[str, Whole] = {}
     notes: list[str] = []
 
 

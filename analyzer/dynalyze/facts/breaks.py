@@ -7,7 +7,7 @@ cause and the innermost place outside torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,7 +118,7 @@ def _function(compile_id: str) -> str:
     return compile_id.rpartition("/")[0]
 
 
-def _cause(event: BreakSeen | ErrorSeen, metrics: dict[str, Any], registry: Registry) -> tuple[Message, str | None]:
+def _cause(event: BreakSeen | ErrorSeen, metrics: Mapping[str, Any], registry: Registry) -> tuple[Message, str | None]:
     text = event.message
     if not text and isinstance(event, ErrorSeen):  # Its own text is a traceback through the compiler.
         text = str(metrics.get("fail_reason") or "")
@@ -129,7 +129,7 @@ def _cause(event: BreakSeen | ErrorSeen, metrics: dict[str, Any], registry: Regi
     return message, registry.id_of(message.gb_type) or id_in(message.url)
 
 
-def _effect_of_error(event: ErrorSeen, gb_id: str | None, metrics: dict[str, Any], *, broken: bool) -> Effect | None:
+def _effect_of_error(event: ErrorSeen, gb_id: str | None, metrics: Mapping[str, Any], *, broken: bool) -> Effect | None:
     """What a compile that ended in an exception tells of a break; None where it tells of none."""
     kind = event.exception or str(metrics.get("fail_type") or "")
     known = gb_id is not None or kind in _REFUSALS

@@ -55,12 +55,12 @@ _MOST_ERRORS = 20
 
 @dataclass(frozen=True)
 class Ended:
-    """How the parent saw the child end. `reason` as launch.run gives it."""
+    """How the parent saw the child end. `reason` and `said` as launch.run gives them."""
 
     reason: str
     exit_status: int | None
     seconds: float
-    last_lines: str = ""
+    said: str = ""
 
 
 def misuse(run: RunLog) -> str | None:
@@ -140,7 +140,7 @@ def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> O
     if ended.reason == "timed_out":
         return Outcome("timed_out", _time_up(run, ended, report.target), None, seconds)
     if ended.reason == "interrupted":
-        return Outcome("interrupted", "Interrupted from the keyboard.", None, seconds)
+        return Outcome("interrupted", ended.said or "Interrupted from the keyboard.", None, seconds)
     if (stage := failed_stage(run)) is not None:
         return Outcome("failed", why_never_compiled(_name(report.target), stage), own, seconds, stage)
     early = ended.reason == "stopped_early" or (target is not None and target.stopped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dynalyze.events.log import ProcessLog, RunLog
@@ -130,7 +130,7 @@ def _place(start: CompileStarted, caller: Location | None, places: Places, sourc
     return sources.location(code.file, sources.definition(code.file, code.line), function)
 
 
-def _status(forward: dict[str, Any] | None, broken: bool, error: ErrorSeen | None) -> tuple[CompilationStatus, str]:
+def _status(forward: Mapping[str, Any] | None, broken: bool, error: ErrorSeen | None) -> tuple[CompilationStatus, str]:
     if forward is None:
         return "failed", CUT_OFF
     if forward.get("has_guarded_code"):
@@ -162,13 +162,13 @@ def _backward(end: CompileEnded, clock: Clock) -> BackwardCompile:
     return BackwardCompile(began, seconds, exclusive(seconds))
 
 
-def _phases(metrics: dict[str, Any]) -> dict[str, float]:
+def _phases(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Inclusive times by phase."""
     durations = ((name, _duration(metrics, micro, older)) for name, micro, older in _PHASES)
     return {name: seconds for name, seconds in durations if seconds is not None}
 
 
-def _duration(metrics: dict[str, Any], micro: str, older: str) -> float | None:
+def _duration(metrics: Mapping[str, Any], micro: str, older: str) -> float | None:
     value = metrics.get(micro)
     if isinstance(value, int | float):
         return round(value / 1e6, 6)
@@ -176,11 +176,13 @@ def _duration(metrics: dict[str, Any], micro: str, older: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _cache(ends: list[CompileEnded]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _cache(ends: list[CompileEnded]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    measured: list[Mapping[str, Any]] = [end.metrics for end in ends]
     for name in _CACHES:
         for outcome in ("hit", "miss"):
-            count = sum(end.metrics.get(f"{name}_{outcome}_count") or 0 for end in ends)
+            key = f"{name}_{outcome}_count"
+            count = sum(metrics.get(key, 0) for metrics in measured)
             if count:
                 found[f"{name}_{outcome}"] = count
     return found
@@ -196,6 +198,6 @@ def _caller(start: CompileStarted, places: Places, sources: Sources) -> Location
     return sources.location(frame.file, frame.line, frame.name)
 
 
-def _number(metrics: dict[str, Any] | None, name: str) -> int | None:
+def _number(metrics: Mapping[str, Any] | None, name: str) -> int | None:
     value = (metrics or {}).get(name)
     return int(value) if isinstance(value, int | float) else None

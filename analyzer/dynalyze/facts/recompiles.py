@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import msgspec
 
 from dynalyze.capture.trace_records import hit_limit, refused_recompile
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import CompileEnded, CompileStarted, RecompileSeen
 from dynalyze.facts.guards import read_guard
+from dynalyze.json_text import read_json
 from dynalyze.report import Compilation, FailedGuard, GraphBreak, Location, Recompile
 
 _PREFIX = re.compile(r"^(?P<id>!?\d+/(?:\d+)?(?:/\d+)?): ")
@@ -36,7 +38,10 @@ def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak
     """Every recompile of a run, in order; reaching the limit is one more entry, with cause `limit`."""
     by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
     found = [raw for log in run.processes for raw in _raw(log)]
-    entries = [_entry(f"r{number}", raw, by_key) for number, raw in enumerate(found, 1)]
+    by_id: dict[str, Compilation] = {}
+    for each in compiled:
+        by_id.setdefault(each.compile_id, each)
+    entries = [_entry(f"r{number}", raw, by_key, by_id) for number, raw in enumerate(found, 1)]
     _name_results(entries, breaks)
     _mark_changes(list(zip(found, entries, strict=True)))
     return entries
@@ -74,8 +79,8 @@ def first_reason(text: str) -> str:
 def _reasons(text: str) -> list[str]:
     """Each cache entry's failed guard, the newest first; torch gives one reason as text, several as a list."""
     try:
-        reasons = json.loads(text)
-    except ValueError:
+        reasons = read_json(text.encode())
+    except msgspec.DecodeError:
         return [text]
     if isinstance(reasons, list):
         return [str(each) for each in reasons] or [""]
@@ -89,11 +94,13 @@ def _is_of_module(reason: str, event: RecompileSeen, modules: dict[tuple[int, st
     return entry is not None and own is not None and modules.get((event.epoch, entry["id"].lstrip("!"))) == own
 
 
-def _entry(number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilation]) -> Recompile:
+def _entry(
+    number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilation], by_id: dict[str, Compilation]
+) -> Recompile:
     previous, text = _of_version(raw.guard)
     own = by_key.get((raw.process, raw.epoch, raw.compile_id))
     before = by_key.get((raw.process, raw.epoch, previous or _first_of(raw.compile_id)))
-    described = own or before or next((c for c in by_key.values() if c.compile_id == raw.compile_id), None)
+    described = own or before or by_id.get(raw.compile_id)
     guard = read_guard(text)
     return Recompile(
         id=number,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dynalyze.events.log import RunLog
@@ -35,7 +36,7 @@ class Clock:
         starts = [log.started.at for log in run.processes if log.started.at > 0]
         self._start = min(starts) if starts else _earliest_compile(run)
 
-    def began(self, event_at: float, metrics: dict[str, Any] | None) -> float | None:
+    def began(self, event_at: float, metrics: Mapping[str, Any] | None) -> float | None:
         """When a compile began, from torch's own reading where it has one, else from that of its event."""
         measured = _start_of(metrics)
         if measured and event_at > 0 and abs(measured - event_at) > _SAME_CLOCK:
@@ -45,7 +46,7 @@ class Clock:
             return None
         return round(max(0.0, moment - self._start), 6)
 
-    def backward_began(self, ended_at: float, metrics: dict[str, Any], seconds: float) -> float | None:
+    def backward_began(self, ended_at: float, metrics: Mapping[str, Any], seconds: float) -> float | None:
         """When a backward compile began. It has no event for its start: the one for its end is enough."""
         return self.began(max(0.0, ended_at - seconds), metrics)
 
@@ -55,6 +56,6 @@ def _earliest_compile(run: RunLog) -> float | None:
     return min(moments, default=None)
 
 
-def _start_of(metrics: dict[str, Any] | None) -> float | None:
+def _start_of(metrics: Mapping[str, Any] | None) -> float | None:
     micro = (metrics or {}).get("start_time_us")
     return micro / 1e6 if isinstance(micro, int | float) and micro > 0 else None

@@ -9,6 +9,7 @@ from dynalyze.events.log import RunLog
 from dynalyze.events.types import SourceSeen, TracedSeen
 from dynalyze.facts.sources import changed, seen_sources
 from dynalyze.facts.stacks import Places, is_file
+from dynalyze.input_files import read_input
 from dynalyze.report import TracedFile, TracedFunction
 
 
@@ -44,6 +45,6 @@ def _sha256(path: str, seen: SourceSeen | None) -> str:
     if seen is not None and (seen.sha256 or changed(path, seen)):
         return seen.sha256
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return hashlib.sha256(read_input(Path(path))).hexdigest()
     except OSError:
         return ""

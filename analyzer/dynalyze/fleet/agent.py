@@ -1,14 +1,13 @@
-"""The process of ours on a node of a cluster: `PYTHON agent.py DESCRIPTOR FOLDER`, which leaves its parent at once.
+"""The process of ours on a node of a cluster: `PYTHON agent.py DESCRIPTOR`, which leaves its parent at once.
 
 It answers each packed parcel of its connection with a packed delivery. The end of the connection is its own end: what
-runs is ended first, by its supervisor, and FOLDER, which holds all temporary files, is removed.
+runs is ended first, by its supervisor, and the folder that holds all temporary files is removed.
 """
 
 from __future__ import annotations
 
 import os
 import queue
-import shutil
 import signal
 import socket
 import sys
@@ -30,7 +29,7 @@ _PRESS_SECONDS = 1.0
 _PRESSES = 30
 
 
-def main(descriptor: int, folder: str) -> None:
+def main(descriptor: int) -> None:
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -46,11 +45,14 @@ def main(descriptor: int, folder: str) -> None:
         return
     _without_ray()
     connection.send_bytes(b"")
-    tempfile.tempdir = folder
-    _serve(connection, folder)
+    from dynalyze.temporary import TemporaryFolder
+
+    with TemporaryFolder("node") as folder:
+        tempfile.tempdir = str(folder)
+        _serve(connection)
 
 
-def _serve(connection: Connection[bytes, bytes], folder: str) -> None:
+def _serve(connection: Connection[bytes, bytes]) -> None:
     from dynalyze.fleet.node_work import NodeWork
 
     parcels: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -64,7 +66,6 @@ def _serve(connection: Connection[bytes, bytes], folder: str) -> None:
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         work.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _listen(connection: Connection[bytes, bytes], parcels: queue.SimpleQueue[bytes]) -> None:
@@ -88,4 +89,4 @@ def _without_ray() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]))

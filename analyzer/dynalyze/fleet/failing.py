@@ -45,7 +45,7 @@ def met(sweep: Sweep, folder: Path, text: str) -> bool:
 def _findings(path: Path) -> list[Finding]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Findings).findings
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return []
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,10 +16,13 @@ import msgspec
 
 import dynalyze
 from dynalyze.errors import UsageError
+from dynalyze.launch.supervised import Supervised
 from dynalyze.targets.observe import CompileOptions
+from dynalyze.temporary import TemporaryFolder
 
 _START = Path(dynalyze.__file__).resolve().parent / "capture" / "start_fleet.py"
 _SECONDS = 300.0
+_LOOK_SECONDS = 0.2
 
 
 class Interpreter(msgspec.Struct):
@@ -47,10 +50,10 @@ def inquire(
     """
     request = {"compile": [asdict(each) for each in options], "patterns": list(patterns), "names": list(names)}
     python = python or sys.executable
-    with tempfile.TemporaryDirectory(prefix="dynalyze-") as folder:
-        file = Path(folder) / "inquiry.json"
+    with TemporaryFolder() as folder:
+        file = folder / "inquiry.json"
         file.write_text(json.dumps(request), encoding="utf-8")
-        said = _run([python, str(_START), "inquire", str(file)])
+        said = _run([python, str(_START), "inquire", str(file)], folder / "printed")
         try:
             answer = msgspec.json.decode(file.read_bytes(), type=Interpreter)
         except msgspec.DecodeError:
@@ -60,16 +63,15 @@ def inquire(
     return answer
 
 
-def _run(command: list[str]) -> str:
+def _run(command: list[str], printed: Path) -> str:
     """The last line that it printed."""
-    try:
-        ended = subprocess.run(
-            command, env=os.environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=_SECONDS, check=False, text=True, errors="replace",
-        )  # fmt: skip
-    except OSError as error:
-        raise UsageError(f"{command[0]} cannot be started: {error.strerror}") from error
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"{command[0]} did not import torch within {_SECONDS:.0f} s") from None
-    lines = ended.stdout.strip().splitlines()
-    return lines[-1] if lines else f"it ended with status {ended.returncode}"
+    until = time.monotonic() + _SECONDS
+    with printed.open("wb") as output:
+        sink = output.fileno()
+        with Supervised(command, os.environ, None, sink, sink, stdin=subprocess.DEVNULL) as process:
+            while not process.exited:
+                process.wait(_LOOK_SECONDS)
+                if time.monotonic() > until:
+                    raise UsageError(f"{command[0]} did not import torch within {_SECONDS:.0f} s")
+    lines = printed.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else f"it ended with status {process.exit_status}"

@@ -8,10 +8,8 @@ item started. The agent notices the end of its worker by its connection, and end
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from multiprocessing.connection import Pipe
 from pathlib import Path
 
@@ -56,12 +54,10 @@ class Agent:
 
     def __init__(self) -> None:
         self._connection, theirs = Pipe()
-        # Ours to remove where the agent was killed; otherwise it does so when it has ended what wrote there.
-        self._folder = tempfile.mkdtemp(prefix="dynalyze-node-")
         try:
             # It returns at once: what goes on is a child of that process.
             subprocess.run(
-                [sys.executable, str(_AGENT), str(theirs.fileno()), self._folder],
+                [sys.executable, str(_AGENT), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, check=True,
             )  # fmt: skip
         finally:
@@ -74,7 +70,6 @@ class Agent:
             self._connection.send_bytes(parcel)
             return self._hear()
         except (EOFError, OSError) as error:
-            shutil.rmtree(self._folder, ignore_errors=True)
             raise AgentLost("the process that ran it died") from error
 
     def close(self) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import selectors
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -21,8 +19,10 @@ from dynalyze.fleet.runner import start_server
 from dynalyze.fleet.work import Finished, RunSettings, lost_item
 from dynalyze.fleet.worker import Briefing, Result, Task
 from dynalyze.launch.forkserver import ForkServer
+from dynalyze.temporary import TemporaryFolder
 
 _LOOK_SECONDS = 0.2
+_LEAVE_SECONDS = 10.0
 _WORKER_FILE = Path(worker.__file__).resolve()
 
 Done = Callable[[Item, Finished], None]
@@ -80,8 +80,12 @@ class _Worker:
         return msgspec.json.decode(line, type=Result)
 
     def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        """It was told to leave by SIGTERM, and may take the time that its supervisors need."""
+        try:
+            self.process.wait(_LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         for pipe in (self._tasks, self.answers):
             try:
                 pipe.close()
@@ -107,8 +111,8 @@ class LocalPool:
         self.workers = workers
         self.notes: list[str] = []
         self._settings = settings
-        self._scratch = Path(tempfile.mkdtemp(prefix="dynalyze-sweep-"))
-        self._briefing = Briefing(settings, str(folder), str(self._scratch))
+        self._scratch = TemporaryFolder("sweep")
+        self._briefing = Briefing(settings, str(folder), str(self._scratch.path))
         self._staff: list[_Worker] = []
         self._suspects: list[Item] = []
         self._server: ForkServer | None = None
@@ -120,11 +124,13 @@ class LocalPool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for each in self._staff:
+            each.process.terminate()
+        for each in self._staff:
             each.end()
         self._staff.clear()
         if self._server is not None:
             self._server.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.remove()
 
     def run(self, items: Iterable[Item], done: Done, keep_on: Callable[[], bool]) -> None:
         """As `Pool.run` says."""

@@ -9,11 +9,9 @@ import contextlib
 import os
 import re
 import secrets
-import shutil
+import signal
 import socket
-import sys
-import tempfile
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -22,11 +20,10 @@ from urllib.parse import urlsplit
 
 from dynalyze.errors import DynalyzeError, UsageError
 from dynalyze.fleet.shipping import runtime_env
+from dynalyze.temporary import TemporaryFolder
 
 LOCAL = "local"
 _PROBE_SECONDS = 5.0
-_REMOVALS = 20
-_LOOK_SECONDS = 0.2
 # Reports pass through the object store one by one; Ray would take 30 % of the memory for it.
 _STORE_BYTES = 256 * 1024 * 1024
 # Ray reads these when it is imported. What the user has set stays.
@@ -82,7 +79,7 @@ class Session:
 
     def _connect(self, place: dict[str, Any]) -> None:
         try:
-            with _silent_stderr():
+            with _silent_stderr(), _own_handler():
                 self.ray.init(log_to_driver=False, logging_level="ERROR", **place)
         except SystemExit as error:  # Ray ends the program where the cluster does not answer.
             raise _unreachable(self._address, "it does not answer as a Ray cluster does") from error
@@ -92,14 +89,25 @@ class Session:
     def _place(self, meanwhile: contextlib.ExitStack) -> dict[str, Any]:
         """Where to connect, and what to send: Ray has sent it when it is connected, so its copy goes away then."""
         if self.starts_cluster:
-            folder = _short_folder()
-            self._undo.callback(_remove, folder)
+            # Ray's sockets lie deep in it, and the path of a socket has at most 107 bytes.
+            folder = str(self._undo.enter_context(TemporaryFolder("ray", longest=12)))
             return {
                 "address": LOCAL, "num_cpus": self._cores, "include_dashboard": False,
                 "object_store_memory": _STORE_BYTES, "_temp_dir": folder,
             }  # fmt: skip
-        stage = meanwhile.enter_context(tempfile.TemporaryDirectory(prefix="dynalyze-shipped-"))
-        return {"address": self._address, "runtime_env": runtime_env(Path(stage), self._folder)}
+        stage = meanwhile.enter_context(TemporaryFolder("shipped"))
+        return {"address": self._address, "runtime_env": runtime_env(stage, self._folder)}
+
+
+@contextlib.contextmanager
+def _own_handler() -> Iterator[None]:
+    """Ray takes SIGTERM for itself when it connects, and would end us with what is done unsaid."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager
@@ -170,18 +178,3 @@ def _refused(address: str, error: Exception, folder: Path | None) -> DynalyzeErr
         return UsageError("--cluster auto: no Ray cluster runs here; start one (ray start --head), or give its address")
     lines = text.splitlines()
     return UsageError(f"--cluster {address}: {lines[0] if lines else type(error).__name__}")
-
-
-def _remove(folder: str) -> None:
-    """Ray's processes may write for a moment yet."""
-    for _ in range(_REMOVALS):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not Path(folder).exists():
-            return
-        time.sleep(_LOOK_SECONDS)
-
-
-def _short_folder() -> str:
-    """For Ray's files. Its sockets lie deep in it, and the path of a socket has at most 107 bytes."""
-    base = tempfile.gettempdir()
-    return tempfile.mkdtemp(prefix="dynalyze-ray-", dir=base if len(base) <= 12 or sys.platform == "win32" else "/tmp")

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from dynalyze.fleet.records import SCHEMA_VERSION, Row, Sweep
+from dynalyze.input_files import read_document, read_input
+from dynalyze.json_text import read_json
 
 ROWS = "rows.jsonl"
 ABOUT = "sweep.json"
@@ -42,8 +44,8 @@ def is_sweep(path: Path) -> bool:
     if path.suffix == ".jsonl":
         return True
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Kind).items != msgspec.Raw()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return read_json(read_input(path), _Kind).items != msgspec.Raw()
+    except (OSError, msgspec.DecodeError):
         return False
 
 
@@ -56,7 +58,7 @@ def read_sweep(path: Path) -> Sweep:
     """
     if path.is_dir() or path.suffix == ".jsonl":
         return _of_rows(path / ROWS if path.is_dir() else path)
-    sweep = msgspec.json.decode(path.read_bytes(), type=Sweep)
+    sweep = read_document(read_input(path), Sweep)
     _check_version(sweep.schema_version)
     return sweep
 
@@ -81,7 +83,7 @@ def _whole_rows(content: bytes) -> Iterator[Row]:
         if not line.strip():
             continue
         try:
-            yield msgspec.json.decode(line, type=Row)
+            yield read_document(line, Row)
         except msgspec.DecodeError as error:
             if number == len(lines):  # No newline after it: the writer was killed in it.
                 return
@@ -89,9 +91,9 @@ def _whole_rows(content: bytes) -> Iterator[Row]:
 
 
 def _of_rows(path: Path) -> Sweep:
-    rows = rows_in(path.read_bytes())
+    rows = rows_in(read_input(path))
     beside = path.with_name(ABOUT)
-    about = msgspec.json.decode(beside.read_bytes(), type=_About) if beside.is_file() else _About()
+    about = read_document(read_input(beside), _About) if beside.is_file() else _About()
     _check_version(about.schema_version)
     if about.order:  # The folder may hold rows of items that its last sweep was not asked for.
         known = {row.key: row for row in rows}

@@ -17,6 +17,7 @@ fullgraph = true
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,5 +119,5 @@ def _placed(target: str, folder: Path) -> str:
         path = target.removeprefix("hf:")
         return f"hf:{folder / path}" if path.startswith(".") else target
     file = target.partition(":")[0]
-    is_path = file.endswith(".py") or "/" in file or (folder / file).is_dir()
+    is_path = file.endswith(".py") or "/" in file or os.path.isdir(folder / file)  # noqa: PTH112  any word
     return str(folder / target) if is_path and not Path(file).is_absolute() else target

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
@@ -34,6 +32,7 @@ from dynalyze.launch.forkserver import ask
 from dynalyze.report import Report
 from dynalyze.shown import showable
 from dynalyze.targets.observe import Observation, Observed, observed, report_of, request_of
+from dynalyze.temporary import TemporaryFolder
 
 _OUTPUT_BYTES = 16 * 1024
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -138,8 +137,7 @@ def page_of(report: Report) -> bytes:
 
 @contextmanager
 def _forked(item: Item, settings: RunSettings, address: str) -> Iterator[_Ran]:
-    folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))
-    try:
+    with TemporaryFolder() as folder:
         observation = _observation(item, settings)
         (folder / REQUEST_FILE).write_text(json.dumps(request_of(observation)), encoding="utf-8")
         answer = ask(address, folder, settings.timeout, settings.memory)
@@ -152,15 +150,13 @@ def _forked(item: Item, settings: RunSettings, address: str) -> Iterator[_Ran]:
         report = report_of(log, Ended(reason, status, answer.seconds), observation)
         end = RunEnd(answer.reason, status, answer.seconds, answer.maxrss, settings.memory)
         yield _Ran(Observed(report, log, folder), end, _tail(folder / OUTPUT_FILE))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def _fresh(item: Item, settings: RunSettings) -> Iterator[_Ran]:
     """In a process of its own, as `dynalyze explain` runs it; its output goes to a file."""
-    with tempfile.TemporaryDirectory(prefix="dynalyze-output-") as folder:
-        output = Path(folder) / OUTPUT_FILE
+    with TemporaryFolder("output") as folder:
+        output = folder / OUTPUT_FILE
         watch = MemoryWatch(settings.memory)
         with output.open("w", encoding="utf-8") as file, redirect_stderr(file), watch:
             running = observed(_observation(item, settings))

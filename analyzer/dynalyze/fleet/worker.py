@@ -1,17 +1,20 @@
 """A local worker: `PYTHON worker.py`, one item at a time, lines of JSON on its standard input and output.
 
 The first line is its `Briefing`, each further one a `Task`; it answers each task with a `Result`. The end of its input
-is the end of the sweep, however that came: it leaves at once, and what it had started is killed by its supervisor.
+is the end of the sweep, however that came: it leaves at once, and what it had started is killed by its supervisor. At
+SIGTERM it waits for that.
 """
 
 from __future__ import annotations
 
 import os
 import queue
+import signal
 import sys
 import tempfile
 import threading
 from pathlib import Path
+from types import FrameType
 from typing import BinaryIO
 
 if __name__ == "__main__":  # The package may be on no path here; its own folder is, and hides other modules.
@@ -56,10 +59,17 @@ def main() -> None:
     os.environ.update(briefing.settings.env)
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(tasks, lines), daemon=True).start()
+    signal.signal(signal.SIGTERM, _leave)
     while True:
         task = msgspec.json.decode(lines.get(), type=Task)
         answers.write(msgspec.json.encode(_result(task, briefing)) + b"\n")
         answers.flush()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """What runs is ended and cleared away on the way out."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def _own_streams() -> tuple[BinaryIO, BinaryIO]:

@@ -6,10 +6,8 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from types import TracebackType
 import dynalyze
 from dynalyze.errors import UsageError
 from dynalyze.launch.supervised import Supervised
+from dynalyze.temporary import FOR_SOCKETS, TemporaryFolder
 
 _START = Path(dynalyze.__file__).resolve().parent / "capture" / "start_fleet.py"
 _START_SECONDS = 300.0
@@ -58,17 +57,17 @@ class ForkServer:
         output: tuple[int, int] | None = None,
         attend: Callable[[], None] = lambda: None,
     ) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="dynalyze-fork-"))
-        self.address = str(self._folder / "socket")
+        self._folder = TemporaryFolder("fork", longest=FOR_SOCKETS)
+        self.address = str(self._folder.path / "socket")
         self._attend = attend
-        self._log = self._folder / "log"
+        self._log = self._folder.path / "log"
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             serve, *more = what
             command = [python, str(_START), serve, self.address, *more]
             self._process = Supervised(command, env, None, *(output or (log, log)))
         except BaseException:
-            self._remove()
+            self._folder.remove()
             raise
         finally:
             os.close(log)
@@ -86,7 +85,7 @@ class ForkServer:
     def close(self) -> None:
         """End it and all that it forked."""
         self._process.__exit__(None, None, None)
-        self._remove()
+        self._folder.remove()
 
     def __enter__(self) -> ForkServer:
         return self
@@ -104,9 +103,6 @@ class ForkServer:
                 said = self._log.read_text(errors="replace").strip().splitlines()
                 raise UsageError(f"{python} cannot prepare for hf: targets: {said[-1] if said else 'it wrote nothing'}")
             self._process.wait(_WAIT_SECONDS)
-
-    def _remove(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class Forked:

@@ -1,4 +1,9 @@
-"""Ctrl-C as something to count, not as an exception that strikes anywhere."""
+"""Ctrl-C, and the signals by which CI, Slurm and Kubernetes end a program, as something to count.
+
+`as_exceptions` is around a whole command: a signal ends it by an exception, so that all it made is cleared away.
+Inside of a `with Interrupts()` block the first signal is only counted: whoever has something to report looks at the
+count, ends what runs and reports. The second one ends the command.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +11,122 @@ import math
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
-# Programs that start us (uv run, timeout) pass Ctrl-C on, so one press may arrive twice.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# Programs that start us (uv run, timeout) pass a signal on, and so does the shell of a terminal that closes.
 _ONE_PRESS_SECONDS = 0.5
 
 
-class Interrupts:
-    """Counts the presses of Ctrl-C (SIGINT) that come inside its `with` block.
+class EndedBySignal(BaseException):
+    """A signal is to end the command now; no `except Exception` on the way keeps it alive."""
 
-    In a thread that is not the main one, and where SIGINT is ignored or handled in C, everything stays as
-    it is and the count is 0: Python lets only the main thread decide.
+
+class Interrupts:
+    """Counts the signals that come inside its `with` block, and inside those that it lies in.
+
+    `killing`: a second signal is counted too, because it kills what runs in the block. SIGINT counts everywhere, the
+    others where a command has made exceptions of them. In a thread that is not the main one, and where a signal is
+    ignored (nohup) or handled in C, everything stays as it is: Python lets only the main thread decide.
     """
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._last = -math.inf
+    def __init__(self, *, killing: bool = False) -> None:
+        self._killing = killing
         self._before: Any = None
 
+    @property
+    def count(self) -> int:
+        """How many have come since the outermost block began; what comes again at once is one."""
+        return _heard.count
+
     def __enter__(self) -> Interrupts:
-        handler = signal.getsignal(signal.SIGINT)
-        in_main_thread = threading.current_thread() is threading.main_thread()
-        if in_main_thread and handler not in (None, signal.SIG_IGN):
-            self._before = signal.signal(signal.SIGINT, self._came)
+        if _in_main_thread():
+            _heard.enter(self._killing)
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler) and handler != _heard.came:
+                self._before = signal.signal(signal.SIGINT, _heard.came)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        if _in_main_thread():
+            if self._before is not None:
+                signal.signal(signal.SIGINT, self._before)
+            _heard.leave(self._killing)
 
-    def _came(self, number: int, frame: FrameType | None) -> None:
+
+@contextmanager
+def as_exceptions() -> Iterator[None]:
+    """Around a command: each of SIGNALS ends it by an exception, outside of `Interrupts`, unless it is ignored."""
+    before: dict[signal.Signals, Any] = {}
+    if _in_main_thread():
+        _heard.forget()
+        for number in SIGNALS:
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                before[number] = signal.signal(number, _heard.came)
+        _heard.commanding = True
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _heard.commanding = False
+
+
+def first_signal() -> signal.Signals | None:
+    """The one that ended what ran, or is about to; None where none came."""
+    return _heard.first
+
+
+def how_it_ended() -> str:
+    """A sentence on that signal, for a report."""
+    number = _heard.first or signal.SIGINT
+    return "Interrupted from the keyboard." if number == signal.SIGINT else f"Ended by {number.name}."
+
+
+class _Heard:
+    """What this process has heard. A signal has one handler, however many blocks lie in each other."""
+
+    def __init__(self) -> None:
+        self.commanding = False
+        self._blocks = self._killers = 0
+        self.forget()
+
+    def forget(self) -> None:
+        self.first: signal.Signals | None = None
+        self.count = 0
+        self._last = -math.inf
+        self._unwinding = False
+
+    def enter(self, killing: bool) -> None:
+        if not (self._blocks or self.commanding):
+            self.forget()
+        self._blocks += 1
+        self._killers += killing
+
+    def leave(self, killing: bool) -> None:
+        self._blocks -= 1
+        self._killers -= killing
+
+    def came(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        self.count += now - self._last >= _ONE_PRESS_SECONDS
-        self._last = now
+        again, self._last = now - self._last < _ONE_PRESS_SECONDS, now
+        if again or self._unwinding:
+            return
+        self.count += 1
+        self.first = self.first or signal.Signals(number)
+        if self._killers or (self._blocks and self.count == 1):
+            return
+        self._unwinding = True  # What is cleared away from here on is not interrupted.
+        raise EndedBySignal
+
+
+_heard = _Heard()
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -7,13 +7,14 @@ its own: Ctrl-C reaches us alone, and we decide what the target gets to see of i
 from __future__ import annotations
 
 import math
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dynalyze.launch.interrupts import Interrupts
+from dynalyze.launch.interrupts import Interrupts, first_signal, how_it_ended
 from dynalyze.launch.pump import Pump
 from dynalyze.launch.streams import Streams
 from dynalyze.launch.supervised import Supervised
@@ -39,7 +40,7 @@ class Ending:
     `exit_status` is its own, as subprocess has it (minus a signal's number); None where we killed it.
     `seconds` is the life of its main process. `asked_to_stop` is true where the stop file was made, at the
     soft deadline too. `survivors` counts processes that could not be killed (they run as another user, or
-    hang in the kernel).
+    hang in the kernel). `said` is how a signal to us interrupted it.
     """
 
     reason: Reason
@@ -47,6 +48,7 @@ class Ending:
     seconds: float
     asked_to_stop: bool = False
     survivors: int = 0
+    said: str = ""
 
 
 def run(
@@ -63,14 +65,14 @@ def run(
 
     `watch` is called about five times a second in this thread; True asks the target to stop by making
     `stop_file`. So does the soft deadline. A target that was asked by `watch`, or was interrupted by
-    Ctrl-C, may end by itself for `grace` seconds and is killed then; a second Ctrl-C, or the end of
-    `timeout` seconds, kills at once. Raises UsageError where the command cannot be started.
+    Ctrl-C or another signal to us, may end by itself for `grace` seconds and is killed then; a second
+    signal, or the end of `timeout` seconds, kills at once. Raises UsageError where the command cannot be started.
     """
     limits = _Limits(timeout, soft_deadline, grace)
     try:
         with (
             Pump(streams) as pump,
-            Interrupts() as interrupts,
+            Interrupts(killing=True) as interrupts,
             Supervised(command.argv, command.env, command.cwd, pump.stdout, pump.stderr) as target,
         ):
             return _Run(target, interrupts, limits, stop_file, watch or _keep_on).to_the_end()
@@ -133,6 +135,7 @@ class _Run:
             seconds=seconds,
             asked_to_stop=self._asked,
             survivors=target.survivors,
+            said=how_it_ended() if self._reason == "interrupted" else "",
         )
 
     def _step(self) -> None:
@@ -149,7 +152,7 @@ class _Run:
         self._obeyed = self._interrupts.count
         self._reason = "interrupted"
         if self._obeyed == 1:
-            self._target.interrupt()
+            self._target.interrupt(first_signal() or signal.SIGINT)
             self._limits.start_grace()
         else:
             self._kill("interrupted")

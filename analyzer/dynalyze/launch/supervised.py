@@ -28,7 +28,10 @@ class Supervised:
     its descendants but `survivors` many.
     """
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, stdout: int, stderr: int) -> None:
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, stdout: int, stderr: int,
+        stdin: int | None = None,
+    ) -> None:  # fmt: skip
         self.exited = False
         self.exit_status: int | None = None
         self.killed = False
@@ -40,7 +43,7 @@ class Supervised:
         control, self._control = os.pipe()
         self._report, report = os.pipe()
         try:
-            self._process = self._launch(argv, env, cwd, (control, report), (stdout, stderr))
+            self._process = self._launch(argv, env, cwd, (control, report), (stdin, stdout, stderr))
         except BaseException:
             os.close(self._control)
             os.close(self._report)
@@ -57,7 +60,7 @@ class Supervised:
         env: Mapping[str, str],
         cwd: Path | None,
         pipes: tuple[int, int],
-        output: tuple[int, int],
+        streams: tuple[int | None, int, int],
     ) -> subprocess.Popen[bytes]:
         control, report = pipes
         options = ["-I", "-S", str(SUPERVISOR), str(control), str(report), str(os.getpid())]
@@ -66,14 +69,15 @@ class Supervised:
                 [sys.executable, *options, *argv],
                 env=env,
                 cwd=cwd,
-                stdout=output[0],
-                stderr=output[1],
+                stdin=streams[0],
+                stdout=streams[1],
+                stderr=streams[2],
                 pass_fds=(control, report, *_inherited_descriptors()),
                 start_new_session=True,
             )
         except OSError as error:
             where = str(cwd) if cwd is not None and not cwd.is_dir() else argv[0]
-            raise UsageError(f"cannot start the target: {where}: {error.strerror}") from error
+            raise UsageError(f"{where} cannot be started: {error.strerror}") from error
 
     def __enter__(self) -> Supervised:
         return self
@@ -90,9 +94,9 @@ class Supervised:
         finally:
             os.close(self._report)
 
-    def interrupt(self) -> None:
-        """Sends SIGINT to the target's main process."""
-        self._order(supervisor.INTERRUPT)
+    def interrupt(self, number: signal.Signals = signal.SIGINT) -> None:
+        """Sends this signal to the target's main process where that handles it, and SIGINT where it does not."""
+        self._order(supervisor.ORDERS[number])
 
     def kill(self) -> None:
         """Ends the target and everything below it at once."""
@@ -118,7 +122,7 @@ class Supervised:
         if word == "started":
             self._pid = numbers[0]
         elif word == "failed":
-            raise UsageError(f"cannot start the target: {self._argv[0]}: {os.strerror(numbers[0])}")
+            raise UsageError(f"{self._argv[0]} cannot be started: {os.strerror(numbers[0])}")
         elif word == "exited":
             self.exited = True
             self.exit_status = os.waitstatus_to_exitcode(numbers[0])

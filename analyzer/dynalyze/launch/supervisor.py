@@ -6,8 +6,9 @@ strangers. On Linux it is the subreaper of everything below it: a process that c
 its parent stays its descendant and is killed at the end. Elsewhere only the target's own process group is
 killed; what left that group survives.
 
-CONTROL is a pipe to read: INTERRUPT sends SIGINT to the target, KILL ends everything, and so does its end,
-which comes when dynalyze dies. REPORT is a pipe to write, one message a line:
+CONTROL is a pipe to read: an order of ORDERS sends its signal to the target if that has a handler for it, and SIGINT
+otherwise, which a Python program can end on in good order. KILL ends everything, and so does the end of the pipe, which
+comes when dynalyze dies. REPORT is a pipe to write, one message a line:
 
     started PID
     failed ERRNO          the command could not be started; nothing follows
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-INTERRUPT = b"i"
+ORDERS = {signal.SIGINT: b"i", signal.SIGTERM: b"t", signal.SIGHUP: b"h", signal.SIGQUIT: b"q"}
 KILL = b"k"
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -91,8 +93,9 @@ class Events:
         self._signals, wake = os.pipe()
         os.set_blocking(self._signals, False)
         os.set_blocking(wake, False)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: None)
+        for number in (signal.SIGCHLD, *_ENDING):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # The target of a nohup inherits that.
+                signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self._poller = select.poll()
@@ -100,7 +103,7 @@ class Events:
         self._poller.register(control, select.POLLIN)
 
     def wait(self, seconds: float | None = None) -> set[bytes]:
-        """The orders that came (INTERRUPT, KILL); empty when only a child ended or the time is up."""
+        """The orders that came (of ORDERS, or KILL); empty when only a child ended or the time is up."""
         orders: set[bytes] = set()
         timeout = None if seconds is None else max(0.0, seconds) * 1000
         for descriptor, _ in self._poller.poll(timeout):
@@ -116,7 +119,7 @@ class Events:
 
     @staticmethod
     def _signalled(numbers: bytes) -> set[bytes]:
-        return {KILL} if set(numbers) & {signal.SIGTERM, signal.SIGHUP} else set()
+        return {KILL} if set(numbers) & set(_ENDING) else set()
 
 
 def start(command: list[str], prctl: Callable[[int, int], int] | None) -> tuple[int, int]:
@@ -183,8 +186,10 @@ class Supervisor:
     def _obey(self, orders: set[bytes]) -> None:
         if KILL in orders:
             self._killing = True
-        elif INTERRUPT in orders and not self._ended:
-            os.kill(self._target, signal.SIGINT)  # not reaped yet, so the pid is still its own
+        elif not self._ended:
+            for number, order in ORDERS.items():
+                if order in orders:  # not reaped yet, so the pid is still its own
+                    os.kill(self._target, number if handles(self._target, number) else signal.SIGINT)
 
     def _reap(self) -> None:
         while True:
@@ -232,6 +237,16 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def handles(pid: int, number: int) -> bool:
+    """Whether the process has a handler of its own for a signal; False where that cannot be known."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
+            caught = next(line for line in file if line.startswith(b"SigCgt:")).split()[1]
+    except (OSError, StopIteration):
+        return False
+    return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 def descendants(root: int) -> list[int]:

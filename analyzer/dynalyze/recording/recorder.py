@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import threading
 import time
 import weakref
@@ -16,6 +14,7 @@ from dynalyze.capture import adapter
 from dynalyze.capture.in_process import InProcess
 from dynalyze.recording.ending import BlockEnding, ending
 from dynalyze.recording.place import Place, here
+from dynalyze.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from dynalyze.report import Finding, GraphBreak, Recompile, Report
@@ -51,7 +50,7 @@ class Recording:
         self._lock = threading.RLock()
         self._listening: InProcess | None = None
         self._folder: Path | None = None
-        self._remove_folder: weakref.finalize[[Path, int], Recording] | None = None
+        self._remove_folder: weakref.finalize[[], Recording] | None = None
         self._place: Place | None = None
         self._compiled_before = 0
         self._began = 0.0
@@ -76,8 +75,8 @@ class Recording:
             if self._folder is not None:
                 raise RuntimeError("this recording was used already: call dynalyze.record() for each block")
             self._place = here(self._outside)
-            self._folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))  # Readable by this user alone.
-            self._remove_folder = weakref.finalize(self, _remove, self._folder, os.getpid())
+            folder = TemporaryFolder()
+            self._folder, self._remove_folder = folder.path, weakref.finalize(self, folder.remove)
             self._compiled_before = adapter.compiled_functions()
             self._listening = InProcess(self._folder)
             self._listening.start()
@@ -179,9 +178,3 @@ class Recording:
         from dynalyze.recording.framed import summary
 
         return {"text/html": self._repr_html_(), "text/plain": summary(self.report)}
-
-
-def _remove(folder: Path, pid: int) -> None:
-    """A forked process leaves the folder to the one that made it."""
-    if os.getpid() == pid:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import get_args
 
 from dynalyze.audit_records import AttentionCell, AttentionMatrix
 from dynalyze.facts.attention_choice import RAN, CellOutcome, fastest, outcome, right
@@ -161,7 +162,7 @@ def notes(matrix: AttentionMatrix) -> list[str]:
 
 
 def _cause(cell: AttentionCell) -> str:
-    cause: Cause | None = cell.facts.get("cause")
+    cause = next((known for known in get_args(Cause) if known == cell.facts.get("cause")), None)
     return words_bench.capital(cause_words(cause)) if cause else ""
 
 

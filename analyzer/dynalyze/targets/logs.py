@@ -14,6 +14,7 @@ from dynalyze.events.types import GraphSeen, TorchLoaded
 from dynalyze.facts.build import assemble
 from dynalyze.facts.log_sources import LogSources
 from dynalyze.facts.stacks import Places
+from dynalyze.input_files import is_open_pipe, open_input, read_input
 from dynalyze.paths import working_folder
 from dynalyze.registry import registry
 from dynalyze.report import Outcome, Report, Target, printable
@@ -48,10 +49,19 @@ def log_files(path: Path) -> list[Path]:
 
 
 def holds_records(path: Path) -> bool:
-    """Whether a file looks like a log of torch, by its name or by what it begins with."""
+    """Whether a file looks like a log of torch, by its name or by what it begins with.
+
+    Raises:
+        OSError: it cannot be read.
+        UsageError: a log that comes through a pipe.
+    """
     if path.name.startswith(_TORCHS_NAME):
         return True
-    with path.open("rb") as file:
+    if is_open_pipe(path):
+        if is_trace(read_input(path)[:_SNIFFED]):
+            raise UsageError(f"{path}: a log of torch is read more than once; write it to a file")
+        return False
+    with open_input(path) as file:
         return is_trace(file.read(_SNIFFED))
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -27,6 +25,7 @@ from dynalyze.paths import working_folder
 from dynalyze.report import Report, printable
 from dynalyze.targets.spec import TargetSpec
 from dynalyze.targets.watch import Watch
+from dynalyze.temporary import TemporaryFolder
 
 _START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
 
@@ -91,11 +90,8 @@ def observe(observation: Observation, keep: Callable[[RunLog], list[str]] | None
 @contextmanager
 def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Iterator[Observed]:
     """As `observe`; what the run wrote is there until the end of the block."""
-    folder = Path(tempfile.mkdtemp(prefix="dynalyze-"))  # Readable by this user alone.
-    try:
+    with TemporaryFolder() as folder:
         yield _observe(observation, folder, keep)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], list[str]] | None) -> Observed:
@@ -114,7 +110,7 @@ def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], li
         raise UsageError(mistake)
     if not log.processes and ending.reason == "ended":
         raise UsageError(_never_started(observation, streams))
-    report = report_of(log, Ended(ending.reason, ending.exit_status, ending.seconds), observation)
+    report = report_of(log, Ended(ending.reason, ending.exit_status, ending.seconds, said=ending.said), observation)
     if observation.provenance:
         report.capture.notes += lacking(report.graphs, report.kernels)
     if keep is not None:

@@ -15,6 +15,8 @@ _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 Mode = Literal["script", "module", "object", "transformers"]
 _HF = "hf:"
+_QUOTED = 200
+_LONGEST_STEM = 200  # bytes; a file name may have 255, and there is a suffix to come.
 _KINDS: dict[Mode, TargetKind] = {
     "script": "script", "module": "script", "object": "object", "transformers": "transformers",
 }  # fmt: skip
@@ -55,7 +57,7 @@ class TargetSpec:
         if self.mode == "transformers":
             return _model_stem(self.name or "")
         base = Path(self.path).stem if self.path else (self.module or "target")
-        return re.sub(r"[^\w.-]", "_", f"{base}.{self.name}" if self.name else base)
+        return _as_stem(f"{base}.{self.name}" if self.name else base)
 
     def with_attention(self, name: str) -> TargetSpec:
         """The same model of transformers, which computes attention in another way."""
@@ -139,7 +141,11 @@ def _transformers(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]
 def _model_stem(name: str) -> str:
     """`LlamaModel`; `org_name` of a hub id; the last folder of a path that exists."""
     base = Path(name).resolve().name if Path(name).is_dir() else name
-    return re.sub(r"[^\w.-]", "_", base).lstrip(".") or "model"
+    return _as_stem(base).lstrip(".") or "model"
+
+
+def _as_stem(text: str) -> str:
+    return re.sub(r"[^\w.-]", "_", text).encode()[:_LONGEST_STEM].decode(errors="ignore")
 
 
 def _check_module(module: str) -> None:
@@ -153,20 +159,31 @@ def _check_inputs(inputs: tuple[str, ...], spec: TargetSpec) -> None:
     for expression in inputs:
         if not expression.strip():
             raise UsageError('--input is empty; give an expression, e.g. --input "torch.randn(2, 3)"')
-        try:
-            compile(expression.strip(), "--input", "eval")
-        except (SyntaxError, ValueError) as error:
-            reason = getattr(error, "msg", None) or str(error)
-            raise UsageError(f"--input {expression!r}: {reason}") from error
+        if reason := _against(expression.strip()):
+            raise UsageError(f"--input {_quoted(expression)}: {reason}")
 
 
 def _check_chosen(chosen: tuple[str, ...], spec: TargetSpec) -> None:
     if chosen and spec.mode not in ("script", "module"):
         raise UsageError(f"--compile is for a program; of {spec.spec} name the part itself as the target")
     for text in chosen:
-        try:
-            compile(text.rpartition(":")[2] if text.count(":") == 1 else text, "--compile", "eval")
-        except (SyntaxError, ValueError):
+        if _against(text.rpartition(":")[2] if text.count(":") == 1 else text):
             raise UsageError(
-                f"--compile {text!r} is no expression; give a name, e.g. model.backbone or main:model"
-            ) from None
+                f"--compile {_quoted(text)} is no expression; give a name, e.g. model.backbone or main:model"
+            )
+
+
+def _against(expression: str) -> str:
+    """Why Python refuses an expression; "" where it does not."""
+    try:
+        compile(expression, "<expression>", "eval")
+    except (RecursionError, MemoryError):  # The parser says by either that its stack is full.
+        return "it is nested too deeply"
+    except (SyntaxError, ValueError) as error:
+        return getattr(error, "msg", None) or str(error)
+    return ""
+
+
+def _quoted(text: str) -> str:
+    """A value of the user's as a message quotes it."""
+    return repr(text) if len(text) <= _QUOTED else f"{text[:_QUOTED]!r}..."

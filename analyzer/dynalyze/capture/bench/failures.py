@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dynalyze.capture import torch_there
 from dynalyze.capture.bench.wire import Failure
 from dynalyze.capture.inputs import Misuse
 
@@ -23,6 +24,8 @@ class Failed(Exception):
 
 def answer_of(error: BaseException, kind: Failure) -> dict[str, object]:
     """The answer for `error`, raised where a failure is of `kind` unless the error itself says more."""
+    if reason := torch_there.refusal(error):
+        return {"ok": False, "error": {"kind": "misuse", "message": reason}}
     return {"ok": False, "error": {"kind": kind_of(error, kind), "message": one_line(error)}}
 
 

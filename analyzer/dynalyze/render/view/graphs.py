@@ -141,7 +141,7 @@ def _graph(graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) 
     ops, ops_amount = shown(list(graph.histogram.items()), MAX_OPS)
     inputs, inputs_amount = shown(graph.inputs, MAX_ROWS)
     some, kernels_amount = shown(kernels, MAX_ROWS)
-    most = max(graph.histogram.values(), default=1)
+    most = max(graph.histogram.values(), default=1) or 1
     anchor = links.fact(graph.id).anchor
     named = [anchors.claim(f"{anchor}-kernel-{number}") for number in range(1, len(some) + 1)]
     lines = lines_view(anchor, kernels, named, anchors, links)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from dynalyze.report import Compilation, CompilationStatus, Finding, Location, Report
 from dynalyze.rules.rule import Rule
@@ -36,7 +37,7 @@ class _Side:
         ops = [str(each.ops) for each in self.compilations if each.ops]
         caches = Counter[str]()
         for each in self.compilations:
-            caches.update({name: count for name, count in each.cache.items() if isinstance(count, int)})
+            caches.update(each.cache)
         return {
             "compilations": str(len(self.compilations)),
             "recompiles": str(len(self.recompiles)),
@@ -55,7 +56,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     functions = _by_function(report, ranks)
     told: set[tuple[str, str]] = set()
     for location, sides in functions.values():
-        found = _finding(location, {rank: sides.get(rank, _Side()) for rank in everyone})
+        found = _finding(location, sides, everyone)
         # The part of a function after a graph break has an entry of its own: one finding is enough for both.
         name = (location.file, location.function)
         if found is not None and not (name in told and _only_resumes(sides)):
@@ -93,14 +94,14 @@ def _only_resumes(sides: dict[int, _Side]) -> bool:
     return all(each.resumes for side in sides.values() for each in side.compilations)
 
 
-def _finding(location: Location, sides: dict[int, _Side]) -> Finding | None:
-    told = {rank: side.aspects() for rank, side in sides.items()}
-    first = next(iter(told.values()))
-    differing = [name for name in first if len({aspects[name] for aspects in told.values()}) > 1]
+def _finding(location: Location, sides: dict[int, _Side], everyone: list[int]) -> Finding | None:
+    told = _kinds(sides, everyone)
+    differing = [name for name in told[0].aspects if len({kind.aspects[name] for kind in told}) > 1]
     if not differing:
         return None
     name = location.function or "a function"
-    evidence = dict.fromkeys(fact for side in sides.values() for fact in (*sorted(side.breaks), *side.recompiles))
+    known = [sides[rank] for rank in sorted(sides)]
+    evidence = dict.fromkeys(fact for side in known for fact in (*sorted(side.breaks), *side.recompiles))
     return Finding(
         rule="rank-divergence",
         severity="warning",
@@ -111,23 +112,51 @@ def _finding(location: Location, sides: dict[int, _Side]) -> Finding | None:
     )
 
 
-def _sides(aspect: str, told: dict[int, dict[str, str]]) -> str:
+@dataclass
+class _Kind:
+    """Ranks that did the same: how many, and the first of them."""
+
+    aspects: dict[str, str]
+    count: int
+    first: list[int]
+
+    @property
+    def named(self) -> str:
+        if self.count == 1:
+            return f"rank {self.first[0]}"
+        left = self.count - len(self.first)
+        return f"ranks {', '.join(map(str, self.first))}" + (f" and {left} more" if left > 0 else "")
+
+
+def _kinds(sides: dict[int, _Side], everyone: list[int]) -> list[_Kind]:
+    """The ranks by what they did. Those that never came here are one kind: there may be very many."""
+    found: dict[tuple[str, ...], _Kind] = {}
+    for rank in sorted(sides):
+        aspects = sides[rank].aspects()
+        _merge(found.setdefault(tuple(aspects.values()), _Kind(aspects, 0, [])), 1, [rank])
+    if len(sides) < len(everyone):
+        absent = islice((rank for rank in everyone if rank not in sides), _MOST_RANKS)
+        aspects = _Side().aspects()
+        kind = found.setdefault(tuple(aspects.values()), _Kind(aspects, 0, []))
+        _merge(kind, len(everyone) - len(sides), absent)
+    return list(found.values())
+
+
+def _merge(kind: _Kind, count: int, first: Iterable[int]) -> None:
+    kind.count += count
+    kind.first = sorted([*kind.first, *first])[:_MOST_RANKS]
+
+
+def _sides(aspect: str, told: list[_Kind]) -> str:
     """ "compilations: 1 on rank 0; 2 on ranks 1, 2", the commonest first."""
-    by_value: dict[str, list[int]] = {}
-    for rank, aspects in told.items():
-        by_value.setdefault(aspects[aspect], []).append(rank)
-    sides = sorted(by_value.items(), key=lambda pair: -len(pair[1]))
-    shown = [f"{value} on {_named(ranks)}" for value, ranks in sides[:_MOST_SIDES]]
+    by_value: dict[str, _Kind] = {}
+    for kind in told:
+        value = kind.aspects[aspect]
+        _merge(by_value.setdefault(value, _Kind(kind.aspects, 0, [])), kind.count, kind.first)
+    sides = sorted(by_value.items(), key=lambda pair: (-pair[1].count, pair[1].first))
+    shown = [f"{value} on {kind.named}" for value, kind in sides[:_MOST_SIDES]]
     left = len(sides) - len(shown)
     return f"{aspect}: {'; '.join(shown)}" + (f"; and {left} more kinds" if left else "")
-
-
-def _named(ranks: list[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    shown = ", ".join(map(str, ranks[:_MOST_RANKS]))
-    left = len(ranks) - _MOST_RANKS
-    return f"ranks {shown}" + (f" and {left} more" if left > 0 else "")
 
 
 def _counted(counts: Counter[str]) -> str:
