@@ -101,9 +101,7 @@ def _finding(location: Location, sides: dict[int, _Side]) -> Finding | None:
         return None
     name = location.function or "a function"
     evidence = dict.fromkeys(fact for side in sides.values() for fact in (*sorted(side.breaks), *side.recompiles))
-    return Finding(
-        rule="rank-divergence",
-        severity="warning",
+    return RULE.finding(
         title=f"Ranks differ in {name}: {_sides(differing[0], told)}",
         location=location,
         evidence=list(evidence),
