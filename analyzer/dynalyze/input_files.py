@@ -49,6 +49,8 @@ def open_input(path: Path) -> BinaryIO:
     Raises:
         OSError: it cannot be opened, or is no file; `strerror` says what it is.
     """
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "no name that a file can have", str(path))
     _check_file(path, path.stat().st_mode)
     file = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
     try:

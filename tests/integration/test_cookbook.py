@@ -183,7 +183,7 @@ def test_no_change_is_shown_for_a_statement_of_another_shape(each: Near, tmp_pat
 
 
 def test_every_recipe_that_asks_for_a_shape_is_tried_on_other_statements_and_on_near_misses() -> None:
-    shaped = {recipe.id for recipe in recipes() if recipe.shape is not None} - {"data-pointer", "bincount"}
+    shaped = {recipe.id for recipe in recipes() if recipe.shape} - {"data-pointer", "bincount"}
     assert shaped == {each.recipe for each in FITTING}
     assert shaped - {each.recipe for each in NEAR} <= {"boolean-mask-sum", "tensor-assert", "tensor-through-numpy"}
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.rules.recipe import Broken, Recipe, fill, find, find_by_id, graph_break_page, recipes
+from dynalyze.errors import DynalyzeError
+from dynalyze.rules.recipe import COOKBOOK, Broken, Recipe, fill, find, find_by_id, read_recipe, recipes
 from dynalyze.rules.written import read
 
 ALL = recipes()
@@ -205,9 +206,118 @@ def test_ids_are_unique_sorted_slugs() -> None:
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", name) for name in IDS)
 
 
-def test_every_recipe_is_found_from_its_module() -> None:
+def test_every_file_of_the_cookbook_is_a_recipe() -> None:
     assert len(ALL) >= 50
+    assert {path.name for path in COOKBOOK.iterdir()} == {f"{name}.md" for name in IDS}
     assert recipes() is ALL
+
+
+RECIPE = """\
+---
+gb_types:
+  - Data-dependent branching
+  - 'autograd.grad: what''s new'
+match: '\\bany\\b: `x`'
+shape: updates
+rank: 2
+link: https://docs.pytorch.org/docs/stable/
+---
+
+# Choose with torch.where
+
+The condition is
+a tensor.
+
+It has no value yet.
+
+## What to do
+
+Choose instead of `{expression}`.
+
+## Before
+
+```python
+def f(x):
+    ## no section
+    return x
+```
+
+## After
+
+```python
+def f(x): return x + 0
+```
+
+## Inputs
+
+```python
+(torch.ones(3),)
+```
+"""
+
+
+def written_recipe(folder: Path, text: str) -> Path:
+    path = folder / "some-id.md"
+    path.write_text(text)
+    return path
+
+
+def test_a_recipe_is_read_from_its_file(tmp_path: Path) -> None:
+    assert read_recipe(written_recipe(tmp_path, RECIPE)) == Recipe(
+        id="some-id",
+        title="Choose with torch.where",
+        gb_types=("Data-dependent branching", "autograd.grad: what's new"),
+        match=r"\bany\b: `x`",
+        shape="updates",
+        rank=2,
+        link="https://docs.pytorch.org/docs/stable/",
+        why="The condition is a tensor. It has no value yet.",
+        action="Choose instead of `{expression}`.",
+        before="def f(x):\n    ## no section\n    return x\n",
+        after="def f(x): return x + 0\n",
+        inputs="(torch.ones(3),)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("---\ngb_types", "gb_types", "begins with a head between two lines ---"),
+        ("# Choose with torch.where\n", "", "a title after #"),
+        ("rank: 2", "rank = 2", "the line 'rank = 2' of the head is neither"),
+        ("rank: 2", "rank: high", "Expected `int`, got `str` - at `$.rank`"),
+        ("rank: 2", "rnak: 2", "'rnak' in the head is none of gb_types, kind, match"),
+        ("rank: 2", "shape: updates", "'shape' is twice in the head"),
+        ("rank: 2", "kind: effect", "Invalid enum value 'effect' - at `$.kind`"),
+        ("rank: 2\n", "rank: 2\n  - 3\n", "the line '  - 3' of the head is neither"),
+        ("`x`'\n", "`x`\n", "has no quote at its end"),
+        ("shape: updates", "shape: upsets", "the shape 'upsets' is none of asks_for_address"),
+        ("link: https://docs.pytorch.org/docs/stable/\n", "", "missing required field `link`"),
+        ("## What to do", "## Remedy", "the section 'Remedy' is none of What to do, Before"),
+        ("```python\ndef f(x): return x + 0\n```\n", "", "missing required field `after`"),
+        ("def f(x): return x + 0\n```\n", "def f(x): return x + 0\n", "'After' has text that is not read: '```python'"),
+        ("## After\n", "", "'Before' has code that is not read"),
+        ("## Inputs\n", "## Inputs\n\nThree ones.\n", "'Inputs' has text that is not read: 'Three ones.'"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_told_in_one_line(right: str, wrong: str, said: str, tmp_path: Path) -> None:
+    assert RECIPE.count(right) == 1
+    path = written_recipe(tmp_path, RECIPE.replace(right, wrong))
+
+    with pytest.raises(DynalyzeError) as error:
+        read_recipe(path)
+
+    told = str(error.value)
+    assert told.startswith(f"{path}: ") and said in told and "\n" not in told
+
+
+@pytest.mark.parametrize("recipe", ALL, ids=IDS)
+def test_a_head_is_yaml_as_markdown_readers_show_it(recipe: Recipe) -> None:
+    yaml = pytest.importorskip("yaml")
+    head = yaml.safe_load((COOKBOOK / f"{recipe.id}.md").read_text().split("---\n")[1])
+
+    shown = {key: tuple(value) if isinstance(value, list) else value for key, value in head.items()}
+    assert shown == {key: getattr(recipe, key) for key in head}
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=IDS)
@@ -223,6 +333,7 @@ def test_texts_are_complete(recipe: Recipe) -> None:
     assert recipe.link.startswith(("https://docs.pytorch.org/", "https://meta-pytorch.github.io/"))
     assert bool(recipe.config_note) == bool(recipe.config)
     re.compile(recipe.match)
+    re.compile(recipe.place)
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=IDS)
@@ -263,10 +374,6 @@ def test_types_are_those_of_the_installed_torch() -> None:
 
     unknown = {gb_type: r.id for r in ALL for gb_type in r.gb_types if gb_type not in known}
     assert unknown == {}
-
-
-def test_graph_break_page() -> None:
-    assert graph_break_page("GB0059") == "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html"
 
 
 def test_the_cookbook_opens_without_torch() -> None:

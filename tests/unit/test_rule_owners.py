@@ -75,6 +75,23 @@ def test_a_comprehension_by_itself_is_a_consequence() -> None:
     assert told.rule == "graph-break", "in a function of the program it is a break like any other"
 
 
+@pytest.mark.parametrize(
+    ("rule", "fields"),
+    [
+        ("torchao", {"path": "torchao/prototype/hqq/core.py"}),
+        ("flash-attention-builtin", {"path": FLASH, "gb_type": "Dynamic shape operator", "explanation": BUILTIN}),
+        ("bitsandbytes-breaks", {"path": "bitsandbytes/nn/modules.py", "gb_type": "Missing tp_iternext"}),
+    ],
+)
+def test_a_break_that_two_rules_claim_is_told_once(rule: str, fields: dict[str, Any]) -> None:
+    found = broke(**fields, function="<listcomp>")
+    found.compile_ids = ["5/0"]
+    report = report_of(found)
+    report.compilations = [Compilation("5/0", found.process, found.epoch, USER, "compiled", function="<listcomp>")]
+    told = [each.rule for each in judge(report) if "b1" in each.evidence]
+    assert told == [rule]
+
+
 def test_a_finding_of_the_same_rule_without_a_break_is_none() -> None:
     finding = Finding("torchao", "info", "Without its kernels", evidence=["m1"])
     assert reaches([finding], "torchao") and not reaches([finding], "graph-break")

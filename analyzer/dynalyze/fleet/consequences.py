@@ -7,14 +7,14 @@ below it broke. Such an entry leads no list, as long as no item has it alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from dynalyze.fleet.records import Row, RowBreak
-from dynalyze.rules.knowledge.consequences import RECIPES
+from dynalyze.rules.recipe import recipes
 
 Place = tuple[str, int, str]
 """Path, line and type of a break."""
 
-_ENCLOSING = frozenset(gb_type for recipe in RECIPES for gb_type in recipe.gb_types)
 # A library's wrapper of a forward fails at its own start where dynamo meets it by itself, after a break above it.
 _RESTARTED = frozenset(["Missing tp_iternext"])
 
@@ -37,7 +37,13 @@ def following(items: Iterable[Row]) -> frozenset[Place]:
 
 
 def _may_follow(found: RowBreak) -> bool:
-    return found.gb_type in _ENCLOSING or (found.gb_type in _RESTARTED and _is_shared(found))
+    return found.gb_type in _enclosing() or (found.gb_type in _RESTARTED and _is_shared(found))
+
+
+@lru_cache(maxsize=1)
+def _enclosing() -> frozenset[str]:
+    """The types by which PyTorch reports what a break inside did to the code around it."""
+    return frozenset(gb_type for recipe in recipes() if recipe.kind == "consequence" for gb_type in recipe.gb_types)
 
 
 def _is_shared(found: RowBreak) -> bool:

@@ -13,6 +13,8 @@ from dynalyze.report import GraphBreak, Location, Recompile, Report, SkippedFram
 FROM_CONFIGURATION = "Read from the configuration of the layers."
 NOT_SHOWN = "Read from the configuration; the run did not show it."
 FROM_RUN = "Seen in this run."
+LORA_WEIGHT = re.compile(r"\blora_(?:A|B|embedding_A|embedding_B|magnitude_vector)\b")
+"""A weight of an adapter in the source of a guard."""
 
 
 def layers_of(report: Report, *libraries: str) -> list[tuple[ModuleFacts, LayerGroup]]:
@@ -25,6 +27,11 @@ def adapters_of(report: Report) -> Iterator[tuple[ModuleFacts, Adapters]]:
     for module in report.modules:
         if module.adapters is not None:
             yield module, module.adapters
+
+
+def uses_peft(report: Report) -> bool:
+    """Whether a module holds adapters, or PEFT's code was traced."""
+    return any(adapters_of(report)) or was_traced(report, "peft")
 
 
 def version(report: Report, package: str) -> tuple[int, ...]:

@@ -1,28 +1,42 @@
 """Recipes: how to rewrite the code behind a graph break.
 
-A recipe explains one cause in plain words and shows the change on a small program that really runs. The
-recipes themselves live in `dynalyze.rules.knowledge`, one module a cause or a small family of causes; adding
-one means adding a `Recipe` to a module's `RECIPES`. Nothing here imports torch.
+A recipe explains one cause in plain words and shows the change on a small program that really runs. It is one Markdown
+file of the folder `cookbook`, named for its id, and read when it is asked for. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import importlib
-import pkgutil
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
 from dynalyze.conditions import condition_span
+from dynalyze.errors import DynalyzeError
+from dynalyze.rules.statement_shapes import SHAPES
 from dynalyze.rules.written import Written
 
+COOKBOOK = Path(__file__).parent / "cookbook"
 _LONGEST_EXPRESSION = 80
+
+_HEAD = ("gb_types", "kind", "match", "place", "shape", "rank", "requires", "link")
+_HEAD_LINE = re.compile(r"(?P<key>\w+):(?: (?P<value>.*\S))?|  - (?P<item>.*\S)")
+_FILE = re.compile(r"---\n(?P<head>.*?)^---\n\n*# (?P<title>[^\n]+)\n(?P<body>.*)", re.DOTALL | re.MULTILINE)
+_PART = re.compile(r"^(?:## (?P<section>.+)|```python\n(?P<code>(?:(?!```).*\n)*)```|(?P<words>.+))$", re.MULTILINE)
+# What the words of a section and what its code are.
+_SECTIONS = {
+    "": ("why", ""),
+    "What to do": ("action", ""),
+    "Before": ("", "before"),
+    "After": ("", "after"),
+    "Inputs": ("", "inputs"),
+    "Setting": ("config_note", "config"),
+}
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,8 +51,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         match: a regular expression that must be found in what PyTorch says of the break, where the operation and the
             types are named; "" fits every break.
         place: a regular expression for the file and function of the break, which may be found in place of `match`.
-        shape: how the statement must be written, by its syntax tree: so that the change shown is one of it. None fits
-            every statement; where the source is not known, no shape fits.
+        shape: how the statement must be written, so that the change shown is one of it: a name in `statement_shapes`.
+            "" fits every statement; where the source is not known, no shape fits.
         rank: decides between several recipes that fit; the higher one wins.
         why: why it breaks, for the owner of a model.
         action: what to do, one sentence; "{expression}" stands for the user's own source expression.
@@ -53,40 +67,96 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     title: str
-    gb_types: tuple[str, ...]
     why: str
     action: str
     before: str
     after: str
     inputs: str
     link: str
+    gb_types: tuple[str, ...] = ()
     kind: Literal["cause", "consequence"] = "cause"
     match: str = ""
     place: str = ""
-    shape: Callable[[Written], bool] | None = None
+    shape: str = ""
     rank: int = 0
     config: str = ""
     config_note: str = ""
     requires: tuple[str, ...] = ()
 
 
-def graph_break_page(gb_id: str) -> str:
-    """The page of PyTorch's graph-break site about an id such as "GB0059"."""
-    return f"https://meta-pytorch.github.io/compile-graph-break-site/gb/{gb_id.lower()}.html"
-
-
 @lru_cache(maxsize=1)
 def recipes() -> tuple[Recipe, ...]:
     """Every recipe of the cookbook, sorted by id."""
-    from dynalyze.rules import knowledge
+    return tuple(read_recipe(path) for path in sorted(COOKBOOK.glob("*.md"), key=lambda path: path.stem))
 
-    found: dict[str, Recipe] = {}
-    for module in pkgutil.iter_modules(knowledge.__path__, f"{knowledge.__name__}."):
-        for recipe in importlib.import_module(module.name).RECIPES:
-            if recipe.id in found:
-                raise ValueError(f"two recipes are called {recipe.id!r}; the second is in {module.name}")
-            found[recipe.id] = recipe
-    return tuple(found[key] for key in sorted(found))
+
+def read_recipe(path: Path) -> Recipe:
+    """The recipe in a file, whose name is the recipe's id.
+
+    Raises:
+        DynalyzeError: it is none; one line with the file and what is wrong in it.
+    """
+    try:
+        return _parsed(path.stem, path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        raise DynalyzeError(f"{path}: {error}") from error
+
+
+def _parsed(recipe_id: str, text: str) -> Recipe:
+    """A recipe from its text: a head between two lines `---`, a title, why, and the sections."""
+    parts = _FILE.fullmatch(text)
+    if parts is None:
+        raise ValueError("a recipe begins with a head between two lines --- and a title after #")
+    fields: dict[str, Any] = {"id": recipe_id, "title": parts["title"], **_head(parts["head"])}
+    section = ""
+    for part in _PART.finditer(parts["body"]):
+        if part["section"]:
+            section = part["section"]
+            if section not in _SECTIONS:
+                raise ValueError(f"the section {section!r} is none of {', '.join(filter(None, _SECTIONS))}")
+            continue
+        of_words, of_code = _SECTIONS[section]
+        name = of_words if part["code"] is None else of_code
+        if not name or (name == of_code and name in fields):
+            kind = "text" if part["code"] is None else "code"
+            raise ValueError(f"the section {section!r} has {kind} that is not read: {part[0].splitlines()[0]!r}")
+        if name == of_words:
+            fields[name] = f"{fields[name]} {part['words']}" if name in fields else part["words"]
+        else:  # The examples are whole files; inputs and settings are parts of one.
+            fields[name] = part["code"] if section in ("Before", "After") else part["code"].strip()
+    recipe = msgspec.convert(fields, Recipe, strict=False)
+    if recipe.shape and recipe.shape not in SHAPES:
+        raise ValueError(f"the shape {recipe.shape!r} is none of {', '.join(sorted(SHAPES))}")
+    return recipe
+
+
+def _head(text: str) -> dict[str, Any]:
+    """The head: lines `key: value`, and `key:` with lines `  - item` below. That much of YAML and no more is read."""
+    found: dict[str, Any] = {}
+    key = ""
+    for line in text.splitlines():
+        part = _HEAD_LINE.fullmatch(line.rstrip())
+        if part is None or (part["item"] and not isinstance(found.get(key), list)):
+            raise ValueError(f"the line {line!r} of the head is neither `key: value` nor `  - item` below a `key:`")
+        if part["item"]:
+            found[key].append(_unquoted(part["item"]))
+            continue
+        key = part["key"]
+        if key not in _HEAD:
+            raise ValueError(f"{key!r} in the head is none of {', '.join(_HEAD)}")
+        if key in found:
+            raise ValueError(f"{key!r} is twice in the head")
+        found[key] = _unquoted(part["value"]) if part["value"] else []
+    return found
+
+
+def _unquoted(value: str) -> str:
+    """A value: as it stands, or between single quotes, in which two stand for one."""
+    if not value.startswith("'"):
+        return value
+    if len(value) < 2 or not value.endswith("'"):
+        raise ValueError(f"{value} in the head has no quote at its end")
+    return value[1:-1].replace("''", "'")
 
 
 @dataclass(frozen=True)
@@ -118,7 +188,7 @@ def find(broken: Broken) -> Recipe | None:
 def _fits(recipe: Recipe, broken: Broken) -> bool:
     said = re.search(recipe.match, broken.said) is not None if recipe.match or not recipe.place else False
     there = bool(recipe.place) and re.search(recipe.place, broken.place) is not None
-    return (said or there) and (recipe.shape is None or recipe.shape(broken.written))
+    return (said or there) and (not recipe.shape or SHAPES[recipe.shape](broken.written))
 
 
 def find_by_id(recipe_id: str) -> Recipe | None:

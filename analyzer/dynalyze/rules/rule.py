@@ -1,4 +1,4 @@
-"""What a rule is, and how all of them judge a report."""
+"""What a rule is, which graph breaks and recompiles it tells of, and how all of them judge a report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dynalyze.report import Example, Finding, Report, Severity
+from dynalyze.report import Advice, Example, Finding, GraphBreak, Impact, Location, Report, Severity
+from dynalyze.rules.recompile_series import Series, gather
 
 # The ids of the facts that a broader rule is about.
 _FACTS = {"graph-break": re.compile(r"b\d+"), "recompile": re.compile(r"r\d+")}
@@ -20,8 +21,13 @@ _SEVERITIES: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 class Rule:
     """A diagnosis. `judge` is a pure function of the facts; findings come with `rank`, lower is more urgent.
 
-    `passed` is what the page says when the rule finds nothing. `of` are broader rules, in whose place its findings
-    stand: `--fail-on` counts them to those too. `fix` and `example` are the catalogue's: a finding's advice says more.
+    `owns_breaks` gives the graph breaks, and `owns_recompiles` knows the series of recompiles, that it tells of in the
+    place of graph-break and recompile: one root cause, one finding. `--fail-on` counts these to the broader rule too.
+    Where several rules claim one, that with the lowest `precedence` has it, then the first by id. `at_limit` is what
+    helps where its recompiles reached the recompile limit, which recompile-limit tells.
+
+    `passed` is what the page says when the rule finds nothing. `fix` and `example` are the catalogue's: a finding's
+    advice says more.
     """
 
     id: str
@@ -31,7 +37,10 @@ class Rule:
     passed: str
     judge: Callable[[Report], Iterable[tuple[int, Finding]]]
     more_ids: tuple[str, ...] = ()
-    of: tuple[str, ...] = ()
+    owns_breaks: Callable[[Report], Iterable[GraphBreak]] | None = None
+    owns_recompiles: Callable[[Series, Report], bool] | None = None
+    precedence: int = 0
+    at_limit: str = ""
     fix: str = ""
     example: Example | None = None
 
@@ -39,6 +48,33 @@ class Rule:
     def ids(self) -> tuple[str, ...]:
         """Every id its findings carry."""
         return (self.id, *self.more_ids)
+
+    def finding(
+        self,
+        title: str,
+        advice: Advice | str,
+        *,
+        rule: str = "",
+        severity: Severity | None = None,
+        location: Location | None = None,
+        evidence: Iterable[str] = (),
+        impact: Impact | None = None,
+    ) -> Finding:
+        """A finding of this rule, or of another of its ids, with the rule's severity unless it has one of its own."""
+        action, detail = (advice, None) if isinstance(advice, str) else (advice.action, advice)
+        return Finding(
+            rule or self.id, severity or self.severity, title, location, list(evidence), action, impact, detail
+        )
+
+    def breaks(self, report: Report) -> list[GraphBreak]:
+        """The graph breaks that it has to tell of."""
+        owners = break_owners(report)
+        return [each for each in report.graph_breaks if owners.get(each.id) == self.id]
+
+    def recompiles(self, report: Report) -> list[Series]:
+        """The series that it has to tell of. Those that reached the recompile limit stay with that finding."""
+        free, _ = gather(report)
+        return [series for series in free if recompile_owner(series, report) is self]
 
 
 @lru_cache(maxsize=1)
@@ -48,6 +84,31 @@ def rules() -> tuple[Rule, ...]:
 
     names = (module.name for module in pkgutil.iter_modules(diagnoses.__path__, f"{diagnoses.__name__}."))
     return tuple(sorted((importlib.import_module(name).RULE for name in names), key=lambda rule: rule.id))
+
+
+def break_owners(report: Report) -> dict[str, str]:
+    """The rule of each graph break that one claims, by the id of the break."""
+    found: dict[str, str] = {}
+    for rule in _by_precedence():
+        for each in rule.owns_breaks(report) if rule.owns_breaks is not None else ():
+            found.setdefault(each.id, rule.id)
+    return found
+
+
+def recompile_owner(series: Series, report: Report) -> Rule | None:
+    """The rule that claims a series; None where it is left to the general one."""
+    claim = (rule for rule in _by_precedence() if rule.owns_recompiles and rule.owns_recompiles(series, report))
+    return next(claim, None)
+
+
+@lru_cache(maxsize=1)
+def _by_precedence() -> tuple[Rule, ...]:
+    return tuple(sorted(rules(), key=lambda rule: rule.precedence))
+
+
+def severity_of(breaks: Iterable[GraphBreak]) -> Severity:
+    """That of the breaks themselves: an error where torch refused to compile."""
+    return "error" if any(each.effect == "error" for each in breaks) else "warning"
 
 
 def judge(report: Report) -> list[Finding]:
@@ -77,5 +138,9 @@ def reaches(findings: Iterable[Finding], level: str) -> bool:
 
 def stands_for(finding: Finding) -> set[str]:
     """Its rule, and the broader ones of whose facts it tells in their place."""
-    broader = next((rule.of for rule in rules() if finding.rule in rule.ids), ())
+    rule = next((rule for rule in rules() if finding.rule in rule.ids), None)
+    if rule is None or rule.id in _FACTS:
+        return {finding.rule}
+    claimed = {"graph-break": rule.owns_breaks, "recompile": rule.owns_recompiles}
+    broader = (name for name, claims in claimed.items() if claims is not None)
     return {finding.rule, *(name for name in broader if any(map(_FACTS[name].fullmatch, finding.evidence)))}

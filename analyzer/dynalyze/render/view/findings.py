@@ -59,7 +59,6 @@ def findings_view(report: Report, links: Index) -> FindingsView:
 
 def _card(rank: int, item: Finding, links: Index, snippets: dict[Location, Snippet | None]) -> FindingView:
     detail = item.detail or Advice(item.advice)
-    action = item.advice or detail.action
     example = detail.example
     evidence, amount = shown(item.evidence, MAX_EVIDENCE)
     return FindingView(
@@ -69,7 +68,7 @@ def _card(rank: int, item: Finding, links: Index, snippets: dict[Location, Snipp
         severity=item.severity,
         severity_words=severity_words(item.severity),
         title=clipped(item.title, 400),
-        action="" if action == item.title else clipped(action, MAX_TEXT),
+        action="" if item.advice == item.title else clipped(item.advice, MAX_TEXT),
         why=clipped(detail.why, MAX_TEXT),
         place=links.place(item.location) if item.location else None,
         code=code_at(item.location, snippets.get(item.location)) if item.location else None,

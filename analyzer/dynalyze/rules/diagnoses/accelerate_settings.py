@@ -25,13 +25,10 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     advice = _advice()
     yield (
         _RANK,
-        Finding(
-            rule="accelerate-settings",
-            severity="info",
+        RULE.finding(
             title=f"Accelerate compiles {modules[0].class_name}: the arguments of torch.compile are its settings",
             evidence=[*(module.id for module in modules), *(recompile.id for recompile in again)],
-            advice=advice.action,
-            detail=advice,
+            advice=advice,
         ),
     )
 

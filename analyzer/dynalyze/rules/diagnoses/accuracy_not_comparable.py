@@ -29,12 +29,12 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
 
 def _finding(test: Accuracy) -> Finding:
     action = next((advice for words, advice in _ADVICE if words in test.reason), _OTHERWISE)
-    return Finding(
-        rule="accuracy-not-comparable",
-        severity="info",
+    return RULE.finding(
         title=f"{test.configuration}, {test.phase}: the answers could not be compared",
-        advice=f"{test.reason} {action}".strip(),
-        detail=Advice(action, why="The test ran and could not decide; this says nothing against the answers."),
+        advice=Advice(
+            action=f"{test.reason} {action}".strip(),
+            why="The test ran and could not decide; this says nothing against the answers.",
+        ),
     )
 
 

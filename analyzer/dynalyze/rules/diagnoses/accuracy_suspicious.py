@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from dynalyze.audit_records import Bisection
 from dynalyze.measurements import Accuracy
 from dynalyze.report import Finding, Report
@@ -26,13 +28,10 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
 
 def _wrong(test: Accuracy, found: Bisection | None) -> Finding:
     told = advice(found)
-    return Finding(
-        rule="accuracy-suspicious",
-        severity="error",
+    return RULE.finding(
         title=f"{test.configuration}, {test.phase}: {wrong_answers(test, found)}",
         location=place(found),
-        advice=f"{test.reason} {told.action}".strip(),
-        detail=told,
+        advice=msgspec.structs.replace(told, action=f"{test.reason} {told.action}".strip()),
     )
 
 
@@ -41,13 +40,12 @@ def _hidden(found: Bisection) -> Finding:
     errors = ""
     if found.eager_rmse is not None and found.compiled_rmse is not None:
         errors = f" Its error against fp64 is {found.compiled_rmse:.3g}, that of eager {found.eager_rmse:.3g}."
-    return Finding(
+    return RULE.finding(
+        title=f"{found.configuration}, {found.phase}: {wrong_operation(found)}",
         rule="accuracy-operation",
         severity="warning",
-        title=f"{found.configuration}, {found.phase}: {wrong_operation(found)}",
         location=place(found),
-        advice=f"{told.action}{errors} Other inputs or weights may not hide it.",
-        detail=told,
+        advice=msgspec.structs.replace(told, action=f"{told.action}{errors} Other inputs or weights may not hide it."),
     )
 
 

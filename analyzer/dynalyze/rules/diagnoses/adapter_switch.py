@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dynalyze.model_facts import Adapters, ModuleFacts
 from dynalyze.report import Advice, Example, Finding, Impact, Report
-from dynalyze.rules.library_layers import FROM_RUN, NOT_SHOWN, adapters_of, called_from, counted, place_of, spent, times
+from dynalyze.rules.library_layers import (
+    FROM_RUN,
+    LORA_WEIGHT,
+    NOT_SHOWN,
+    adapters_of,
+    called_from,
+    counted,
+    place_of,
+    spent,
+    times,
+    uses_peft,
+)
 from dynalyze.rules.recompile_advice.titles import shown_values
-from dynalyze.rules.recompile_owners import owned
 from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.rule import Rule
 
 _RANK, _RANK_OF_CHANCES = 395, 650
 _MOST_VALUES = 6
+_SWITCHED = re.compile(r"\b_?active_adapters?\b|\b_?disable_adapters\b|\b_adapters_disabled\b|\bmerged_adapters\b")
 _LIMIT = "torch._dynamo.config.recompile_limit"
 _LINK = "https://huggingface.co/docs/peft/developer_guides/torch_compile"
 _EXAMPLE = Example(
@@ -24,7 +36,7 @@ _EXAMPLE = Example(
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    series = owned(report, "adapter-switch")
+    series = RULE.recompiles(report)
     if series:
         yield _RANK, _switched(series, report)
         return
@@ -44,15 +56,11 @@ def _switched(series: list[Series], report: Report) -> Finding:
         "`prepare_model_for_compiled_hotswap` before torch.compile, and replace its weights with `hotswap_adapter`: "
         f"that compiles nothing.{_history(series)}"
     )
-    return Finding(
-        rule="adapter-switch",
-        severity="warning",
+    return RULE.finding(
         title=f"Switching adapters compiled the model again {times(len(members))}",
         location=called_from(report, series[0].lead),
         evidence=[member.id for member in members],
-        advice=action,
-        impact=None if seconds is None else Impact(seconds, "spent compiling again"),
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=f"{FROM_RUN} Which adapter is active is a Python value to the compiler, built into the code. torch "
             f"keeps {_limit(report)} versions of a function ({_LIMIT}); with more states than that, calls run in "
@@ -60,6 +68,7 @@ def _switched(series: list[Series], report: Report) -> Finding:
             example=_EXAMPLE,
             link=_LINK,
         ),
+        impact=None if seconds is None else Impact(seconds, "spent compiling again"),
     )
 
 
@@ -92,14 +101,13 @@ def _several(module: ModuleFacts, adapters: Adapters) -> Finding:
             f"load `{adapters.active[0] if adapters.active else adapters.names[0]}` alone."
         )
         title = f"{module.class_name} holds {loaded}: a switch will compile again"
-    return Finding(
+    return RULE.finding(
+        title=title,
         rule="lora-several-adapters",
         severity="info",
-        title=title,
         location=place_of(module),
         evidence=[module.id],
-        advice=action,
-        detail=Advice(action=action, why=_why(together=together), link=_LINK),
+        advice=Advice(action=action, why=_why(together=together), link=_LINK),
     )
 
 
@@ -107,6 +115,12 @@ def _why(*, together: bool) -> str:
     if together:
         return "Read from the layers: every active adapter adds two multiplications to each layer that it is in."
     return f"{NOT_SHOWN} Each state of the adapters is compiled by itself, at the first call that meets it."
+
+
+def _owns_series(series: Series, report: Report) -> bool:
+    source = series.lead.source or ""
+    trained = series.lead.cause == "requires_grad" and LORA_WEIGHT.search(source) is not None
+    return (trained or _SWITCHED.search(source) is not None) and uses_peft(report)
 
 
 RULE = Rule(
@@ -125,6 +139,10 @@ RULE = Rule(
     example=_EXAMPLE,
     passed="No adapter was switched between calls.",
     judge=_judge,
+    owns_recompiles=_owns_series,
+    at_limit=(
+        "Load a single adapter, call `prepare_model_for_compiled_hotswap` before torch.compile, and replace its "
+        "weights with `hotswap_adapter`: then no number of adapters compiles anything."
+    ),
     more_ids=("lora-several-adapters",),
-    of=("recompile",),
 )

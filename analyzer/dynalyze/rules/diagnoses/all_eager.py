@@ -14,9 +14,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     if given_up and report.graph_breaks and report.outcome.status == "complete":
         yield (
             1,
-            Finding(
-                rule="all-eager",
-                severity="error",
+            RULE.finding(
                 title="Every function fell back to eager",
                 location=tried[0].location,
                 evidence=[b.id for b in report.graph_breaks],

@@ -28,14 +28,11 @@ def _finding(report: Report, by_backend: dict[AttentionBackend, list[AttentionCa
     action = "Look at the calls that have another kernel than the rest: their types, masks and shapes chose it."
     if "" in by_backend:
         action = "What is unknown here is not in an ATen graph: compile with the default backend to see it."
-    return Finding(
-        rule="attention-backend",
-        severity="info",
+    return RULE.finding(
         title=f"scaled_dot_product_attention is computed by {', '.join(parts)}",
         location=place_of(report, calls[0]),
         evidence=ids(calls),
-        advice=action,
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=f"{FROM_GRAPH} PyTorch chooses a kernel by device, types and shapes when a graph is made, and does not "
             "say which.",

@@ -28,14 +28,11 @@ def _found(report: Report) -> Iterator[tuple[int, Finding]]:
         )
         yield (
             360,
-            Finding(
-                rule="attention-mask-alignment",
-                severity="warning",
+            RULE.finding(
                 title=f"The attention mask is {keys} wide, no multiple of {_MULTIPLE}",
                 location=place_of(report, call),
                 evidence=[call.id],
-                advice=action,
-                detail=Advice(
+                advice=Advice(
                     action=action,
                     why=f"{FROM_GRAPH} The mask is {shape(call.mask)}. The memory-efficient kernel wants aligned rows: "
                     "compiled code copies such a mask in each call, and some versions of torch stop with "

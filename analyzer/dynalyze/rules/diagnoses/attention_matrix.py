@@ -61,14 +61,12 @@ def _of_others(cells: list[AttentionCell], target: Target, good: Sequence[Attent
 
 def _finding(severity: Severity, title: str, cells: list[AttentionCell], step: str) -> Finding:
     first = cells[0]
-    return Finding(
-        rule=RULE.id,
-        severity=severity,
+    return RULE.finding(
         title=title,
+        severity=severity,
         location=Location(first.file, first.line) if first.file else None,
         evidence=[cell.id for cell in cells],
-        advice=step,
-        detail=Advice(action=step, why=" ".join(part for part in (_reason(first), _WHY) if part)),
+        advice=Advice(action=step, why=" ".join(part for part in (_reason(first), _WHY) if part)),
     )
 
 

@@ -35,14 +35,11 @@ def _finding(report: Report, call: AttentionCall, dtypes: dict[str, str]) -> Fin
     wanted = dtypes.get("value", "bfloat16")
     others = " and ".join(name for name, dtype in dtypes.items() if dtype != wanted)
     action = f"Cast {others} to value's {wanted} before the call: `query.to(value.dtype), key.to(value.dtype)`."
-    return Finding(
-        rule="attention-mixed-dtypes",
-        severity="warning",
+    return RULE.finding(
         title=f"FlashAttention is given {', '.join(f'{name} in {dtype}' for name, dtype in dtypes.items())}",
         location=place_of(report, call),
         evidence=[call.id],
-        advice=action,
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=f"{FROM_GRAPH} Its kernels take one type for all three. {_cause(report, call)}",
             link=_LINK,

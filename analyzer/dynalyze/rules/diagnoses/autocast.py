@@ -51,14 +51,11 @@ def _elsewhere(modules: list[ModuleFacts], device: str) -> Finding:
 
 def _finding(modules: list[ModuleFacts], title: str, action: str, why: str) -> Finding:
     first = next((module for module in modules if module.file), None)
-    return Finding(
-        rule="autocast",
-        severity="info",
+    return RULE.finding(
         title=title,
         location=Location(first.file, first.line) if first is not None else None,
         evidence=evidence_of(modules),
-        advice=action,
-        detail=Advice(action="", why=f"{why} {FROM_CONFIGURATION}", link=_LINK),
+        advice=Advice(action=action, why=f"{why} {FROM_CONFIGURATION}", link=_LINK),
     )
 
 

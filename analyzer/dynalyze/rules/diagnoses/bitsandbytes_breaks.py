@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from dynalyze.report import Advice, Finding, GraphBreak, Report
 from dynalyze.rules.attention_calls import users_line
-from dynalyze.rules.break_owners import owned, severity_of
-from dynalyze.rules.library_layers import FROM_RUN, counted, shown_version, version
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.library_layers import FROM_RUN, breaks_in, counted, shown_version, version
+from dynalyze.rules.rule import Rule, severity_of
 
 _RANK = 195
 _LINK = "https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1616"
@@ -17,20 +17,18 @@ _TORCH, _BITSANDBYTES = (2, 8), (0, 46)
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    breaks = owned(report, "bitsandbytes-breaks")
+    breaks = RULE.breaks(report)
     if not breaks:
         return
     action = _action(version(report, "torch"), version(report, "bitsandbytes"), breaks[0])
     yield (
         _RANK,
-        Finding(
-            rule="bitsandbytes-breaks",
-            severity=severity_of(breaks),
+        RULE.finding(
             title=f"bitsandbytes breaks the graph at {counted(len(breaks), 'place')}",
+            severity=severity_of(breaks),
             location=users_line(breaks[0]),
             evidence=[found.id for found in breaks],
-            advice=action,
-            detail=Advice(
+            advice=Advice(
                 action=action,
                 why=f"{FROM_RUN} The lines are bitsandbytes' own, so each of its layers is cut out of the graph. From "
                 "torch 2.8 and bitsandbytes 0.46 on its layers are traced whole.",
@@ -70,5 +68,6 @@ RULE = Rule(
     fix="Upgrade to torch 2.8 and bitsandbytes 0.46 or later.",
     passed="No graph break in bitsandbytes.",
     judge=_judge,
-    of=("graph-break",),
+    owns_breaks=partial(breaks_in, folder="bitsandbytes"),
+    precedence=1,
 )

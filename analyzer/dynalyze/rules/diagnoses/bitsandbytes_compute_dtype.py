@@ -30,15 +30,13 @@ def _finding(report: Report, module: ModuleFacts, group: LayerGroup) -> Finding:
         f"Set `bnb_4bit_compute_dtype=torch.{wanted}` in the `BitsAndBytesConfig` that loads the model (its default is "
         f"float32), or `compute_dtype=torch.{wanted}` of the layers."
     )
-    return Finding(
-        rule="bitsandbytes-compute-dtype",
-        severity="warning" if slow else "info",
+    return RULE.finding(
         title=f"{counted(group.count, '4-bit layer')} of {module.class_name} "
         f"{'computes' if group.count == 1 else 'compute'} in float32",
+        severity="warning" if slow else "info",
         location=place_of(module),
         evidence=[module.id],
-        advice=action,
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=_why(group, on_accelerator=on_accelerator),
             example=Example(

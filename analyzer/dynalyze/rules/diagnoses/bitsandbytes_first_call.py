@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Example, Finding, Impact, Report
-from dynalyze.rules.library_layers import FROM_RUN, called_from, spent
+from dynalyze.report import Advice, Example, Finding, Impact, Recompile, Report
+from dynalyze.rules.library_layers import FROM_RUN, called_from, layers_of, spent
 from dynalyze.rules.recompile_advice.source import as_written, clipped
-from dynalyze.rules.recompile_owners import owned
+from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.rule import Rule
 
 _RANK = 398
+_STATE = re.compile(r"\._parameters\['weight'\]\.(?:CB|SCB)$|\.weight\.(?:CB|SCB)$|\.state\.(?:CB|SCB)$")
+_WEIGHT_SIZE = re.compile(r"^\w+(?P<path>.*)\._parameters\['weight'\](?:\.(?:size|stride)\(\)\[\d+\])?$")
+_CHILD = re.compile(r"\._modules\['([^']+)'\]")
 _EXAMPLE = Example(
     "compiled = torch.compile(model)",
     "with torch.no_grad():\n    model(**inputs)  # in eager\ncompiled = torch.compile(model)",
@@ -22,7 +26,7 @@ _ACTION = (
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    series = owned(report, "bitsandbytes-first-call")
+    series = RULE.recompiles(report)
     if not series:
         return
     members = [member for one in series for member in one.recompiles]
@@ -30,23 +34,39 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     changed = f"`{clipped(as_written(series[0].lead.source or ''))}`"
     yield (
         _RANK,
-        Finding(
-            rule="bitsandbytes-first-call",
-            severity="warning",
+        RULE.finding(
             title="bitsandbytes rearranged its weights in the first compiled call: compiled again "
             f"{'once' if len(members) == 1 else f'{len(members)} times'}",
             location=called_from(report, series[0].lead),
             evidence=[member.id for member in members],
-            advice=_ACTION,
-            impact=None if seconds is None else Impact(seconds, "spent compiling again"),
-            detail=Advice(
+            advice=Advice(
                 action=_ACTION,
                 why=f"{FROM_RUN} An 8-bit layer moves its statistics away from the weight in its first call, and on "
                 f"some processors a 4-bit weight is packed in another order. Here {changed} changed.",
                 example=_EXAMPLE,
             ),
+            impact=None if seconds is None else Impact(seconds, "spent compiling again"),
         ),
     )
+
+
+def _owns_series(series: Series, report: Report) -> bool:
+    return _STATE.search(series.lead.source or "") is not None or _is_packed_weight(series.lead, report)
+
+
+def _is_packed_weight(lead: Recompile, report: Report) -> bool:
+    """Another size of the first 4-bit weight: bitsandbytes packs them anew for the processor."""
+    found = _WEIGHT_SIZE.match(lead.source or "")
+    if found is None or lead.cause not in ("shape", "rank", "stride", "dtype"):
+        return False
+    path = _CHILD.sub(r".\1", found["path"]).strip(".")
+    layers = (group for _, group in layers_of(report, "bitsandbytes") if "4bit" in group.kind)
+    return any(_ends_alike(path, group.first) for group in layers)
+
+
+def _ends_alike(one: str, other: str) -> bool:
+    """Whether two paths name one layer, seen from different roots."""
+    return one == other or one.endswith(f".{other}") or other.endswith(f".{one}")
 
 
 RULE = Rule(
@@ -61,5 +81,6 @@ RULE = Rule(
     example=_EXAMPLE,
     passed="No layer of bitsandbytes was rearranged between two compiled calls.",
     judge=_judge,
-    of=("recompile",),
+    owns_recompiles=_owns_series,
+    precedence=1,
 )

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, GraphBreak, Report
 from dynalyze.rules.attention_calls import users_line
-from dynalyze.rules.break_owners import owned, severity_of
-from dynalyze.rules.library_layers import FROM_RUN, layers_of, times
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.library_layers import FROM_RUN, breaks_in, layers_of, times
+from dynalyze.rules.rule import Rule, severity_of
 
 _RANK = 190
 _LINK = "https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1581"
@@ -21,7 +20,7 @@ _ACTION = (
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    breaks = owned(report, "bitsandbytes-int8-threshold")
+    breaks = RULE.breaks(report)
     if breaks:
         set_to = (group.facts.get("threshold") for _, group in layers_of(report, "bitsandbytes"))
         yield _RANK, _broke(breaks, next((f" of {value:g}" for value in set_to if value), ""))
@@ -29,14 +28,12 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
 
 def _broke(breaks: list[GraphBreak], threshold: str) -> Finding:
     seen = sum(found.occurrences for found in breaks)
-    return Finding(
-        rule="bitsandbytes-int8-threshold",
-        severity=severity_of(breaks),
+    return RULE.finding(
         title=f"8-bit layers with an outlier threshold{threshold} break the graph {times(seen)}",
+        severity=severity_of(breaks),
         location=users_line(breaks[0]),
         evidence=[found.id for found in breaks],
-        advice=_ACTION,
-        detail=Advice(
+        advice=Advice(
             action=_ACTION,
             why=f"{FROM_RUN} With a threshold above 0 each 8-bit layer finds the columns with large values and "
             "computes them in 16 bits. How many there are only the data tells, so the graph ends at each layer.",
@@ -49,6 +46,15 @@ def _broke(breaks: list[GraphBreak], threshold: str) -> Finding:
             link=_LINK,
         ),
     )
+
+
+def _owned_breaks(report: Report) -> list[GraphBreak]:
+    """Breaks that come of the number of outliers: an int8 operation whose output has a size of the data."""
+    return [
+        each
+        for each in breaks_in(report, "bitsandbytes")
+        if "int8_" in f"{each.context} {each.explanation} {each.location.code}"
+    ]
 
 
 RULE = Rule(
@@ -68,5 +74,5 @@ RULE = Rule(
     ),
     passed="No 8-bit layer broke a graph over its outliers.",
     judge=_judge,
-    of=("graph-break",),
+    owns_breaks=_owned_breaks,
 )

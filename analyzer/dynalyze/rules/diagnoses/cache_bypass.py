@@ -77,17 +77,15 @@ def _finding(reason: BypassReason, compilations: list[Compilation]) -> Finding:
         example=_EXAMPLE if reason == "custom_pass" else None,
         link=_LINK,
     )
-    return Finding(
-        rule="cache-bypass",
-        severity="warning" if cold and reason != "switched_off" else "info",
+    return RULE.finding(
         title=f"{_named(concerned)} compiled anew at every start: {WHAT[reason]}"
         if cold
         else f"{_named(concerned)} traced anew at every start: {WHAT[reason]}",
+        severity="warning" if cold and reason != "switched_off" else "info",
         location=concerned[0].location,
         evidence=list(dict.fromkeys(compilation.compile_id for compilation in concerned)),
-        advice=detail.action,
+        advice=detail,
         impact=_impact(cold),
-        detail=detail,
     )
 
 

@@ -41,17 +41,14 @@ def _finding(report: Report, root: str, parts: list[Region], severity: Severity,
     names = [f"`{_expression(part)}`" for part in parts]
     listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     whose = "All graph breaks are in code of libraries, so there is nothing to rewrite. " if foreign else ""
-    return Finding(
-        rule="compile-a-part",
-        severity=severity,
+    return RULE.finding(
         title=f"{listed} {'compiles' if len(parts) == 1 else 'compile'} without a graph break and "
         f"{'holds' if len(parts) == 1 else 'hold'} {of}",
+        severity=severity,
         location=parts[0].location,
         evidence=[found.id for found in report.graph_breaks],
-        advice=f"Compile {'it' if len(parts) == 1 else 'them'} in place of `{_plain(root)}`: `{_line(parts[0])}`."
-        + _to_verify(report, parts),
-        detail=Advice(
-            action=f"Compile {'it' if len(parts) == 1 else 'them'} in place of `{_plain(root)}`."
+        advice=Advice(
+            action=f"Compile {'it' if len(parts) == 1 else 'them'} in place of `{_plain(root)}`: `{_line(parts[0])}`."
             + _to_verify(report, parts),
             why=f"{whose}No graph break has a line of {'it' if len(parts) == 1 else 'them'} on its stack.",
             example=Example(f"{_plain(root)} = torch.compile({_plain(root)})", "\n".join(map(_line, parts))),

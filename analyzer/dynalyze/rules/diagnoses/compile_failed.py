@@ -21,9 +21,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
             told = lines(report, compilation, forced)
             yield (
                 2,
-                Finding(
-                    rule="compile-failed",
-                    severity="error",
+                RULE.finding(
                     title=title(compilation.function, forced) if forced else f"Compiling {compilation.function} failed",
                     location=told[0].location if told else compilation.location,
                     evidence=[compilation.compile_id, *(size.id for size in told)],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from dynalyze.audit_records import Bisection
 from dynalyze.measurements import Accuracy
 from dynalyze.report import Finding, Report
@@ -22,13 +24,12 @@ def _finding(test: Accuracy, found: Bisection | None) -> Finding:
     worst = max(test.tensors, key=lambda tensor: tensor.nonfinite)
     what = f"{'the gradient of ' if worst.kind == 'gradient' else ''}{worst.name}"
     told = advice(found)
-    return Finding(
-        rule="compile-makes-nan",
-        severity="error",
+    return RULE.finding(
         title=f"{test.configuration}, {test.phase}: {wrong_answers(test, found)}",
         location=place(found),
-        advice=f"{worst.nonfinite:,} values of {what} are NaN or infinite. {told.action}",
-        detail=told,
+        advice=msgspec.structs.replace(
+            told, action=f"{worst.nonfinite:,} values of {what} are NaN or infinite. {told.action}"
+        ),
     )
 
 

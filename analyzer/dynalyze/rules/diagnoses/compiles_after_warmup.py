@@ -28,16 +28,13 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
 
 def _finding(changed: Changed, warmup: Warmup) -> Finding:
     advice = _advice(changed, warmup)
-    return Finding(
-        rule="compiles-after-warmup",
-        severity="error",
+    return RULE.finding(
         title=f"{_what(changed)}: {len(changed.runs):,} of {shapes_count(len(warmup.calls))} "
         f"{'compiles' if len(changed.runs) == 1 else 'compile'} after warm-up",
         location=changed.location,
         evidence=[shape_text(run) for run in changed.runs[:_MOST_EVIDENCE]],
-        advice=advice.action,
+        advice=advice,
         impact=_impact(changed),
-        detail=advice,
     )
 
 

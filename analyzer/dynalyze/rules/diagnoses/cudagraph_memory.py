@@ -45,18 +45,13 @@ def _recorded(mode: str, dynamic: list[Graph], sizes: list[Recompile]) -> Findin
     else:
         title = f"{_count(len(sizes), 'recompile')} over sizes under {mode}: each is recorded by itself"
     first = dynamic[0].location if dynamic else sizes[0].location
-    return Finding(
-        rule="cudagraph-memory",
-        severity="warning",
+    return RULE.finding(
         title=title,
         location=first,
         evidence=[*(each.id for each in dynamic), *(each.id for each in sizes)],
-        advice=(
-            "Pad the inputs to a few fixed sizes and run each of them once before serving; or let graphs of changing "
-            f"size run without CUDA graphs: `{_SKIP} = True`."
-        ),
-        detail=Advice(
-            action="",
+        advice=Advice(
+            action="Pad the inputs to a few fixed sizes and run each of them once before serving; or let graphs of "
+            f"changing size run without CUDA graphs: `{_SKIP} = True`.",
             why=(
                 "A CUDA graph holds for one size and keeps its memory for good. Every new size costs a recording and "
                 f"adds to it. {FROM_RUN} How much memory that is was not measured."
@@ -74,17 +69,13 @@ def _measured(measured: Measurement) -> Finding | None:
     if not memory.ratio or memory.ratio < _MORE or not memory.eager_steady_peak or not counts.cudagraph_replays:
         return None
     more = memory.steady_peak - memory.eager_steady_peak
-    return Finding(
-        rule="cudagraph-memory",
-        severity="info",
+    return RULE.finding(
         title=f"{measured.configuration} needs {more / 1e6:,.0f} MB more than eager, {memory.ratio:.2f} times as much",
+        severity="info",
         evidence=[measured.configuration],
-        advice=(
-            "Compare it with mode='default', or 'max-autotune-no-cudagraphs'; pad the inputs to a few fixed sizes "
-            "where they vary."
-        ),
-        detail=Advice(
-            action="",
+        advice=Advice(
+            action="Compare it with mode='default', or 'max-autotune-no-cudagraphs'; pad the inputs to a few fixed "
+            "sizes where they vary.",
             why=f"Measured, with {_count(counts.graphs, 'graph')}: CUDA graphs keep their memory between calls.",
             link=_LINK,
         ),

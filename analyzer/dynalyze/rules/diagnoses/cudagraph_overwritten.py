@@ -43,15 +43,12 @@ def _texts(report: Report) -> Iterator[tuple[list[str], str]]:
 
 def _finding(text: str, evidence: list[str], *, gradient: bool) -> Finding:
     action = _GRADIENT if gradient else _OUTPUT
-    return Finding(
-        rule="cudagraph-overwritten",
-        severity="error",
+    return RULE.finding(
         title=f"{'A gradient' if gradient else 'An output'} of a CUDA graph was read after a later call had written "
         "over it",
         location=_made_at(text),
         evidence=evidence,
-        advice=action,
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=f"{FROM_RUN} A CUDA graph writes its results to the same memory in every call, so those of the call "
             "before are gone. torch noticed that one of them was read, and stopped.",

@@ -28,9 +28,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         number = "A graph runs" if len(graphs) == 1 else f"{len(graphs)} graphs run"
         yield (
             350,
-            Finding(
-                rule="cudagraph-skip",
-                severity="warning",
+            RULE.finding(
                 title=f"{number} without CUDA graphs",
                 location=graphs[0].location,
                 evidence=[graph.id for graph in graphs],

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.model_facts import ModuleFacts
 from dynalyze.report import Advice, Example, Finding, GraphBreak, Location, Report
-from dynalyze.rules.break_owners import severity_of
-from dynalyze.rules.distributed_breaks import breaks_of_wrappers
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Rule, severity_of
 from dynalyze.rules.setup import FROM_CONFIGURATION, FROM_RUN
 
 _RANK = 120
@@ -17,10 +15,17 @@ _DDP = "https://docs.pytorch.org/docs/stable/notes/ddp.html"
 _OPTIMIZE = "torch._dynamo.config.optimize_ddp"
 _SHARDED = ("FSDPModule", "FullyShardedDataParallel")
 _SHORT = {"DistributedDataParallel": "DDP", "FSDPModule": "fully_shard", "FullyShardedDataParallel": "FSDP"}
+# The wrapper and its code, below torch's folder.
+_WRAPPERS = {
+    "DistributedDataParallel": "nn/parallel/distributed.py",
+    "DataParallel": "nn/parallel/data_parallel.py",
+    "FullyShardedDataParallel": "distributed/fsdp/",
+    "FSDPModule": "distributed/fsdp/",
+}
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    for wrapper, breaks in breaks_of_wrappers(report).items():
+    for wrapper, breaks in _breaks_of_wrappers(report).items():
         yield _RANK, _traced(wrapper, breaks, report.modules)
     for module in report.modules:
         if "DistributedDataParallel" not in module.wrappers:
@@ -37,15 +42,13 @@ def _traced(wrapper: str, breaks: list[GraphBreak], modules: list[ModuleFacts]) 
     name, short = module.class_name or "model", _SHORT.get(wrapper, wrapper)
     number = "a graph break" if len(breaks) == 1 else f"{len(breaks)} graph breaks"
     sharded = wrapper in _SHARDED
-    return Finding(
-        rule="distributed-order",
-        severity=severity_of(breaks),
+    return RULE.finding(
         title=f"torch.compile traces {short} around {name}: {number} in torch's own code",
+        severity=severity_of(breaks),
         location=_place(module) or breaks[0].location,
         evidence=[*(each.id for each in breaks), module.id],
-        advice=_blocks_first(name) if sharded else _model_first(name, short),
-        detail=Advice(
-            action="",
+        advice=Advice(
+            action=_blocks_first(name) if sharded else _model_first(name, short),
             why=f"{_why_traced(wrapper)} {FROM_RUN}",
             example=Example(*(_SHARDED_EXAMPLE if sharded else _DDP_EXAMPLE)),
             link=_WHERE,
@@ -88,18 +91,13 @@ _SHARDED_EXAMPLE = (
 
 
 def _too_early(module: ModuleFacts) -> Finding:
-    return Finding(
-        rule="distributed-order",
-        severity="warning",
+    return RULE.finding(
         title=f"{module.class_name} was compiled before DDP was put around it",
         location=_place(module),
         evidence=[module.id],
-        advice=(
-            f"Put DistributedDataParallel around `{module.class_name}` before its first call: keep warm-up calls for "
-            "the wrapped model, or call `torch._dynamo.reset()` after wrapping."
-        ),
-        detail=Advice(
-            action="",
+        advice=Advice(
+            action=f"Put DistributedDataParallel around `{module.class_name}` before its first call: keep warm-up "
+            "calls for the wrapped model, or call `torch._dynamo.reset()` after wrapping.",
             why=(
                 "DDP exchanges gradients bucket by bucket while backward runs. The compiler splits the graph at these "
                 "buckets only if DDP makes the call that is compiled. A graph that was compiled before is used as it "
@@ -111,15 +109,13 @@ def _too_early(module: ModuleFacts) -> Finding:
 
 
 def _not_split(module: ModuleFacts) -> Finding:
-    return Finding(
-        rule="distributed-order",
-        severity="info",
+    return RULE.finding(
         title=f"{module.class_name} is not split at DDP's buckets: {_OPTIMIZE} is off",
+        severity="info",
         location=_place(module),
         evidence=[module.id, _OPTIMIZE],
-        advice=f"Leave `{_OPTIMIZE}` at True, unless you measured that the split costs more than it hides.",
-        detail=Advice(
-            action="",
+        advice=Advice(
+            action=f"Leave `{_OPTIMIZE}` at True, unless you measured that the split costs more than it hides.",
             why=(
                 "As one graph the backward pass gives all gradients at its end, so no exchange runs beside it. "
                 f"{FROM_CONFIGURATION}"
@@ -132,6 +128,36 @@ def _not_split(module: ModuleFacts) -> Finding:
 
 def _place(module: ModuleFacts) -> Location | None:
     return Location(module.file, module.line) if module.file else None
+
+
+def _breaks_of_wrappers(report: Report) -> dict[str, list[GraphBreak]]:
+    """The breaks that tracing a wrapper's own code led to, by the wrapper; only wrappers that stand inside of what
+    was compiled.
+    """
+    wrapped = [module for module in report.modules if not module.inside_wrapper]
+    kinds = dict.fromkeys(name for module in wrapped for name in module.wrappers if name in _WRAPPERS)
+    found: dict[str, list[GraphBreak]] = {}
+    for each in report.graph_breaks:
+        kind = next((name for name in kinds if _is_in(each, _WRAPPERS[name])), None)
+        if kind is not None:
+            found.setdefault(kind, []).append(each)
+    return found
+
+
+def _is_in(found: GraphBreak, code: str) -> bool:
+    """Whether the wrapper's code is the last of torch's on the way to the break, and no line of the program follows."""
+    files = [place.file.replace("\\", "/") for place in found.stack]
+    at = max((number for number, file in enumerate(files) if f"/torch/{code}" in file), default=None)
+    return at is not None and all(_is_plumbing(file) for file in files[at + 1 :])
+
+
+def _is_plumbing(file: str) -> bool:
+    return "/torch/" in file or file.endswith(("/contextlib.py", "/functools.py"))
+
+
+def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
+    for breaks in _breaks_of_wrappers(report).values():
+        yield from breaks
 
 
 RULE = Rule(
@@ -150,5 +176,6 @@ RULE = Rule(
     example=Example(*_DDP_EXAMPLE),
     passed="No distributed wrapper stands in the way of the compiler.",
     judge=_judge,
-    of=("graph-break",),
+    owns_breaks=_owned_breaks,
+    precedence=-2,
 )

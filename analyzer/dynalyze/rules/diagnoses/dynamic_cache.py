@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Impact, Recompile, Report
 from dynalyze.rules.library_layers import FROM_RUN, by_generate, called_from, callers, spent, times
-from dynalyze.rules.recompile_advice.source import as_written, clipped
-from dynalyze.rules.recompile_owners import owned
+from dynalyze.rules.recompile_advice.source import as_written, clipped, read_source
+from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.rule import Rule
 
 _RANK = 397
 _MOST_NAMED = 3
+_STATE = re.compile(
+    r"\.layers\[\d+\]\.(?:is_initialized|cumulative_length)\b|\.is_updated\[|len\([^)]*past_key_values?"
+)
 _LINK = "https://huggingface.co/docs/transformers/kv_cache"
 _OWN_LOOP = Example(
     "cache = DynamicCache(config=model.config)",
@@ -23,7 +27,7 @@ _EXAMPLE = Example(
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    series = owned(report, "dynamic-cache")
+    series = RULE.recompiles(report)
     if not series:
         return
     members = [member for one in series for member in one.recompiles]
@@ -34,20 +38,17 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     seconds = spent(members)
     yield (
         _RANK,
-        Finding(
-            rule="dynamic-cache",
-            severity="warning",
+        RULE.finding(
             title=f"The key-value cache changed between calls: compiled again {times(len(members))}",
             location=called_from(report, series[0].lead),
             evidence=[member.id for member in members],
-            advice=action,
-            impact=None if seconds is None else Impact(seconds, "spent compiling again"),
-            detail=Advice(
+            advice=Advice(
                 action=action,
                 why=f"{FROM_RUN} {_why(static=static)} The guards were on {_named(members)}.",
                 example=None if static else _EXAMPLE if generates else _OWN_LOOP,
                 link=_LINK,
             ),
+            impact=None if seconds is None else Impact(seconds, "spent compiling again"),
         ),
     )
 
@@ -93,6 +94,15 @@ def _named(members: list[Recompile]) -> str:
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
+def _owns_series(series: Series, report: Report) -> bool:
+    layer = (series.lead.source or "").endswith(".layer_idx")
+    return _is_of_cache(series.lead) or (layer and any(map(_is_of_cache, report.recompiles)))
+
+
+def _is_of_cache(again: Recompile) -> bool:
+    return read_source(again).is_cache or _STATE.search(again.source or "") is not None
+
+
 RULE = Rule(
     id="dynamic-cache",
     title="The key-value cache changed between calls",
@@ -105,5 +115,10 @@ RULE = Rule(
     example=_EXAMPLE,
     passed="No key-value cache set off a recompile.",
     judge=_judge,
-    of=("recompile",),
+    owns_recompiles=_owns_series,
+    precedence=2,
+    at_limit=(
+        'Use a cache of fixed size: `cache_implementation="static"` for `generate`, `StaticCache` in a loop of '
+        "your own."
+    ),
 )

@@ -28,17 +28,13 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     places = [place for kernel in fallbacks for place in kernel.places]
     yield (
         500,
-        Finding(
-            rule="fallback-kernels",
-            severity="info",
+        RULE.finding(
             title=f"Inductor calls eager kernels for {shown}{more}",
             location=places[0] if places else None,
             evidence=list(dict.fromkeys(kernel.graph for kernel in fallbacks)),
-            advice=(
-                f"{_places(calls)} in the compiled code {'calls' if calls == 1 else 'call'} ATen as eager code does, "
-                "and nothing is fused into such a call. Leave it where the operation itself is the work (a sort, an "
-                "FFT); replace it by elementwise operations and reductions where it stands between cheap ones."
-            ),
+            advice=f"{_places(calls)} in the compiled code {'calls' if calls == 1 else 'call'} ATen as eager code "
+            "does, and nothing is fused into such a call. Leave it where the operation itself is the work (a sort, an "
+            "FFT); replace it by elementwise operations and reductions where it stands between cheap ones.",
         ),
     )
 

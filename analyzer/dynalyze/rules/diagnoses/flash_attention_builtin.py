@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, GraphBreak, Report
 from dynalyze.rules.attention_calls import FROM_RUN, ids, users_line
-from dynalyze.rules.break_owners import BUILTIN, owned, severity_of
 from dynalyze.rules.library_layers import shown_version, version
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Rule, severity_of
 
 _FIRST_WITH_OPERATORS = (2, 7)
+# A C++ function of flash-attn, as torch names it in a break.
+_BUILTIN = re.compile(r"(flash_attn\w*)\.PyCapsule\.(\w+)")
 _LINK = "https://github.com/Dao-AILab/flash-attention/pull/1139"
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     by_module: dict[str, list[GraphBreak]] = {}
-    for found in owned(report, "flash-attention-builtin"):
-        named = BUILTIN.search(f"{found.explanation}\n{found.context}")
+    for found in RULE.breaks(report):
+        named = _named(found)
         if named is not None:
             by_module.setdefault(named[1], []).append(found)
     for module, breaks in by_module.items():
@@ -26,14 +28,12 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
 
 def _finding(report: Report, module: str, breaks: list[GraphBreak]) -> Finding:
     action = _action(report, module)
-    return Finding(
-        rule="flash-attention-builtin",
-        severity=severity_of(breaks),
+    return RULE.finding(
         title=f"The kernels of {module} cannot be in a graph",
+        severity=severity_of(breaks),
         location=users_line(breaks[0]),
         evidence=ids(breaks),
-        advice=action,
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=f"{FROM_RUN} The function comes from C++ without a description that torch.compile could read, so each "
             "call of attention ends the graph.",
@@ -56,6 +56,14 @@ def _action(report: Report, module: str) -> str:
     return f"Install flash-attn 2.7 or later{have}, which registers operators; or {wrap}."
 
 
+def _named(found: GraphBreak) -> re.Match[str] | None:
+    return _BUILTIN.search(f"{found.explanation}\n{found.context}")
+
+
+def _owned_breaks(report: Report) -> list[GraphBreak]:
+    return [each for each in report.graph_breaks if _named(each) is not None]
+
+
 RULE = Rule(
     id="flash-attention-builtin",
     title="flash-attn without operators",
@@ -67,5 +75,5 @@ RULE = Rule(
     fix="Install flash-attn 2.7 or later, or wrap the call with `torch.library.custom_op`.",
     passed="No kernel of flash-attn was called past torch's operators.",
     judge=_judge,
-    of=("graph-break",),
+    owns_breaks=_owned_breaks,
 )

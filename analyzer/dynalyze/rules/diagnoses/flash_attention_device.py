@@ -42,14 +42,11 @@ def _finding(
 ) -> Finding:
     name = device_name(report)
     action = 'Use `attn_implementation="sdpa"`: PyTorch then takes the best kernel that this GPU has.'
-    return Finding(
-        rule="flash-attention-device",
-        severity="error",
+    return RULE.finding(
         title=f"FlashAttention-{version} does not run on {name} (compute capability {found[0]}.{found[1]})",
         location=None,
         evidence=evidence,
-        advice=action,
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=f"{FROM_SETTINGS} FlashAttention-{version} needs {needed[0]}.{needed[1]} ({_CALLED[needed]}) or later.",
         ),

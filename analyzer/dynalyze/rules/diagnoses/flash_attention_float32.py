@@ -63,14 +63,12 @@ def _finding(
         f"Load the model with `dtype=torch.bfloat16` (or call `.to(torch.bfloat16)`) where {named} is to be used, run "
         'it under `torch.autocast`, or use `attn_implementation="sdpa"` for float32.'
     )
-    return Finding(
-        rule="flash-attention-float32",
-        severity="error" if failed else "warning",
+    return RULE.finding(
         title=title,
+        severity="error" if failed else "warning",
         location=place,
         evidence=evidence,
-        advice=action,
-        detail=Advice(action=action, why=f"{sure} {_WHY}"),
+        advice=Advice(action=action, why=f"{sure} {_WHY}"),
     )
 
 

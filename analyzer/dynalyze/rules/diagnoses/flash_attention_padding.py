@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+
+import msgspec
 
 from dynalyze.report import Advice, Finding, GraphBreak, Impact, Report
 from dynalyze.rules.attention_calls import FROM_RUN, counted, flash_modules, ids, users_line
-from dynalyze.rules.break_owners import asks_for_packing, asks_for_padding, owned, severity_of
 from dynalyze.rules.library_layers import spent
-from dynalyze.rules.recompile_owners import owned as owned_recompiles
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.recompile_series import Series
+from dynalyze.rules.rule import Rule, severity_of
 
 _RANK = 90
 _LINK = "https://github.com/huggingface/transformers/issues/41803"
@@ -19,13 +21,17 @@ _PACKED = (
     f"pass sequences laid end to end instead of a padded batch: {_LENGTHS}, and no `attention_mask` (transformers' "
     "`DataCollatorWithFlattening(return_flash_attn_kwargs=True)` makes them)"
 )
+_DATA_DEPENDENT = ("Dynamic shape", "Tensor.item()", "Data dependent", "Data-dependent")
+_UNPADDING = ("_get_unpad_data", "_upad_input", "_unpad_input", "unpad_input", "index_first_axis", "_index_first_axis")
+_LAYER_INDEX = re.compile(r"\blayer_idx\b")
+_FLASH_FILES = ("/integrations/flash_attention.py", "/modeling_flash_attention_utils.py")
 _SDPA = 'use `attn_implementation="sdpa"`'
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    breaks = owned(report, "flash-attention-padding")
-    asking = [found for found in breaks if asks_for_padding(found)]
-    packing = [found for found in breaks if asks_for_packing(found)]
+    breaks = RULE.breaks(report)
+    asking = [found for found in breaks if _asks_for_padding(found)]
+    packing = [found for found in breaks if _asks_for_packing(found)]
     unpadding = [found for found in breaks if found not in asking and found not in packing]
     if unpadding:
         yield _RANK, _unpads(report, breaks, unpadding[0], asks=bool(asking))
@@ -42,9 +48,8 @@ def _unpads(report: Report, breaks: list[GraphBreak], first: GraphBreak, *, asks
         breaks,
         first,
         f"FlashAttention takes the padding out of the batch: {counted(len(breaks), 'graph break')}",
-        f"Keep {_named(report)} and {_PACKED}; or {_SDPA}, which takes the mask as it is.",
         Advice(
-            action="",
+            action=f"Keep {_named(report)} and {_PACKED}; or {_SDPA}, which takes the mask as it is.",
             why="With a mask that holds padding, each layer finds out which tokens are real and how long the longest "
             "row is. Both depend on the data, so the graph ends there.",
             config="\n".join(f"torch._dynamo.config.{flag} = True" for flag in left_out),
@@ -68,9 +73,9 @@ def _looks_for_packing(report: Report, breaks: list[GraphBreak], first: GraphBre
         breaks,
         first,
         f"FlashAttention looks whether a batch of one holds several texts: {counted(len(breaks), 'graph break')}",
-        f"Say how long the text is, so that nobody looks: pass {_LENGTHS}, and no `attention_mask`; or {_SDPA}.",
         Advice(
-            action="",
+            action=f"Say how long the text is, so that nobody looks: pass {_LENGTHS}, and no `attention_mask`; or "
+            f"{_SDPA}.",
             why="A batch of one may be several texts laid end to end. Unless it is told their lengths, transformers "
             "reads that from the position ids in each layer; steps of a single token and larger batches are not asked.",
         ),
@@ -83,38 +88,63 @@ def _only_asks(report: Report, asking: list[GraphBreak]) -> Finding:
         asking,
         asking[0],
         "Asking whether the attention mask holds padding breaks the graph",
-        "Pass no `attention_mask` where nothing is padded, so that nobody has to look into it.",
         Advice(
-            action="",
+            action="Pass no `attention_mask` where nothing is padded, so that nobody has to look into it.",
             why="transformers leaves a mask without padding out for FlashAttention, and has to read its values for "
             "that. Here none was taken out afterwards.",
         ),
     )
 
 
-def _finding(
-    report: Report, breaks: list[GraphBreak], first: GraphBreak, title: str, action: str, detail: Advice
-) -> Finding:
-    again = [member for one in owned_recompiles(report, "flash-attention-padding") for member in one.recompiles]
+def _finding(report: Report, breaks: list[GraphBreak], first: GraphBreak, title: str, advice: Advice) -> Finding:
+    again = [member for one in RULE.recompiles(report) for member in one.recompiles]
     seconds = spent(again)
-    detail.action, detail.link, detail.why = action, _LINK, f"{FROM_RUN} {detail.why}"
-    if again:
-        detail.why += " What is cut off is compiled apart, anew for each layer."
-    return Finding(
-        rule="flash-attention-padding",
-        severity=severity_of(breaks),
+    apart = " What is cut off is compiled apart, anew for each layer." if again else ""
+    return RULE.finding(
         title=title,
+        severity=severity_of(breaks),
         location=users_line(first),
         evidence=[*ids(breaks), *(member.id for member in again)],
-        advice=action,
+        advice=msgspec.structs.replace(advice, link=_LINK, why=f"{FROM_RUN} {advice.why}{apart}"),
         impact=None if seconds is None else Impact(seconds, "spent compiling again"),
-        detail=detail,
     )
 
 
 def _named(report: Report) -> str:
     used = flash_modules(report)
     return f"`{used[0].attention}`" if used else "FlashAttention"
+
+
+def _owned_breaks(report: Report) -> list[GraphBreak]:
+    return [each for each in report.graph_breaks if _unpads_in(each) or _asks_for_padding(each)]
+
+
+def _unpads_in(found: GraphBreak) -> bool:
+    """Whether a line breaks that takes padding out, in flash-attn, in transformers, or in a model's copy of either."""
+    file = found.location.file.replace("\\", "/")
+    if not any(words in found.gb_type for words in _DATA_DEPENDENT):
+        return False
+    by_library = file.endswith("/modeling_flash_attention_utils.py") or "/flash_attn/" in file
+    return by_library or found.location.function in _UNPADDING
+
+
+def _asks_for_padding(found: GraphBreak) -> bool:
+    """transformers looks whether a mask holds any padding, to leave it out otherwise."""
+    return found.location.function == "flash_attention_mask" and found.gb_type.startswith("Data-dependent")
+
+
+def _asks_for_packing(found: GraphBreak) -> bool:
+    """transformers looks whether a batch of one is several texts laid end to end."""
+    inside = found.location.function in ("_flash_attention_forward", "_is_packed_sequence")
+    return inside and found.gb_type.startswith("Data-dependent")
+
+
+def _owns_series(series: Series, report: Report) -> bool:
+    """A piece of a layer that breaks for FlashAttention left by itself: it is compiled for each layer's number."""
+    lead = series.lead
+    file = lead.location.file.replace("\\", "/")
+    cut_off = _LAYER_INDEX.search(lead.source or "") is not None and file.endswith(_FLASH_FILES)
+    return cut_off and bool(RULE.breaks(report))
 
 
 RULE = Rule(
@@ -133,5 +163,9 @@ RULE = Rule(
     ),
     passed="FlashAttention did not have to look into the data for padding or for packed texts.",
     judge=_judge,
-    of=("graph-break", "recompile"),
+    owns_breaks=_owned_breaks,
+    owns_recompiles=_owns_series,
+    at_limit=(
+        "These are pieces of layers that the breaks of FlashAttention cut off: end these, see flash-attention-padding."
+    ),
 )

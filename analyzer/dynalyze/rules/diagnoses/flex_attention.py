@@ -68,14 +68,12 @@ def _mask_made(report: Report, call: AttentionCall) -> Finding:
         "Make it once with `create_block_mask`, outside of the compiled function, and pass it in; make a new one only "
         "where the lengths change."
     )
-    return Finding(
-        rule="flex-attention",
-        severity="info",
+    return RULE.finding(
         title="flex_attention's block mask is made anew in each call",
+        severity="info",
         location=place_of(report, call),
         evidence=ids([call]),
-        advice=action,
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=f"{FROM_GRAPH} The graph looks at every pair of positions to find the blocks that can be left out. "
             "What it costs was not measured.",
@@ -93,28 +91,23 @@ def _again(recompiles: list[Recompile]) -> Finding:
         "Define `score_mod` and `mask_mod` once, at the top of a module, and make each block mask once: a function "
         "defined in each call is a new one for the compiler. Read changing numbers in them from tensors."
     )
-    return Finding(
-        rule="flex-attention",
-        severity="warning",
+    return RULE.finding(
         title=f"A new mask or score function of flex_attention: {counted(len(recompiles), 'recompile')}",
         location=recompiles[0].location,
         evidence=[each.id for each in recompiles],
-        advice=action,
-        detail=Advice(action=action, why=f"{FROM_RUN} The guard that failed: {recompiles[0].guard}", link=_LINK),
+        advice=Advice(action=action, why=f"{FROM_RUN} The guard that failed: {recompiles[0].guard}", link=_LINK),
     )
 
 
 def _finding(
     title: str, action: str, why: str, *, evidence: list[str], compilation: Compilation, failed: bool = False
 ) -> Finding:
-    return Finding(
-        rule="flex-attention",
-        severity="error" if failed else "warning",
+    return RULE.finding(
         title=title,
+        severity="error" if failed else "warning",
         location=compilation.location if failed else compilation.caller or compilation.location,
         evidence=evidence,
-        advice=action,
-        detail=Advice(action=action, why=why, link=_LINK),
+        advice=Advice(action=action, why=why, link=_LINK),
     )
 
 

@@ -25,18 +25,13 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     number = sum(_products(graph) for graph in graphs)
     yield (
         _RANK,
-        Finding(
-            rule="float32-precision",
-            severity="info",
+        RULE.finding(
             title=f"{_counted(number)} in full float32, without tensor cores",
             location=graphs[0].location,
             evidence=[*evidence_of(graphs), "torch.float32_matmul_precision"],
-            advice=(
-                'Try `torch.set_float32_matmul_precision("high")` before the first call, and check the answers: '
-                f"{device_name(report)} then multiplies float32 matrices as TF32, with 10 bits of mantissa, not 23."
-            ),
-            detail=Advice(
-                action="",
+            advice=Advice(
+                action='Try `torch.set_float32_matmul_precision("high")` before the first call, and check the answers: '
+                f"{device_name(report)} then multiplies float32 matrices as TF32, with 10 bits of mantissa, not 23.",
                 why=(
                     f'{FROM_GRAPH} The precision of float32 products is "highest", torch\'s default. It is a choice '
                     "between speed and digits, and the same in eager."

@@ -10,9 +10,8 @@ import msgspec
 
 from dynalyze.paths import library_of
 from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Location, Report, Severity
-from dynalyze.rules.break_owners import owners
 from dynalyze.rules.recipe import Broken, Recipe, fill, find
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Rule, break_owners
 from dynalyze.rules.written import Written, read
 
 # What costs most comes first: a whole function in eager, then a part, then a cut.
@@ -31,7 +30,7 @@ _GENERIC_HINTS = (
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    told = owners(report)
+    told = break_owners(report)
     for found in report.graph_breaks:
         if found.id in told:
             continue  # A rule of its own tells of it.
@@ -45,14 +44,12 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
             detail = _in_library(package, inner, found, detail, report, of_recipe=recipe is not None)
         yield (
             _RANKS[found.effect] - min(found.occurrences, 99),
-            Finding(
-                rule="graph-break",
-                severity=_SEVERITIES[found.effect],
+            RULE.finding(
                 title=_title(found, recipe),
+                severity=_SEVERITIES[found.effect],
                 location=found.location,
                 evidence=[found.id],
-                advice=detail.action,
-                detail=detail,
+                advice=detail,
             ),
         )
 

@@ -12,9 +12,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     if report.outcome.status == "incomplete":
         yield (
             0,
-            Finding(
-                rule="incomplete-record",
-                severity="error",
+            RULE.finding(
                 title="Part of the run was not recorded",
                 advice=f"{report.outcome.message} What is told here is right, but something is missing: that nothing "
                 "else broke or compiled again cannot be told from it.",

@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Impact, Report
-from dynalyze.rules.library_layers import FROM_RUN, adapters_of, called_from, spent
-from dynalyze.rules.recompile_owners import owned
+from dynalyze.rules.library_layers import FROM_RUN, LORA_WEIGHT, adapters_of, called_from, spent, uses_peft
 from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.rule import Rule
 
 _RANK = 396
+_SCALING = re.compile(r"\.scaling\[")
 _LINK = "https://huggingface.co/docs/peft/package_reference/hotswap"
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    series = owned(report, "lora-hotswap")
+    series = RULE.recompiles(report)
     if not series:
         return
     members = [member for one in series for member in one.recompiles]
@@ -27,22 +27,19 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     call = f"prepare_model_for_compiled_hotswap(model, target_rank={rank})"
     yield (
         _RANK,
-        Finding(
-            rule="lora-hotswap",
-            severity="warning",
+        RULE.finding(
             title=f"{_what(series)} of an adapter changed, and the model was compiled again "
             f"{'once' if len(members) == 1 else f'{len(members)} times'}",
             location=called_from(report, series[0].lead),
             evidence=[member.id for member in members],
-            advice=action,
-            impact=None if seconds is None else Impact(seconds, "spent compiling again"),
-            detail=Advice(
+            advice=Advice(
                 action=action,
                 why=f"{FROM_RUN} A rank is a size of the weights, and a scaling is a Python number: both are built "
                 "into the compiled code. Preparing pads the weights to one rank and makes tensors of the scalings.",
                 example=Example("compiled = torch.compile(model)", f"{call}\ncompiled = torch.compile(model)"),
                 link=_LINK,
             ),
+            impact=None if seconds is None else Impact(seconds, "spent compiling again"),
         ),
     )
 
@@ -81,6 +78,11 @@ def _highest_rank(series: list[Series], report: Report) -> int:
     return max([*seen, *_sizes(series)], default=16)
 
 
+def _owns_series(series: Series, report: Report) -> bool:
+    source = series.lead.source or ""
+    return (_SCALING.search(source) or LORA_WEIGHT.search(source)) is not None and uses_peft(report)
+
+
 RULE = Rule(
     id="lora-hotswap",
     title="A hot-swapped adapter compiled the model again",
@@ -96,5 +98,9 @@ RULE = Rule(
     ),
     passed="No adapter was replaced by one that did not fit the compiled code.",
     judge=_judge,
-    of=("recompile",),
+    owns_recompiles=_owns_series,
+    at_limit=(
+        "Call `prepare_model_for_compiled_hotswap` before torch.compile, with the highest rank of all adapters as "
+        "`target_rank`."
+    ),
 )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dynalyze.model_facts import Adapters, ModuleFacts
 from dynalyze.report import Advice, Example, Finding, Report
+from dynalyze.rules.diagnoses import adapter_switch, lora_hotswap
 from dynalyze.rules.library_layers import FROM_CONFIGURATION, adapters_of, counted, place_of, trains
-from dynalyze.rules.recompile_owners import owned
 from dynalyze.rules.rule import Rule
 
 _RANK = 640
@@ -18,7 +18,7 @@ _EXAMPLE = Example(
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    if owned(report, "adapter-switch") or owned(report, "lora-hotswap"):
+    if adapter_switch.RULE.recompiles(report) or lora_hotswap.RULE.recompiles(report):
         return  # Adapters that change cannot be merged.
     for module, adapters in adapters_of(report):
         if _could_be_merged(adapters) and not trains(report, module):
@@ -38,14 +38,11 @@ def _finding(module: ModuleFacts, adapters: Adapters) -> Finding:
         "Merge the adapter before torch.compile where it is always on: `model = model.merge_and_unload()`."
         f"{_caution(module)} Leave it where adapters are to be replaced while the model serves."
     )
-    return Finding(
-        rule="lora-unmerged",
-        severity="info",
+    return RULE.finding(
         title=f"The adapter `{name}`{rank} is computed beside the weights{where}",
         location=place_of(module),
         evidence=[module.id],
-        advice=action,
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=f"{FROM_CONFIGURATION} Each of these layers does two multiplications more and an addition in every "
             "call. Merged, the model is as fast as without the adapter. How much that is here was not measured.",

@@ -35,18 +35,13 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     change = 'torch.autocast("cuda", dtype=torch.float16)' if where == "autocast" else "model.to(torch.float16)"
     yield (
         _RANK,
-        Finding(
-            rule="low-precision-device",
-            severity="warning",
+        RULE.finding(
             title=f"bfloat16 on {device_name(report)}, which has no instructions for it",
             location=graphs[0].location if graphs else None,
             evidence=[*evidence_of(graphs), *evidence_of(modules), "torch.cuda.get_device_capability"],
-            advice=(
-                f"Use float16 in {where}: `{change}`, with a GradScaler where you train. Or use a GPU of compute "
-                "capability 8.0 or later."
-            ),
-            detail=Advice(
-                action="",
+            advice=Advice(
+                action=f"Use float16 in {where}: `{change}`, with a GradScaler where you train. Or use a GPU of "
+                "compute capability 8.0 or later.",
                 why=(
                     f"{FROM_GRAPH if graphs else FROM_CONFIGURATION} Its compute capability is {found[0]}.{found[1]}; "
                     "Triton has bfloat16 from 8.0 on. Inductor leaves such a graph in eager, which emulates it slowly."

@@ -13,9 +13,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         skipped = [frame for frame in report.skipped_frames if frame.entry]
         yield (
             0,
-            Finding(
-                rule="nothing-compiled",
-                severity="error",
+            RULE.finding(
                 title="Nothing was compiled",
                 location=skipped[0].location if skipped else None,
                 evidence=[frame.id for frame in skipped],

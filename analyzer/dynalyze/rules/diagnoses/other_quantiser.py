@@ -6,21 +6,40 @@ from collections.abc import Iterator
 
 from dynalyze.model_facts import LayerGroup, ModuleFacts
 from dynalyze.report import Advice, Finding, GraphBreak, Report, SkippedFrame
-from dynalyze.rules.break_owners import severity_of
-from dynalyze.rules.library_layers import FROM_CONFIGURATION, FROM_RUN, counted, layers_of, place_of, skipped_in
-from dynalyze.rules.quantisers import NAMES, breaks_of
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.library_layers import (
+    FROM_CONFIGURATION,
+    FROM_RUN,
+    breaks_in,
+    comes_from,
+    counted,
+    layers_of,
+    place_of,
+    skipped_in,
+)
+from dynalyze.rules.rule import Rule, severity_of
 
 _RANK, _RANK_OF_UNKNOWN = 197, 630
 _LINK = "https://huggingface.co/docs/transformers/quantization/overview"
+_NAMES = {
+    "gptqmodel": "GPTQ or AWQ (gptqmodel)", "auto_gptq": "GPTQ (auto_gptq)", "awq": "AWQ", "hqq": "HQQ",
+    "optimum": "quanto or GPTQ (optimum)", "compressed_tensors": "compressed-tensors", "fbgemm": "FBGEMM",
+    "fbgemm_gpu": "FBGEMM", "fp8": "fine-grained FP8", "auto_round": "AutoRound", "auto_round_extension": "AutoRound",
+    "aqlm": "AQLM", "vptq": "VPTQ", "spqr_quant": "SpQR", "fp_quant": "FP-Quant", "sinq": "SINQ", "quark": "Quark",
+    "eetq": "EETQ", "bitnet": "BitNet", "higgs": "HIGGS", "mxfp4": "MXFP4", "nvfp4": "NVFP4", "metal": "Metal",
+    "gemma": "Gemma's quantiser", "fouroversix": "4/6",
+}  # fmt: skip
+# Where a quantiser's code is, beside the package of its own name.
+_FILES = {"fbgemm": "fbgemm_fp8", "fp8": "finegrained_fp8", "gemma": "gemma_quant", "metal": "metal_quantization"}
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     seen: set[str] = set()
-    for module, group in layers_of(report, *NAMES):
+    own = RULE.breaks(report)
+    for module, group in layers_of(report, *_NAMES):
         if group.library not in seen:
             seen.add(group.library)
-            breaks, skipped = breaks_of(report, group.library), skipped_in(report, group.library)
+            breaks = [found for found in _breaks_of(report, group.library) if found in own]
+            skipped = skipped_in(report, group.library)
             if breaks or skipped:
                 yield _RANK, _finding(module, group, breaks, skipped)
     for module in report.modules:
@@ -29,21 +48,19 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
 
 
 def _finding(module: ModuleFacts, group: LayerGroup, breaks: list[GraphBreak], skipped: list[SkippedFrame]) -> Finding:
-    name = NAMES[group.library]
+    name = _NAMES[group.library]
     parts = [counted(len(breaks), "graph break")] if breaks else []
     parts += [f"{counted(len(skipped), 'function')} left in eager"] if skipped else []
     action = (
         f"Choose a kernel of {name} that is a custom operator, where its configuration offers one (`backend`), or "
         f"upgrade it: a `{group.kind}` that torch cannot trace is cut out of the graph in each layer."
     )
-    return Finding(
-        rule="other-quantiser",
-        severity=severity_of(breaks),
+    return RULE.finding(
         title=f"{name}: {', '.join(parts)} in the code of {counted(group.count, group.kind + ' layer')}",
+        severity=severity_of(breaks),
         location=(breaks or skipped)[0].location,
         evidence=[fact.id for facts in (breaks, skipped) for fact in facts],
-        advice=action,
-        detail=Advice(action=action, why=_why(module, group), link=_LINK),
+        advice=Advice(action=action, why=_why(module, group), link=_LINK),
     )
 
 
@@ -53,14 +70,13 @@ def _unknown(report: Report, module: ModuleFacts) -> Finding:
         f"Run it {weights} where {module.quantization} is installed and has a device that it runs on: what its layers "
         "do to the graph is unknown until then."
     )
-    return Finding(
+    return RULE.finding(
+        title=f"{module.class_name} is configured for {module.quantization}, and ran without its layers",
         rule="quantiser-unknown",
         severity="info",
-        title=f"{module.class_name} is configured for {module.quantization}, and ran without its layers",
         location=place_of(module),
         evidence=[module.id],
-        advice=action,
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=f"{FROM_CONFIGURATION} The module holds no quantised layer: what ran and was measured are plain ones.",
             link=_LINK,
@@ -75,6 +91,22 @@ def _why(module: ModuleFacts, group: LayerGroup) -> str:
     elif group.facts.get("compiled_by_generate"):
         told += " transformers counts this quantiser among those that can be compiled."
     return told
+
+
+def _breaks_of(report: Report, library: str) -> list[GraphBreak]:
+    """The graph breaks in a quantiser's package, or in transformers' file for it."""
+    own = breaks_in(report, library)
+    file = f"/integrations/{_FILES.get(library, library)}.py"
+    return own + [
+        found
+        for found in report.graph_breaks
+        if found.location.file.endswith(file) and comes_from(found.location, "transformers") and found not in own
+    ]
+
+
+def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
+    for library in dict.fromkeys(group.library for _, group in layers_of(report, *_NAMES)):
+        yield from _breaks_of(report, library)
 
 
 RULE = Rule(
@@ -92,6 +124,7 @@ RULE = Rule(
     ),
     passed="No quantiser's layer broke a graph.",
     judge=_judge,
+    owns_breaks=_owned_breaks,
+    precedence=1,
     more_ids=("quantiser-unknown",),
-    of=("graph-break",),
 )

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, Impact, Report
 from dynalyze.rules.library_layers import FROM_RUN, by_generate, called_from, spent
-from dynalyze.rules.recompile_owners import owned
+from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.rule import Rule
 
 _RANK = 660
+_TOKENS = re.compile(r"\b(?:input_ids|inputs_embeds|position_ids|cache_position)\b[^.]*\.size\(\)\[1\]$")
+_KEYWORDS = re.compile(r"^len\(\w*kwargs\)$")
 _LINK = "https://huggingface.co/docs/transformers/llm_optims"
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    series = owned(report, "prefill-and-decode")
+    series = RULE.recompiles(report)
     if not series:
         return
     members = [member for one in series for member in one.recompiles]
@@ -26,21 +29,28 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     seconds = spent(members)
     yield (
         _RANK,
-        Finding(
-            rule="prefill-and-decode",
-            severity="info",
+        RULE.finding(
             title="The prompt and the single tokens after it were compiled apart",
             location=called_from(report, members[0]),
             evidence=[member.id for member in members],
-            advice=action,
-            impact=None if seconds is None else Impact(seconds, "spent compiling the second of them"),
-            detail=Advice(
+            advice=Advice(
                 action=action,
                 why=f"{FROM_RUN} A size of 1 always gets code of its own, so no setting joins the two. Each is kept.",
                 link=_LINK,
             ),
+            impact=None if seconds is None else Impact(seconds, "spent compiling the second of them"),
         ),
     )
+
+
+def _owns_series(series: Series, report: Report) -> bool:
+    """One change from a prompt to single tokens, or back, in a model of transformers that generates."""
+    lead, sizes = series.lead, {series.lead.expected, series.lead.actual}
+    if series.changes != 1 or not any(module.family for module in report.modules):
+        return False
+    if lead.cause == "container" and _KEYWORDS.search(lead.source or ""):
+        return by_generate(report, lead)
+    return lead.cause == "shape" and "1" in sizes and _TOKENS.search(lead.source or "") is not None
 
 
 RULE = Rule(
@@ -55,5 +65,6 @@ RULE = Rule(
     fix="Call the model once with a prompt and once with a single token in the warm-up.",
     passed="No prompt and single tokens were compiled apart.",
     judge=_judge,
-    of=("recompile",),
+    owns_recompiles=_owns_series,
+    precedence=-1,
 )

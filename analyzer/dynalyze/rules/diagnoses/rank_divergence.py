@@ -102,9 +102,7 @@ def _finding(location: Location, sides: dict[int, _Side], everyone: list[int]) -
     name = location.function or "a function"
     known = [sides[rank] for rank in sorted(sides)]
     evidence = dict.fromkeys(fact for side in known for fact in (*sorted(side.breaks), *side.recompiles))
-    return Finding(
-        rule="rank-divergence",
-        severity="warning",
+    return RULE.finding(
         title=f"Ranks differ in {name}: {_sides(differing[0], told)}",
         location=location,
         evidence=list(evidence),

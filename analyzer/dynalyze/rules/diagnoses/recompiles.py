@@ -6,39 +6,27 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dynalyze.report import Advice, Finding, Impact, Recompile, Report
-from dynalyze.rules import break_owners
+from dynalyze.capture.trace_records import LIMITS
+from dynalyze.report import Advice, Finding, GraphBreak, Impact, Recompile, Report
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.tensors import is_of_input
 from dynalyze.rules.recompile_advice.titles import history, what_changed
-from dynalyze.rules.recompile_owners import Owner, owner
 from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Rule, recompile_owner
 
 _RANK = 400
 _RANK_OF_LIMITS = 3
 _MOST_MILLISECONDS = 10**9
 _MOST_VALUES = 8
 _MOST_NAMES = 4
-# What helps where a library changes the value; for the program's own values see recompile_advice.
-_OF_LIBRARIES: dict[Owner | None, str] = {
-    "adapter-switch": "Load a single adapter, call `prepare_model_for_compiled_hotswap` before torch.compile, and "
-    "replace its weights with `hotswap_adapter`: then no number of adapters compiles anything.",
-    "lora-hotswap": "Call `prepare_model_for_compiled_hotswap` before torch.compile, with the highest rank of all "
-    "adapters as `target_rank`.",
-    "dynamic-cache": 'Use a cache of fixed size: `cache_implementation="static"` for `generate`, `StaticCache` in a '
-    "loop of your own.",
-    "flash-attention-padding": "These are pieces of layers that the breaks of FlashAttention cut off: end these, see "
-    "flash-attention-padding.",
-}
 
 
 def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     free, limited = gather(report)
     for series in free:
-        if owner(series, report) is None:
+        if recompile_owner(series, report) is None:
             yield _rank(_RANK, series.members), _changed(series)
     for group in limited:
         yield _rank(_RANK_OF_LIMITS, group.members), _reached_limit(group, report)
@@ -52,16 +40,15 @@ def _rank(base: int, members: list[Recompile]) -> int:
 
 def _changed(series: Series) -> Finding:
     advice = advise(series)
-    action = f"{advice.action} {told}" if (told := history(series, _MOST_VALUES)) else advice.action
-    return Finding(
-        rule="recompile",
-        severity="info" if series.modules or is_by_design(series.lead) or is_of_input(series.lead) else "warning",
+    if told := history(series, _MOST_VALUES):
+        advice = msgspec.structs.replace(advice, action=f"{advice.action} {told}")
+    return RULE.finding(
         title=f"{what_changed(series)}: {_again(series)}",
+        severity="info" if series.modules or is_by_design(series.lead) or is_of_input(series.lead) else "warning",
         location=series.forced_by or series.lead.location,
         evidence=_evidence(series.members),
-        advice=action,
+        advice=advice,
         impact=_impact(series.members),
-        detail=advice,
     )
 
 
@@ -89,29 +76,28 @@ def _reached_limit(group: Limited, report: Report) -> Finding:
     at_limit = {(each.process, each.epoch, each.compile_id) for each in group.reached}
     refused = [
         found.id
-        for found in break_owners.owned(report, "recompile-limit")
+        for found in RULE.breaks(report)
         if not at_limit.isdisjoint((found.process, found.epoch, each) for each in found.compile_ids)
     ]
-    advice = _limit_advice(group, stopped, owner(group.main, report), raises=bool(refused))
+    advice = _limit_advice(group, stopped, recompile_owner(group.main, report), raises=bool(refused))
     then = "torch raises there" if refused else f"{'runs' if len(stopped) == 1 else 'run'} in eager from there on"
-    return Finding(
+    return RULE.finding(
+        title=f"{_named(stopped)} reached the recompile limit and {then}",
         rule="recompile-limit",
         severity="error",
-        title=f"{_named(stopped)} reached the recompile limit and {then}",
         location=group.reached[0].location,
         evidence=[*_evidence(group.members), *refused],
-        advice=advice.action,
+        advice=advice,
         impact=_impact(group.members),
-        detail=advice,
     )
 
 
-def _limit_advice(group: Limited, stopped: list[str], library: Owner | None, *, raises: bool) -> Advice:
+def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, raises: bool) -> Advice:
     """The cause first; raising the limit only for a set of values that is known to be small."""
     main = group.main
     advice = advise(main)
-    if library in _OF_LIBRARIES:
-        advice = msgspec.structs.replace(advice, action=_OF_LIBRARIES[library], example=None)
+    if owner is not None and owner.at_limit:
+        advice = msgspec.structs.replace(advice, action=owner.at_limit, example=None)
     if main.modules:
         return _limit_of_modules(group, stopped, advice, raises=raises)
     told = f"{what_changed(main)}. " if main.lead.source else ""
@@ -169,6 +155,11 @@ def _duration(spent: float) -> str:
     return f"{spent * 1000:.0f} ms" if spent < 0.1 else f"{spent:.1f} s"
 
 
+def _owned_breaks(report: Report) -> list[GraphBreak]:
+    """A call past the limit that torch refuses."""
+    return [each for each in report.graph_breaks if each.gb_type.startswith(LIMITS)]
+
+
 RULE = Rule(
     id="recompile",
     title="Recompilation",
@@ -181,5 +172,7 @@ RULE = Rule(
     ),
     passed="Nothing was compiled twice.",
     judge=_judge,
+    owns_breaks=_owned_breaks,
+    precedence=-1,
     more_ids=("recompile-limit",),
 )

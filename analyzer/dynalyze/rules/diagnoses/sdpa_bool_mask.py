@@ -24,14 +24,11 @@ def _found(report: Report) -> Iterator[tuple[int, Finding]]:
         )
         yield (
             510,
-            Finding(
-                rule="sdpa-bool-mask",
-                severity="info",
+            RULE.finding(
                 title="A boolean attention mask is made into numbers in each call",
                 location=place_of(report, call),
                 evidence=[call.id],
-                advice=action,
-                detail=Advice(
+                advice=Advice(
                     action=action,
                     why=f"{FROM_GRAPH} The mask is {shape(call.mask)}. What it costs was not measured.",
                 ),

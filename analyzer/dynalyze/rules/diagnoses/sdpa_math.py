@@ -26,14 +26,12 @@ def _found(report: Report) -> Iterator[tuple[int, Finding]]:
 
 def _finding(report: Report, call: AttentionCall) -> Finding:
     reason, action = _reason(report, call)
-    return Finding(
-        rule="sdpa-math",
-        severity="warning" if on_cuda(call) else "info",
+    return RULE.finding(
         title="scaled_dot_product_attention runs as single operations",
+        severity="warning" if on_cuda(call) else "info",
         location=place_of(report, call),
         evidence=[call.id],
-        advice=action,
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=f"{FROM_GRAPH} {reason} The whole matrix of scores is written to memory. Query {shape(call.query)}, "
             f"key {shape(call.key)}, value {shape(call.value)}.",

@@ -21,14 +21,11 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
 
 def _finding(second: SecondStart) -> Finding:
     action = _action(second)
-    return Finding(
-        rule="second-start-cold",
-        severity="warning",
+    return RULE.finding(
         title=f"A second start is not served by the caches: {_counts(second)}",
         evidence=list(second.reasons),
-        advice=action,
+        advice=Advice(action=action, why=_why(second), link=_LINK),
         impact=Impact(second.warm_seconds, "taken by the first calls of a second start"),
-        detail=Advice(action=action, why=_why(second), link=_LINK),
     )
 
 

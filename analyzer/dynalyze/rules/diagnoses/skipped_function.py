@@ -46,14 +46,11 @@ def _finding(reason: SkipReason, frames: list[SkippedFrame]) -> Finding:
     first = entries[0]
     names = list(dict.fromkeys(frame.location.function for frame in entries))
     step = next_step(reason)
-    return Finding(
-        rule="skipped-function",
-        severity="warning",
+    return RULE.finding(
         title=f"{_named(names)} in eager: {_WHY_TITLES[reason]}",
         location=first.location,
         evidence=[frame.id for frame in frames],
-        advice=step,
-        detail=Advice(action=step, why=f"{first.explanation} No graph break is reported for it.", link=_LINK),
+        advice=Advice(action=step, why=f"{first.explanation} No graph break is reported for it.", link=_LINK),
     )
 
 

@@ -78,14 +78,11 @@ def _finding(report: Report, measured: Measurement, title: str, action: str, why
     shown = (
         f"Measured: {measured.configuration} is {ratio.value:.2f}x eager's speed ({ratio.low:.2f} to {ratio.high:.2f})."
     )
-    return Finding(
-        rule="small-model",
-        severity="info",
+    return RULE.finding(
         title=title,
         location=report.graphs[0].location if report.graphs else None,
         evidence=[measured.configuration, *(graph.id for graph in report.graphs)],
-        advice=action,
-        detail=Advice(action="", why=f"{shown} {why}"),
+        advice=Advice(action=action, why=f"{shown} {why}"),
     )
 
 

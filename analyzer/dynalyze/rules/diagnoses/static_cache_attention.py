@@ -24,14 +24,11 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         )
         yield (
             _RANK,
-            Finding(
-                rule="static-cache-attention",
-                severity="warning",
+            RULE.finding(
                 title=f"{module.class_name} uses {module.attention} with a static cache",
                 location=place_of(module),
                 evidence=[module.id],
-                advice=action,
-                detail=Advice(
+                advice=Advice(
                     action=action,
                     why=f"{FROM_CONFIGURATION} The run does not show whether its answers are wrong: that is for the "
                     "accuracy test. A static cache holds empty positions after the text, which FlashAttention takes "

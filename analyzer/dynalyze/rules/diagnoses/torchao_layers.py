@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from dynalyze.report import Advice, Finding, Report
-from dynalyze.rules.break_owners import owned, severity_of
 from dynalyze.rules.library_layers import (
     FROM_CONFIGURATION,
     FROM_RUN,
+    breaks_in,
     counted,
     layers_of,
     place_of,
@@ -16,7 +17,7 @@ from dynalyze.rules.library_layers import (
     skipped_in,
     version,
 )
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Rule, severity_of
 
 _RANK, _RANK_OF_KERNELS = 196, 620
 _LINK = "https://github.com/pytorch/ao/issues/2919"
@@ -32,15 +33,13 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
             action = f"Install a torchao that is built for torch {torch}, or the torch that it asks for."
             yield (
                 _RANK_OF_KERNELS,
-                Finding(
-                    rule="torchao",
-                    severity="info",
+                RULE.finding(
                     title=f"torchao runs without its own kernels: {counted(group.count, 'weight')} of {group.kind}",
+                    severity="info",
                     location=place_of(module),
                     evidence=[module.id],
-                    advice=f"{action} torchao says: {str(reason).strip().rstrip('.')}.",
-                    detail=Advice(
-                        action=action,
+                    advice=Advice(
+                        action=f"{action} torchao says: {str(reason).strip().rstrip('.')}.",
                         why=f"{FROM_CONFIGURATION} Layouts that need its kernels fail or take a slower way; those of "
                         "plain PyTorch operations run as they do with them.",
                         link=_LINK,
@@ -50,7 +49,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
 
 
 def _in_its_code(report: Report) -> Finding | None:
-    breaks, skipped = owned(report, "torchao"), skipped_in(report, "torchao")
+    breaks, skipped = RULE.breaks(report), skipped_in(report, "torchao")
     if not breaks and not skipped:
         return None
     parts = [counted(len(breaks), "graph break")] if breaks else []
@@ -60,14 +59,12 @@ def _in_its_code(report: Report) -> Finding | None:
         f"torchao {shown_version(library) or '(version not known)'} with torch {shown_version(torch)}: install the "
         "pair that torchao's table of versions names."
     )
-    return Finding(
-        rule="torchao",
-        severity=severity_of(breaks),
+    return RULE.finding(
         title=f"In torchao's own code: {', '.join(parts)}",
+        severity=severity_of(breaks),
         location=(breaks or skipped)[0].location,
         evidence=[fact.id for facts in (breaks, skipped) for fact in facts],
-        advice=action,
-        detail=Advice(
+        advice=Advice(
             action=action,
             why=f"{FROM_RUN} torchao's quantised weights are made for torch.compile, which fuses unpacking them into "
             "the multiplication; where its code is not traced, each call pays for it apart.",
@@ -87,5 +84,5 @@ RULE = Rule(
     fix="Install a torchao that is made for your torch.",
     passed="torchao's code was traced whole.",
     judge=_judge,
-    of=("graph-break",),
+    owns_breaks=partial(breaks_in, folder="torchao"),
 )

@@ -26,14 +26,12 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
 
 def _finding(function: WarmupFunction, warmup: Warmup) -> Finding:
     action = _action(warmup)
-    return Finding(
-        rule="warmup-many-versions",
-        severity="error" if function.limit else "warning",
+    return RULE.finding(
         title=_title(function, warmup),
+        severity="error" if function.limit else "warning",
         location=Location(function.file, function.line, function=function.function),
         evidence=[f"{each.function}: {each.versions}" for each in warmup.functions if each.versions > _FEW],
-        advice=action,
-        detail=Advice(action=action, why=_why(function, warmup), link=_LINK),
+        advice=Advice(action=action, why=_why(function, warmup), link=_LINK),
     )
 
 

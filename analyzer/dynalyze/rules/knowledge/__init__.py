@@ -1,1 +1,0 @@
-"""The cookbook: one module a cause of graph breaks, or a small family of causes."""

@@ -1,0 +1,308 @@
+"""The shapes of a statement that recipes ask for by name: what must be so for the change shown to be one of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from dynalyze.rules.written import Written, called, plain
+
+SHAPES: dict[str, Callable[[Written], bool]] = {}
+"""Every shape under the name that a recipe's head gives as `shape`."""
+
+
+def shape(predicate: Callable[[Written], bool]) -> Callable[[Written], bool]:
+    """Let recipes name a predicate."""
+    SHAPES[predicate.__name__] = predicate
+    return predicate
+
+
+@shape
+def only_raises(written: Written) -> bool:
+    """`if ...:` whose only way is an exception, perhaps after its message was made."""
+    found = written.statement
+    if not isinstance(found, ast.If) or found.orelse or not isinstance(found.body[-1], ast.Raise):
+        return False
+    return all(isinstance(each, ast.Assign) for each in found.body[:-1])
+
+
+@shape
+def updates(written: Written) -> bool:
+    """`if ...:` that computes variables anew, and has no other way: `if c: x = step(x)`."""
+    found = written.statement
+    return isinstance(found, ast.If) and not found.orelse and _computes(found.body)
+
+
+@shape
+def chooses(written: Written) -> bool:
+    """An `if` of which both ways compute the same variable, or return; a conditional expression."""
+    found = written.statement
+    if isinstance(found, ast.If):
+        other = found.orelse or written.following[:1]
+        if _returned(found.body) and _returned(other):
+            return True
+        return bool(found.orelse) and _computes(found.body) and _targets(found.body) == _targets(found.orelse)
+    held = ast.walk(found) if found is not None else ()
+    asked = plain(written.expression) if written.expression is not None else None
+    choices = [each for each in held if isinstance(each, ast.IfExp) and asked in (plain(each.test), plain(each), None)]
+    return any(_is_tensor(each.body) and _is_tensor(each.orelse) for each in choices)
+
+
+@shape
+def repeats(written: Written) -> bool:
+    """A `while` that only computes variables anew."""
+    found = written.statement
+    return isinstance(found, ast.While) and not found.orelse and _computes(found.body)
+
+
+@shape
+def counts(written: Written) -> bool:
+    """A `for` over a range, whose number of turns is read there, that only computes variables anew."""
+    found = written.statement
+    if not isinstance(found, ast.For) or not isinstance(found.iter, ast.Call):
+        return False
+    return called(found.iter) == "range" and len(found.iter.args) == 1 and not found.orelse and _computes(found.body)
+
+
+@shape
+def repairs(written: Written) -> bool:
+    """`if` there is inf or nan, then values are clamped or replaced."""
+    found = written.statement
+    if not isinstance(found, ast.If) or not updates(written):
+        return False
+    asked = {called(each) for each in ast.walk(found.test) if isinstance(each, ast.Call)}
+    last = found.body[-1].value if isinstance(found.body[-1], ast.Assign) else None
+    mends = isinstance(last, ast.Call) and called(last) in ("clamp", "clip", "nan_to_num", "nan_to_num_", "clamp_")
+    return bool(asked & {"isinf", "isnan", "isfinite"}) and mends
+
+
+@shape
+def averages_masked(written: Written) -> bool:
+    """`x[mask].mean()`, or `torch.masked_select(x, mask).mean()`."""
+    return _picks(written) and _reduces(written, "mean")
+
+
+@shape
+def sums_masked(written: Written) -> bool:
+    """`x[mask].sum()`, or `torch.masked_select(x, mask).sum()`."""
+    return _picks(written) and _reduces(written, "sum")
+
+
+@shape
+def updates_masked(written: Written) -> bool:
+    """`x[mask] += w`, where `w` is the same for all: not taken with a mask itself."""
+    found = written.statement
+    if not isinstance(found, ast.AugAssign) or _masked(written) is None or not isinstance(found.target, ast.Subscript):
+        return False
+    whole = isinstance(found.op, ast.Add | ast.Sub)
+    return whole and plain(found.target) == plain(written.located() or found) and _is_alone(found.value)
+
+
+@shape
+def copies_masked(written: Written) -> bool:
+    """`x[mask] = y[mask]`."""
+    found, target = written.statement, written.target
+    if not isinstance(found, ast.Assign) or not isinstance(target, ast.Subscript) or _masked(written) is None:
+        return False
+    return isinstance(found.value, ast.Subscript) and plain(found.value.slice) == plain(target.slice)
+
+
+@shape
+def slice_is_summed(written: Written) -> bool:
+    """`x[: n.item()].sum()`."""
+    found = _slices(written)
+    above = written.holders(found)[:3] if found is not None else []
+    if len(above) < 3 or not isinstance(above[1], ast.Attribute) or not isinstance(above[2], ast.Call):
+        return False
+    return above[1].attr == "sum" and not above[2].args and not above[2].keywords
+
+
+@shape
+def compares_positions(written: Written) -> bool:
+    """`arange(...) < lengths[:, None]`, with the number of positions read from a tensor."""
+    part = written.located()
+    above = [part, *written.holders(part)] if part is not None else []
+    made = next((each for each in above if isinstance(each, ast.Call) and called(each) == "arange"), None)
+    return made is not None and any(isinstance(each, ast.Compare) for each in written.holders(made))
+
+
+@shape
+def indexes(written: Written) -> bool:
+    """`scales[level]` that is used as a value: a list's entry, by one plain index, and not called."""
+    part = written.located()
+    if not isinstance(part, ast.Subscript) or not isinstance(part.slice, ast.Name | ast.Attribute):
+        return False
+    above = written.holders(part)[:1]
+    return not any(isinstance(each, ast.Call) and each.func is part for each in above)
+
+
+@shape
+def computes(written: Written) -> bool:
+    """A read value that is the whole of what a variable gets, or takes part in arithmetic."""
+    part = written.located()
+    if part is None or not isinstance(written.statement, ast.Assign | ast.AugAssign | ast.Return):
+        return False
+    above = written.holders(part)
+    in_arithmetic = all(isinstance(each, ast.BinOp | ast.UnaryOp | ast.stmt | ast.operator) for each in above)
+    returned = isinstance(written.statement, ast.Return) and len(above) == 1  # The caller wants a number.
+    return in_arithmetic and not returned
+
+
+@shape
+def computes_through_numpy(written: Written) -> bool:
+    """`scale = float(x.max().numpy())`: a value read by way of NumPy, and computed with."""
+    return written.calls_any("numpy") and computes(written)
+
+
+@shape
+def asks_for_equality(written: Written) -> bool:
+    """`if torch.equal(a, b):` or `allclose`, which chooses between tensors."""
+    test = written.test
+    asked = isinstance(test, ast.Call) and called(test) in ("allclose", "equal")
+    return asked and (chooses(written) or updates(written))
+
+
+@shape
+def sums_rows(written: Written) -> bool:
+    """`for row, n in zip(x, lengths.tolist()): total = total + row[:n].sum()`."""
+    found = written.statement
+    if not isinstance(found, ast.For) or not _computes(found.body) or len(found.body) != 1:
+        return False
+    parts = [each for each in ast.walk(found.body[0]) if isinstance(each, ast.Call)]
+    return (
+        len(parts) == 1
+        and called(parts[0]) == "sum"
+        and any(isinstance(each, ast.Slice) and each.lower is None for each in ast.walk(parts[0]))
+        and written.calls_any("tolist")
+    )
+
+
+@shape
+def asserts(written: Written) -> bool:
+    """An `assert`."""
+    return isinstance(written.statement, ast.Assert)
+
+
+@shape
+def asks_for_address(written: Written) -> bool:
+    """`x.data_ptr()`."""
+    return written.calls_any("data_ptr")
+
+
+@shape
+def sorts_without_key(written: Written) -> bool:
+    """`sorted(x)`, with neither a key nor `reverse`."""
+    return all(len(each.args) == 1 and not each.keywords for each in written.calls if called(each) == "sorted")
+
+
+@shape
+def bins_without_weights(written: Written) -> bool:
+    """`torch.bincount(x)` of one tensor; weights would be a second one."""
+    return all(len(each.args) == 1 for each in written.calls if called(each) == "bincount")
+
+
+@shape
+def counts_elements(written: Written) -> bool:
+    """`torch.unique(x).numel()`."""
+    return _reduces(written, "numel")
+
+
+@shape
+def gathers_and_adds(written: Written) -> bool:
+    """`rows = torch.where(c)[0]`, and what follows adds something computed of these rows back to their places."""
+    rows = written.target
+    if isinstance(rows, ast.Tuple) and len(rows.elts) == 1:  # rows, = torch.where(c)
+        rows = rows.elts[0]
+    asked = any(called(each) == "where" and len(each.args) == 1 for each in written.calls)
+    if not isinstance(rows, ast.Name) or not asked:
+        return False
+    users = [each for each in written.following if rows.id in _names(each)]
+    return len(users) == 1 and _calls_with(users[0], rows.id, "index_add_", "index_add")
+
+
+@shape
+def fills(written: Written) -> bool:
+    """`rows = torch.nonzero(c)...`, and what follows fills these rows with one number."""
+    rows = written.target
+    if not isinstance(rows, ast.Name):
+        return False
+    users = [each for each in written.following if rows.id in _names(each)]
+    return len(users) == 1 and _calls_with(users[0], rows.id, "index_fill_", "index_fill")
+
+
+def _reduces(written: Written, method: str) -> bool:
+    """Whether the expression of the break is reduced at once, by a method of that name without arguments."""
+    part = written.located()
+    above = written.holders(part)[:2] if part is not None else []
+    if len(above) < 2 or not isinstance(above[0], ast.Attribute) or not isinstance(above[1], ast.Call):
+        return False
+    return above[0].attr == method and not above[1].args and not above[1].keywords
+
+
+def _masked(written: Written) -> ast.Subscript | None:
+    """`x[mask]` at the break: one index that is a name, an attribute or a comparison, and no position."""
+    part = written.located()
+    if not isinstance(part, ast.Subscript):
+        return None
+    index = part.slice
+    whole = isinstance(index, ast.Name | ast.Attribute | ast.Compare)
+    inverted = isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.Invert)
+    joined = isinstance(index, ast.BinOp) and isinstance(index.op, ast.BitAnd | ast.BitOr)
+    return part if whole or inverted or joined else None
+
+
+def _picks(written: Written) -> bool:
+    """`x[mask]` or `torch.masked_select(x, mask)`."""
+    return _masked(written) is not None or written.calls_any("masked_select")
+
+
+def _slices(written: Written) -> ast.Slice | None:
+    """The slice from the beginning within which a value is read: `x[: n.item()]`."""
+    part = written.located()
+    above = [part, *written.holders(part)] if part is not None else []
+    found = next((each for each in above if isinstance(each, ast.Slice)), None)
+    if found is None and isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice):
+        found = part.slice
+    return found if found is not None and found.lower is None and found.step is None and found.upper else None
+
+
+def _calls_with(statement: ast.stmt, name: str, *functions: str) -> bool:
+    held = (each for each in ast.walk(statement) if isinstance(each, ast.Call) and called(each) in functions)
+    return any(isinstance(each, ast.Name) and each.id == name for call in held for each in call.args)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _computes(block: list[ast.stmt]) -> bool:
+    """Whether a block only gives variables new values, which may be tensors."""
+    assigned = all(isinstance(each, ast.Assign | ast.AugAssign) and _is_tensor(each.value) for each in block)
+    return assigned and len(_targets(block)) > 0 and all(name.isidentifier() for name in _targets(block))
+
+
+def _targets(block: list[ast.stmt]) -> set[str]:
+    assigned = [target for each in block if isinstance(each, ast.Assign) for target in each.targets]
+    updated = [each.target for each in block if isinstance(each, ast.AugAssign)]
+    return {*map(plain, assigned), *map(plain, updated)}
+
+
+def _returned(block: list[ast.stmt]) -> bool:
+    *before, last = block or [ast.Pass()]
+    if not isinstance(last, ast.Return) or last.value is None or not _is_tensor(last.value):
+        return False
+    return not before or _computes(before)
+
+
+def _is_tensor(value: ast.expr) -> bool:
+    """Whether a value may be a tensor, as far as code tells: no text, no list, no `None`, no yes or no."""
+    if isinstance(value, ast.Constant):
+        return type(value.value) in (int, float)
+    return not isinstance(
+        value, ast.List | ast.Tuple | ast.Dict | ast.Set | ast.ListComp | ast.JoinedStr | ast.Compare | ast.Lambda
+    )
+
+
+def _is_alone(value: ast.expr) -> bool:
+    """A number or a plain variable: what is added is one value for all places."""
+    return isinstance(value, ast.Constant | ast.Name | ast.Attribute)
