@@ -240,11 +240,3 @@ def test_another_interpreter_compiles_in_place(project: Path) -> None:
     assert ended.status == 0, ended.stderr
     assert report["outcome"]["status"] == "complete"
     assert report["capture"]["mode"] == "in_place"
-
-
-def test_another_interpreter_without_torch(tmp_path: Path) -> None:
-    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
-    (tmp_path / "model.py").write_text("import torch\n")
-    ended, report = explain("model.py", "--python", "bare/bin/python", cwd=tmp_path)
-    assert ended.status == 3
-    assert "No module named 'torch'" in report["outcome"]["message"]
