@@ -35,6 +35,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 # Browser tests use the system's Chromium; nothing is downloaded from elsewhere.
 chromium:

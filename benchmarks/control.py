@@ -34,7 +34,7 @@ from dynalyze.bench.plan import Plan
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.stats import DEFAULT_PAIRS
 from dynalyze.capture.bench.wire import Configuration
-from dynalyze.measurements import Measurement
+from dynalyze.report.measurements import Measurement
 
 BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
 WANTED = {"equal": "no difference shown", "planted": "faster"}

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from dynalyze.bench.paired import log_ratio
 from dynalyze.bench.stats import CONFIDENCE, DEFAULT_PAIRS, MIN_PAIRS, enough, speedup
-from dynalyze.measurements import Pair
+from dynalyze.report.measurements import Pair
 
 SPREADS = (0.03, 0.08, 0.15)
 PAIRS = (5, 7, 10, 15)

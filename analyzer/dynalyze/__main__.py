@@ -12,7 +12,7 @@ def main() -> None:
     """Run the command line; whatever happens is one line on standard error and an exit status of the contract."""
     _open_streams()
     from dynalyze.cli.group import run
-    from dynalyze.temporary import remove_all
+    from dynalyze.files.temporary import remove_all
 
     try:
         status = run(sys.argv[1:])

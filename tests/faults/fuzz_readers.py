@@ -22,7 +22,6 @@ sys.path[:0] = [str(ROOT / name) for name in ("analyzer", "tests/unit", "tests/f
 from fuzz_mutation import TEXTS, as_json, hostile, mutate, mutate_bytes, mutate_lines, storm  # noqa: E402
 
 from comparison_reports import report as small_report  # noqa: E402
-from dynalyze import audit_records, measurements, model_facts  # noqa: E402
 from dynalyze import report as report_records  # noqa: E402
 from dynalyze.audit.baseline import known_of, missing, read_baseline  # noqa: E402
 from dynalyze.audit.baseline import to_json as baseline_json  # noqa: E402
@@ -33,7 +32,6 @@ from dynalyze.capture.wire import EVENTS_FOLDER  # noqa: E402
 from dynalyze.cli.saved import read_report, read_sweep  # noqa: E402
 from dynalyze.comparison import compare  # noqa: E402
 from dynalyze.comparison.sweeps import compare as compare_sweeps  # noqa: E402
-from dynalyze.errors import UsageError  # noqa: E402
 from dynalyze.events.reading import read_run  # noqa: E402
 from dynalyze.events.types import Metrics  # noqa: E402
 from dynalyze.facts.build import Ended, build_report  # noqa: E402
@@ -42,13 +40,16 @@ from dynalyze.facts.guards import read_guard  # noqa: E402
 from dynalyze.facts.kernels import kernels_of  # noqa: E402
 from dynalyze.facts.recompiles import first_reason  # noqa: E402
 from dynalyze.fleet.toml_file import read_toml  # noqa: E402
-from dynalyze.json_text import json_text  # noqa: E402
-from dynalyze.report import Report, Target  # noqa: E402
-from dynalyze.report_json import from_json, to_json  # noqa: E402
-from dynalyze.shown import showable  # noqa: E402
-from dynalyze.targets.logs import report_from_logs  # noqa: E402
-from dynalyze.targets.shapes import combinations, read_dims, read_shapes  # noqa: E402
-from dynalyze.targets.spec import read_target  # noqa: E402
+from dynalyze.launch.logs import report_from_logs  # noqa: E402
+from dynalyze.launch.shapes import combinations, read_dims, read_shapes  # noqa: E402
+from dynalyze.launch.spec import read_target  # noqa: E402
+from dynalyze.privacy.shown import showable  # noqa: E402
+from dynalyze.report import Report, Target, measurements  # noqa: E402
+from dynalyze.report import audit as audit_records  # noqa: E402
+from dynalyze.report import models as model_facts  # noqa: E402
+from dynalyze.report.document import from_json, to_json  # noqa: E402
+from dynalyze.text.errors import UsageError  # noqa: E402
+from dynalyze.text.json_text import json_text  # noqa: E402
 from hostile_texts import HIDDEN  # noqa: E402
 from recordings import recorded  # noqa: E402
 from sample_attention import matrix  # noqa: E402

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from program import TRACEBACK, Outcome, dynalyze, in_process
 
-from dynalyze.report_json import to_json
+from dynalyze.report.document import to_json
 from limits import WALL_SECONDS
 from sample_reports import clean_report
 

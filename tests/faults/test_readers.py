@@ -21,12 +21,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from dynalyze import input_files
 from dynalyze.cli.group import run
 from dynalyze.events.types import Metrics, TracedSeen
 from dynalyze.facts.stacks import Places
 from dynalyze.facts.traced import traced_files
-from dynalyze.report_json import from_json, to_json
+from dynalyze.files import input_files
+from dynalyze.report.document import from_json, to_json
 from records import run_of
 from sample_reports import measured_report, rich_report
 

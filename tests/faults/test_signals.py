@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 from program import TRACEBACK, dynalyze, wait_for
 
-from dynalyze import temporary
 from dynalyze.cli import group
+from dynalyze.files import temporary
 from limits import WALL_SECONDS
 
 PATIENT = """\
@@ -294,7 +294,7 @@ def test_the_next_run_clears_the_folder_of_one_that_was_killed(tmp_path: Path) -
 def test_a_live_runs_folder_outlives_its_neighbours(tmp_path: Path) -> None:
     first, second = temporary.TemporaryFolder("fork"), temporary.TemporaryFolder()
     second.remove()
-    code = "from dynalyze.temporary import TemporaryFolder; TemporaryFolder().remove()"
+    code = "from dynalyze.files.temporary import TemporaryFolder; TemporaryFolder().remove()"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=WALL_SECONDS)
     assert first.path.is_dir()
     first.remove()

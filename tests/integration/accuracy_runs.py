@@ -15,7 +15,7 @@ from dynalyze.capture.bench.training import TrainWorkload
 from dynalyze.capture.bench.wire import Configuration
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.inputs import Inputs
-from dynalyze.measurements import Accuracy, TensorAccuracy
+from dynalyze.report.measurements import Accuracy, TensorAccuracy
 
 Backend = Callable[..., Any]
 

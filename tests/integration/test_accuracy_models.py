@@ -17,7 +17,7 @@ from dynalyze.capture.bench.accuracy import accuracy
 from dynalyze.capture.bench.calls import CallsWorkload
 from dynalyze.capture.bench.wire import Configuration
 from dynalyze.capture.inputs import Inputs
-from dynalyze.measurements import Accuracy
+from dynalyze.report.measurements import Accuracy
 
 pytestmark = pytest.mark.slow
 

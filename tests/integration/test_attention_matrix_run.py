@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.audit.attention_matrix import attention_matrix
-from dynalyze.audit_records import AttentionCell, AttentionMatrix
+from dynalyze.audit.attention.matrix import attention_matrix
 from dynalyze.bench.plan import Plan, Work, with_options
-from dynalyze.errors import UsageError
-from dynalyze.targets.spec import TargetSpec, read_target
+from dynalyze.launch.spec import TargetSpec, read_target
+from dynalyze.report.audit import AttentionCell, AttentionMatrix
+from dynalyze.text.errors import UsageError
 
 STAND_INS = Path(__file__).parents[1] / "stand_ins" / "flash_attn"
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.audit_records import Bisection
 from dynalyze.bench.bisect import bisect_suspicious
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, Work, with_options
 from dynalyze.capture.bench.wire import Phase
-from dynalyze.measurements import Accuracy, AccuracyVerdict
+from dynalyze.launch.spec import read_target
 from dynalyze.report import Outcome, Report
-from dynalyze.targets.spec import read_target
+from dynalyze.report.audit import Bisection
+from dynalyze.report.measurements import Accuracy, AccuracyVerdict
 
 _HERE = Path(__file__).parent
 

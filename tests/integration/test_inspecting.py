@@ -16,7 +16,7 @@ import torch
 from dynalyze.capture import adapter_settings
 from dynalyze.capture.inspecting import inspected, modules, settings_seen
 from dynalyze.capture.inspecting.telling import Inspection, shown_options
-from dynalyze.model_facts import ModuleFacts
+from dynalyze.report.models import ModuleFacts
 
 
 class Block(torch.nn.Module):

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.errors import UsageError
 from dynalyze.launch.run import Command, Ending, run
 from dynalyze.launch.streams import Streams
+from dynalyze.text.errors import UsageError
 from limits import WALL_SECONDS
 
 

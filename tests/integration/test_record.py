@@ -24,7 +24,7 @@ from torch._dynamo.testing import CompileCounter
 from torch._dynamo.utils import counters
 
 import dynalyze
-from dynalyze.report_json import from_json
+from dynalyze.report.document import from_json
 from limits import WALL_SECONDS
 
 

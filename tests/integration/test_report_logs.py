@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from program import TRACEBACK, dynalyze
 
-from dynalyze.targets import logs
+from dynalyze.launch import logs
 
 LOGS = Path(__file__).resolve().parents[1] / "data" / "logs"
 SERVE = LOGS / "serve" / "dedicated_log_torch_trace_recorded.log"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from program import TRACEBACK, dynalyze
 
-from dynalyze.fleet.records import Row, RowBreak, Sweep
+from dynalyze.sweep.records import Row, RowBreak, Sweep
 
 
 def broken(line: int, code: str) -> RowBreak:

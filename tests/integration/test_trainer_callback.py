@@ -13,7 +13,7 @@ from in_your_code import example, run_example
 from torch import nn
 from torch._dynamo.utils import counters
 
-from dynalyze.report_json import from_json
+from dynalyze.report.document import from_json
 
 with warnings.catch_warnings():  # Of the libraries that it imports.
     warnings.simplefilter("ignore")

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from dynalyze.audit.warmup import check_warmup
-from dynalyze.audit_records import Warmup
 from dynalyze.bench.plan import Plan, Work, with_options
 from dynalyze.bench.shaping import shaped
-from dynalyze.errors import UsageError
-from dynalyze.targets.shapes import read_dims, read_shapes
-from dynalyze.targets.spec import read_target
+from dynalyze.launch.shapes import read_dims, read_shapes
+from dynalyze.launch.spec import read_target
+from dynalyze.report.audit import Warmup
+from dynalyze.text.errors import UsageError
 
 MODEL = """
 import torch

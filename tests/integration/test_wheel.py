@@ -12,7 +12,7 @@ import pytest
 from shared_runs import made_once
 
 from dynalyze.report import GraphBreak, Location, Outcome, Report, Target
-from dynalyze.report_json import to_json
+from dynalyze.report.document import to_json
 from limits import WALL_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 SELF = Path(__file__).resolve()
 START_SECONDS = 600.0
 IMPORTS = {
-    "command": ("dynalyze.cli.group", "dynalyze.targets.observe", "dynalyze.render.html", "dynalyze.render.terminal",
+    "command": ("dynalyze.cli.group", "dynalyze.launch.observe", "dynalyze.render.html", "dynalyze.render.terminal",
                 "dynalyze.cli.explain", "dynalyze.cli.report"),
     "target": ("torch", "torch._dynamo.backends.inductor", "torch._dynamo.precompile_context", "torch._dynamo.testing",
                "torch._inductor.compile_fx", "torch._export.non_strict_utils", "torch._functorch.aot_autograd",
@@ -256,7 +256,7 @@ def _start_targets_here(address: str) -> None:
     """Let dynalyze start targets as forks of the server for them, unless another interpreter is asked for."""
     import types
 
-    from dynalyze.targets import observe
+    from dynalyze.launch import observe
 
     os.environ[ADDRESS] = address
     interpreter = Path(address).with_name("python")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from dynalyze.audit_records import PolicyCheck, PolicyVerdict, Waiver
-from dynalyze.fingerprints import add_fingerprints
+from dynalyze.facts.fingerprints import add_fingerprints
 from dynalyze.report import Advice, Capture, Finding, GraphBreak, Impact, Location, Outcome, Report, Severity, Target
+from dynalyze.report.audit import PolicyCheck, PolicyVerdict, Waiver
 from dynalyze.rules.rule import judge
 from sample_reports import (
     benched_report,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalyze.audit_records import AttentionCell, AttentionMatrix
-from dynalyze.measurements import Interval, Speedup, SpeedVerdict
+from dynalyze.report.audit import AttentionCell, AttentionMatrix
+from dynalyze.report.measurements import Interval, Speedup, SpeedVerdict
 
 MASKS = "/opt/venv/lib/python3.11/site-packages/transformers/masking_utils.py"
 NO_PACKAGE = "FlashAttention3 has been toggled on, but the package for FlashAttention3 doesn't seem to be installed."

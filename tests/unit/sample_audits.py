@@ -11,8 +11,8 @@ from dynalyze.audit.baseline import Baseline, Known
 from dynalyze.audit.policy import Policy
 from dynalyze.audit.verdict import judge_policy
 from dynalyze.audit.waivers import WaiverRule
-from dynalyze.measurements import Accuracy
 from dynalyze.report import Report
+from dynalyze.report.measurements import Accuracy
 from dynalyze.rules.rule import judge
 from sample_measurements import measured, speedup, tensor
 from sample_reports import clean_report, hostile_report, rich_report

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from dynalyze.measurements import (
+from dynalyze.report.measurements import (
     Accuracy,
     AccuracyVerdict,
     BreakEven,

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from dynalyze.comparison import compare
 from dynalyze.comparison.types import Comparison
-from dynalyze.measurements import Measurement
 from dynalyze.report import (
     Advice,
     BackwardCompile,
@@ -35,7 +34,8 @@ from dynalyze.report import (
     TracedFile,
     TracedFunction,
 )
-from dynalyze.source_records import LineState, SourceFile, SourceFunction, SourceLine
+from dynalyze.report.measurements import Measurement
+from dynalyze.report.sources import LineState, SourceFile, SourceFunction, SourceLine
 from sample_measurements import (
     accuracies,
     hostile_accuracies,

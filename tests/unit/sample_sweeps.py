@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from dynalyze.fleet.records import Row, RowBreak, Speed, Status, Sweep
+from dynalyze.sweep.records import Row, RowBreak, Speed, Status, Sweep
 from sample_reports import HOSTILE
 
 LIBRARY = "/opt/venv/lib/python3.11/site-packages/"

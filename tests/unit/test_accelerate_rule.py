@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dynalyze.model_facts import ModuleFacts
 from dynalyze.report import Cause, Finding, Location, Outcome, Recompile, Report, Target
+from dynalyze.report.models import ModuleFacts
 from dynalyze.rules.diagnoses.accelerate_settings import RULE
 
 PREPARE = "/opt/venv/lib/python3.11/site-packages/accelerate/accelerator.py"

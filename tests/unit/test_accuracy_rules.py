@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.audit_records import Bisection, StageRun
-from dynalyze.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
 from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.links import Anchors
 from dynalyze.report import Outcome, Report, Target
+from dynalyze.report.audit import Bisection, StageRun
+from dynalyze.report.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
 from dynalyze.rules.rule import judge
 
 

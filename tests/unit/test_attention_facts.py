@@ -5,13 +5,13 @@ from __future__ import annotations
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import AnyEvent
 from dynalyze.facts.attention import attention
-from dynalyze.facts.attention_text import lowered, traced
+from dynalyze.facts.attention.text import lowered, traced
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.graph_texts import texts_of
 from dynalyze.facts.graphs import graphs
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.model_facts import AttentionCall, AttentionInput
+from dynalyze.report.models import AttentionCall, AttentionInput
 from records import TORCH, end, frame, run_of, start
 from test_graphs import run_with as graphs_of
 

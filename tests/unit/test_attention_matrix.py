@@ -8,31 +8,32 @@ from typing import Any
 
 import pytest
 
-from dynalyze.audit import attention_matrix as attention_matrix_module
-from dynalyze.audit import attention_trials
-from dynalyze.audit.attention_cells import Combination, Recorded
-from dynalyze.audit.attention_matrix import attention_matrix, check_target, fill
-from dynalyze.audit.attention_trials import Available, caches_of
-from dynalyze.audit_records import AttentionCell, AttentionMatrix
+from dynalyze.audit.attention import matrix as attention_matrix_module
+from dynalyze.audit.attention import trials as attention_trials
+from dynalyze.audit.attention.cells import Combination, Recorded
+from dynalyze.audit.attention.matrix import attention_matrix, check_target, fill
+from dynalyze.audit.attention.trials import Available, caches_of
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Stopped, WorkerFailed
 from dynalyze.capture import adapter_attention
 from dynalyze.capture.bench.attention import attention_of
 from dynalyze.capture.inputs import Misuse
-from dynalyze.errors import UsageError
-from dynalyze.facts.attention_choice import fastest, instead_of, outcome, right
+from dynalyze.facts.attention.choice import fastest, instead_of, outcome, right
 from dynalyze.fleet.statuses import Verdict
-from dynalyze.measurements import Latency, Measurement
-from dynalyze.model_facts import AttentionCall
-from dynalyze.render import html, terminal, words_attention
+from dynalyze.launch.observe import Observation, request_of
+from dynalyze.launch.spec import TargetSpec, read_target
+from dynalyze.privacy.shown import showable
+from dynalyze.render import html, terminal
 from dynalyze.render.view.attention_matrix import attention_matrix_view
 from dynalyze.report import GraphBreak, Location, Recompile, Report
-from dynalyze.report_json import from_json, to_json
+from dynalyze.report.audit import AttentionCell, AttentionMatrix
+from dynalyze.report.document import from_json, to_json
+from dynalyze.report.measurements import Latency, Measurement
+from dynalyze.report.models import AttentionCall
 from dynalyze.rules.rule import judge
-from dynalyze.shown import showable
-from dynalyze.targets.observe import Observation, request_of
-from dynalyze.targets.spec import TargetSpec, read_target
+from dynalyze.text.errors import UsageError
+from dynalyze.words import attention as words_attention
 from sample_attention import FP32, MASKS, cell, matrix, timed
 from sample_reports import clean_report
 

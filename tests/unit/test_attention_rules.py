@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dynalyze.model_facts import AttentionBackend, AttentionCall, AttentionInput, ModuleFacts
 from dynalyze.report import Compilation, Finding, Graph, GraphBreak, Location, Recompile, Report
+from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInput, ModuleFacts
 from dynalyze.rules.rule import judge
 from sample_reports import empty_report
 

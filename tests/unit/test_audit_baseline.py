@@ -15,8 +15,8 @@ from comparison_reports import report as plain_report
 from dynalyze.audit.baseline import Baseline, known_of, read_baseline, to_json
 from dynalyze.audit.policy import Policy, as_asked
 from dynalyze.audit.verdict import judge_policy
-from dynalyze.errors import UsageError
 from dynalyze.report import Report
+from dynalyze.text.errors import UsageError
 from sample_audits import judged
 
 POLICY = as_asked(Policy(), fail_on=None, baseline=True, warmup=False)

@@ -12,8 +12,8 @@ from hypothesis import strategies as some
 
 from dynalyze.audit.policy import Policy, as_asked, read_policy
 from dynalyze.audit.waivers import WaiverRule
-from dynalyze.errors import UsageError
 from dynalyze.report import Finding, Location
+from dynalyze.text.errors import UsageError
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python brings no reader of TOML before 3.11")
 

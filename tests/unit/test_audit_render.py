@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dynalyze.cli.outputs import Outputs
+from dynalyze.privacy.shown import showable
 from dynalyze.render import html, terminal
-from dynalyze.report_json import from_json, to_json
-from dynalyze.shown import showable
+from dynalyze.report.document import from_json, to_json
 from sample_audits import failed_report, hostile_audit, passed_report
 from sample_reports import clean_report
 

@@ -13,14 +13,14 @@ import pytest
 
 from dynalyze.audit import run
 from dynalyze.audit.run import Asked, audit
-from dynalyze.audit_records import Bisection, Warmup
 from dynalyze.bench.plan import Plan, Work
-from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
-from dynalyze.measurements import Accuracy
+from dynalyze.launch.observe import Observation, Observed
+from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Report
-from dynalyze.targets.observe import Observation, Observed
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.report.audit import Bisection, Warmup
+from dynalyze.report.measurements import Accuracy
+from dynalyze.text.errors import UsageError
 from sample_reports import clean_report, empty_report
 
 TARGET = TargetSpec("object", "model.py:net", path="model.py", name="net")
@@ -112,7 +112,7 @@ def test_the_steps_may_take_longer_than_the_run(seen: Report, monkeypatch: pytes
 
 def test_ctrl_c_keeps_what_was_found_and_ends_the_audit(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "add_bench", bench(seen, KeyboardInterrupt()))
-    monkeypatch.setattr("dynalyze.audit.attention_matrix.check_model", lambda *given: None)
+    monkeypatch.setattr("dynalyze.audit.attention.matrix.check_model", lambda *given: None)
     report = audit(asked(attention_matrix=True), lambda line: None)
     assert report.outcome.status == "interrupted"
     assert report.outcome.message == "Interrupted during: the measurement of speed, memory and answers."

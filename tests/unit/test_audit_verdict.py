@@ -12,11 +12,11 @@ from comparison_reports import report as plain_report
 from dynalyze.audit.policy import Policy
 from dynalyze.audit.verdict import conclusion, judge_policy
 from dynalyze.audit.waivers import WaiverRule
-from dynalyze.audit_records import Bisection, PolicyCheck, PolicyVerdict, ShapeRun, Warmup
-from dynalyze.measurements import Accuracy, Memory
-from dynalyze.render.policy_words import title
+from dynalyze.privacy.shown import showable
 from dynalyze.report import Report
-from dynalyze.shown import showable
+from dynalyze.report.audit import Bisection, PolicyCheck, PolicyVerdict, ShapeRun, Warmup
+from dynalyze.report.measurements import Accuracy, Memory
+from dynalyze.words.policy import title
 from sample_audits import FAR_OFF, LONG_AGO, judged, measured_audit
 from sample_measurements import measured, speedup
 from sample_reports import empty_report

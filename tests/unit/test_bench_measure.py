@@ -12,8 +12,8 @@ from dynalyze.bench.plan import Plan
 from dynalyze.bench.run import Benchmarks
 from dynalyze.capture.bench.wire import AS_WRITTEN
 from dynalyze.events.types import BundleWritten, CompileCall
-from dynalyze.targets.observe import Observed
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.launch.observe import Observed
+from dynalyze.launch.spec import TargetSpec
 from records import run_of
 from sample_reports import clean_report
 

@@ -20,7 +20,7 @@ from dynalyze.bench.plan import (
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.schedule import block_count, turns
 from dynalyze.capture.bench.wire import Configuration
-from dynalyze.errors import UsageError
+from dynalyze.text.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from dynalyze.bench.progress import Progress
 from dynalyze.bench.run import Bench, Benchmarks
 from dynalyze.bench.workers import Limits, Workshop
 from dynalyze.capture.shapes import Dim
-from dynalyze.errors import UsageError
 from dynalyze.launch.streams import Streams
-from dynalyze.measurements import Measurement
+from dynalyze.report.measurements import Measurement
+from dynalyze.text.errors import UsageError
 
 FAKE = Path(__file__).with_name("fake_bench_worker.py")
 

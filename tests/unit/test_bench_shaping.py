@@ -14,9 +14,9 @@ from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, Phase
 from dynalyze.capture.hf.asked import Asked
 from dynalyze.capture.shapes import Dim
 from dynalyze.cli.explain import short_bench
-from dynalyze.errors import UsageError
 from dynalyze.events.types import BundleWritten
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.launch.spec import TargetSpec
+from dynalyze.text.errors import UsageError
 
 OBJECT = TargetSpec("object", "net.py:make", path="net.py", name="make")
 SCRIPT = TargetSpec("script", "train.py", path="train.py")

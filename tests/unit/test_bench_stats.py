@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dynalyze.bench import paired, student
 from dynalyze.bench.stats import DEFAULT_PAIRS, MIN_PAIRS, break_even, enough, latency, speedup, throughput
-from dynalyze.measurements import Interval, Latency, Pair, Speedup, StartUp
+from dynalyze.report.measurements import Interval, Latency, Pair, Speedup, StartUp
 
 QUIET = [Pair([10.0], [10.0 * slow]) for slow in (1.01, 0.99, 1.0, 1.01, 0.99)]
 TIMES = st.floats(min_value=1e-3, max_value=1e5)

@@ -7,9 +7,9 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from dynalyze.measurements import Accuracy, Measurement
 from dynalyze.render import bench_text
 from dynalyze.render.console import Summary
+from dynalyze.report.measurements import Accuracy, Measurement
 from sample_measurements import (
     accuracies,
     eager_row,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dynalyze.audit_records import Bisection, StageRun
-from dynalyze.measurements import Accuracy, TensorAccuracy
 from dynalyze.render.bug_report import render
 from dynalyze.report import Compilation, GraphBreak, Location, Snippet
+from dynalyze.report.audit import Bisection, StageRun
+from dynalyze.report.measurements import Accuracy, TensorAccuracy
 from sample_reports import clean_report, empty_report, hostile_report, rich_report
 
 PLACE = Location("/home/ada/model.py", 12, 8, "forward", "print(h)", 16)

@@ -32,7 +32,7 @@ from dynalyze.events.types import (
 )
 from dynalyze.facts.build import Ended, build_report, misuse
 from dynalyze.report import Report, Target
-from dynalyze.report_json import from_json, to_json
+from dynalyze.report.document import from_json, to_json
 from records import MAIN, TORCH, again, broke, end, failed, frame, process, run_of, start
 
 OK = TargetEnded(exit_status=0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dynalyze.cli.outputs import Outputs
-from dynalyze.errors import UsageError
+from dynalyze.text.errors import UsageError
 from sample_reports import rich_report
 
 

@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from dynalyze.errors import UsageError
-from dynalyze.fleet import cluster, node, node_work, shipping
-from dynalyze.fleet.demand import Demand, demand_of
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.parcels import Delivery, Node, Parcel, pack, unpack_delivery, unpack_parcel
+from dynalyze.fleet.ray import cluster, node, node_work, shipping
+from dynalyze.fleet.ray.demand import Demand, demand_of
+from dynalyze.fleet.ray.parcels import Delivery, Node, Parcel, pack, unpack_delivery, unpack_parcel
 from dynalyze.fleet.rows import bare_row
 from dynalyze.fleet.work import Finished, RunSettings
-from dynalyze.targets.observe import CompileOptions
-from dynalyze.targets.spec import TargetSpec, read_target
+from dynalyze.launch.observe import CompileOptions
+from dynalyze.launch.spec import TargetSpec, read_target
+from dynalyze.text.errors import UsageError
 
 
 def item(name: str = "a", device: str | None = None, spec: TargetSpec | None = None, root: str = "") -> Item:

@@ -31,7 +31,6 @@ from dynalyze.comparison.pairing import _assignment
 from dynalyze.comparison.places import match_files
 from dynalyze.comparison.types import BreakChange
 from dynalyze.privacy import redact, without_source
-from dynalyze.render import comparison_words as words
 from dynalyze.report import (
     CompilationStatus,
     Effect,
@@ -42,6 +41,7 @@ from dynalyze.report import (
     TracedFile,
     TracedFunction,
 )
+from dynalyze.words import comparison as words
 
 # ---- graph breaks: what is the same -----------------------------------------------------------------------
 

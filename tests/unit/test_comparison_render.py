@@ -11,8 +11,8 @@ import pytest
 from dynalyze.comparison import compare
 from dynalyze.comparison.types import Comparison
 from dynalyze.render import comparison_html, comparison_json, comparison_text
-from dynalyze.render.comparison_words import drawn, verdict
 from dynalyze.render.view.comparison import MAX_BREAKS, MAX_REGRESSIONS
+from dynalyze.words.comparison import drawn, verdict
 from sample_reports import HOSTILE, compared, compared_hostile, empty_report, graph_break, line_of, rich_report
 from test_html import Tree
 

@@ -17,8 +17,6 @@ from comparison_reports import (
 )
 from dynalyze.comparison import compare
 from dynalyze.facts.compilations import NOTHING_TRACED
-from dynalyze.measurements import Interval, Latency, Measurement, Speedup
-from dynalyze.render import comparison_words as words
 from dynalyze.report import (
     BackwardCompile,
     CompilationStatus,
@@ -27,6 +25,8 @@ from dynalyze.report import (
     Status,
     Target,
 )
+from dynalyze.report.measurements import Interval, Latency, Measurement, Speedup
+from dynalyze.words import comparison as words
 
 # ---- recompiles -------------------------------------------------------------------------------------------
 

@@ -16,13 +16,13 @@ from dynalyze.cli.files import print_document
 from dynalyze.comparison.types import FunctionChange, FunctionSide
 from dynalyze.doctor import text as doctor_text
 from dynalyze.doctor.records import Diagnosis, Line
+from dynalyze.facts.registry import registry
 from dynalyze.launch.progress import progress_line
 from dynalyze.launch.streams import Streams
-from dynalyze.registry import registry
-from dynalyze.render.comparison_words import function_words
 from dynalyze.render.console import Summary
 from dynalyze.report import Location
 from dynalyze.rules import catalogue
+from dynalyze.words.comparison import function_words
 
 CODE = "`torch._dynamo.mark_dynamic(x, 0)`"
 

@@ -17,7 +17,7 @@ from dynalyze.doctor.ask import _import_packages, _tried
 from dynalyze.doctor.question import Asker
 from dynalyze.doctor.records import Facts, Package, Trial
 from dynalyze.doctor.requirements import exactly, meets, named
-from dynalyze.errors import UsageError
+from dynalyze.text.errors import UsageError
 from limits import WALL_SECONDS
 
 ANSWERS = """

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from ci_reports import FOLDER, judged
-from dynalyze.fingerprints import add_fingerprints, fingerprint, fingerprints
-from dynalyze.held import changed
+from dynalyze.facts.fingerprints import add_fingerprints, fingerprint, fingerprints
 from dynalyze.privacy import redact, without_source
 from dynalyze.report import Finding, Kernel, Location, Report
+from dynalyze.report.held import changed
 from sample_reports import clean_report, rich_report
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.hf.asked import Asked
-from dynalyze.errors import UsageError
 from dynalyze.fleet import expand as expanding
 from dynalyze.fleet import matrix
 from dynalyze.fleet.expand import Expanded, Request, expand
 from dynalyze.fleet.interpreter import Interpreter
 from dynalyze.fleet.items import Item, with_key
 from dynalyze.fleet.toml_file import read_toml
-from dynalyze.targets.observe import CompileOptions
-from dynalyze.targets.spec import TargetSpec, read_target
+from dynalyze.launch.observe import CompileOptions
+from dynalyze.launch.spec import TargetSpec, read_target
+from dynalyze.text.errors import UsageError
 
 NAMES = {"all": ["BertModel", "LlamaForCausalLM", "LlamaModel"], "Llama*": ["LlamaForCausalLM", "LlamaModel"]}
 OPTIONS = CompileOptions(backend="eager")

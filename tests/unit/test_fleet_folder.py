@@ -9,18 +9,18 @@ from types import TracebackType
 import msgspec
 import pytest
 
-from dynalyze.errors import UsageError
 from dynalyze.fleet.drive import Job, about, drive
 from dynalyze.fleet.folder import SweepFolder
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Done
 from dynalyze.fleet.progress import Progress
-from dynalyze.fleet.records import Row, Sweep
 from dynalyze.fleet.rows import bare_row
 from dynalyze.fleet.work import Finished, RunSettings
+from dynalyze.launch.observe import CompileOptions
+from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Report
-from dynalyze.targets.observe import CompileOptions
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.sweep.records import Row, Sweep
+from dynalyze.text.errors import UsageError
 
 
 def item(name: str) -> Item:
@@ -174,7 +174,7 @@ def test_items_and_settings_travel_as_json() -> None:
 def test_the_report_of_an_item_opens(tmp_path: Path) -> None:
     """`dynalyze report` and `dynalyze diff` read what a sweep writes compactly."""
     from dynalyze.report import Outcome, Target
-    from dynalyze.report_json import from_json
+    from dynalyze.report.document import from_json
 
     written = msgspec.json.encode(Report("0", "", [], {}, Target("script", "x.py"), Outcome("complete")))
     assert from_json(written).target.spec == "x.py"

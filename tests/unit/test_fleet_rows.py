@@ -25,6 +25,8 @@ from dynalyze.fleet.items import Item
 from dynalyze.fleet.places import caller, portable
 from dynalyze.fleet.rows import row_of
 from dynalyze.fleet.statuses import RunEnd, Verdict, after_eager, judge_run
+from dynalyze.launch.observe import CompileOptions
+from dynalyze.launch.spec import Mode, TargetSpec
 from dynalyze.report import (
     Compilation,
     FailedStage,
@@ -36,8 +38,6 @@ from dynalyze.report import (
     Target,
     TargetModel,
 )
-from dynalyze.targets.observe import CompileOptions
-from dynalyze.targets.spec import Mode, TargetSpec
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
 LLAMA = f"{SITE}/transformers/models/llama/modeling_llama.py"

@@ -13,9 +13,9 @@ from dynalyze.capture.hf.asked import ASKED, BUILDING, Asked
 from dynalyze.cli.bench import bench
 from dynalyze.cli.explain import explain
 from dynalyze.cli.options import asked_of
-from dynalyze.errors import UsageError
-from dynalyze.targets.observe import CompileOptions, Observation, request_of
-from dynalyze.targets.spec import TargetSpec, read_target
+from dynalyze.launch.observe import CompileOptions, Observation, request_of
+from dynalyze.launch.spec import TargetSpec, read_target
+from dynalyze.text.errors import UsageError
 
 
 @pytest.fixture(autouse=True)

@@ -19,9 +19,9 @@ from dynalyze.render.view.breaks import MAX_BREAKS
 from dynalyze.render.view.compiles import MAX_COMPILATIONS
 from dynalyze.render.view.links import Anchors, safe_url
 from dynalyze.render.view.run import metrics_view
-from dynalyze.render.visible import visible
 from dynalyze.report import Capture, Finding, Location, Outcome, Report, Snippet
-from dynalyze.report_json import from_json, to_json
+from dynalyze.report.document import from_json, to_json
+from dynalyze.text.visible import visible
 from sample_audits import failed_report, hostile_audit, passed_report
 from sample_reports import (
     HOSTILE,

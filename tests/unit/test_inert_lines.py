@@ -23,10 +23,7 @@ from dynalyze.doctor import text as doctor_text
 from dynalyze.doctor.diagnose import diagnose
 from dynalyze.doctor.records import Diagnosis, Facts
 from dynalyze.fleet.progress import Progress
-from dynalyze.fleet.records import Row, Sweep
-from dynalyze.json_text import json_text
 from dynalyze.launch.streams import Streams
-from dynalyze.notices import notice
 from dynalyze.render import (
     bug_report,
     comparison_json,
@@ -38,12 +35,15 @@ from dynalyze.render import (
     sweep_text,
     terminal,
 )
-from dynalyze.render.visible import one_line, visible
 from dynalyze.report import Report
-from dynalyze.report_json import from_json, to_json
+from dynalyze.report.document import from_json, to_json
 from dynalyze.rules import catalogue
 from dynalyze.rules.rule import judge
+from dynalyze.sweep.records import Row, Sweep
 from dynalyze.testing import failures
+from dynalyze.text.json_text import json_text
+from dynalyze.text.notices import notice
+from dynalyze.text.visible import one_line, visible
 from hostile_texts import EXPLICIT, FORGED, HIDDEN, LINE_ENDS, TEXTS, harmful
 from records import Choose, filled, filled_report, first
 from sample_reports import HOSTILE, empty_report, hostile_report, rich_report

@@ -9,9 +9,9 @@ from hypothesis import given
 
 from ci_reports import hostile_reports, judged, judged_by_policy, samples
 from dynalyze.render import junit
-from dynalyze.render.visible import visible
 from dynalyze.report import Report
 from dynalyze.rules.rule import rules
+from dynalyze.text.visible import visible
 from sample_reports import clean_report, empty_report, rich_report
 
 OUTCOMES = ("failure", "error", "skipped")

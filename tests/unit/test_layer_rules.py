@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dynalyze.model_facts import Adapters, LayerGroup, ModuleFacts
 from dynalyze.report import BackwardCompile, Finding, Location, Report, SkippedFrame, TracedFile
+from dynalyze.report.models import Adapters, LayerGroup, ModuleFacts
 from dynalyze.rules.rule import judge, reaches
 from sample_reports import compilation, empty_report, graph_break, recompile
 

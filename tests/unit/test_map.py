@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.recompiles import recompiles
+from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source
-from dynalyze.registry import registry
 from dynalyze.render import graphml
 from dynalyze.render.map import compile_map
 from dynalyze.render.view.layers import layers

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.measurements import Accuracy, BreakEven, Measurement, Memory, Pair, StartUp
 from dynalyze.render.html import render
 from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.links import Anchors
@@ -23,6 +22,7 @@ from dynalyze.render.view.plots.scatter import scatter_plot
 from dynalyze.render.view.plots.shapes import Label, Path, Plot, Rect
 from dynalyze.render.view.plots.strips import strip_plot
 from dynalyze.report import Report
+from dynalyze.report.measurements import Accuracy, BreakEven, Measurement, Memory, Pair, StartUp
 from sample_measurements import eager_row, latency, measured, measurements, pairs_of, speedup, tensor
 from sample_reports import benched_report, clean_report, empty_report, measured_report
 from test_html import Tree

@@ -19,9 +19,9 @@ from dynalyze.events.types import (
 from dynalyze.facts.build import Ended, build_report
 from dynalyze.render import html, terminal
 from dynalyze.render.view import build_page
-from dynalyze.render.words import trust_notes, verdict
 from dynalyze.report import Report, Target, TargetModel
-from dynalyze.report_json import from_json, to_json
+from dynalyze.report.document import from_json, to_json
+from dynalyze.words.report import trust_notes, verdict
 from records import end, run_of, start
 
 BUILT = ModelBuilt(

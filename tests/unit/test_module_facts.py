@@ -9,11 +9,11 @@ import pytest
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import AnyEvent, CompileStarted, Frame, ModuleSeen, ProcessStarted, SettingsSeen
 from dynalyze.facts.modules import modules, settings
-from dynalyze.model_facts import Adapters, LayerGroup, ModuleFacts
 from dynalyze.privacy import redact, without_source
 from dynalyze.render.html import render
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.modules import modules_view
+from dynalyze.report.models import Adapters, LayerGroup, ModuleFacts
 from records import TORCH
 from sample_reports import empty_report
 

@@ -15,10 +15,10 @@ import pytest
 
 from dynalyze.cli.files import write_whole
 from dynalyze.cli.outputs import Outputs
-from dynalyze.errors import UsageError
 from dynalyze.report import Report, Status
-from dynalyze.report_json import from_json, to_json
+from dynalyze.report.document import from_json, to_json
 from dynalyze.rules.rule import judge
+from dynalyze.text.errors import UsageError
 from sample_reports import clean_report, empty_report, rich_report
 
 

@@ -19,10 +19,9 @@ import pytest
 
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs, showable
-from dynalyze.comparison import compare, shown, sweeps
-from dynalyze.fleet.privacy import without_source as sweep_without_source
-from dynalyze.fleet.records import Sweep
-from dynalyze.held import Holds, changed
+from dynalyze.comparison import compare, sweeps
+from dynalyze.privacy import comparison as shown
+from dynalyze.privacy.sweep import without_source as sweep_without_source
 from dynalyze.render import (
     comparison_html,
     comparison_json,
@@ -35,6 +34,8 @@ from dynalyze.render import (
     sweep_text,
 )
 from dynalyze.report import Report
+from dynalyze.report.held import Holds, changed
+from dynalyze.sweep.records import Sweep
 from records import Choose, filled, first
 from sample_reports import rich_report
 from sample_sweeps import small_sweep

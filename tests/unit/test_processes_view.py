@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dynalyze.render.view.links import Anchors
 from dynalyze.render.view.processes import processes_view
-from dynalyze.render.words import compile_seconds, totals
 from dynalyze.report import Compilation, GraphBreak, Location, Outcome, Process, Recompile, Report, Target
+from dynalyze.words.report import compile_seconds, totals
 
 PLACE = Location("/job/model.py", 3, function="step")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze import project_file
-from dynalyze.errors import UsageError
-from dynalyze.project_file import nearest_table
-from dynalyze.targets.spec import read_target
+from dynalyze.files import project_file
+from dynalyze.files.project_file import nearest_table
+from dynalyze.launch.spec import read_target
+from dynalyze.text.errors import UsageError
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python brings no reader of TOML before 3.11")
 

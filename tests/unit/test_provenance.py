@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.artifacts import write_artifacts
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import GraphSeen
 from dynalyze.facts import graphs as module
@@ -19,9 +18,10 @@ from dynalyze.facts.graphs import graphs
 from dynalyze.facts.provenance import Tracked, lacking
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
+from dynalyze.launch.artifacts import write_artifacts
+from dynalyze.launch.observe import Observation, _environment
+from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Graph, Kernel
-from dynalyze.targets.observe import Observation, _environment
-from dynalyze.targets.spec import TargetSpec
 from records import TORCH, run_of, start
 
 FILE = "/home/ada/model.py"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.errors import DynalyzeError
 from dynalyze.rules.recipe import COOKBOOK, Broken, Recipe, fill, find, find_by_id, read_recipe, recipes
 from dynalyze.rules.written import read
+from dynalyze.text.errors import DynalyzeError
 
 ALL = recipes()
 IDS = [r.id for r in ALL]

@@ -12,9 +12,9 @@ from dynalyze.events.log import RunLog
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.recompiles import recompiles
+from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.registry import registry
 from dynalyze.report import Recompile
 from recordings import as_run, line_with, recorded, without_live_fields
 from records import MAIN, TORCH, again, end, frame, process, run_of, start

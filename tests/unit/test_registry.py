@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dynalyze import registry as module
-from dynalyze.registry import Registry, id_in, registry, url
+from dynalyze.facts import registry as module
+from dynalyze.facts.registry import Registry, id_in, registry, url
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_ids_in_links() -> None:
 
 def test_nothing_here_imports_torch() -> None:
     code = (
-        "import sys; from dynalyze.registry import registry; assert registry().entries; "
+        "import sys; from dynalyze.facts.registry import registry; assert registry().entries; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,7 +8,6 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from dynalyze.measurements import Measurement, Pair
 from dynalyze.report import (
     SCHEMA_VERSION,
     Cause,
@@ -20,7 +19,8 @@ from dynalyze.report import (
     TargetKind,
     printable,
 )
-from dynalyze.report_json import from_json, to_json
+from dynalyze.report.document import from_json, to_json
+from dynalyze.report.measurements import Measurement, Pair
 from records import filled_report, texts_of
 from sample_measurements import accuracies, measurements
 from sample_reports import clean_report, empty_report, hostile_report, measured_report, rich_report

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dynalyze.audit.waivers import WaiverRule
-from dynalyze.measurements import Measurement
-from dynalyze.model_facts import AttentionCall, AttentionInput, LayerGroup, ModuleFacts
 from dynalyze.report import Compilation, Effect, Finding, Graph, GraphBreak, Location, Report
+from dynalyze.report.measurements import Measurement
+from dynalyze.report.models import AttentionCall, AttentionInput, LayerGroup, ModuleFacts
 from dynalyze.rules.rule import judge, reaches
 from sample_reports import empty_report, recompile
 

@@ -8,10 +8,10 @@ from typing import get_args
 import pytest
 
 from dynalyze.cli.options import check_fail_on
-from dynalyze.errors import UsageError
 from dynalyze.report import Effect, Finding, Report, Severity, Status
 from dynalyze.rules import rule as module
 from dynalyze.rules.rule import Rule, judge, reaches, rules
+from dynalyze.text.errors import UsageError
 from sample_reports import clean_report, compilation, empty_report, graph_break, line_of, recompile, rich_report
 
 PLACE = line_of(44, 12, 33)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynalyze.masking import MASK, Masking
+from dynalyze.privacy.masking import MASK, Masking
 
 UPSTREAM = json.loads((Path(__file__).parents[1] / "data" / "secrets" / "gitleaks.json").read_text())["patterns"]
 

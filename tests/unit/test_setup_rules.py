@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dynalyze.measurements import Counts, Measurement, Memory, Speedup
-from dynalyze.model_facts import ModuleFacts
 from dynalyze.report import Finding, Graph, GraphInput, Kernel, Location, Report
+from dynalyze.report.measurements import Counts, Measurement, Memory, Speedup
+from dynalyze.report.models import ModuleFacts
 from dynalyze.rules.rule import judge
 from sample_measurements import MEGABYTE, measured, speedup
 from sample_reports import empty_report, graph_break, line_of, recompile

@@ -19,11 +19,11 @@ from dynalyze.cli.outputs import Outputs
 from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.comparison.types import Comparison
 from dynalyze.doctor.records import Diagnosis
-from dynalyze.fleet.records import Sweep
-from dynalyze.held import Holds, changed, texts
-from dynalyze.masking import MASK, masked_arguments
+from dynalyze.privacy.masking import MASK, masked_arguments
 from dynalyze.report import Process, Report, Snippet
-from dynalyze.report_json import from_json, to_json
+from dynalyze.report.document import from_json, to_json
+from dynalyze.report.held import Holds, changed, texts
+from dynalyze.sweep.records import Sweep
 from records import filled_report, texts_of
 from sample_reports import empty_report, graph_break, line_of, recompile, rich_report
 

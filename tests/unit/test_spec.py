@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dynalyze.capture.hf.asked import Asked
-from dynalyze.errors import UsageError
+from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.report import Target
-from dynalyze.targets.spec import TargetSpec, read_target
+from dynalyze.text.errors import UsageError
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.fleet.clusters import exception_in, normalised, summarise
-from dynalyze.fleet.records import Speed
+from dynalyze.sweep.clusters import exception_in, normalised, summarise
+from dynalyze.sweep.records import Speed
 from sample_sweeps import (
     CAPTURING,
     GENERIC,

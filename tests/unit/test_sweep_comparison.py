@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from dynalyze import privacy
-from dynalyze.comparison.shown import without_source
 from dynalyze.comparison.sweeps import ItemChange, SweepComparison, compare
-from dynalyze.fleet.records import Row, RowBreak, Status, Sweep
+from dynalyze.privacy.comparison import without_source
 from dynalyze.render import sweep_diff_html, sweep_diff_json, sweep_diff_text
-from dynalyze.render.sweep_diff_words import notes, verdict
+from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
+from dynalyze.words.sweep_diff import notes, verdict
 from sample_sweeps import broken, failed, hostile_sweep, loop, row, small_sweep
 from sample_sweeps import sweep as make_sweep
 from test_html import Tree

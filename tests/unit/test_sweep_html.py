@@ -9,11 +9,11 @@ from itertools import pairwise
 
 import pytest
 
-from dynalyze.fleet.records import Sweep
 from dynalyze.render.sweep_html import render
 from dynalyze.render.view.sweep import MAX_FAMILIES
 from dynalyze.render.view.sweep_items import page_link
 from dynalyze.render.view.sweep_lines import MAX_LINES
+from dynalyze.sweep.records import Sweep
 from sample_sweeps import (
     broken,
     empty_sweep,

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from dynalyze import privacy
-from dynalyze.fleet.privacy import without_source
 from dynalyze.fleet.reading import is_sweep, read_sweep, rows_in
-from dynalyze.report_json import to_json
+from dynalyze.privacy.sweep import without_source
+from dynalyze.report.document import to_json
 from sample_reports import rich_report
 from sample_sweeps import broken, failed, row, small_sweep, sweep
 

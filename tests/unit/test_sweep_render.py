@@ -8,10 +8,10 @@ import re
 
 import pytest
 
-from dynalyze.fleet.clusters import summarise
-from dynalyze.fleet.records import Sweep
 from dynalyze.render import sweep_csv, sweep_text
-from dynalyze.render.sweep_words import notes, verdict_sentences
+from dynalyze.sweep.clusters import summarise
+from dynalyze.sweep.records import Sweep
+from dynalyze.words.sweep import notes, verdict_sentences
 from sample_sweeps import (
     broken,
     empty_sweep,

@@ -10,10 +10,10 @@ from typing import get_args
 
 import pytest
 
-from dynalyze.render import words
 from dynalyze.render.terminal import render
 from dynalyze.report import Finding, Location, Report, Status
 from dynalyze.rules.rule import judge
+from dynalyze.words import report as words
 from sample_reports import (
     HOSTILE,
     MODEL,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.audit_records import (
+from dynalyze.privacy import redact, without_source
+from dynalyze.render import html, terminal
+from dynalyze.report import Finding, Report
+from dynalyze.report.audit import (
     Bucket,
     DynamicTrial,
     SecondStart,
@@ -13,11 +16,9 @@ from dynalyze.audit_records import (
     WarmupFunction,
     WarmupRecompile,
 )
-from dynalyze.privacy import redact, without_source
-from dynalyze.render import html, terminal, words_warmup
-from dynalyze.report import Finding, Report
-from dynalyze.report_json import from_json, to_json
+from dynalyze.report.document import from_json, to_json
 from dynalyze.rules.rule import judge
+from dynalyze.words import warmup as words_warmup
 from sample_reports import empty_report
 
 MODEL = "/home/ada/ranker/model.py"

@@ -6,7 +6,8 @@ from typing import get_args
 
 import pytest
 
-from dynalyze.render.words import (
+from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Severity, Status
+from dynalyze.words.report import (
     cause_words,
     compilation_words,
     compile_seconds,
@@ -20,7 +21,6 @@ from dynalyze.render.words import (
     trust_notes,
     verdict,
 )
-from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Severity, Status
 from sample_reports import clean_report, compilation, empty_report, graph_break, line_of, recompile, rich_report
 
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
-from dynalyze.measurements import (
+from dynalyze.report.measurements import (
     Accuracy,
     AccuracyVerdict,
     BreakEven,
@@ -20,8 +20,9 @@ from dynalyze.measurements import (
     SpeedVerdict,
     StartUp,
 )
-from dynalyze.render import words, words_bench
-from dynalyze.render.amounts import milliseconds, percent, size
+from dynalyze.text.amounts import milliseconds, percent, size
+from dynalyze.words import bench as words_bench
+from dynalyze.words import report as words
 from sample_measurements import eager_row, measured, measurements, speedup
 from sample_reports import benched_report, clean_report, empty_report, measured_report
 

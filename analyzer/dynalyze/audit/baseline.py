@@ -8,14 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from dynalyze.errors import UsageError
-from dynalyze.fingerprints import fingerprints
-from dynalyze.held import FilePath, Name, Word
-from dynalyze.input_files import read_document, read_input
-from dynalyze.json_text import json_text
-from dynalyze.paths import portable_path
+from dynalyze.facts.fingerprints import fingerprints
+from dynalyze.files.input_files import read_document, read_input
+from dynalyze.files.paths import portable_path
 from dynalyze.privacy import mask_secrets, redact
 from dynalyze.report import Finding, Report
+from dynalyze.report.held import FilePath, Name, Word
+from dynalyze.text.errors import UsageError
+from dynalyze.text.json_text import json_text
 
 _VERSION = 1
 

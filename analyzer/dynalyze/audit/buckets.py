@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from dynalyze.audit_records import Bucket
+from dynalyze.report.audit import Bucket
 
 MOST_PADDING = 0.25
 """What padding may add to the elements of all shapes together."""

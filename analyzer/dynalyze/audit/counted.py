@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dynalyze.audit.judging import Case, listed, place_words
-from dynalyze.audit_records import CheckStatus, PolicyCheck, ShapeRun, Warmup
 from dynalyze.facts.skipped import costly
-from dynalyze.render.amounts import count_of
+from dynalyze.launch.shapes import shape_words
 from dynalyze.report import Finding, Location, Severity
+from dynalyze.report.audit import CheckStatus, PolicyCheck, ShapeRun, Warmup
 from dynalyze.rules.rule import reaches
-from dynalyze.targets.shapes import shape_words
+from dynalyze.text.amounts import count_of
 
 _NOTHING = "nothing was compiled"
 _NAMED_PHASES = ("prefill", "decode", "generate", "train")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dynalyze.audit.policy import Policy
 from dynalyze.audit.sorting import Sorting
-from dynalyze.audit_records import CheckStatus, PolicyCheck
 from dynalyze.report import Location, Report
+from dynalyze.report.audit import CheckStatus, PolicyCheck
 
 _MOST_NAMED = 3
 

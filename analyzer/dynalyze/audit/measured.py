@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dynalyze.audit.judging import Case, listed
-from dynalyze.audit_records import Bisection, CheckStatus, PolicyCheck
 from dynalyze.bench.stats import MIN_PAIRS
-from dynalyze.measurements import Accuracy, Measurement, Speedup
-from dynalyze.render import words_bench
-from dynalyze.render.amounts import duration
-from dynalyze.render.words import totals
-from dynalyze.wrong_numbers import search_of, wrong_answers, wrong_tensor
+from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_tensor
+from dynalyze.report.audit import Bisection, CheckStatus, PolicyCheck
+from dynalyze.report.measurements import Accuracy, Measurement, Speedup
+from dynalyze.text.amounts import duration
+from dynalyze.words import bench as words_bench
+from dynalyze.words.report import totals
 
 _EAGER = "eager"
 _NOT_MEASURED = "no speed was measured"

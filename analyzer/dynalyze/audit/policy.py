@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from dynalyze.audit.waivers import WaiverRule, check_rule, read_waivers
-from dynalyze.errors import UsageError
-from dynalyze.measurements import AccuracyVerdict
-from dynalyze.project_file import PROJECT_FILE, nearest_table, table_of, title
-from dynalyze.toml_text import check_keys, dashed, nearest, parsed
+from dynalyze.files.project_file import PROJECT_FILE, nearest_table, table_of, title
+from dynalyze.files.toml_text import check_keys, dashed, nearest, parsed
+from dynalyze.report.measurements import AccuracyVerdict
+from dynalyze.text.errors import UsageError
 
 ANY = "any"
 """The value of a limit that is taken away."""

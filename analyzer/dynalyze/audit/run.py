@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from dynalyze.bench.measure import add_bench, planned
 from dynalyze.bench.plan import Plan, Work
 from dynalyze.capture.shapes import Dim
-from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
+from dynalyze.launch.observe import Observation, Observed, observed
+from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Report
-from dynalyze.targets.observe import Observation, Observed, observed
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.text.errors import UsageError
 
 _LEAST_SECONDS = 30.0
 """With less time than this no step is begun: its processes would hardly have started."""
@@ -115,7 +115,7 @@ def _steps(asked: Asked) -> list[_Step]:
 
 def _check_attention(asked: Asked) -> None:
     """What is no model of transformers is refused now, not after all other steps."""
-    from dynalyze.audit.attention_matrix import check_model
+    from dynalyze.audit.attention.matrix import check_model
 
     check_model(asked.observation.target, asked.plan)
 
@@ -160,7 +160,7 @@ class _Warmup:
 
     def __call__(self, seen: Observed, left: float) -> None:
         from dynalyze.audit.warmup import check_warmup
-        from dynalyze.audit_records import Warmup
+        from dynalyze.report.audit import Warmup
 
         target, shapes, dims = self.asked.observation.target, self.asked.shapes, self.asked.dims
         plan, source = planned(seen, target, replace(self.asked.plan, total=left))
@@ -180,7 +180,7 @@ class _Attention:
     asked: Asked
 
     def __call__(self, seen: Observed, left: float) -> None:
-        from dynalyze.audit.attention_matrix import attention_matrix
+        from dynalyze.audit.attention.matrix import attention_matrix
 
         plan = replace(self.asked.plan, total=left)
         plan = plan if self.asked.bench else replace(plan, seconds=0.0)

@@ -11,9 +11,9 @@ import msgspec
 
 from dynalyze.audit.baseline import Baseline, missing
 from dynalyze.audit.policy import Policy
-from dynalyze.audit_records import Waiver
-from dynalyze.fingerprints import fingerprints
+from dynalyze.facts.fingerprints import fingerprints
 from dynalyze.report import Finding, Report
+from dynalyze.report.audit import Waiver
 
 Key = tuple[str, tuple[str, ...], int, int]
 """Knows a finding again after a report was cleaned of what may not be shown: texts change, these do not."""

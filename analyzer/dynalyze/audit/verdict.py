@@ -13,10 +13,10 @@ from dynalyze.audit.baseline import Baseline
 from dynalyze.audit.judging import Case
 from dynalyze.audit.policy import Policy
 from dynalyze.audit.sorting import Sorting, sort_findings
-from dynalyze.audit_records import PolicyCheck, PolicyVerdict, Waiver
-from dynalyze.render.policy_words import title
 from dynalyze.report import Finding, Report, Status
+from dynalyze.report.audit import PolicyCheck, PolicyVerdict, Waiver
 from dynalyze.rules.rule import judge
+from dynalyze.words.policy import title
 
 _CHECKS = (
     measured.answers, counted.breaks, counted.recompiles, counted.after_warmup, counted.eager_frames, counted.findings,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from dynalyze.audit_records import Waiver
-from dynalyze.errors import UsageError
+from dynalyze.files.toml_text import check_keys, dashed, nearest
 from dynalyze.report import Finding
+from dynalyze.report.audit import Waiver
 from dynalyze.rules.rule import stands_for
-from dynalyze.toml_text import check_keys, dashed, nearest
+from dynalyze.text.errors import UsageError
 
 _KEYS = ("rule", "file", "function", "code", "reason", "expires")
 _NEEDED = ("rule", "reason", "expires")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dynalyze.audit_records import Bisection, BisectStage, StageRun
 from dynalyze.bench.bisect_repro import Repros
 from dynalyze.bench.bisect_search import smallest_wrong
 from dynalyze.bench.bisect_worker import StepTaker
@@ -17,10 +16,11 @@ from dynalyze.bench.requests import worker_request
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
 from dynalyze.capture.bench.wire import Configuration
 from dynalyze.launch.progress import progress_line
+from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams
-from dynalyze.measurements import Accuracy
 from dynalyze.report import Report, printable
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.report.audit import Bisection, BisectStage, StageRun
+from dynalyze.report.measurements import Accuracy
 
 DEFAULT_FOLDER = Path("dynalyze-reports")
 _TIME_IS_UP = "The time was up before more could be found out."

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dynalyze.capture.bench.wire import WorkerRequest
-from dynalyze.errors import UsageError
 from dynalyze.launch.forkserver import Forked, ForkServer, ServerLost, have_imported
+from dynalyze.text.errors import UsageError
 
 
 class Forks:

@@ -14,13 +14,13 @@ from dynalyze.bench.plan import Plan, given
 from dynalyze.bench.run import Benchmarks, run_bench
 from dynalyze.bench.written import asks_for_written, instead_of_default, with_written, written_by
 from dynalyze.capture.bench.wire import AS_WRITTEN, RERUN_HINT, Configuration
-from dynalyze.errors import UsageError
 from dynalyze.events.types import BundleWritten, CompileCall
-from dynalyze.measurements import Measurement
-from dynalyze.paths import working_folder
+from dynalyze.files.paths import working_folder
+from dynalyze.launch.observe import CompileOptions, Observation, Observed, observed
+from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Capture, Outcome, Report, printable
-from dynalyze.targets.observe import CompileOptions, Observation, Observed, observed
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.report.measurements import Measurement
+from dynalyze.text.errors import UsageError
 
 _PROGRAM_SHARE = 0.75
 """Of the life of a process: how long the program may run that is run again in it."""

@@ -25,7 +25,7 @@ from functools import lru_cache
 
 from dynalyze.bench import student
 from dynalyze.bench.rates import usable
-from dynalyze.measurements import Pair
+from dynalyze.report.measurements import Pair
 
 _RESAMPLES = 1000
 

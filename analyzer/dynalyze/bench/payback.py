@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dynalyze.bench.paired import log_ratio
 from dynalyze.bench.rates import usable
-from dynalyze.measurements import BreakEven, Pair, Speedup, StartUp
+from dynalyze.report.measurements import BreakEven, Pair, Speedup, StartUp
 
 
 def break_even(startup: StartUp | None, pairs: Sequence[Pair], speed: Speedup | None) -> BreakEven:

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from dynalyze.measurements import Latency
+from dynalyze.report.measurements import Latency
 
 _SHORTEST, _LONGEST = 1e-9, 1e12
 """Milliseconds, a picosecond and thirty years: what lies outside was not measured by a clock."""

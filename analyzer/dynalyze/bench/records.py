@@ -13,7 +13,7 @@ from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.validity import doubts
 from dynalyze.bench.workers import FailureKind
 from dynalyze.capture.bench.wire import Configuration
-from dynalyze.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, Validity
+from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, Validity
 
 
 @dataclass

@@ -17,11 +17,11 @@ from dynalyze.bench.requests import worker_request
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS, enough
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
-from dynalyze.errors import UsageError
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.progress import progress_line
 from dynalyze.launch.streams import Streams
-from dynalyze.measurements import Accuracy, Measurement
+from dynalyze.report.measurements import Accuracy, Measurement
+from dynalyze.text.errors import UsageError
 
 BenchStatus = Literal["complete", "failed", "timed_out", "interrupted"]
 _COLD_MARGIN = 2.0

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from dynalyze.bench.workers import Worker, Workshop
 from dynalyze.capture.bench.wire import WorkerRequest
-from dynalyze.measurements import Pair
+from dynalyze.report.measurements import Pair
 
 BLOCK_SECONDS = 0.05
 _MOST_BLOCKS = 20

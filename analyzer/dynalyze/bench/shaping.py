@@ -8,9 +8,9 @@ from dataclasses import replace
 from dynalyze.bench.plan import Work
 from dynalyze.capture.bench.wire import LANGUAGE_PHASES
 from dynalyze.capture.shapes import Dim
-from dynalyze.errors import UsageError
-from dynalyze.targets.shapes import Shape, check_dims, combinations
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.launch.shapes import Shape, check_dims, combinations
+from dynalyze.launch.spec import TargetSpec
+from dynalyze.text.errors import UsageError
 
 _OWN = ("batch", "sequence")
 """The sizes of whoever makes the inputs: hf: targets, and the phases of a language model."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynalyze.capture.bench.wire import Configuration
-from dynalyze.measurements import Counts
+from dynalyze.report.measurements import Counts
 
 _WITH_CUDA_GRAPHS = ("reduce-overhead", "max-autotune")
 

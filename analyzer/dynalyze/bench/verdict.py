@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 
 from dynalyze.bench.paired import LogRatio, log_ratio
-from dynalyze.measurements import Interval, Pair, Speedup, SpeedVerdict
+from dynalyze.report.measurements import Interval, Pair, Speedup, SpeedVerdict
 
 MIN_PAIRS = 5
 """With fewer pairs the verdict is always "no difference shown"."""

@@ -21,13 +21,13 @@ from typing import Any, Literal
 
 from dynalyze.bench.forks import Forks
 from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Failure, WorkerRequest
+from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
 from dynalyze.launch.caches import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.forkserver import Forked
 from dynalyze.launch.interrupts import Interrupts
 from dynalyze.launch.pump import Pump
 from dynalyze.launch.streams import Streams
 from dynalyze.launch.supervised import Supervised
-from dynalyze.temporary import FOR_SOCKETS, TemporaryFolder
 
 START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
 _ROUND_SECONDS = 0.2

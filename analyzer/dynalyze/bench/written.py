@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from dynalyze.bench.plan import Plan
 from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration
-from dynalyze.errors import UsageError
 from dynalyze.events.types import BundleWritten
+from dynalyze.text.errors import UsageError
 
 _Dynamic = Literal["auto", "on", "off", "mark"]
 _DYNAMIC: dict[Any, _Dynamic] = {True: "on", False: "off"}

@@ -21,15 +21,15 @@ from dynalyze.cli.options import (
     target_options,
     transformers_options,
 )
-from dynalyze.errors import UsageError
-from dynalyze.notices import say
+from dynalyze.text.errors import UsageError
+from dynalyze.text.notices import say
 
 if TYPE_CHECKING:
     from dynalyze.audit.baseline import Baseline
     from dynalyze.audit.policy import Policy
     from dynalyze.audit.run import Asked
+    from dynalyze.launch.spec import TargetSpec
     from dynalyze.report import Report
-    from dynalyze.targets.spec import TargetSpec
 
 _MATRIX_SECONDS = 3600.0
 
@@ -76,7 +76,7 @@ def audit(context: click.Context, /, **options: Any) -> int:
     from dynalyze.audit.verdict import conclusion
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
-    from dynalyze.targets.spec import read_target
+    from dynalyze.launch.spec import read_target
 
     check_fail_on(options["fail_on"])
     target = read_target(
@@ -124,8 +124,8 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
     """What the options ask for, checked as far as it can be before anything runs."""
     from dynalyze.audit.run import Asked
     from dynalyze.bench.shaping import shaped
-    from dynalyze.targets.observe import Observation
-    from dynalyze.targets.shapes import read_dims, read_shapes
+    from dynalyze.launch.observe import Observation
+    from dynalyze.launch.shapes import read_dims, read_shapes
 
     sizes, dims = read_shapes(options["shapes"]), read_dims(options["dims"])
     plan = replace(short_bench(options, target), memory=True, answers_first=True)
@@ -139,7 +139,7 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
         bundle=not options["no_bench"] or bool(sizes),
     )
     if options["attention_matrix"]:
-        from dynalyze.audit.attention_matrix import check_target
+        from dynalyze.audit.attention.matrix import check_target
 
         check_target(target, plan.works[0].phase)
     shapes = shaped(plan.works, sizes, dims, target)

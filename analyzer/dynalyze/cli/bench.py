@@ -21,9 +21,9 @@ from dynalyze.cli.options import (
     shape_options,
     target_options,
 )
-from dynalyze.errors import UsageError
-from dynalyze.targets.shapes import read_dims, read_shapes
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.launch.shapes import read_dims, read_shapes
+from dynalyze.launch.spec import TargetSpec
+from dynalyze.text.errors import UsageError
 
 _OF_DEFAULT = ("--backend", "--mode", "--dynamic", "--fullgraph")
 _AS_THEY_ARE = (
@@ -103,7 +103,7 @@ def bench(context: click.Context, /, **options: Any) -> int:
     from dynalyze.bench.measure import measure
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
-    from dynalyze.targets.spec import read_target
+    from dynalyze.launch.spec import read_target
 
     check_fail_on(options["fail_on"])
     target = read_target(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynalyze.cli.files import check_writable, print_document, print_summary, same_file, write_whole
-from dynalyze.errors import UsageError
+from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
     from dynalyze.comparison.sweeps import SweepComparison
@@ -102,8 +102,8 @@ def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bo
     """Long values were hidden, or not, when the sweeps ran."""
     from dynalyze import privacy
     from dynalyze.cli.saved import read_sweep
-    from dynalyze.comparison.shown import without_source
     from dynalyze.comparison.sweeps import compare
+    from dynalyze.privacy.comparison import without_source
 
     first, second = (privacy.mask_secrets(read_sweep(path)) for path in (before, after))
     comparison = compare(first, second)

@@ -31,8 +31,8 @@ def doctor(python: str | None, json_file: str | None, timeout: float, redact: bo
     from dynalyze.doctor.ask import ask
     from dynalyze.doctor.diagnose import diagnose
     from dynalyze.doctor.text import render
-    from dynalyze.json_text import json_text
     from dynalyze.launch.progress import telling
+    from dynalyze.text.json_text import json_text
 
     if json_file not in (None, "-"):
         check_writable("--json", str(json_file))

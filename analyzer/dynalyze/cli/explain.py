@@ -23,7 +23,7 @@ from dynalyze.cli.options import (
 
 if TYPE_CHECKING:
     from dynalyze.bench.plan import Plan, Work
-    from dynalyze.targets.spec import TargetSpec
+    from dynalyze.launch.spec import TargetSpec
 
 _OUTPUTS = ("json_file", "html_file", "fail_on")
 _TIMED_SHARE = 1 / 15
@@ -77,8 +77,8 @@ def explain(context: click.Context, /, **options: Any) -> int:
     from dynalyze.bench.measure import add_bench
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
-    from dynalyze.targets.observe import Observation, observed
-    from dynalyze.targets.spec import read_target
+    from dynalyze.launch.observe import Observation, observed
+    from dynalyze.launch.spec import read_target
 
     check_fail_on(options["fail_on"])
     target = read_target(

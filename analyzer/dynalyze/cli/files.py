@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from dynalyze.errors import UsageError
-from dynalyze.whole_files import write_whole_file
+from dynalyze.files.whole_files import write_whole_file
+from dynalyze.text.errors import UsageError
 
 
 def check_writable(option: str, file: str, source: str | None = None) -> None:

@@ -9,11 +9,12 @@ import sys
 
 import click
 
-from dynalyze import __version__, notices
+from dynalyze import __version__
 from dynalyze.cli import last_resort, mistakes
 from dynalyze.cli.files import drop_standard_output
-from dynalyze.errors import DynalyzeError
 from dynalyze.launch.interrupts import EndedBySignal, as_exceptions, first_signal
+from dynalyze.text import notices
+from dynalyze.text.errors import DynalyzeError
 
 _COMMANDS = ("explain", "bench", "audit", "sweep", "report", "diff", "doctor", "rules")
 _USAGE = 2

@@ -15,9 +15,9 @@ import msgspec
 
 import dynalyze
 from dynalyze import privacy
-from dynalyze.held import CommandLine, ErrorText, Word
-from dynalyze.paths import working_folder
+from dynalyze.files.paths import working_folder
 from dynalyze.report import printable
+from dynalyze.report.held import CommandLine, ErrorText, Word
 
 _ISSUES = "https://github.com/dynalyze/dynalyze/issues"
 _LONGEST = 256 * 1024

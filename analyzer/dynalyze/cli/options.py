@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynalyze.capture.hf.asked import ASKED, PHASES, Asked
-from dynalyze.errors import UsageError
+from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from dynalyze.targets.observe import CompileOptions
-    from dynalyze.targets.spec import TargetSpec
+    from dynalyze.launch.observe import CompileOptions
+    from dynalyze.launch.spec import TargetSpec
 
 _Command = Callable[..., Any]
 
@@ -203,7 +203,7 @@ def artifacts_option(command: _Command) -> _Command:
 
 def compile_asked(context: click.Context) -> CompileOptions:
     """What the compile options ask for, and which of them stand on the command line."""
-    from dynalyze.targets.observe import CompileOptions
+    from dynalyze.launch.observe import CompileOptions
 
     return CompileOptions(**{name: context.params[name] for name in _COMPILE}, given=given_compile_options(context))
 

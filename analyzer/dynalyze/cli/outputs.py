@@ -12,17 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dynalyze.artifacts import check_folder, write_artifacts
-from dynalyze.audit_records import PolicyVerdict
 from dynalyze.cli.files import check_writable, print_document, print_summary, same_file, write_whole
-from dynalyze.errors import UsageError
 from dynalyze.events.log import RunLog
+from dynalyze.launch.artifacts import check_folder, write_artifacts
 from dynalyze.launch.interrupts import first_signal, how_it_ended
-from dynalyze.notices import say
+from dynalyze.privacy.shown import showable as showable
 from dynalyze.report import Report, Status
-from dynalyze.report_json import to_json
+from dynalyze.report.audit import PolicyVerdict
+from dynalyze.report.document import to_json
 from dynalyze.rules.rule import reaches
-from dynalyze.shown import showable as showable
+from dynalyze.text.errors import UsageError
+from dynalyze.text.notices import say
 
 _DEFAULT_FOLDER = "dynalyze-reports"
 # Outputs that are one file each: the option's parameter, which is the renderer's module too, and what it is called.
@@ -186,7 +186,7 @@ def _rendered(name: str, report: Report) -> str:
 
 
 def _summarise(report: Report, written: list[tuple[str, Path | str | None]], *, hide_names: bool) -> None:
-    from dynalyze.redaction import redaction
+    from dynalyze.privacy.redaction import redaction
     from dynalyze.render import terminal
 
     shown = redaction() if hide_names else str

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dynalyze.cli.options import artifacts_option, check_fail_on, output_options
-from dynalyze.errors import UsageError
+from dynalyze.text.errors import UsageError
 
 
 @click.command()
@@ -41,7 +41,7 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
             raise UsageError("--artifacts needs a log: a report JSON does not hold all code")
         outputs = Outputs.from_options(options, stem, source)
         return outputs.publish(read_report(path, "a report of dynalyze, nor a TORCH_TRACE log"))
-    from dynalyze.targets.logs import log_files, report_from_logs
+    from dynalyze.launch.logs import log_files, report_from_logs
 
     for file in log_files(path):
         outputs = Outputs.from_options(options, stem, str(file))
@@ -49,6 +49,6 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
 
 
 def _is_log(path: Path) -> bool:
-    from dynalyze.targets.logs import holds_records
+    from dynalyze.launch.logs import holds_records
 
     return path.is_dir() or holds_records(path)

@@ -8,7 +8,7 @@ import shutil
 import click
 
 from dynalyze.cli.files import print_summary
-from dynalyze.errors import UsageError
+from dynalyze.text.errors import UsageError
 
 
 @click.command()

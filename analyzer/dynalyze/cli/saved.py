@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
-from dynalyze.errors import UsageError
+from dynalyze.files.input_files import read_input
 from dynalyze.fleet.reading import is_sweep as is_sweep
 from dynalyze.fleet.reading import read_sweep as _read_sweep
-from dynalyze.fleet.records import Sweep
-from dynalyze.input_files import read_input
 from dynalyze.report import Report
-from dynalyze.report_json import from_json
+from dynalyze.report.document import from_json
+from dynalyze.sweep.records import Sweep
+from dynalyze.text.errors import UsageError
 
 
 def read_report(path: Path, kind: str = "a report of dynalyze", hint: str = "") -> Report:

@@ -15,7 +15,6 @@ import click
 from dynalyze.capture.hf.asked import ASKED
 from dynalyze.cli.files import check_writable, print_document, print_summary, same_file, write_whole
 from dynalyze.cli.options import asked_of
-from dynalyze.errors import UsageError
 from dynalyze.fleet import failing, matrix
 from dynalyze.fleet.drive import Job, about, drive
 from dynalyze.fleet.expand import Configurations, Expanded, Request, expand
@@ -24,13 +23,14 @@ from dynalyze.fleet.memory import LEAST_BYTES, available_bytes
 from dynalyze.fleet.pool import LocalPool, Pool
 from dynalyze.fleet.progress import Progress
 from dynalyze.fleet.reading import ROWS
-from dynalyze.fleet.records import Sweep
 from dynalyze.fleet.work import RunSettings
-from dynalyze.json_text import json_text
 from dynalyze.launch.interrupts import Interrupts, first_signal
+from dynalyze.launch.observe import CompileOptions
+from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import printable
-from dynalyze.targets.observe import CompileOptions
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.sweep.records import Sweep
+from dynalyze.text.errors import UsageError
+from dynalyze.text.json_text import json_text
 
 _SHOWN = ("no_source", "redact", "show_values", "bench")
 _COMPILING = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
@@ -152,7 +152,7 @@ def _pool(
 ) -> Pool:
     if options["cluster"] is None:
         return LocalPool(workers, settings, folder.path.resolve())
-    from dynalyze.fleet.cluster import ClusterPool
+    from dynalyze.fleet.ray.cluster import ClusterPool
 
     own = any(item.spec.mode != "transformers" for item in expanded.items)
     return ClusterPool(

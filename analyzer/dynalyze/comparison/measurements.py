@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dynalyze.comparison.places import Side
 from dynalyze.comparison.types import Measurement
-from dynalyze.measurements import Interval
-from dynalyze.measurements import Measurement as Measured
 from dynalyze.report import Report
+from dynalyze.report.measurements import Interval
+from dynalyze.report.measurements import Measurement as Measured
 
 _Key = tuple[str, str, int | None, int | None, tuple[tuple[str, int], ...]]
 

@@ -15,11 +15,11 @@ import msgspec
 from dynalyze.comparison.pairing import Entry, Key, pair_up
 from dynalyze.comparison.settings import flat
 from dynalyze.comparison.types import Difference, Direction
-from dynalyze.fleet.clusters import summarise
-from dynalyze.fleet.consequences import following, place_of
-from dynalyze.fleet.records import Row, RowBreak, Status, Sweep
-from dynalyze.fleet.summary import REACHED
-from dynalyze.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
+from dynalyze.report.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
+from dynalyze.sweep.clusters import summarise
+from dynalyze.sweep.consequences import following, place_of
+from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
+from dynalyze.sweep.summary import REACHED
 
 SCHEMA_VERSION = 1
 

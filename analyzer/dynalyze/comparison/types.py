@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.held import Argument, Message, Name, Quote, Word
-from dynalyze.measurements import Interval
 from dynalyze.report import Cause, Effect, Location, Status
+from dynalyze.report.held import Argument, Message, Name, Quote, Word
+from dynalyze.report.measurements import Interval
 
 SCHEMA_VERSION = 1
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 import dynalyze
 from dynalyze.doctor.checks import caches, compiler, gpu, packages, torch_itself, trials, variables
 from dynalyze.doctor.records import Diagnosis, Facts, Line
-from dynalyze.render.amounts import count_of
+from dynalyze.text.amounts import count_of
 
 CHECKS = (torch_itself, compiler, gpu, caches, variables, packages, trials)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import dynalyze
+from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.supervised import Supervised
-from dynalyze.temporary import TemporaryFolder
 
 Answer = dict[str, Any]
 Tell = Callable[[str], None]

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.held import ErrorText, FilePath, Message, Name, Word
+from dynalyze.report.held import ErrorText, FilePath, Message, Name, Word
 
 Status = Literal["ok", "warning", "problem", "unknown"]
 

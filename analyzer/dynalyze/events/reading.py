@@ -24,7 +24,7 @@ from dynalyze.events.types import (
     SettingsSeen,
     SkippedSeen,
 )
-from dynalyze.json_text import is_deep, read_json
+from dynalyze.text.json_text import is_deep, read_json
 
 _KNOWN: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 # Names that the child gives to side files; whatever else an event says opens nothing.

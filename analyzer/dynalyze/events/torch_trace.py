@@ -23,8 +23,8 @@ from dynalyze.events.trace_lines import FOREIGN, Foreign, Record, RecordReader, 
 from dynalyze.events.trace_process import TraceProcess
 from dynalyze.events.typed import typed
 from dynalyze.events.types import AnyEvent, BreakSeen, ErrorSeen, GraphSeen, RecompileSeen
-from dynalyze.input_files import open_input
-from dynalyze.json_text import read_json
+from dynalyze.files.input_files import open_input
+from dynalyze.text.json_text import read_json
 
 _RECORD = re.compile(
     rb"[A-Z](?P<day>\d{4}) (?P<time>\d\d:\d\d:\d\d)\.(?P<micro>\d{1,6})\d* (?P<pid>\d{1,18}) [^\]\n]*\] "

@@ -22,7 +22,7 @@ from dynalyze.events.types import (
     SpecializedSeen,
     TorchLoaded,
 )
-from dynalyze.json_text import read_json
+from dynalyze.text.json_text import read_json
 
 _MOST_QUOTES = 20_000
 _LONGEST_QUOTE = 400

@@ -16,9 +16,9 @@ from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import AnyEvent, BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame
 from dynalyze.facts import messages
 from dynalyze.facts.messages import Message
+from dynalyze.facts.registry import Registry, id_in, url
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name
-from dynalyze.registry import Registry, id_in, url
 from dynalyze.report import Compilation, Effect, GraphBreak, Location
 
 # Breaks that stand for an exception of the user's own code.

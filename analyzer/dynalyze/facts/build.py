@@ -41,13 +41,13 @@ from dynalyze.facts.models import doing, failed_stage, notes, target_model, why_
 from dynalyze.facts.modules import modules, settings
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.regions import regions
+from dynalyze.facts.registry import Registry, registry
 from dynalyze.facts.silence import reason_for_candidates, reason_for_model, reason_for_silence
 from dynalyze.facts.skipped import skipped_frames
 from dynalyze.facts.source_files import LineOps, Told, source_files
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
 from dynalyze.facts.traced import hash_of_set, traced_files
-from dynalyze.registry import Registry, registry
 from dynalyze.report import Candidate, Capture, Outcome, Process, Report, Target
 
 _MOST_ERRORS = 20

@@ -8,7 +8,7 @@ import msgspec
 
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import CompileStarted, ModuleSeen, SettingsSeen
-from dynalyze.model_facts import ModuleFacts
+from dynalyze.report.models import ModuleFacts
 
 # Where the call of each wrapper stands in a stack.
 _WRAPPER_FILES = (

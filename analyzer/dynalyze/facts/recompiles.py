@@ -12,8 +12,8 @@ from dynalyze.capture.trace_records import hit_limit, refused_recompile
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import CompileEnded, CompileStarted, RecompileSeen
 from dynalyze.facts.guards import read_guard
-from dynalyze.json_text import read_json
 from dynalyze.report import Compilation, FailedGuard, GraphBreak, Location, Recompile
+from dynalyze.text.json_text import read_json
 
 _PREFIX = re.compile(r"^(?P<id>!?\d+/(?:\d+)?(?:/\d+)?): ")
 _STACK = re.compile(r"\b___stack\d+\b")

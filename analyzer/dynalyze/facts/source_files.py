@@ -16,7 +16,7 @@ from dynalyze.report import (
     SkippedFrame,
     TracedFile,
 )
-from dynalyze.source_records import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
+from dynalyze.report.sources import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
 
 MOST_CODE = 200_000
 """Characters of source in a report, all files together. What has a graph break comes first, then the user's own."""

@@ -9,9 +9,9 @@ import re
 import tokenize
 from pathlib import Path
 
-from dynalyze.conditions import condition_span
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import SourceSeen
+from dynalyze.facts.conditions import condition_span
 from dynalyze.report import Location, Snippet
 
 _CONTEXT_LINES = 3

@@ -9,7 +9,7 @@ from dynalyze.events.log import RunLog
 from dynalyze.events.types import SourceSeen, TracedSeen
 from dynalyze.facts.sources import changed, seen_sources
 from dynalyze.facts.stacks import Places, is_file
-from dynalyze.input_files import read_input
+from dynalyze.files.input_files import read_input
 from dynalyze.report import TracedFile, TracedFunction
 
 

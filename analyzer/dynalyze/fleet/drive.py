@@ -14,11 +14,11 @@ from dynalyze import privacy
 from dynalyze.fleet.folder import About, SweepFolder, sweep_of
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Pool
-from dynalyze.fleet.privacy import without_source
 from dynalyze.fleet.progress import Progress
-from dynalyze.fleet.records import Row, Sweep
 from dynalyze.fleet.storing import store
 from dynalyze.fleet.work import Finished, RunSettings
+from dynalyze.privacy.sweep import without_source
+from dynalyze.sweep.records import Row, Sweep
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from contextlib import contextmanager, redirect_stderr
 from dataclasses import replace
 from io import StringIO
 
-from dynalyze.errors import DynalyzeError
-from dynalyze.targets.observe import Observation, observe
+from dynalyze.launch.observe import Observation, observe
+from dynalyze.text.errors import DynalyzeError
 
 _SWITCH = "TORCH_COMPILE_DISABLE"
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dynalyze.errors import UsageError
 from dynalyze.fleet.interpreter import Interpreter, inquire
 from dynalyze.fleet.items import Item, with_key
 from dynalyze.fleet.settings import applied
 from dynalyze.fleet.targets import Wanted, of_pattern, wanted
 from dynalyze.fleet.toml_file import Entry, read_toml
-from dynalyze.targets.observe import CompileOptions
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.launch.observe import CompileOptions
+from dynalyze.launch.spec import TargetSpec
+from dynalyze.text.errors import UsageError
 
 Configurations = Mapping[str, Mapping[str, Any]]
 _PLAIN: Configurations = {"default": {}}

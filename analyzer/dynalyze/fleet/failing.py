@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from dynalyze.errors import UsageError
-from dynalyze.fleet.records import STATUSES, Sweep
 from dynalyze.report import Finding
 from dynalyze.rules.rule import reaches, rules
+from dynalyze.sweep.records import STATUSES, Sweep
+from dynalyze.text.errors import UsageError
 
 _LEVELS = ("error", "warning", "info", "none")
 

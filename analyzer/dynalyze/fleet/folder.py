@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from dynalyze.errors import UsageError
 from dynalyze.fleet.reading import ABOUT, ROWS, rows_in
-from dynalyze.fleet.records import SCHEMA_VERSION, Row, Sweep
+from dynalyze.sweep.records import SCHEMA_VERSION, Row, Sweep
+from dynalyze.text.errors import UsageError
 
 INDEX = "index.html"
 _LOCK = ".lock"

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 import dynalyze
-from dynalyze.errors import UsageError
+from dynalyze.files.temporary import TemporaryFolder
+from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.supervised import Supervised
-from dynalyze.targets.observe import CompileOptions
-from dynalyze.temporary import TemporaryFolder
+from dynalyze.text.errors import UsageError
 
 _START = Path(dynalyze.__file__).resolve().parent / "capture" / "start_fleet.py"
 _SECONDS = 300.0

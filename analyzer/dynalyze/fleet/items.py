@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.capture.hf.asked import Asked
-from dynalyze.targets.observe import CompileOptions
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.launch.observe import CompileOptions
+from dynalyze.launch.spec import TargetSpec
 
 # What a sweep compiles with unless it is told otherwise: graph breaks are Dynamo's, and eager costs least.
 BACKEND = "eager"

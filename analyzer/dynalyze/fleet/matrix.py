@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynalyze.bench.plan import ALIASES, MODES
-from dynalyze.errors import UsageError
+from dynalyze.text.errors import UsageError
 
 Settings = dict[str, Any]
 

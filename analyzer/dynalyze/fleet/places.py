@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dynalyze.paths import below, package_path
+from dynalyze.files.paths import below, package_path
 from dynalyze.report import GraphBreak, Location
 
 _MODEL_OF_TRANSFORMERS = re.compile(r"transformers/models/[^/]+/(?:modeling|modular)_[^/]+\.py$")

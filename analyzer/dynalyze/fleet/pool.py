@@ -13,13 +13,13 @@ from typing import Protocol
 
 import msgspec
 
+from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fleet import worker
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.runner import start_server
 from dynalyze.fleet.work import Finished, RunSettings, lost_item
 from dynalyze.fleet.worker import Briefing, Result, Task
 from dynalyze.launch.forkserver import ForkServer
-from dynalyze.temporary import TemporaryFolder
 
 _LOOK_SECONDS = 0.2
 _LEAVE_SECONDS = 10.0

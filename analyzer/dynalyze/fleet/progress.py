@@ -9,10 +9,10 @@ import time
 from collections import Counter
 from typing import TextIO
 
-from dynalyze.fleet.records import STATUSES, Row
 from dynalyze.fleet.work import Finished
-from dynalyze.notices import notice
-from dynalyze.render.visible import one_line
+from dynalyze.sweep.records import STATUSES, Row
+from dynalyze.text.notices import notice
+from dynalyze.text.visible import one_line
 
 _PLAIN_SECONDS = 10.0
 _TERMINAL_SECONDS = 0.2

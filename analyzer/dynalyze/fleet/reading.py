@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from dynalyze.fleet.records import SCHEMA_VERSION, Row, Sweep
-from dynalyze.input_files import read_document, read_input
-from dynalyze.json_text import read_json
+from dynalyze.files.input_files import read_document, read_input
+from dynalyze.sweep.records import SCHEMA_VERSION, Row, Sweep
+from dynalyze.text.json_text import read_json
 
 ROWS = "rows.jsonl"
 ABOUT = "sweep.json"

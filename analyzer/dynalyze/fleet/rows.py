@@ -6,10 +6,10 @@ from pathlib import Path
 
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.places import caller, portable
-from dynalyze.fleet.records import Row, RowBreak, Speed, Status
 from dynalyze.fleet.statuses import Verdict, error_place
-from dynalyze.measurements import Measurement
 from dynalyze.report import GraphBreak, Report
+from dynalyze.report.measurements import Measurement
+from dynalyze.sweep.records import Row, RowBreak, Speed, Status
 
 _LONGEST_ERROR = 500
 

@@ -6,10 +6,10 @@ import os
 import sys
 from types import TracebackType
 
-from dynalyze.errors import UsageError
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.work import Finished, RunSettings, lost_item, run_item
 from dynalyze.launch.forkserver import ForkServer, ServerLost
+from dynalyze.text.errors import UsageError
 
 _ATTEMPTS = 2
 # numpy's library would start its threads when it is imported, which is before the fork.

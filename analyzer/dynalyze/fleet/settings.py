@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from dynalyze.capture.hf.asked import PHASES, Asked
-from dynalyze.errors import UsageError
-from dynalyze.targets.observe import CompileOptions
-from dynalyze.targets.spec import TargetSpec
+from dynalyze.launch.observe import CompileOptions
+from dynalyze.launch.spec import TargetSpec
+from dynalyze.text.errors import UsageError
 
 OF_COMPILING = tuple(each.name for each in fields(CompileOptions) if each.name != "given")
 # Running code that came with a checkpoint is allowed on the command line alone.

@@ -26,8 +26,8 @@ from dynalyze.events.types import (
 )
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.places import portable
-from dynalyze.fleet.records import Status
 from dynalyze.report import Report
+from dynalyze.sweep.records import Status
 
 _COMPILERS = re.compile(r"/torch/(?:_dynamo|_inductor|_functorch|fx|_higher_order_ops|_subclasses)/")
 _OF_TORCH = re.compile(r"/(?:site|dist)-packages/torch/")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.work import Finished
-from dynalyze.redaction import redaction
+from dynalyze.privacy.redaction import redaction
 
 REPORTS = "reports"
 

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dynalyze.errors import UsageError
-from dynalyze.targets.spec import TargetSpec, read_target
+from dynalyze.launch.spec import TargetSpec, read_target
+from dynalyze.text.errors import UsageError
 
 _HF = "hf:"
 _ALL = "hf:all"

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dynalyze.errors import UsageError
+from dynalyze.files.toml_text import check_keys, dashed, nearest, parsed
 from dynalyze.fleet.settings import OF_COMPILING, OF_MODELS, checked
-from dynalyze.toml_text import check_keys, dashed, nearest, parsed
+from dynalyze.text.errors import UsageError
 
 _OF_ITEM = ("target", "name", "arguments", "input", "configurations")
 _SETTINGS = (*OF_COMPILING, "eval", *OF_MODELS)

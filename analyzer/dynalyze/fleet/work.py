@@ -19,20 +19,20 @@ from dynalyze.bench.measure import add_bench
 from dynalyze.bench.plan import Plan, with_options, works
 from dynalyze.bench.stats import MIN_PAIRS
 from dynalyze.capture.wire import OUTPUT_FILE, REQUEST_FILE
-from dynalyze.errors import DynalyzeError
 from dynalyze.events.reading import read_run
 from dynalyze.facts.build import Ended, misuse
+from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fleet import eager
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.memory import MemoryWatch
-from dynalyze.fleet.records import Row, Status
 from dynalyze.fleet.rows import bare_row, row_of
 from dynalyze.fleet.statuses import RunEnd, Verdict, after_eager, judge_run
 from dynalyze.launch.forkserver import ask
+from dynalyze.launch.observe import Observation, Observed, observed, report_of, request_of
+from dynalyze.privacy.shown import showable
 from dynalyze.report import Report
-from dynalyze.shown import showable
-from dynalyze.targets.observe import Observation, Observed, observed, report_of, request_of
-from dynalyze.temporary import TemporaryFolder
+from dynalyze.sweep.records import Row, Status
+from dynalyze.text.errors import DynalyzeError
 
 _OUTPUT_BYTES = 16 * 1024
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")

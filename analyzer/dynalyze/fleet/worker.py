@@ -23,10 +23,10 @@ if __name__ == "__main__":  # The package may be on no path here; its own folder
 import msgspec
 
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.records import Row
 from dynalyze.fleet.storing import store
 from dynalyze.fleet.work import Finished, RunSettings, lost_item, run_item
 from dynalyze.launch.forkserver import ServerLost
+from dynalyze.sweep.records import Row
 
 
 class Briefing(msgspec.Struct):

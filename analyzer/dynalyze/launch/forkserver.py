@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 
 import dynalyze
-from dynalyze.errors import UsageError
+from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
 from dynalyze.launch.supervised import Supervised
-from dynalyze.temporary import FOR_SOCKETS, TemporaryFolder
+from dynalyze.text.errors import UsageError
 
 _START = Path(dynalyze.__file__).resolve().parent / "capture" / "start_fleet.py"
 _START_SECONDS = 300.0

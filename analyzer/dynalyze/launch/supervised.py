@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from dynalyze.errors import DynalyzeError, UsageError
 from dynalyze.launch import supervisor
+from dynalyze.text.errors import DynalyzeError, UsageError
 
 SUPERVISOR = Path(supervisor.__file__).resolve()
 # The supervisor gives up on unkillable processes after 5 seconds; more than this means that it hangs itself.

@@ -14,17 +14,17 @@ from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
 from dynalyze.events.types import Silence, TorchLoaded
 from dynalyze.facts.build import assemble
+from dynalyze.facts.registry import registry
 from dynalyze.facts.silence import reason_for_block
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.paths import working_folder
+from dynalyze.files.paths import working_folder
 from dynalyze.recording.around import leave_out_around
 from dynalyze.recording.cells import cell_names, with_cell_names
 from dynalyze.recording.ending import BlockEnding
 from dynalyze.recording.place import Place
-from dynalyze.registry import registry
-from dynalyze.render.amounts import count_of
 from dynalyze.report import Outcome, Report, Target, printable
+from dynalyze.text.amounts import count_of
 
 
 class LiveSources(Sources):

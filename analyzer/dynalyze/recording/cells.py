@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from dynalyze.held import Holds, changed
 from dynalyze.report import Report
+from dynalyze.report.held import Holds, changed
 
 
 def cell_names() -> dict[str, str]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from dynalyze.capture import adapter
 from dynalyze.capture.in_process import InProcess
+from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.recording.ending import BlockEnding, ending
 from dynalyze.recording.place import Place, here
-from dynalyze.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from dynalyze.report import Finding, GraphBreak, Recompile, Report
@@ -142,8 +142,8 @@ class Recording:
         save(self.report, Path(path))
 
     def _build(self) -> Report:
+        from dynalyze.privacy.shown import showable
         from dynalyze.recording.build import block_report
-        from dynalyze.shown import showable
 
         if self._folder is None or self._place is None:
             raise RuntimeError("nothing was recorded yet: use it as `with dynalyze.record() as seen:`")
@@ -153,7 +153,7 @@ class Recording:
     def __repr__(self) -> str:
         if self._folder is None:
             return "<dynalyze.Recording, not begun>"
-        from dynalyze.render.amounts import count_of
+        from dynalyze.text.amounts import count_of
 
         report = self.report
         breaks = count_of(len(report.graph_breaks), "graph break")

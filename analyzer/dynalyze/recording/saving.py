@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+from dynalyze.files.whole_files import write_whole_file
 from dynalyze.report import Report
-from dynalyze.report_json import to_json
-from dynalyze.whole_files import write_whole_file
+from dynalyze.report.document import to_json
 
 _RENDERERS = {".html": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit"}
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from dynalyze.audit_records import AttentionCell, AttentionMatrix
-from dynalyze.facts.attention_choice import CellOutcome, is_own, outcome
-from dynalyze.render import words_attention as words
+from dynalyze.facts.attention.choice import CellOutcome, is_own, outcome
 from dynalyze.render.console import Summary, one_line
+from dynalyze.report.audit import AttentionCell, AttentionMatrix
+from dynalyze.words import attention as words
 
 _GAP = 2
 _NARROWEST_COLUMN = 12

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from dynalyze.measurements import Accuracy, Measurement, Speedup, SpeedVerdict
-from dynalyze.render import words_bench as words
-from dynalyze.render.amounts import milliseconds, three_digits
 from dynalyze.render.console import Summary, one_line
+from dynalyze.report.measurements import Accuracy, Measurement, Speedup, SpeedVerdict
+from dynalyze.text.amounts import milliseconds, three_digits
+from dynalyze.words import bench as words
 
 _NARROWEST = 80
 _LONGEST_NAME, _SHORTEST_NAME, _BAR = 13, 7, 8

@@ -9,14 +9,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from dynalyze.audit_records import Bisection
-from dynalyze.measurements import Accuracy
-from dynalyze.paths import portable_path
+from dynalyze.files.paths import portable_path
 from dynalyze.render.markdown_text import code, prose
-from dynalyze.render.visible import clipped, one_line, visible
-from dynalyze.render.words import command_line, count_of, effect_words
 from dynalyze.report import Compilation, GraphBreak, Location, Report
-from dynalyze.stage_names import stage_name
+from dynalyze.report.audit import Bisection
+from dynalyze.report.measurements import Accuracy
+from dynalyze.report.stages import stage_name
+from dynalyze.text.visible import clipped, one_line, visible
+from dynalyze.words.report import command_line, count_of, effect_words
 
 _MOST = 10
 _LONGEST_MESSAGE = 6_000

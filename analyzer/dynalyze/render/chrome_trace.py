@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynalyze.render.spans import Span, spans
-from dynalyze.render.words import compilation_words, phase_words
 from dynalyze.report import Report, printable
+from dynalyze.words.report import compilation_words, phase_words
 
 Event = dict[str, Any]
 

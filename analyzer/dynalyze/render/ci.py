@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dynalyze.fingerprints import fingerprints
-from dynalyze.render.words import only_measured
+from dynalyze.facts.fingerprints import fingerprints
 from dynalyze.report import Finding, Report
+from dynalyze.words.report import only_measured
 
 ENDED_WELL = ("complete", "nothing_compiled")
 """Statuses of a run in which everything that would be compiled was."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynalyze.comparison.types import SCHEMA_VERSION, Comparison
 from dynalyze.render.comparison_parts import document
-from dynalyze.render.comparison_words import verdict
+from dynalyze.words.comparison import verdict
 
 
 def render(comparison: Comparison) -> str:

@@ -8,9 +8,9 @@ import msgspec
 from rich.text import Text
 
 from dynalyze.comparison.types import Difference
-from dynalyze.json_text import json_text
-from dynalyze.render.comparison_words import ARROW, value
 from dynalyze.render.console import Summary, one_line
+from dynalyze.text.json_text import json_text
+from dynalyze.words.comparison import ARROW, value
 
 MOST = 10
 """Entries of a list on the terminal; the rest is counted."""

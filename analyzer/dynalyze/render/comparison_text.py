@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from dynalyze.comparison.types import BreakChange, Comparison, FunctionChange, RecompileChange
-from dynalyze.render import comparison_words as words
 from dynalyze.render.comparison_parts import MOST, differences, more, opening
 from dynalyze.render.console import Summary, one_line
+from dynalyze.words import comparison as words
 
 _MOST_FUNCTIONS = 8
 _GOOD, _BAD, _NEUTRAL = ("✓", "bold green"), ("✗", "bold red"), ("·", "bold blue")

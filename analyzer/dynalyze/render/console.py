@@ -16,9 +16,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dynalyze.render.visible import one_line as one_line
-from dynalyze.render.words import short_path
 from dynalyze.report import Location
+from dynalyze.text.visible import one_line as one_line
+from dynalyze.words.report import short_path
 
 _WIDEST = 100
 _CODE = re.compile(r"`[^`\n]+`")

@@ -10,8 +10,8 @@ from markupsafe import Markup, escape
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
-from dynalyze.render.visible import TAB, visible
 from dynalyze.report import Location, Snippet
+from dynalyze.text.visible import TAB, visible
 
 MAX_LINE = 400
 """Characters of a source line that are shown; the part around the marked columns is kept."""

@@ -15,8 +15,8 @@ from markupsafe import Markup, escape
 
 from dynalyze.render.alike import as_cards
 from dynalyze.render.view import build_page
-from dynalyze.render.visible import visible
 from dynalyze.report import Report
+from dynalyze.text.visible import visible
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
-from dynalyze.audit_records import PolicyCheck
 from dynalyze.render.ci import ENDED_WELL, counting, listened_to_the_end, waived
-from dynalyze.render.visible import clipped, visible
-from dynalyze.render.words import severity_words, status_words, verdict
 from dynalyze.report import Finding, Report
+from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import Rule, rules
+from dynalyze.text.visible import clipped, visible
+from dynalyze.words.report import severity_words, status_words, verdict
 
 _LONGEST = 4000
 _NOT_KNOWN = "The run did not come so far that this is known."

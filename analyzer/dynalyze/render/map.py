@@ -10,8 +10,8 @@ from bisect import bisect_right, insort
 
 import networkx as nx
 
-from dynalyze.render.words import compilation_name
 from dynalyze.report import Compilation, GraphBreak, Location, Report
+from dynalyze.words.report import compilation_name
 
 Key = tuple[int, int, str]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.audit_records import CheckStatus, PolicyCheck
-from dynalyze.paths import portable_path
-from dynalyze.render import policy_words, words_bench
+from dynalyze.files.paths import portable_path
 from dynalyze.render.ci import counting, waived
 from dynalyze.render.markdown_text import code, prose
-from dynalyze.render.words import command_line, count_of, duration, severity_words, totals, trust_notes, verdict
 from dynalyze.report import Finding, Report, Severity
+from dynalyze.report.audit import CheckStatus, PolicyCheck
+from dynalyze.words import bench as words_bench
+from dynalyze.words import policy as policy_words
+from dynalyze.words.report import command_line, count_of, duration, severity_words, totals, trust_notes, verdict
 
 _OPEN, _MOST_FOLDED, _MOST_CHECKS = 5, 40, 40
 _LONGEST = 60_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dynalyze.render.visible import clipped, visible
+from dynalyze.text.visible import clipped, visible
 
 _LONGEST = 500
 _SPAN = re.compile(r"`([^`]+)`")

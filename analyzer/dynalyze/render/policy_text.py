@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from dynalyze.audit_records import CheckStatus, PolicyVerdict
-from dynalyze.render import policy_words as words
 from dynalyze.render.console import Summary, one_line
+from dynalyze.report.audit import CheckStatus, PolicyVerdict
+from dynalyze.words import policy as words
 
 _STYLES: dict[CheckStatus, str] = {"passed": "green", "failed": "bold red", "unknown": "yellow", "waived": "dim"}
 

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from dynalyze.audit_records import PolicyCheck
-from dynalyze.fingerprints import fingerprints
+from dynalyze.facts.fingerprints import fingerprints
 from dynalyze.render.ci import ENDED_WELL, is_known, waived
 from dynalyze.render.sarif_places import artifact, location, roots, target_location
-from dynalyze.render.visible import clipped, visible
-from dynalyze.render.words import cause_words, command_line, verdict
 from dynalyze.report import Finding, GraphBreak, Recompile, Report, Severity
+from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import Rule, rules
+from dynalyze.text.visible import clipped, visible
+from dynalyze.words.report import cause_words, command_line, verdict
 
 Object = dict[str, Any]
 

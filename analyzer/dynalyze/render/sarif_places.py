@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from dynalyze.paths import below
-from dynalyze.render.visible import visible
+from dynalyze.files.paths import below
 from dynalyze.report import Location, Target
+from dynalyze.text.visible import visible
 
 Object = dict[str, Any]
 

@@ -6,9 +6,9 @@ import csv
 import io
 from collections.abc import Callable
 
-from dynalyze.fleet.records import Row, RowBreak, Sweep
 from dynalyze.render.console import one_line
-from dynalyze.render.sweep_words import speed_words
+from dynalyze.sweep.records import Row, RowBreak, Sweep
+from dynalyze.words.sweep import speed_words
 
 Cell = str | int | float | None
 

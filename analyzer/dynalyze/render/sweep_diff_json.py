@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynalyze.comparison.sweeps import SCHEMA_VERSION, SweepComparison
 from dynalyze.render.comparison_parts import document
-from dynalyze.render.sweep_diff_words import verdict
+from dynalyze.words.sweep_diff import verdict
 
 
 def render(comparison: SweepComparison) -> str:

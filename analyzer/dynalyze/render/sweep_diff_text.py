@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison
-from dynalyze.render import sweep_diff_words as words
 from dynalyze.render.comparison_parts import MOST, differences, more, opening
 from dynalyze.render.console import Summary, one_line
-from dynalyze.render.sweep_words import place_words
+from dynalyze.words import sweep_diff as words
+from dynalyze.words.sweep import place_words
 
 _MOST_NAMES = 4
 _MARKS = {"better": ("✓", "bold green"), "worse": ("✗", "bold red"), "same": ("·", "bold blue")}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dynalyze.fleet.records import Sweep
 from dynalyze.render.html import render_page
 from dynalyze.render.view.sweep import build_sweep
+from dynalyze.sweep.records import Sweep
 
 
 def render(sweep: Sweep) -> str:

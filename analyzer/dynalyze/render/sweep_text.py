@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from dynalyze.fleet.clusters import summarise
-from dynalyze.fleet.records import Status, Sweep
-from dynalyze.fleet.summary import BrokenLine, ErrorGroup, Share, SweepSummary
-from dynalyze.render import sweep_words as words
-from dynalyze.render.amounts import count_of, duration, percent
 from dynalyze.render.console import Summary, one_line
+from dynalyze.sweep.clusters import summarise
+from dynalyze.sweep.records import Status, Sweep
+from dynalyze.sweep.summary import BrokenLine, ErrorGroup, Share, SweepSummary
+from dynalyze.text.amounts import count_of, duration, percent
+from dynalyze.words import sweep as words
 
 _MOST_LINES = 8
 _MOST_ERRORS = 6

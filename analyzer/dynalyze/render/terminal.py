@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from dynalyze.render import attention_text, bench_text, policy_text, warmup_text, words
+from dynalyze.render import attention_text, bench_text, policy_text, warmup_text
 from dynalyze.render.alike import as_cards
 from dynalyze.render.callers import own_caller
 from dynalyze.render.console import Summary, one_line
 from dynalyze.report import Advice, Finding, GraphBreak, Report, Severity
+from dynalyze.words import report as words
 
 _MOST_FINDINGS = 10
 _SETTING = 12  # Below the setting itself.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from dynalyze.audit_records import ShapeRun, Warmup
-from dynalyze.render import words_warmup as words
-from dynalyze.render.amounts import count_of, milliseconds
 from dynalyze.render.console import Summary, one_line
+from dynalyze.report.audit import ShapeRun, Warmup
+from dynalyze.text.amounts import count_of, milliseconds
+from dynalyze.words import warmup as words
 
 _MOST_ROWS = 12
 

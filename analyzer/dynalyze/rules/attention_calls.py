@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from dynalyze.facts.stacks import Places
-from dynalyze.model_facts import AttentionBackend, AttentionCall, AttentionInput, ModuleFacts
 from dynalyze.report import Finding, GraphBreak, Location, Report
+from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInput, ModuleFacts
 
 FROM_GRAPH = "Read from the graph."
 FROM_SETTINGS = "Read from the configuration; the run did not show it."

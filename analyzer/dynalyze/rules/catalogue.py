@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from dynalyze import registry as pytorch
+from dynalyze.facts import registry as pytorch
 from dynalyze.rules.recipe import Recipe, find_by_id, recipes
 from dynalyze.rules.rule import Rule
 from dynalyze.rules.rule import rules as all_rules

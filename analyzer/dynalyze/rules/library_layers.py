@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from dynalyze.facts.stacks import Places
-from dynalyze.model_facts import Adapters, LayerGroup, ModuleFacts
 from dynalyze.report import GraphBreak, Location, Recompile, Report, SkippedFrame
+from dynalyze.report.models import Adapters, LayerGroup, ModuleFacts
 
 FROM_CONFIGURATION = "Read from the configuration of the layers."
 NOT_SHOWN = "Read from the configuration; the run did not show it."

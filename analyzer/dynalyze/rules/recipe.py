@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from dynalyze.conditions import condition_span
-from dynalyze.errors import DynalyzeError
+from dynalyze.facts.conditions import condition_span
 from dynalyze.rules.statement_shapes import SHAPES
 from dynalyze.rules.written import Written
+from dynalyze.text.errors import DynalyzeError
 
 COOKBOOK = Path(__file__).parent / "cookbook"
 _LONGEST_EXPRESSION = 80

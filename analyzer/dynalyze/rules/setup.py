@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dynalyze.model_facts import ModuleFacts
 from dynalyze.report import Graph, Report
+from dynalyze.report.models import ModuleFacts
 
 FROM_CONFIGURATION = "Read from the configuration; the run did not show it."
 FROM_GRAPH = "Read from the graph."

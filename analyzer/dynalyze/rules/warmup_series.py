@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from dynalyze.audit_records import ShapeRun, WarmupRecompile
 from dynalyze.report import Cause, Location, Recompile
+from dynalyze.report.audit import ShapeRun, WarmupRecompile
 from dynalyze.rules.recompile_series import Series
 
 SIZE_CAUSES = ("shape", "symbolic", "stride")

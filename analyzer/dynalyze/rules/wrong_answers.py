@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dynalyze.audit_records import Bisection, BisectStage
-from dynalyze.measurements import Accuracy
 from dynalyze.report import Advice, Location
-from dynalyze.stage_names import stage_name
+from dynalyze.report.audit import Bisection, BisectStage
+from dynalyze.report.measurements import Accuracy
+from dynalyze.report.stages import stage_name
 
 _WITHOUT: dict[BisectStage, str] = {
     "inductor": "`backend='aot_eager_decomp_partition'` gives right answers",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dynalyze.render.amounts import count_of
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.terminal import add_findings
-from dynalyze.render.visible import visible
 from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report
+from dynalyze.text.amounts import count_of
+from dynalyze.text.visible import visible
 
 _MOST = 10
 _LONGEST = 600

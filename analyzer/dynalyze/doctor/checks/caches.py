@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.doctor.records import Facts, Folder, Line
-from dynalyze.render.amounts import size
+from dynalyze.text.amounts import size
 
 GROUP = "Caches"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.doctor.records import Facts, Line, Trial
-from dynalyze.render.amounts import duration
+from dynalyze.text.amounts import duration
 
 GROUP = "torch.compile, tried"
 

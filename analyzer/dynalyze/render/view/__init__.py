@@ -29,8 +29,8 @@ from dynalyze.render.view.skipped import skipped_view
 from dynalyze.render.view.sources import MAX_LINES, sources_view
 from dynalyze.render.view.timeline import timeline_view
 from dynalyze.render.view.warmup import warmup_view
-from dynalyze.render.words import only_measured
 from dynalyze.report import Report
+from dynalyze.words.report import only_measured
 
 
 def build_page(report: Report) -> Page:

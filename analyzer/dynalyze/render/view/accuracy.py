@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynalyze.audit_records import Bisection
-from dynalyze.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
-from dynalyze.render import words_bench as words
-from dynalyze.render.amounts import count_of, percent
+from dynalyze.facts.wrong_numbers import search_of, wrong_answers
 from dynalyze.render.view.links import Anchors, Shown, shown
-from dynalyze.render.visible import clipped
 from dynalyze.report import Report
-from dynalyze.stage_names import STAGES, stage_name
-from dynalyze.wrong_numbers import search_of, wrong_answers
+from dynalyze.report.audit import Bisection
+from dynalyze.report.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
+from dynalyze.report.stages import STAGES, stage_name
+from dynalyze.text.amounts import count_of, percent
+from dynalyze.text.visible import clipped
+from dynalyze.words import bench as words
 
 MAX_ROWS = 100
 MAX_TENSORS = 50

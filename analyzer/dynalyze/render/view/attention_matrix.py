@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dynalyze.audit_records import AttentionCell, AttentionMatrix
-from dynalyze.facts.attention_choice import CellOutcome, is_own, outcome
-from dynalyze.render import words_attention as words
-from dynalyze.render.visible import clipped
+from dynalyze.facts.attention.choice import CellOutcome, is_own, outcome
 from dynalyze.report import Report
+from dynalyze.report.audit import AttentionCell, AttentionMatrix
+from dynalyze.text.visible import clipped
+from dynalyze.words import attention as words
 
 MAX_ROWS = 60
 MAX_REMARKS = 60

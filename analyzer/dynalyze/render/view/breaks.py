@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at
 from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, safe_url, shown
-from dynalyze.render.visible import clipped
-from dynalyze.render.words import count_of, effect_words, short_path
 from dynalyze.report import Effect, GraphBreak, Location
+from dynalyze.text.visible import clipped
+from dynalyze.words.report import count_of, effect_words, short_path
 
 MAX_BREAKS = 500
 MAX_STACK = 200

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynalyze.render.amounts import percent
 from dynalyze.render.view.links import Anchors, Index, Place, Shown, shown
-from dynalyze.render.visible import clipped
 from dynalyze.report import Candidate, CandidateReason, Region, Report
+from dynalyze.text.amounts import percent
+from dynalyze.text.visible import clipped
 
 MAX_CANDIDATES = 100
 _REASONS: dict[CandidateReason, str] = {

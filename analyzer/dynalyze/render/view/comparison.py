@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dynalyze.comparison.types import BreakChange, Comparison, FunctionChange, RecompileChange, Regression, Run
-from dynalyze.render import comparison_words as words
 from dynalyze.render.highlight import Code, code_at
 from dynalyze.render.view.links import Anchors, Place, Shown, place, shown
 from dynalyze.render.view.run import Metric, Tone
-from dynalyze.render.visible import clipped
-from dynalyze.render.words import cause_words, count_of, duration, status_words
 from dynalyze.report import Effect, Location
+from dynalyze.text.visible import clipped
+from dynalyze.words import comparison as words
+from dynalyze.words.report import cause_words, count_of, duration, status_words
 
 MAX_BREAKS = 300
 MAX_ROWS = 300

@@ -9,8 +9,9 @@ from dynalyze.render.highlight import Code, code_at
 from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, shown
 from dynalyze.render.view.plots.changes import changes_plot
 from dynalyze.render.view.plots.shapes import Plot
-from dynalyze.render.visible import clipped
-from dynalyze.render.words import (
+from dynalyze.report import Compilation, CompilationStatus, Recompile, Report, TracedFile
+from dynalyze.text.visible import clipped
+from dynalyze.words.report import (
     cache_words,
     cause_words,
     compilation_name,
@@ -20,7 +21,6 @@ from dynalyze.render.words import (
     duration,
     short_path,
 )
-from dynalyze.report import Compilation, CompilationStatus, Recompile, Report, TracedFile
 
 MAX_RECOMPILES = 300
 MAX_COMPILATIONS = 300

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at, code_block
 from dynalyze.render.view.links import MAX_FINDINGS, Index, Link, Place, Shown, safe_url, shown
-from dynalyze.render.visible import clipped
-from dynalyze.render.words import duration, severity_words
 from dynalyze.report import Advice, Finding, Location, Report, Severity, Snippet
+from dynalyze.text.visible import clipped
+from dynalyze.words.report import duration, severity_words
 
 MAX_BRIEF = 10
 MAX_EVIDENCE = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.render.view.links import MAX_SIZES, Index, Link, Place, Shown, shown
-from dynalyze.render.visible import clipped
 from dynalyze.report import ForcedSize, Report
+from dynalyze.text.visible import clipped
 
 MAX_TEXT = 400
 MAX_VALUES = 8

@@ -8,9 +8,9 @@ from dynalyze.render.view.lines import LineKey, LinesView, lines_view
 from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, shown
 from dynalyze.render.view.plots.shapes import Plot
 from dynalyze.render.view.plots.treemap import KERNEL_KINDS, kernel_treemap
-from dynalyze.render.visible import clipped
-from dynalyze.render.words import count_of
 from dynalyze.report import Direction, Graph, GraphCode, GraphInput, Kernel, KernelKind, Report, Stage, StageName
+from dynalyze.text.visible import clipped
+from dynalyze.words.report import count_of
 
 MAX_GRAPHS = 100
 MAX_ROWS = 60

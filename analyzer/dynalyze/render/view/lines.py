@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, shown
-from dynalyze.render.visible import clipped
 from dynalyze.report import Direction, Kernel, Location
+from dynalyze.text.visible import clipped
 
 MAX_LINES = 100
 MAX_KERNELS = 20

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from dynalyze.render.visible import clipped
-from dynalyze.render.words import compilation_name, short_path
 from dynalyze.report import Graph, GraphBreak, Location, Recompile, Report
+from dynalyze.text.visible import clipped
+from dynalyze.words.report import compilation_name, short_path
 
 Item = TypeVar("Item")
 MAX_SKIPPED = 200

@@ -9,9 +9,9 @@ from typing import Literal
 from dynalyze.render.map import break_node, compile_map, frame_of, node_of
 from dynalyze.render.view.layers import layers
 from dynalyze.render.view.links import Anchors, Index, Link, Shown
-from dynalyze.render.visible import visible
-from dynalyze.render.words import compilation_words, count_of, effect_words, short_path
 from dynalyze.report import Compilation, Effect, GraphBreak, Report
+from dynalyze.text.visible import visible
+from dynalyze.words.report import compilation_words, count_of, effect_words, short_path
 
 MAX_NODES = 60
 MAX_LISTED = 300

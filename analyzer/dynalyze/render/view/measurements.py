@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Literal
 
-from dynalyze.measurements import Accuracy, BreakEven, Measurement
-from dynalyze.render import words_bench as words
-from dynalyze.render.amounts import duration, milliseconds, size, three_digits
 from dynalyze.render.view.links import Anchors, Shown, shown
 from dynalyze.render.view.plots.bars import memory_plot, startup_plot
 from dynalyze.render.view.plots.calls import calls_plot
@@ -18,8 +15,11 @@ from dynalyze.render.view.plots.scatter import scatter_plot
 from dynalyze.render.view.plots.shapes import Plot
 from dynalyze.render.view.plots.strips import MAX_POINTS, strip_plot
 from dynalyze.render.view.run import Metric
-from dynalyze.render.visible import clipped
 from dynalyze.report import Report
+from dynalyze.report.measurements import Accuracy, BreakEven, Measurement
+from dynalyze.text.amounts import duration, milliseconds, size, three_digits
+from dynalyze.text.visible import clipped
+from dynalyze.words import bench as words
 
 MAX_ROWS = 100
 """Measurements on the page."""

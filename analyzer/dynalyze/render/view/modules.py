@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dynalyze.model_facts import ModuleFacts
 from dynalyze.render.view.links import Anchors, Index, Place, Shown, shown
-from dynalyze.render.visible import clipped
 from dynalyze.report import Location, Report
+from dynalyze.report.models import ModuleFacts
+from dynalyze.text.visible import clipped
 
 MAX_MODULES = 50
 _MAX_NOTE = 300

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynalyze.audit_records import CheckStatus, PolicyCheck, PolicyVerdict
-from dynalyze.render import policy_words as words
 from dynalyze.render.view.links import Index, Link, Shown, shown
-from dynalyze.render.visible import clipped
 from dynalyze.report import Report
+from dynalyze.report.audit import CheckStatus, PolicyCheck, PolicyVerdict
+from dynalyze.text.visible import clipped
+from dynalyze.words import policy as words
 
 MAX_WAIVERS = 100
 MAX_EVIDENCE = 10

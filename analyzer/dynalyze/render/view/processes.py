@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 
 from dynalyze.render.view.links import Anchors, Shown, shown
-from dynalyze.render.words import compile_seconds, count_of, duration
 from dynalyze.report import Compilation, Process, Report
+from dynalyze.words.report import compile_seconds, count_of, duration
 
 MAX_PROCESSES = 200
 

@@ -8,9 +8,12 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dynalyze.render import words_bench
-from dynalyze.render.visible import clipped
-from dynalyze.render.words import (
+from dynalyze.report import Report
+from dynalyze.report.document import to_json
+from dynalyze.text.visible import clipped
+from dynalyze.words import bench as words_bench
+from dynalyze.words.bench import all_well
+from dynalyze.words.report import (
     command_words,
     duration,
     only_measured,
@@ -19,9 +22,6 @@ from dynalyze.render.words import (
     trust_notes,
     verdict_sentences,
 )
-from dynalyze.render.words_bench import all_well
-from dynalyze.report import Report
-from dynalyze.report_json import to_json
 
 MAX_MESSAGE = 20_000
 MAX_ERRORS = 50

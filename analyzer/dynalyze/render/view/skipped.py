@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.render.view.links import MAX_SKIPPED, Index, Place, Shown, shown
-from dynalyze.render.visible import clipped
 from dynalyze.report import Report, SkippedFrame
+from dynalyze.text.visible import clipped
 
 MAX_TEXT = 1000
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from dynalyze.render.amounts import count_of
 from dynalyze.render.highlight import Caret, highlighted_lines
 from dynalyze.render.view.findings import FindingView
 from dynalyze.render.view.graphs import GraphView
 from dynalyze.render.view.lines import LineKey
 from dynalyze.render.view.links import Anchors, Index, Link
-from dynalyze.render.words import short_path
 from dynalyze.report import Finding, GraphBreak, Location, Report, Severity
-from dynalyze.source_records import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
+from dynalyze.report.sources import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
+from dynalyze.text.amounts import count_of
+from dynalyze.words.report import short_path
 
 MAX_LINES = 2000
 """Lines of source on the page, all files together."""

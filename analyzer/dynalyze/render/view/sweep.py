@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dynalyze.fleet.clusters import summarise
-from dynalyze.fleet.records import Status, Sweep
-from dynalyze.fleet.summary import Cause, ErrorGroup, Share, SweepSummary
-from dynalyze.render import sweep_words as words
-from dynalyze.render.amounts import count_of, duration, percent
 from dynalyze.render.view.links import Anchors, Shown, shown
 from dynalyze.render.view.run import Metric, Tone, value_words
 from dynalyze.render.view.sweep_items import (
@@ -23,8 +18,13 @@ from dynalyze.render.view.sweep_items import (
     mark_of,
 )
 from dynalyze.render.view.sweep_lines import LinesView, line_anchors, lines_view
-from dynalyze.render.visible import clipped
-from dynalyze.render.words import command_line
+from dynalyze.sweep.clusters import summarise
+from dynalyze.sweep.records import Status, Sweep
+from dynalyze.sweep.summary import Cause, ErrorGroup, Share, SweepSummary
+from dynalyze.text.amounts import count_of, duration, percent
+from dynalyze.text.visible import clipped
+from dynalyze.words import sweep as words
+from dynalyze.words.report import command_line
 
 MAX_CAUSES = 60
 MAX_REASONS = 12

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison, SweepRun
 from dynalyze.comparison.types import Direction
-from dynalyze.fleet.records import RowBreak, Status
-from dynalyze.render import sweep_diff_words as words
-from dynalyze.render.amounts import count_of
-from dynalyze.render.comparison_words import drawn, value
-from dynalyze.render.sweep_words import place_words, status_words
 from dynalyze.render.view.links import Anchors, Link, Shown, shown
 from dynalyze.render.view.run import Metric, Tone
 from dynalyze.render.view.sweep_items import mark_of
-from dynalyze.render.visible import clipped
-from dynalyze.render.words import command_line
+from dynalyze.sweep.records import RowBreak, Status
+from dynalyze.text.amounts import count_of
+from dynalyze.text.visible import clipped
+from dynalyze.words import sweep_diff as words
+from dynalyze.words.comparison import drawn, value
+from dynalyze.words.report import command_line
+from dynalyze.words.sweep import place_words, status_words
 
 MAX_LINES = 300
 MAX_ITEMS = 1000

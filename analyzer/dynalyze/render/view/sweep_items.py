@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from dynalyze.fleet.consequences import Place as BreakPlace
-from dynalyze.fleet.consequences import place_of
-from dynalyze.fleet.records import Row, RowBreak, Status, Sweep
-from dynalyze.fleet.summary import SweepSummary
-from dynalyze.render import sweep_words as words
-from dynalyze.render.amounts import duration
-from dynalyze.render.visible import clipped
+from dynalyze.sweep.consequences import Place as BreakPlace
+from dynalyze.sweep.consequences import place_of
+from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
+from dynalyze.sweep.summary import SweepSummary
+from dynalyze.text.amounts import duration
+from dynalyze.text.visible import clipped
+from dynalyze.words import sweep as words
 
 BAR_WIDTH = 100
 """The width of a full bar, in the units of its drawing."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dynalyze.fleet.consequences import Place as BreakPlace
-from dynalyze.fleet.summary import BrokenLine, SweepSummary
-from dynalyze.render import sweep_words as words
-from dynalyze.render.amounts import count_of
 from dynalyze.render.highlight import Code, code_at
 from dynalyze.render.view.links import Anchors, Place, Shown, shown
 from dynalyze.render.view.sweep_items import ItemLink, ItemLinks
-from dynalyze.render.visible import clipped
-from dynalyze.render.words import EFFECTS
 from dynalyze.report import Location
+from dynalyze.sweep.consequences import Place as BreakPlace
+from dynalyze.sweep.summary import BrokenLine, SweepSummary
+from dynalyze.text.amounts import count_of
+from dynalyze.text.visible import clipped
+from dynalyze.words import sweep as words
+from dynalyze.words.report import EFFECTS
 
 MAX_CARDS = 12
 MAX_LINES = 400

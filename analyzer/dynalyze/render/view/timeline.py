@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from dynalyze.render.spans import Span, spans
 from dynalyze.render.view.links import Anchors, Index, Link, Shown, shown
-from dynalyze.render.visible import visible
-from dynalyze.render.words import count_of, duration, phase_words
 from dynalyze.report import Report
+from dynalyze.text.visible import visible
+from dynalyze.words.report import count_of, duration, phase_words
 
 MAX_ROWS = 100
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynalyze.audit_records import ShapeRun, Warmup
-from dynalyze.render import words_warmup as words
-from dynalyze.render.amounts import milliseconds
 from dynalyze.render.view.links import Shown, shown
-from dynalyze.render.visible import clipped
 from dynalyze.report import Report
+from dynalyze.report.audit import ShapeRun, Warmup
+from dynalyze.text.amounts import milliseconds
+from dynalyze.text.visible import clipped
+from dynalyze.words import warmup as words
 
 MAX_SHAPES = 200
 MAX_TEXT = 400

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.measurements import Accuracy
 from dynalyze.report import Advice, Finding, Report
+from dynalyze.report.measurements import Accuracy
 from dynalyze.rules.rule import Rule
 
 _RANK = 700

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dynalyze.audit_records import Bisection
-from dynalyze.measurements import Accuracy
+from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_operation
 from dynalyze.report import Finding, Report
+from dynalyze.report.audit import Bisection
+from dynalyze.report.measurements import Accuracy
 from dynalyze.rules.rule import Rule
 from dynalyze.rules.wrong_answers import advice, has_nan, place
-from dynalyze.wrong_numbers import search_of, wrong_answers, wrong_operation
 
 _RANK = 1
 _RANK_OF_OPERATIONS = 60

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dynalyze.model_facts import Adapters, ModuleFacts
 from dynalyze.report import Advice, Example, Finding, Impact, Report
+from dynalyze.report.models import Adapters, ModuleFacts
 from dynalyze.rules.library_layers import (
     FROM_RUN,
     LORA_WEIGHT,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.model_facts import AttentionBackend, AttentionCall
 from dynalyze.report import Advice, Finding, Report
+from dynalyze.report.models import AttentionBackend, AttentionCall
 from dynalyze.rules.attention_calls import BACKENDS, FROM_GRAPH, counted, ids, place_of, sdpa_calls
 from dynalyze.rules.rule import Rule
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.model_facts import AttentionCall
 from dynalyze.report import Advice, Example, Finding, Report
+from dynalyze.report.models import AttentionCall
 from dynalyze.rules.attention_calls import FROM_GRAPH, flash_calls, once, place_of
 from dynalyze.rules.library_layers import shown_version, version
 from dynalyze.rules.rule import Rule

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.model_facts import ModuleFacts
 from dynalyze.report import Advice, Example, Finding, Location, Report
+from dynalyze.report.models import ModuleFacts
 from dynalyze.rules.rule import Rule
 from dynalyze.rules.setup import FROM_CONFIGURATION, LOW_PRECISION, autocast_dtype, dtype_of, evidence_of
 

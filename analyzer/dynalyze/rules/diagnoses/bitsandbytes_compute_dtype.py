@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dynalyze.model_facts import LayerGroup, ModuleFacts
 from dynalyze.report import Advice, Example, Finding, Report
+from dynalyze.report.models import LayerGroup, ModuleFacts
 from dynalyze.rules.library_layers import FROM_CONFIGURATION, counted, layers_of, place_of
 from dynalyze.rules.rule import Rule
 

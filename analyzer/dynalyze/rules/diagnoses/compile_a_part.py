@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from dynalyze.paths import library_of
+from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Example, Finding, Region, Report, Severity
 from dynalyze.rules.rule import Rule
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dynalyze.audit_records import Warmup
 from dynalyze.report import Advice, Finding, Impact, Report
+from dynalyze.report.audit import Warmup
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_advice.titles import what_changed
 from dynalyze.rules.rule import Rule

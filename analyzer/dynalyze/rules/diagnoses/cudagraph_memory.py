@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.measurements import Measurement
 from dynalyze.report import Advice, Finding, Graph, Recompile, Report
+from dynalyze.report.measurements import Measurement
 from dynalyze.rules.rule import Rule
 from dynalyze.rules.setup import FROM_RUN, graphs_on_cuda
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.model_facts import ModuleFacts
 from dynalyze.report import Advice, Example, Finding, GraphBreak, Location, Report
+from dynalyze.report.models import ModuleFacts
 from dynalyze.rules.rule import Rule, severity_of
 from dynalyze.rules.setup import FROM_CONFIGURATION, FROM_RUN
 

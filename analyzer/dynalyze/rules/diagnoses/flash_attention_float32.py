@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.model_facts import ModuleFacts
 from dynalyze.report import Advice, Compilation, Example, Finding, Location, Report
+from dynalyze.report.models import ModuleFacts
 from dynalyze.rules.attention_calls import (
     FROM_GRAPH,
     FROM_RUN,

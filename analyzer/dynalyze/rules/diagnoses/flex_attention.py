@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dynalyze.model_facts import AttentionCall
 from dynalyze.report import Advice, Compilation, Finding, Recompile, Report
+from dynalyze.report.models import AttentionCall
 from dynalyze.rules.attention_calls import FROM_GRAPH, FROM_RUN, counted, ids, once, place_of
 from dynalyze.rules.rule import Rule
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 import msgspec
 
-from dynalyze.paths import library_of
+from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Location, Report, Severity
 from dynalyze.rules.recipe import Broken, Recipe, fill, find
 from dynalyze.rules.rule import Rule, break_owners

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.model_facts import Adapters, ModuleFacts
 from dynalyze.report import Advice, Example, Finding, Report
+from dynalyze.report.models import Adapters, ModuleFacts
 from dynalyze.rules.diagnoses import adapter_switch, lora_hotswap
 from dynalyze.rules.library_layers import FROM_CONFIGURATION, adapters_of, counted, place_of, trains
 from dynalyze.rules.rule import Rule

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.model_facts import LayerGroup, ModuleFacts
 from dynalyze.report import Advice, Finding, GraphBreak, Report, SkippedFrame
+from dynalyze.report.models import LayerGroup, ModuleFacts
 from dynalyze.rules.library_layers import (
     FROM_CONFIGURATION,
     FROM_RUN,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.model_facts import AttentionCall
 from dynalyze.report import Advice, Finding, Report
+from dynalyze.report.models import AttentionCall
 from dynalyze.rules.attention_calls import FROM_GRAPH, HALVES, on_cuda, once, place_of, sdpa_calls, shape
 from dynalyze.rules.rule import Rule
 

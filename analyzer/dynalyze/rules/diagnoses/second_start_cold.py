@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.audit_records import SecondStart
 from dynalyze.report import Advice, BypassReason, Finding, Impact, Report
+from dynalyze.report.audit import SecondStart
 from dynalyze.rules.diagnoses.cache_bypass import STEPS, WHAT
 from dynalyze.rules.rule import Rule
 

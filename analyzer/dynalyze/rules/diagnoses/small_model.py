@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.measurements import Measurement
 from dynalyze.report import Advice, Finding, Report
+from dynalyze.report.measurements import Measurement
 from dynalyze.rules.rule import Rule
 
 _RANK = 600

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.audit_records import Bucket, Warmup, WarmupFunction
 from dynalyze.report import Advice, Finding, Location, Report
+from dynalyze.report.audit import Bucket, Warmup, WarmupFunction
 from dynalyze.rules.rule import Rule
 from dynalyze.rules.warmup_series import SIZE_CAUSES, shapes_count, shapes_text
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dynalyze.measurements import Measurement, Memory
-from dynalyze.render.amounts import duration, size
 from dynalyze.render.view.plots.scale import Scale, across, size_tick, time_tick
 from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Rect, Shape, label_of, px
-from dynalyze.render.words_bench import EAGER, first_calls, more_memory
+from dynalyze.report.measurements import Measurement, Memory
+from dynalyze.text.amounts import duration, size
+from dynalyze.words.bench import EAGER, first_calls, more_memory
 
 _WIDTH, _LABELS, _VALUES = 760, 200, 150
 _TOP, _ROW, _BAR = 4, 24, 14

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dynalyze.measurements import BreakEven, Measurement
-from dynalyze.render.amounts import duration
 from dynalyze.render.view.plots.scale import Scale, across, time_tick, upwards
 from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Rect, Shape, px
-from dynalyze.render.words_bench import passes_words, short_count
+from dynalyze.report.measurements import BreakEven, Measurement
+from dynalyze.text.amounts import duration
+from dynalyze.words.bench import passes_words, short_count
 
 _WIDTH, _HEIGHT = 384, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 18, 36

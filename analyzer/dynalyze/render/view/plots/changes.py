@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.amounts import count_of, duration
 from dynalyze.render.view.plots.scale import Scale, across, time_tick
 from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Rect, Shape, label_of, px
-from dynalyze.render.visible import clipped, visible
-from dynalyze.render.words import cause_words
 from dynalyze.report import Recompile, Report
+from dynalyze.text.amounts import count_of, duration
+from dynalyze.text.visible import clipped, visible
+from dynalyze.words.report import cause_words
 
 MAX_LANES = 12
 MAX_BARS = 400

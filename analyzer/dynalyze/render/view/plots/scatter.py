@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dynalyze.measurements import Measurement, Speedup
-from dynalyze.render.amounts import duration
 from dynalyze.render.view.plots.scale import Scale, across, time_tick, upwards
 from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Shape, label_of, px
-from dynalyze.render.words_bench import claim, compile_cost, times, workload_of, workload_words
+from dynalyze.report.measurements import Measurement, Speedup
+from dynalyze.text.amounts import duration
+from dynalyze.words.bench import claim, compile_cost, times, workload_of, workload_words
 
 _WIDTH, _HEIGHT = 760, 340
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 14, 40

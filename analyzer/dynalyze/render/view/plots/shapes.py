@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dynalyze.render.visible import visible
+from dynalyze.text.visible import visible
 
 _LABEL_CHARACTERS = 20
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dynalyze.measurements import Measurement, Pair
-from dynalyze.render.amounts import milliseconds
 from dynalyze.render.view.plots.scale import Scale, across, evenly, time_tick
 from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Rect, Shape, label_of, px
-from dynalyze.render.words_bench import EAGER
+from dynalyze.report.measurements import Measurement, Pair
+from dynalyze.text.amounts import milliseconds
+from dynalyze.words.bench import EAGER
 
 MAX_POINTS = 400
 """Dots of one strip."""

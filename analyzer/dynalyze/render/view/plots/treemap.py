@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.amounts import count_of
 from dynalyze.render.view.plots.shapes import Key, Label, Plot, Rect, Shape
-from dynalyze.render.visible import clipped, visible
 from dynalyze.report import Kernel, KernelKind
+from dynalyze.text.amounts import count_of
+from dynalyze.text.visible import clipped, visible
 
 MAX_KERNELS = 150
 

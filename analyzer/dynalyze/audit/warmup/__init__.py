@@ -1,0 +1,215 @@
+"""The warm-up check: drives a target over the shapes that production sends, and says what compiles after warm-up.
+
+One process makes every call in the order of the warm-up, then all of them again in another order, as requests come:
+whatever compiles there was not warmed up. A second process with the caches of the first tells what a restart costs, a
+third what dynamic=True would change.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dynalyze.audit import buckets
+from dynalyze.audit.warmup.child import Child, Order, Passes, Runner
+from dynalyze.audit.warmup.facts import compiled_anything, warm_after
+from dynalyze.bench.measure import rebuilt_source
+from dynalyze.bench.plan import Plan, Work
+from dynalyze.bench.requests import worker_request
+from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.shapes import Dim
+from dynalyze.capture.warmup_wire import LOOK, SERVING, WARM_UP
+from dynalyze.files.temporary import TemporaryFolder
+from dynalyze.launch.spec import TargetSpec
+from dynalyze.report.audit import DynamicTrial, SecondStart, ShapeRun, Warmup
+
+FEW_VERSIONS = 2
+"""One for the first sizes and one for all others: what automatic dynamic shapes come to."""
+_LEAST_SECONDS = 5.0
+"""With less time than this no further process is started."""
+_DYNAMIC = "dynamic=on"
+
+
+def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: Sequence[Dim] = ()) -> Warmup:
+    """Call the target with each of `shapes`, compiled once as the plan's first configuration says.
+
+    `plan` gives the source, the place, the limits and the seed of the order.
+
+    Raises:
+        UsageError: what was asked for cannot be, as a size that nothing takes.
+    """
+    source = plan.source or (rebuilt_source(target) if target.rebuilt else {})
+    if not source:
+        return Warmup(reason="the calls of the program are not known")
+    plan = replace(plan, source=source, dims=tuple(dims))
+    runner = Runner(Path(target.path or target.stem).name, plan.python, plan.quiet)
+    with TemporaryFolder() as folder:
+        return _Check(plan, tuple(shapes), folder, runner).run()
+
+
+class _Check:
+    """The processes of one check, one after the other."""
+
+    def __init__(self, plan: Plan, works: tuple[Work, ...], folder: Path, runner: Runner) -> None:
+        self._plan = plan
+        self._works = works
+        self._configuration = plan.configurations[0] if plan.configurations else plan.default
+        self._folder = folder
+        self._runner = runner
+        self._until = time.monotonic() + (plan.timeout if plan.total is None else plan.total)
+
+    def run(self) -> Warmup:
+        first = self._child(self._configuration, "first", self._passes())
+        found = _judged(first, self._configuration)
+        if found.reason:
+            return found
+        _add_buckets(found)
+        cold = sum(run.milliseconds for run in found.calls) / 1000
+        if self._keeps_caches(found):
+            self._start_again(found, cold)
+        if not found.stopped and self._is_worth_trying(first, found):
+            self._try_dynamic(found, first.warmed.most_versions)
+        return found
+
+    def _passes(self) -> Passes:
+        """The shapes in their order, in another one, and once more to look at what runs."""
+        numbers = range(len(self._works))
+        return [(WARM_UP, numbers), (SERVING, _shuffled(len(numbers), self._plan.seed)), (LOOK, numbers)]
+
+    def _child(self, configuration: Configuration, caches: str, passes: Passes) -> Child:
+        folder = self._folder / caches
+        folder.mkdir(mode=0o700, exist_ok=True)
+        seconds = max(min(self._plan.timeout, self._left()), 1.0)
+        # One model for all shapes: none of their sizes goes into it.
+        sizeless = replace(self._works[0], batch=None, sequence=None, shape=())
+        request = worker_request(self._plan, sizeless, configuration)
+        return self._runner.run(Order(request, self._works, passes, folder, seconds))
+
+    def _left(self) -> float:
+        return self._until - time.monotonic()
+
+    def _in_time(self, found: Warmup, what: str) -> bool:
+        if self._left() >= _LEAST_SECONDS:
+            return True
+        found.notes.append(f"{what}: not tried, the time was up.")
+        return False
+
+    def _keeps_caches(self, found: Warmup) -> bool:
+        """Whether the backend has caches on disk at all."""
+        if self._configuration.backend == "inductor":
+            return self._in_time(found, "A second start")
+        found.notes.append(
+            f"No second start was tried: the backend {self._configuration.backend} keeps nothing on disk."
+        )
+        return False
+
+    def _start_again(self, found: Warmup, cold: float) -> None:
+        passes = [(WARM_UP, range(len(self._works)))]
+        second = self._child(self._configuration, "first", passes)
+        found.stopped = second.stopped
+        if second.problem:
+            found.notes.append(f"The second start failed: {second.problem}")
+            return
+        found.second_start = _second_start(second, cold)
+
+    def _is_worth_trying(self, first: Child, found: Warmup) -> bool:
+        many = first.warmed.most_versions > FEW_VERSIONS
+        if self._configuration.dynamic == "on" or not many:
+            return False
+        return self._in_time(found, "dynamic=True")
+
+    def _try_dynamic(self, found: Warmup, before: int) -> None:
+        # A name of its own: what the program itself wrote would be compiled as it was written.
+        tried = replace(self._configuration, name=_DYNAMIC, dynamic="on")
+        child = self._child(tried, "dynamic", self._passes())
+        found.stopped = child.stopped
+        if child.stopped:
+            found.notes.append(f"dynamic=True was tried: {child.problem}")
+            return
+        found.dynamic_trial = _trial(child)
+        found.dynamic_advice = _advice(found.dynamic_trial, before)
+
+
+def _shuffled(count: int, seed: int) -> list[int]:
+    """Another order than the first one, the same for the same seed."""
+    order = list(range(count))
+    random.Random(seed).shuffle(order)
+    return order if order != sorted(order) else order[::-1]
+
+
+def _judged(child: Child, configuration: Configuration) -> Warmup:
+    """What the first process tells."""
+    warmed = child.warmed
+    calls, serving = warmed.of(WARM_UP), warmed.of(SERVING)
+    found = Warmup(
+        calls=calls,
+        warm_after=warm_after([*calls, *serving]),
+        after_warmup=[run for run in serving if compiled_anything(run)],
+        functions=warmed.functions,
+        dynamic=configuration.dynamic,
+        reason=child.problem,
+        stopped=child.stopped,
+    )
+    if warmed.ended is not None:
+        found.recompile_limit, found.notes = warmed.ended.recompile_limit, list(warmed.ended.notes)
+    if not found.reason and all(run.error for run in calls):
+        found.reason = f"no call came to its end: {calls[0].error}" if calls else "there was no call"
+    if not found.reason and not warmed.functions:
+        found.reason = "nothing was compiled: every call ran in eager"
+    return found
+
+
+def _second_start(child: Child, cold: float) -> SecondStart:
+    ended = child.warmed.ended
+    counts = ended.cache if ended is not None else {}
+    hits, misses, bypasses = (
+        sum(count for name, count in counts.items() if name.endswith(end)) for end in ("_hit", "_miss", "_bypass")
+    )
+    bypassed = [each for compilation in child.warmed.compiled for each in compilation.cache_bypasses]
+    return SecondStart(
+        cold_seconds=round(cold, 3),
+        warm_seconds=round(sum(run.milliseconds for run in child.warmed.of(WARM_UP)) / 1000, 3),
+        hits=hits,
+        misses=misses,
+        bypasses=bypasses,
+        warm=bool(hits) and not misses and not bypasses,
+        reasons=list(dict.fromkeys(each.reason for each in bypassed)),
+        said=next((" ".join(each.said.split()) for each in bypassed if each.said), ""),
+    )
+
+
+def _trial(child: Child) -> DynamicTrial:
+    warmed = child.warmed
+    calls: list[ShapeRun] = warmed.of(WARM_UP)
+    return DynamicTrial(
+        versions=warmed.most_versions,
+        after_warmup=sum(compiled_anything(run) for run in warmed.of(SERVING)),
+        in_eager=sum(bool(run.in_eager) for run in calls),
+        error=child.problem or next((run.error for run in calls if run.error), ""),
+    )
+
+
+def _advice(trial: DynamicTrial, before: int) -> str:
+    """What the trial showed, in one sentence."""
+    if trial.error:
+        return f"dynamic=True was tried, and did not work: {trial.error}"
+    if trial.versions >= before:
+        return f"dynamic=True was tried, and does not help: there are {trial.versions} graphs with it, {before} without"
+    graphs = "1 graph" if trial.versions == 1 else f"{trial.versions} graphs"
+    late = f"{trial.after_warmup} shapes still compiled after" if trial.after_warmup else "nothing compiled after"
+    return f"dynamic=True was tried: {graphs} instead of {before}, and {late} the warm-up"
+
+
+def _add_buckets(found: Warmup) -> None:
+    """Sizes to pad to, where sizes cost more versions than automatic dynamic shapes have."""
+    most = max((each.versions for each in found.functions), default=0)
+    good = [run for run in found.calls if not run.error]
+    if most <= FEW_VERSIONS or len(good) != len(found.calls):
+        return
+    shapes = [run.shape for run in found.calls]
+    chosen = buckets.bucketed(shapes, [run.versions for run in found.calls], found.recompile_limit)
+    if chosen is not None and chosen.merges(shapes):
+        found.buckets, found.bucket_padding = buckets.records(chosen, shapes), round(chosen.padding, 4)

@@ -1,0 +1,66 @@
+"""Wrong numbers in one sentence, the same wherever they are told of: the verdict, the findings, the page."""
+
+from __future__ import annotations
+
+from dynalyze.report.audit import Bisection
+from dynalyze.report.measurements import Accuracy, TensorAccuracy
+from dynalyze.report.stages import stage_name
+
+_SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
+
+
+def search_of(test: Accuracy, bisections: list[Bisection]) -> Bisection | None:
+    """The search after the place of these answers; None where none was made."""
+    key = test.configuration, test.phase
+    return next((each for each in bisections if (each.configuration, each.phase) == key and not each.hidden), None)
+
+
+def wrong_tensor(test: Accuracy) -> TensorAccuracy | None:
+    """The one to tell of: the first with NaN that compiling made, else the worst."""
+    wrong = [tensor for tensor in test.tensors if tensor.verdict == test.verdict]
+    return next((tensor for tensor in wrong if tensor.nonfinite), None) or next(iter(wrong), None)
+
+
+def wrong_answers(test: Accuracy, found: Bisection | None) -> str:
+    """`bf16 output of torch.softmax in layers.3.attention is wrong beyond rounding, stage: Inductor`."""
+    tensor = wrong_tensor(test)
+    named = found is not None and bool(found.op or found.module)
+    if found is not None and named:
+        what = _found(found, tensor.dtype if tensor is not None else "")
+    elif tensor is not None:
+        what = _tensor(tensor)
+    else:
+        what = "the output"
+    stage = f", stage: {stage_name(found)}" if found is not None and found.stage else ""
+    return f"{what} {_how(tensor)}{stage}"
+
+
+def wrong_operation(found: Bisection) -> str:
+    """The same of an operation that the answers hide."""
+    return (
+        f"{_found(found, found.dtype)} is wrong beyond rounding, though the answers hide it, stage: {stage_name(found)}"
+    )
+
+
+def _found(found: Bisection, dtype: str) -> str:
+    kind = "gradient" if found.gradient else "output"
+    owner = f"{found.op} in {found.module}" if found.op and found.module else found.op or found.module
+    return f"{_dtype(found.dtype or dtype)}{kind} of {owner}"
+
+
+def _tensor(tensor: TensorAccuracy) -> str:
+    if tensor.kind == "gradient":
+        return f"{_dtype(tensor.dtype)}gradient of {tensor.name}"
+    return f"{_dtype(tensor.dtype)}output {tensor.name.removeprefix('output')}".rstrip()
+
+
+def _dtype(name: str) -> str:
+    return f"{_SHORT.get(name, name)} " if name else ""
+
+
+def _how(tensor: TensorAccuracy | None) -> str:
+    if tensor is not None and tensor.nonfinite:
+        return "is NaN or infinite where eager's is not"
+    if tensor is not None and tensor.compiled_dtype and tensor.dtype and tensor.compiled_dtype != tensor.dtype:
+        return f"is {tensor.compiled_dtype} where eager's is {tensor.dtype}"
+    return "is wrong beyond rounding"

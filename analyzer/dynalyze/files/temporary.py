@@ -1,0 +1,217 @@
+"""Temporary folders: all are made here, for this user alone, and those of runs that were killed are cleared away.
+
+A folder holds a file that says whose it is, with a lock on it while its owner lives. Whoever makes the first folder of
+a process removes those of this user whose owner is gone. A folder without that file, with a lock on it, of a process
+that lives, of another user or another machine is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+from dynalyze.text.errors import UsageError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a program may still record by itself: nothing is cleared there.
+    fcntl = None  # type: ignore[assignment]
+
+OWNER = ".dynalyze-owner"
+_NAME = re.compile(r"dynalyze-(?:[a-z]+-)?[a-z0-9_]{8}")
+# What ran may still write for a moment when its folder goes.
+_REMOVALS, _REMOVAL_SECONDS = 20, 0.2
+
+FOR_SOCKETS = 56
+"""Of the usual place, where our own sockets lie in a folder: macOS has the shortest limit, 104."""
+
+
+class TemporaryFolder:
+    """One folder, from here to `remove`, or to the end of a `with` block.
+
+    `kind` stands in its name. It is in /tmp where the usual place has a path of more than `longest` bytes: that of a
+    socket has a limit of some hundred.
+
+    Raises:
+        UsageError: there is no place for it.
+    """
+
+    def __init__(self, kind: str = "", *, longest: int | None = None) -> None:
+        base = _base(longest)
+        _clear_once(base)
+        self._pid = os.getpid()
+        self.path, self._lock = _made_in(base, f"dynalyze-{kind}-" if kind else "dynalyze-")
+        _made.append(self)
+
+    def remove(self) -> None:
+        """Remove it with all that is in it; a forked process leaves it to the one that made it."""
+        if os.getpid() != self._pid or self not in _made:
+            return
+        for _ in range(_REMOVALS):
+            shutil.rmtree(self.path, ignore_errors=True)
+            if not self.path.exists():
+                break
+            time.sleep(_REMOVAL_SECONDS)
+        _made.remove(self)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        """A program in this process may have closed our descriptor, and have its number for a file of its own."""
+        device, inode, descriptor = self._lock
+        with contextlib.suppress(OSError):
+            status = os.fstat(descriptor)
+            if (status.st_dev, status.st_ino) == (device, inode):
+                os.close(descriptor)
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+_made: list[TemporaryFolder] = []
+_cleared: set[str] = set()
+
+
+def remove_all() -> None:
+    """Remove what is left of the folders of this process: its last act."""
+    for folder in _made:
+        folder.remove()
+
+
+def _made_in(base: str, prefix: str) -> tuple[Path, tuple[int, int, int]]:
+    try:
+        path = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
+    except OSError as error:
+        raise UsageError(f"no temporary folder can be made in {base}: {error.strerror}; set TMPDIR") from error
+    try:
+        return path, _marked(path)
+    except BaseException as error:
+        shutil.rmtree(path, ignore_errors=True)
+        if not isinstance(error, OSError):
+            raise
+        raise UsageError(f"{path} cannot be written: {error.strerror}; set TMPDIR to another folder") from error
+
+
+def _base(longest: int | None) -> str:
+    try:
+        base = tempfile.gettempdir()
+    except FileNotFoundError:
+        raise UsageError("there is no folder for temporary files: set TMPDIR to one that can be written") from None
+    return base if longest is None or len(os.fsencode(base)) <= longest else "/tmp"
+
+
+def _marked(path: Path) -> tuple[int, int, int]:
+    """Write whose folder it is, and lock that; returns device, inode and descriptor of the lock.
+
+    Who clears up between these steps finds nothing written, or a process that lives.
+    """
+    descriptor = os.open(path / OWNER, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+    with contextlib.suppress(OSError, AttributeError):  # No locks here: then the process speaks for itself.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    owner = {"pid": os.getpid(), "started": _started(os.getpid()), "host": socket.gethostname()}
+    status = os.fstat(descriptor)
+    try:
+        os.write(descriptor, json.dumps(owner).encode())
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return status.st_dev, status.st_ino, descriptor
+
+
+def _clear_once(base: str) -> None:
+    """Look for folders of dead owners, once in the life of a process."""
+    if base in _cleared or fcntl is None:
+        return
+    _cleared.add(base)
+    with contextlib.suppress(OSError), os.scandir(base) as entries:
+        for entry in entries:
+            if entry.name.startswith("dynalyze-") and _NAME.fullmatch(entry.name):
+                with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                    _clear(entry.path)
+
+
+def _clear(path: str) -> None:
+    """Remove a folder where its owner is gone. It is opened first, so that nobody can put another in its place."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not _is_private(os.fstat(folder), stat.S_ISDIR):
+            return
+        with _lock_of(folder) as owner:
+            if owner["host"] != socket.gethostname() or _lives(owner["pid"], owner["started"]):
+                return
+            for name, folders, files, inside in os.fwalk(".", topdown=False, follow_symlinks=False, dir_fd=folder):
+                _empty(inside, folders, [file for file in files if name != "." or file != OWNER])
+            os.unlink(OWNER, dir_fd=folder)
+            Path(path).rmdir()
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def _lock_of(folder: int) -> Iterator[dict[str, int | str | None]]:
+    """What the mark in a folder says, while we hold its lock; raises OSError where somebody else does."""
+    mark = os.open(OWNER, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    try:
+        if not _is_private(os.fstat(mark), stat.S_ISREG):
+            raise PermissionError(OWNER)
+        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield json.loads(os.read(mark, 4096))
+    finally:
+        os.close(mark)
+
+
+def _is_private(status: os.stat_result, kind: Callable[[int], bool]) -> bool:
+    return kind(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+
+
+def _empty(inside: int, folders: list[str], files: list[str]) -> None:
+    for name in folders:
+        with contextlib.suppress(OSError):
+            try:
+                os.rmdir(name, dir_fd=inside)
+            except NotADirectoryError:  # A link to one.
+                os.unlink(name, dir_fd=inside)
+    for name in files:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=inside)
+
+
+def _lives(pid: object, started: object) -> bool:
+    """Whether the owner still runs: its number may be another process's by now."""
+    if not isinstance(pid, int) or pid <= 0:
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # Another user's, so it is another process.
+        return False
+    return started is None or _started(pid) == started
+
+
+def _started(pid: int) -> str | None:
+    """When a process began, in the kernel's ticks; None where that is not told."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            # "4711 (any name, with ) too) S 4700 ...": the name ends at the last parenthesis.
+            told = file.read()
+    except OSError:
+        return None
+    return told[told.rindex(b")") + 2 :].split()[19].decode()

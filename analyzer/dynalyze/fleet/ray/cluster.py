@@ -1,0 +1,207 @@
+"""Runs the items of a sweep as tasks of a Ray cluster: Ray decides where and when, we keep a bounded number with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dynalyze.fleet.items import Item
+from dynalyze.fleet.pool import Done
+from dynalyze.fleet.ray import node
+from dynalyze.fleet.ray.demand import Demand, demand_of
+from dynalyze.fleet.ray.parcels import Node, Parcel, pack, unpack_delivery
+from dynalyze.fleet.ray.ray_session import Session
+from dynalyze.fleet.work import RunSettings, lost_item
+from dynalyze.privacy.redaction import redaction
+from dynalyze.text.errors import UsageError
+from dynalyze.text.notices import say
+
+_LOOK_SECONDS = 0.2
+# An item whose worker died is tried once more, and is a crash when that one dies too.
+_MOST_KILLED = 2
+# Nodes come and go (preemption): that is no fault of the item, but some item may well be the end of every node.
+_MOST_NODES_LOST = 5
+# Tasks that wait tell an autoscaler what is needed, also while there is no node yet.
+_WAITING = 16
+
+
+@dataclass
+class _Flight:
+    """An item that is with the cluster, and what it went through before."""
+
+    item: Item
+    killed: int = 0
+    nodes_lost: int = 0
+
+    @property
+    def failed(self) -> int:
+        return self.killed + self.nodes_lost
+
+    @property
+    def lost(self) -> str:
+        """Why it is not tried again; "" while it is."""
+        if self.killed >= _MOST_KILLED:
+            return "it ended the process that runs the items, twice"
+        return f"its node was lost, {self.nodes_lost} times" if self.nodes_lost >= _MOST_NODES_LOST else ""
+
+
+class ClusterPool:
+    """The nodes of a Ray cluster as a pool: `with` connects, and disconnects.
+
+    `folder` is the sweep's folder where an item names a file of the user's; it is shipped to the nodes unless they
+    see it under the same path (`shared_disk`, or a cluster that is started here).
+
+    Raises:
+        UsageError: Ray is not installed, or nothing answers at `address`.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        settings: RunSettings,
+        *,
+        workers: int | None = None,
+        gpus_per_item: float | None = None,
+        folder: Path | None = None,
+        shared_disk: bool = False,
+    ) -> None:
+        self.workers = workers or 1
+        self.notes: list[str] = []
+        self._most = workers
+        self._settings = settings
+        self._gpus = gpus_per_item
+        self._folder = None if folder is None else folder.resolve()
+        ships = self._folder is not None and not shared_disk
+        self._session = Session(address, self._folder if ships else None, cores=workers)
+        self._ships = ships and not self._session.starts_cluster
+        self._flying: dict[Any, _Flight] = {}
+        self._nodes: set[Node] = set()
+        self._told: set[Demand] = set()
+        self._largest = 0.0
+
+    def __enter__(self) -> ClusterPool:
+        self._session.__enter__()
+        self.workers = self._most or max(1, int(self._session.ray.cluster_resources().get("CPU", 1)))
+        self._largest = max((each["Resources"].get("CPU", 0.0) for each in self._living()), default=0.0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._cancel()
+        finally:
+            self._session.__exit__(kind, error, trace)
+
+    def run(self, items: Iterable[Item], done: Done, keep_on: Callable[[], bool]) -> None:
+        """As `Pool.run` says. Leaves by UsageError where a node cannot run any item."""
+        waiting = iter(items)
+        while keep_on():
+            self._send_off(waiting)
+            if not self._flying:
+                self._note_mixture()
+                return
+            ready, _ = self._session.ray.wait(list(self._flying), num_returns=1, timeout=_LOOK_SECONDS)
+            for reference in ready:
+                self._land(reference, done)
+        self._cancel()
+        self._note_mixture()
+
+    def _send_off(self, waiting: Iterator[Item]) -> None:
+        """Submit items until as many are with the cluster as it can take, and some to wait for room."""
+        most = self._most_flying()
+        while len(self._flying) < most and (item := next(waiting, None)) is not None:
+            self._submit(_Flight(item))
+
+    def _most_flying(self) -> int:
+        if self._most is not None:
+            return self._most
+        return 2 * int(self._session.ray.cluster_resources().get("CPU", 0)) + _WAITING
+
+    def _submit(self, flight: _Flight) -> None:
+        demand = demand_of(flight.item, self._settings, self._gpus, self._largest)
+        self._check(demand)
+        # Ray's own retries tell nobody whether a node or an item was at fault: `_lost` counts them.
+        task = self._session.ray.remote(node.run).options(name=flight.item.target, max_retries=0, **demand.options)
+        self._flying[task.remote(pack(self._parcel(flight.item)))] = flight
+
+    def _parcel(self, item: Item) -> Parcel:
+        root = "" if self._folder is None else str(self._folder)
+        shown = redaction()(root) if self._settings.redact else root
+        return Parcel(item, self._settings, root, shown, self._ships)
+
+    def _check(self, demand: Demand) -> None:
+        """Say once what no node of the moment can give: Ray would wait for one in silence."""
+        if demand in self._told:
+            return
+        self._told.add(demand)
+        if any(demand.fits(each["Resources"]) for each in self._living()):
+            return
+        if self._session.starts_cluster:
+            raise UsageError(f"--cluster local: this machine cannot give one item {demand}")
+        say(f"no node of the cluster has {demand} for one item; waiting for one")
+
+    def _living(self) -> list[dict[str, Any]]:
+        return [each for each in self._session.ray.nodes() if each["Alive"]]
+
+    def _land(self, reference: Any, done: Done) -> None:
+        flight = self._flying.pop(reference)
+        errors = self._session.ray.exceptions
+        try:
+            delivery = unpack_delivery(self._session.ray.get(reference))
+        except (errors.NodeDiedError, errors.ObjectLostError):
+            flight.nodes_lost += 1
+        except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.RayTaskError) as error:
+            _refuse_broken_node(error)
+            flight.killed += 1
+        except errors.RuntimeEnvSetupError as error:
+            raise UsageError(f"a node could not get what this sweep ships: {_first_line(error)}") from error
+        else:
+            if delivery.unusable:
+                raise UsageError(f"a node of the cluster cannot run the items: {delivery.unusable}")
+            self._nodes.add(delivery.node)
+            assert delivery.finished is not None
+            delivery.finished.row.attempts += flight.failed
+            done(flight.item, delivery.finished)
+            return
+        self._try_again(flight, done)
+
+    def _try_again(self, flight: _Flight, done: Done) -> None:
+        if flight.lost:
+            done(flight.item, lost_item(flight.item, flight.lost, flight.failed))
+        else:
+            self._submit(flight)
+
+    def _cancel(self) -> None:
+        """End what runs, and take back what waits."""
+        for reference in self._flying:
+            self._session.ray.cancel(reference, force=True)
+        self._flying.clear()
+
+    def _note_mixture(self) -> None:
+        """Rows of different versions do not compare: say so, and which nodes had which."""
+        hosts: dict[str, set[str]] = {}
+        for each in self._nodes:
+            hosts.setdefault(each.packages, set()).add(each.host)
+        if len(hosts) > 1:
+            shown = "; ".join(f"{packages} on {self._named(names)}" for packages, names in sorted(hosts.items()))
+            self.notes.append(f"The nodes had different versions: {shown}.")
+
+    def _named(self, hosts: set[str]) -> str:
+        return f"{len(hosts)} of them" if self._settings.redact else ", ".join(sorted(hosts))
+
+
+def _refuse_broken_node(error: Exception) -> None:
+    """Where a task failed for another reason than its item, every one would fail there."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, node.NodeUnusable):
+        raise UsageError(f"a node of the cluster cannot run the items: {cause}") from error
+    if cause is not None and not isinstance(cause, node.AgentLost):
+        raise UsageError(f"a node of the cluster cannot run the items: {type(cause).__name__}: {_first_line(cause)}")
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

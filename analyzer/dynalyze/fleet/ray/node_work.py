@@ -1,0 +1,128 @@
+"""What an agent does with a parcel: run its item here, and name its files as they are where the sweep was started."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import msgspec
+
+from dynalyze.facts.traced import hash_of_set
+from dynalyze.fleet.items import Item
+from dynalyze.fleet.ray.parcels import Delivery, Node, Parcel, pack, unpack_parcel
+from dynalyze.fleet.runner import Runner
+from dynalyze.fleet.work import Finished, RunSettings, lost_item, page_of
+from dynalyze.report import Report
+from dynalyze.sweep.records import Row
+
+_PROBE = """
+import importlib.metadata, json
+found = {}
+for name in ("torch", "transformers"):
+    try:
+        found[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+print(json.dumps(found))
+"""
+
+
+class NodeWork:
+    """Runs the items of one sweep after each other, with one fork server."""
+
+    def __init__(self) -> None:
+        self._folder = Path.cwd()
+        self._settings: RunSettings | None = None
+        self._runner: Runner | None = None
+        self._versions: dict[str, str] = {}
+        self._node = Node(socket.gethostname())
+
+    def delivery(self, data: bytes) -> bytes:
+        """The packed results of a packed item."""
+        parcel = unpack_parcel(data)
+        self._prepare(parcel.settings)
+        if problem := self._problem(parcel):
+            return pack(Delivery(self._node, unusable=problem))
+        finished = self._run(parcel)
+        finished.row.node = str(self._node)
+        return pack(Delivery(self._node, finished))
+
+    def close(self) -> None:
+        """End the fork server, and all that it forked."""
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+
+    def _prepare(self, settings: RunSettings) -> None:
+        if self._settings == settings:
+            return
+        self.close()
+        os.environ.update(settings.env)
+        self._settings, self._runner = settings, Runner(settings)
+        self._versions = _versions(settings.python or sys.executable)
+        packages = ", ".join(f"{name} {version}" for name, version in self._versions.items())
+        self._node = Node(self._node.host, packages)
+
+    def _problem(self, parcel: Parcel) -> str:
+        """Why no item like this one can run here; "" where it can."""
+        needed = ["torch", *(["transformers"] if parcel.item.spec.mode == "transformers" else [])]
+        lacking = [name for name in needed if name not in self._versions]
+        if lacking:
+            python = parcel.settings.python or sys.executable
+            return f"{self._node.host}: {python} has no {' and no '.join(lacking)}"
+        root = self._root(parcel)
+        return "" if not root or Path(root).is_dir() else f"{self._node.host}: there is no folder {root}"
+
+    def _root(self, parcel: Parcel) -> str:
+        """The sweep's folder on this node; "" where its items need none."""
+        return str(self._folder) if parcel.shipped else parcel.root
+
+    def _run(self, parcel: Parcel) -> Finished:
+        assert self._runner is not None
+        root = self._root(parcel)
+        if root:
+            os.chdir(root)
+        try:
+            finished = self._runner.run(_placed(parcel.item, parcel.root, root))
+        except Exception as error:  # A fault of ours costs one item, and is told.
+            traceback.print_exc()
+            return lost_item(parcel.item, f"dynalyze itself failed: {type(error).__name__}: {error}")
+        return _renamed(finished, root, parcel.shown_root) if parcel.shipped else finished
+
+
+def _placed(item: Item, there: str, here: str) -> Item:
+    """The item with its file below our copy of the sweep's folder; one from elsewhere keeps its path."""
+    path = item.spec.path
+    if path is None or there == here:
+        return item
+    file = Path(os.path.normpath(Path(there, path)))
+    if not file.is_relative_to(there):
+        return item
+    return item.at(path if not Path(path).is_absolute() else str(Path(here, file.relative_to(there))), here)
+
+
+def _renamed(finished: Finished, here: str, there: str) -> Finished:
+    """The results with the sweep's folder instead of our copy of it: they are as of a run where it was started."""
+    old, new = here.encode(), msgspec.json.encode(there)[1:-1]
+    row = msgspec.json.decode(msgspec.json.encode(finished.row).replace(old, new), type=Row)
+    output = finished.output.replace(here, there)
+    if finished.report is None:
+        return Finished(row, output=output)
+    report = msgspec.json.decode(finished.report.replace(old, new), type=Report)
+    report.traced_hash = hash_of_set(report.traced_files)
+    # A page shortens paths: there it would be too late to rename them.
+    return Finished(row, msgspec.json.encode(report), page_of(report), output)
+
+
+def _versions(python: str) -> dict[str, str]:
+    try:
+        told = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    versions: dict[str, str] = json.loads(told.stdout)
+    return versions

@@ -1,0 +1,180 @@
+"""Connects to a Ray cluster, or starts one here for the time of a sweep; the only module that imports ray.
+
+Ray is quiet: its messages would stand between rows, and what they tell of lost workers is in the rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+from dynalyze.files.temporary import TemporaryFolder
+from dynalyze.fleet.ray.shipping import runtime_env
+from dynalyze.text.errors import DynalyzeError, UsageError
+
+LOCAL = "local"
+_PROBE_SECONDS = 5.0
+# Reports pass through the object store one by one; Ray would take 30 % of the memory for it.
+_STORE_BYTES = 256 * 1024 * 1024
+# Ray reads these when it is imported. What the user has set stays.
+_VARIABLES = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # `ray job submit` gives a job files of its own; ours are the same and more.
+    "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
+}
+# A port that is open and no Ray would be asked for two minutes.
+_IMPATIENT = {"RAY_py_gcs_connect_timeout_s": "5", "RAY_NUM_REDIS_GET_RETRIES": "1"}
+# Without this a cluster on one machine listens on all of its addresses.
+_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+
+
+class Session:
+    """A connection to a cluster. Leaving the `with` block ends it, and the cluster where it was started here."""
+
+    def __init__(self, address: str, folder: Path | None, *, cores: int | None = None) -> None:
+        self._address = address
+        self._folder = folder
+        self._cores = cores
+        self._undo = contextlib.ExitStack()
+        self._ray: ModuleType | None = None
+
+    @property
+    def ray(self) -> Any:
+        assert self._ray is not None
+        return self._ray
+
+    @property
+    def starts_cluster(self) -> bool:
+        return self._address == LOCAL
+
+    def __enter__(self) -> Session:
+        with self._undo:
+            _check_reachable(self._address)
+            self._ray = _import_ray({**_LOOPBACK, **_own_token()} if self.starts_cluster else _IMPATIENT)
+            # Messages of lost workers and nodes go to whatever is sys.stdout, at any time.
+            quiet = self._undo.enter_context(Path(os.devnull).open("w"))
+            self._undo.enter_context(contextlib.redirect_stdout(quiet))
+            with contextlib.ExitStack() as meanwhile:
+                place = self._place(meanwhile)
+                self._undo.callback(self._ray.shutdown)
+                self._connect(place)
+            self._undo = self._undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._undo.close()
+
+    def _connect(self, place: dict[str, Any]) -> None:
+        try:
+            with _silent_stderr(), _own_handler():
+                self.ray.init(log_to_driver=False, logging_level="ERROR", **place)
+        except SystemExit as error:  # Ray ends the program where the cluster does not answer.
+            raise _unreachable(self._address, "it does not answer as a Ray cluster does") from error
+        except (OSError, RuntimeError, ValueError, self.ray.exceptions.RayError) as error:
+            raise _refused(self._address, error, self._folder) from error
+
+    def _place(self, meanwhile: contextlib.ExitStack) -> dict[str, Any]:
+        """Where to connect, and what to send: Ray has sent it when it is connected, so its copy goes away then."""
+        if self.starts_cluster:
+            # Ray's sockets lie deep in it, and the path of a socket has at most 107 bytes.
+            folder = str(self._undo.enter_context(TemporaryFolder("ray", longest=12)))
+            return {
+                "address": LOCAL, "num_cpus": self._cores, "include_dashboard": False,
+                "object_store_memory": _STORE_BYTES, "_temp_dir": folder,
+            }  # fmt: skip
+        stage = meanwhile.enter_context(TemporaryFolder("shipped"))
+        return {"address": self._address, "runtime_env": runtime_env(stage, self._folder)}
+
+
+@contextlib.contextmanager
+def _own_handler() -> Iterator[None]:
+    """Ray takes SIGTERM for itself when it connects, and would end us with what is done unsaid."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Ray's C++ side writes warnings to descriptor 2 while it connects; what went wrong comes as an exception."""
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _import_ray(variables: dict[str, str]) -> ModuleType:
+    for name, value in {**_VARIABLES, **variables}.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError as error:
+        raise UsageError(f'--cluster needs Ray: pip install "dynalyze[ray]" ({error})') from error
+    module: ModuleType = ray
+    return module
+
+
+def _own_token() -> dict[str, str]:
+    """For a cluster of this run alone: left to itself Ray would write one into the user's home folder, and keep it."""
+    if "RAY_AUTH_MODE" in os.environ:
+        return {}
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself takes two minutes to say that nobody is there."""
+    if address in (LOCAL, "auto"):
+        return
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if host is None or port is None or parts.scheme not in ("", "ray"):
+        raise UsageError(f"--cluster {address}: give auto, local, HOST:PORT or ray://HOST:PORT")
+    try:
+        socket.create_connection((host, port), _PROBE_SECONDS).close()
+    except OSError as error:
+        raise _unreachable(address, error.strerror or str(error)) from error
+
+
+def _unreachable(address: str, reason: str) -> UsageError:
+    return UsageError(f"--cluster {address}: {reason}")
+
+
+def _refused(address: str, error: Exception, folder: Path | None) -> DynalyzeError:
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
+    if folder is not None and ("size" in text and "exceed" in text.lower()):
+        return UsageError(
+            f"--cluster {address}: the current folder, {folder}, is too large to ship. Run in a smaller one, name what "
+            "is not needed in .rayignore, or use --shared-disk where the nodes see it under the same path"
+        )
+    if any("AuthToken" in str(each) or "Unauthenticated" in str(each) for each in (error, error.__cause__)):
+        return UsageError(
+            f"--cluster {address}: the cluster asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or "
+            "RAY_AUTH_TOKEN_PATH where it is not in Ray's own place"
+        )
+    if address == "auto" and isinstance(error, ConnectionError):
+        return UsageError("--cluster auto: no Ray cluster runs here; start one (ray start --head), or give its address")
+    lines = text.splitlines()
+    return UsageError(f"--cluster {address}: {lines[0] if lines else type(error).__name__}")

@@ -1,0 +1,204 @@
+"""From TORCH_TRACE logs, of one process or of many ranks, to a report. Opens the logs and nothing that they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from dynalyze.events.log import ProcessLog, RunLog
+from dynalyze.events.torch_trace import MOST_EVENTS, TraceLog, is_trace, place_of, read_text, read_trace
+from dynalyze.events.types import GraphSeen, TorchLoaded
+from dynalyze.facts.build import assemble
+from dynalyze.facts.log_sources import LogSources
+from dynalyze.facts.registry import registry
+from dynalyze.facts.stacks import Places
+from dynalyze.files.input_files import is_open_pipe, open_input, read_input
+from dynalyze.files.paths import working_folder
+from dynalyze.report import Outcome, Report, Target, printable
+from dynalyze.text.errors import UsageError
+
+# torch's own name for such a file; where a folder has any, its other files are of no concern.
+_TORCHS_NAME = "dedicated_log_torch_trace_"
+_SNIFFED = 1 << 16
+# Texts of graphs that are read for their operations and kernels, all logs together: a few seconds of work.
+MOST_GRAPH_TEXT = 12 << 20
+_DIGITS = re.compile(r"(\d+)")
+
+_LACKING = (
+    "Read from a log of torch: the columns of lines, the values that failed guards met and the files that were "
+    "traced are not in it. Only source lines that the log quotes are shown."
+)
+_NO_HASHES = "The log records no hashes of source files, so no file was opened below --source-root."
+
+
+def log_files(path: Path) -> list[Path]:
+    """The logs in a folder and in the folders right below it, in order of rank; or the one log that `path` is.
+
+    Raises:
+        UsageError: a folder without a log.
+    """
+    if not path.is_dir():
+        return [path]
+    found = [file for pattern in ("*.log", "*/*.log") for file in path.glob(pattern) if file.is_file()]
+    named = [file for file in found if file.name.startswith(_TORCHS_NAME)]
+    if not found:
+        raise UsageError(f"{path}: a directory without a log, no *.log in it or one directory below it")
+    return sorted(named or found, key=lambda file: [_natural(part) for part in file.relative_to(path).parts])
+
+
+def holds_records(path: Path) -> bool:
+    """Whether a file looks like a log of torch, by its name or by what it begins with.
+
+    Raises:
+        OSError: it cannot be read.
+        UsageError: a log that comes through a pipe.
+    """
+    if path.name.startswith(_TORCHS_NAME):
+        return True
+    if is_open_pipe(path):
+        if is_trace(read_input(path)[:_SNIFFED]):
+            raise UsageError(f"{path}: a log of torch is read more than once; write it to a file")
+        return False
+    with open_input(path) as file:
+        return is_trace(file.read(_SNIFFED))
+
+
+def report_from_logs(
+    path: Path,
+    roots: Sequence[Path] = (),
+    command: Sequence[str] = (),
+    keep: Callable[[RunLog], list[str]] | None = None,
+) -> Report:
+    """All facts of a log or a folder of logs; findings are left to the rules.
+
+    `keep` sees the events while every text that they refer to can be read; what it returns are notes.
+
+    Raises:
+        UsageError: nothing there can be read.
+    """
+    files = log_files(path)
+    logs = [_read(file, len(files)) for file in files]
+    run = _run(logs)
+    kept = keep(run) if keep is not None else []
+    unread = _limit_texts(run, MOST_GRAPH_TEXT // max(1, len(run.processes)))
+    quoted = {place: code for log in reversed(logs) for place, code in log.quoted.items()}
+    report = assemble(
+        run,
+        Target("trace", printable(str(path))),
+        [printable(word) for word in command],
+        Places(_torch_folder(logs)),
+        LogSources(quoted, roots),
+        registry(),
+        readable=False,
+    )
+    report.environment = {"torch": _version(run)}
+    report.folder = printable(working_folder())
+    report.outcome = _outcome(run, logs, compiled=bool(report.compilations))
+    report.capture.notes += [*kept, *_notes(logs, unread, rooted=bool(roots))]
+    return report
+
+
+def _read(path: Path, share: int) -> TraceLog:
+    try:
+        return read_trace(path, share)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+
+
+def _run(logs: Sequence[TraceLog]) -> RunLog:
+    """Every process of every log, by rank where all have one."""
+    processes = [process for log in logs for process in log.processes]
+    processes.sort(key=_by_rank)
+    for number, process in enumerate(processes):
+        process.process = number
+    for number, log in enumerate(logs):
+        _name_log(log, number)
+    paths = [log.path for log in logs]
+    return RunLog(processes, sum(log.unreadable for log in logs), partial(_text, paths))
+
+
+def _name_log(log: TraceLog, number: int) -> None:
+    """A reference to a text names its log, by number, before the place in it."""
+    for event in _graphs(log.processes):
+        event.text = f"{number}/{event.text}"
+
+
+def _text(paths: Sequence[Path], reference: str) -> str:
+    number, found, place = reference.partition("/")
+    if not found:
+        return ""
+    try:
+        return read_text(paths[int(number)], place)
+    except OSError:
+        return ""
+
+
+def _limit_texts(run: RunLog, room: int) -> int:
+    """Leave each process so many bytes of texts, its first ones; returns how many graphs have none then."""
+    unread = 0
+    for process in run.processes:
+        left = room
+        for event in _graphs([process]):
+            start, end = place_of(event.text.partition("/")[2])
+            left -= end - start
+            if left < 0:
+                event.text = ""
+                unread += event.stage == "dynamo"
+    return unread
+
+
+def _graphs(processes: Iterable[ProcessLog]) -> Iterator[GraphSeen]:
+    return (event for process in processes for event in process.events if isinstance(event, GraphSeen))
+
+
+def _by_rank(process: ProcessLog) -> int:
+    return process.started.rank if process.started.rank is not None else -1
+
+
+def _torch_folder(logs: Sequence[TraceLog]) -> str:
+    """Where torch was installed for all of them; "" where they differ, and its files are told by site-packages."""
+    folders = {log.torch_folder for log in logs if log.torch_folder}
+    return folders.pop() if len(folders) == 1 else ""
+
+
+def _version(run: RunLog) -> str | None:
+    versions = dict.fromkeys(event.version for _, event in run.all() if isinstance(event, TorchLoaded))
+    return ", ".join(versions) or None
+
+
+def _outcome(run: RunLog, logs: Sequence[TraceLog], *, compiled: bool) -> Outcome:
+    source = "a TORCH_TRACE log" if len(logs) == 1 else f"{len(logs)} TORCH_TRACE logs"
+    if not compiled:
+        return Outcome("nothing_compiled", f"There is no compilation in {source}.{_why_none(logs)}")
+    ranks = sorted({log.started.rank for log in run.processes if log.started.rank is not None})
+    of = f" of {len(run.processes)} processes" if len(run.processes) > 1 else ""
+    ranked = f" ({len(ranks)} ranks, {ranks[0]} to {ranks[-1]})" if len(ranks) > 1 else ""
+    return Outcome("complete", f"Read from {source}{of}{ranked}. How the program ended is not in it.")
+
+
+def _why_none(logs: Sequence[TraceLog]) -> str:
+    if not any(log.records for log in logs):
+        return " It holds not one record of torch."
+    return " The program may have compiled in another process, or its log was cut short."
+
+
+def _notes(logs: Sequence[TraceLog], unread: int, *, rooted: bool) -> Iterator[str]:
+    yield _LACKING
+    if rooted:
+        yield _NO_HASHES
+    if unmeasured := sum(log.unmeasured for log in logs):
+        yield (
+            f"{unmeasured:,} compilations have no metrics in the log: they have no times, and their status is read "
+            "from the records of their graphs and guards."
+        )
+    if unread:
+        yield f"{unread:,} graphs are shown without their code and kernels: only the first ones are read for that."
+    if omitted := sum(log.omitted for log in logs):
+        yield f"{omitted:,} events omitted: dynalyze reads the first {MOST_EVENTS:,}, as many of each log."
+
+
+def _natural(part: str) -> list[tuple[int, str]]:
+    """A name as a key that sorts rank_10 after rank_9."""
+    return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in _DIGITS.split(part)]

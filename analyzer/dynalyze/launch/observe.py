@@ -1,0 +1,160 @@
+"""Runs a target in a child that listens, and reads back what it wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dynalyze.capture.wire import BYTECODE_FILE, REQUEST_FILE, TRACKING_VARIABLE
+from dynalyze.events.log import RunLog
+from dynalyze.events.reading import read_run
+from dynalyze.facts.build import Ended, build_report, misuse
+from dynalyze.facts.provenance import lacking
+from dynalyze.files.paths import working_folder
+from dynalyze.files.temporary import TemporaryFolder
+from dynalyze.launch.packages import folder_of
+from dynalyze.launch.progress import progress_line
+from dynalyze.launch.run import Command, run
+from dynalyze.launch.spec import TargetSpec
+from dynalyze.launch.streams import Streams
+from dynalyze.launch.watch import Watch
+from dynalyze.report import Report, printable
+from dynalyze.text.errors import UsageError
+
+_START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How dynalyze compiles what it compiles itself; `given` names the options on the command line."""
+
+    backend: str = "inductor"
+    mode: str | None = None
+    dynamic: str = "auto"
+    fullgraph: bool = False
+    train: bool | None = None
+    device: str | None = None
+    dtype: str | None = None
+    given: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What to run and under which limits; times in seconds.
+
+    `bundle`: the calls of a program are written for processes that make them again; without `written` it is only told
+    which they are. Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
+    """
+
+    target: TargetSpec
+    options: CompileOptions = field(default_factory=CompileOptions)
+    timeout: float = 600.0
+    stop_after: float | None = None
+    python: str | None = None
+    quiet: bool = False
+    command: tuple[str, ...] = ()
+    provenance: bool = False
+    bundle: bool = False
+    written: bool = True
+    in_place: bool = True
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A run that has ended, while its folder can still be read."""
+
+    report: Report
+    log: RunLog
+    folder: Path
+
+
+def observe(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Report:
+    """Run the target to its end, or to its limit, and return the facts without findings.
+
+    `keep` is called while the texts of the run can still be read, and returns notes for the report. With it the
+    bytecode that Dynamo makes is recorded too.
+
+    Raises:
+        UsageError: what was asked for cannot be run; nothing is written then.
+    """
+    with observed(observation, keep) as run_seen:
+        return run_seen.report
+
+
+@contextmanager
+def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Iterator[Observed]:
+    """As `observe`; what the run wrote is there until the end of the block."""
+    with TemporaryFolder() as folder:
+        yield _observe(observation, folder, keep)
+
+
+def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], list[str]] | None) -> Observed:
+    target = observation.target
+    if keep is not None:
+        (folder / BYTECODE_FILE).touch()
+    (folder / REQUEST_FILE).write_text(json.dumps(request_of(observation)), encoding="utf-8")
+    streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
+    progress, every = progress_line(streams)
+    watch = Watch(folder, observation.stop_after, progress, every)
+    command = Command([observation.python or sys.executable, str(_START), str(folder)], _environment(observation))
+    ending = run(command, timeout=observation.timeout, streams=streams, stop_file=folder / "stop", watch=watch.poll)
+    log = read_run(folder)
+    mistake = misuse(log)
+    if mistake is not None:
+        raise UsageError(mistake)
+    if not log.processes and ending.reason == "ended":
+        raise UsageError(_never_started(observation, streams))
+    report = report_of(log, Ended(ending.reason, ending.exit_status, ending.seconds, said=ending.said), observation)
+    if observation.provenance:
+        report.capture.notes += lacking(report.graphs, report.kernels)
+    if keep is not None:
+        report.capture.notes += keep(log)
+    return Observed(report, log, folder)
+
+
+def _environment(observation: Observation) -> dict[str, str]:
+    """Ours, which the target and all that it starts inherit; what the user set in it stays."""
+    wanted = {TRACKING_VARIABLE: "1"} if observation.provenance else {}
+    return {**wanted, **os.environ}
+
+
+def report_of(log: RunLog, ended: Ended, observation: Observation) -> Report:
+    """The facts of a run that has been read back, without findings."""
+    report = build_report(
+        log, ended, observation.target.described(), [printable(argument) for argument in observation.command]
+    )
+    report.folder = printable(working_folder())
+    return report
+
+
+def request_of(observation: Observation) -> dict[str, Any]:
+    """What the child is asked for, as it is written to its request file."""
+    target = observation.target
+    return {
+        "mode": target.mode,
+        "spec": target.spec,
+        "path": target.path,
+        "module": target.module,
+        "name": target.name,
+        "arguments": list(target.arguments),
+        "inputs": list(target.inputs),
+        "attention": target.attention,
+        "transformers": asdict(target.asked) if target.asked is not None else None,
+        "compile": asdict(observation.options),
+        "bundle": observation.bundle,
+        "in_place": observation.in_place,
+        "chosen": list(target.chosen),
+        "cloudpickle": (folder_of("cloudpickle") if observation.written else None) if observation.bundle else "",
+    }
+
+
+def _never_started(observation: Observation, streams: Streams) -> str:
+    said = streams.last_lines()
+    reason = said[-1].strip() if said else "it wrote nothing"
+    return f"{observation.python or sys.executable} did not start: {reason}"

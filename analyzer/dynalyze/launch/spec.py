@@ -1,0 +1,189 @@
+"""Reads TARGET: which file or module to run, and which object in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from dynalyze.capture.hf.asked import Asked
+from dynalyze.report import Target, TargetKind, printable
+from dynalyze.text.errors import UsageError
+
+_MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+Mode = Literal["script", "module", "object", "transformers"]
+_HF = "hf:"
+_QUOTED = 200
+_LONGEST_STEM = 200  # bytes; a file name may have 255, and there is a suffix to come.
+_KINDS: dict[Mode, TargetKind] = {
+    "script": "script", "module": "script", "object": "object", "transformers": "transformers",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TargetSpec:
+    """What the child is asked to run. `spec` is as the user wrote it; `asked` is set for `hf:NAME` alone.
+
+    `chosen` are expressions for what to compile of a program that compiles nothing, its outermost modules where empty.
+    `attention` is the attention implementation that the model of an object is switched to, None to leave its own.
+    """
+
+    mode: Mode
+    spec: str
+    path: str | None = None
+    module: str | None = None
+    name: str | None = None
+    arguments: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    asked: Asked | None = None
+    attention: str | None = None
+    chosen: tuple[str, ...] = ()
+
+    @property
+    def rebuilt(self) -> bool:
+        """Whether each process that measures makes the model and its inputs anew: no call has to be recorded."""
+        return self.mode in ("object", "transformers")
+
+    @property
+    def folder(self) -> Path:
+        """Where its project begins to be looked for: the folder of its file, else the working directory."""
+        return Path(self.path).resolve().parent if self.path else Path.cwd()
+
+    @property
+    def stem(self) -> str:
+        """A file name for outputs, without suffix: `model` for `dir/model.py`, `model.Net` for `model.py:Net`."""
+        if self.mode == "transformers":
+            return _model_stem(self.name or "")
+        base = Path(self.path).stem if self.path else (self.module or "target")
+        return _as_stem(f"{base}.{self.name}" if self.name else base)
+
+    def with_attention(self, name: str) -> TargetSpec:
+        """The same model of transformers, which computes attention in another way."""
+        if self.asked is not None:
+            return replace(self, asked=replace(self.asked, attn_implementation=name))
+        return replace(self, attention=name)
+
+    def described(self) -> Target:
+        return Target(_KINDS[self.mode], printable(self.spec), [printable(argument) for argument in self.arguments])
+
+
+def read_target(
+    text: str | None,
+    module: str | None,
+    arguments: tuple[str, ...],
+    inputs: tuple[str, ...] = (),
+    chosen: tuple[str, ...] = (),
+) -> TargetSpec:
+    """Understand TARGET, `-m`, `--input` and `--compile` (`chosen`).
+
+    Raises:
+        UsageError: nothing to run, or it does not exist; the message says what to do.
+    """
+    if module is not None:
+        if text is not None and text.startswith(_HF):
+            raise UsageError(f"-m {module} and {text} exclude each other: each names what to run")
+        if text is not None:
+            arguments = (text, *arguments)
+        _check_module(module)
+        spec = TargetSpec("module", module, module=module, arguments=arguments)
+    elif text is None:
+        raise UsageError("which program? Name a script (model.py), an object (model.py:NAME) or a module (-m package)")
+    else:
+        spec = _from_text(text, arguments, inputs)
+    _check_inputs(inputs, spec)
+    _check_chosen(chosen, spec)
+    return replace(spec, chosen=chosen)
+
+
+def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
+    if text.startswith(_HF):
+        return _transformers(text, arguments, inputs)
+    if not text:
+        raise UsageError('no such file: ""')
+    path = Path(text)
+    if path.is_file():
+        return TargetSpec("script", text, path=text, arguments=arguments)
+    if path.is_dir():
+        main = path / "__main__.py"
+        hint = f"run {main}" if main.is_file() else "name a Python file in it"
+        raise UsageError(f"{text} is a directory; {hint}")
+    place, colon, name = text.rpartition(":")
+    if colon and place:
+        return _object(text, place, name, arguments, inputs)
+    raise UsageError(f"no such file: {text}")
+
+
+def _object(text: str, place: str, name: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
+    if _MODULE_NAME.fullmatch(name) is None:
+        raise UsageError(f"{text}: after the colon comes the name of a module, a class or a function")
+    if Path(place).is_file():
+        return TargetSpec("object", text, path=place, name=name, arguments=arguments, inputs=inputs)
+    if _MODULE_NAME.fullmatch(place) and not place.endswith(".py"):
+        return TargetSpec("object", text, module=place, name=name, arguments=arguments, inputs=inputs)
+    raise UsageError(f"no such file: {place}")
+
+
+def _transformers(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
+    name = text.removeprefix(_HF).strip()
+    if not name:
+        raise UsageError("hf: needs a name: a class of transformers (hf:LlamaModel), a local folder or a hub id")
+    if name == "all" or (any(mark in name for mark in "*?[") and not Path(name).exists()):
+        raise UsageError(f"{text} names many models; this command takes one, e.g. hf:LlamaModel")
+    if inputs:
+        raise UsageError(f"--input is not for {text}: its inputs are made for it; --batch and --sequence size them")
+    if arguments:
+        raise UsageError(f"{text} takes no arguments of its own: {arguments[0]}")
+    return TargetSpec("transformers", text, name=name, asked=Asked())
+
+
+def _model_stem(name: str) -> str:
+    """`LlamaModel`; `org_name` of a hub id; the last folder of a path that exists."""
+    base = Path(name).resolve().name if Path(name).is_dir() else name
+    return _as_stem(base).lstrip(".") or "model"
+
+
+def _as_stem(text: str) -> str:
+    return re.sub(r"[^\w.-]", "_", text).encode()[:_LONGEST_STEM].decode(errors="ignore")
+
+
+def _check_module(module: str) -> None:
+    if _MODULE_NAME.fullmatch(module) is None:
+        raise UsageError(f"-m {module}: not the name of a module")
+
+
+def _check_inputs(inputs: tuple[str, ...], spec: TargetSpec) -> None:
+    if inputs and spec.mode != "object":
+        raise UsageError("--input is for an object (model.py:NAME); a script makes its own inputs")
+    for expression in inputs:
+        if not expression.strip():
+            raise UsageError('--input is empty; give an expression, e.g. --input "torch.randn(2, 3)"')
+        if reason := _against(expression.strip()):
+            raise UsageError(f"--input {_quoted(expression)}: {reason}")
+
+
+def _check_chosen(chosen: tuple[str, ...], spec: TargetSpec) -> None:
+    if chosen and spec.mode not in ("script", "module"):
+        raise UsageError(f"--compile is for a program; of {spec.spec} name the part itself as the target")
+    for text in chosen:
+        if _against(text.rpartition(":")[2] if text.count(":") == 1 else text):
+            raise UsageError(
+                f"--compile {_quoted(text)} is no expression; give a name, e.g. model.backbone or main:model"
+            )
+
+
+def _against(expression: str) -> str:
+    """Why Python refuses an expression; "" where it does not."""
+    try:
+        compile(expression, "<expression>", "eval")
+    except (RecursionError, MemoryError):  # The parser says by either that its stack is full.
+        return "it is nested too deeply"
+    except (SyntaxError, ValueError) as error:
+        return getattr(error, "msg", None) or str(error)
+    return ""
+
+
+def _quoted(text: str) -> str:
+    """A value of the user's as a message quotes it."""
+    return repr(text) if len(text) <= _QUOTED else f"{text[:_QUOTED]!r}..."

@@ -1,0 +1,241 @@
+"""What a report may show: secrets masked always; source, paths and long values as the user chose.
+
+What a text is, is marked in the record that has it (held.py), and decides alone what becomes of it:
+
+| what it holds      | secrets | long strings of the program | --no-source             | --redact |
+|--------------------|---------|-----------------------------|-------------------------|----------|
+| a word of ours     | as is   | as is                       | stays                   | as is    |
+| name, path, ...    | masked  | as is                       | stays                   | redacted |
+| an error's text    | masked  | as is                       | goes                    | redacted |
+| a message of ours  | masked  | shortened                   | up to what it quotes    | redacted |
+| a quote, a guard   | masked  | shortened                   | goes                    | redacted |
+| source             | masked  | as is                       | goes                    | redacted |
+| dtype, backend ... | masked  | as is                       | stays if it is a known one | redacted if it is none |
+
+A few records then say in our own or PyTorch's words what went: they add, they never let anything through.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TypeVar
+
+import msgspec
+
+from dynalyze.facts.compilations import CUT_OFF, NOTHING_TRACED
+from dynalyze.facts.registry import registry
+from dynalyze.facts.skipped import explain
+from dynalyze.privacy.masking import Masking, masked_arguments, secrets_around, secrets_in, secrets_of
+from dynalyze.privacy.redaction import redaction
+from dynalyze.report import Graph, GraphBreak, Outcome, SkippedFrame
+from dynalyze.report.audit import AttentionCell, PolicyVerdict, Warmup
+from dynalyze.report.held import Holds, Restate, changed, texts
+from dynalyze.report.measurements import Accuracy, Measurement
+from dynalyze.report.models import Adapters, ModuleFacts
+
+Document = TypeVar("Document", bound=msgspec.Struct)
+
+# A string literal, also one that was cut short; an apostrophe inside a word, or after `code`, opens none, nor does
+# that of a class, whose name is no value.
+_STRING = re.compile(
+    r"(?<!\w)(?!(?<=<class )'[\w.<>]+'>)(?!(?<=[\w)\]]`)'s\b)(?:[bBrRuUfF]{1,2})?"
+    r"(?:'(?:[^'\\]|\\.)*(?:'|$)|\"(?:[^\"\\]|\\.)*(?:\"|$))",
+    re.DOTALL,
+)
+_LONGEST_VALUE = 40
+_SHORTENED = (Holds.QUOTE, Holds.MESSAGE)
+_GONE = (Holds.QUOTE, Holds.SOURCE, Holds.ERROR)
+_NOT_TOLD = "(--no-source)"
+# Arguments of torch.compile, and their values that are torch's own words.
+_OF_COMPILE = ("backend", "mode", "dynamic", "fullgraph")
+_OF_TORCH = (
+    "inductor", "eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs", "default", "reduce-overhead",
+    "max-autotune", "max-autotune-no-cudagraphs",
+)  # fmt: skip
+# What our own facts say of a compilation.
+_OUR_REASONS = (NOTHING_TRACED, CUT_OFF)
+# The words that stay although the field may hold anything: the part of a text that is one.
+_KNOWN = {
+    Holds.DTYPE: re.compile(r"(?:(?:bool|b?float|u?int|complex)\w*|Sym\(\w+\))\Z"),
+    Holds.NUMBER: re.compile(r"-?\d{1,20}(?:\.\d{1,20})?\Z"),
+    # Operations of torch and Python; those of the program have other names.
+    Holds.OPERATION: re.compile(
+        r"(?:(?:torch(?:\.nn\.functional|\.linalg)?|operator|Tensor)\.\w{1,40}|aten\.\w{1,80}(?:\.\w{1,40})?)\Z"
+    ),
+    Holds.BACKEND: re.compile(rf"(?:{'|'.join(map(re.escape, _OF_TORCH))})\Z"),
+    # How torch begins to tell why there is no CUDA graph; a stack of the program may follow.
+    Holds.CUDAGRAPH: re.compile(
+        r"skipping cudagraphs due to (?:mutated inputs|cpu device|multiple devices|graph with symbolic shapes inputs"
+        r"|disabling cudagraphs due to incompatible op|deterministic index put|\w+ mode\b)?"
+    ),
+}
+_EXCEPTION = re.compile(r"\w+(?:Error|Exception)(?=:)")
+# How a note on a module begins; what follows a colon quotes an exception.
+_OUR_NOTE = "Not all could be read "
+
+
+def mask_secrets(document: Document) -> Document:
+    """No secret in any text: told by its shape, by the name that it stands under, or by an option or a variable."""
+    found, lines = texts(document)
+    told = {text for holds, text in found if holds is not Holds.WORD}
+    known = secrets_of(lines) | secrets_around()
+    known.update(*map(secrets_in, told))
+    masking = Masking(told, known)
+
+    def clean(holds: Holds, text: str) -> str:
+        return text if holds is Holds.WORD else masking.masked(text, code=holds in (Holds.SOURCE, Holds.QUOTE))
+
+    return changed(document, clean, line=masked_arguments)
+
+
+def hide_values(document: Document) -> Document:
+    """Long strings of the program's own (prompts, tokens), as guards and messages quote them: a length and a hash."""
+    return changed(document, lambda holds, text: _short_strings(text) if holds in _SHORTENED else text)
+
+
+def without_source(document: Document, restate: Restate | None = None) -> Document:
+    """No line of user code anywhere: also none quoted by torch's explanations, guards or exceptions.
+
+    Findings go too, since they quote the facts: judge what this returns. `restate` is for records of other documents.
+    """
+    return changed(document, _bare, _RESTATED if restate is None else restate)
+
+
+def redact(document: Document) -> Document:
+    """No home folder, user name or host name in any text of a document; what is surely no name of anybody stays."""
+    clean = redaction()
+
+    def named(holds: Holds, text: str) -> str | None:
+        if holds is Holds.MACHINE:
+            return None
+        return text if holds is Holds.WORD or known_word(holds, text) == text else clean(text)
+
+    return changed(document, named)
+
+
+def known_word(holds: Holds, text: str) -> str:
+    """The part of a text that its vocabulary knows; "" where it has none, or none is there."""
+    if holds is Holds.BREAK_TYPE:
+        return text if text in _OUR_REASONS or registry().id_of(text) else ""
+    found = _KNOWN[holds].match(text) if holds in _KNOWN else None
+    return found[0] if found else ""
+
+
+def before_quote(message: str) -> str:
+    """A message of ours up to what it quotes."""
+    return message.partition(" raised ")[0].partition(":")[0]
+
+
+def _bare(holds: Holds, text: str) -> str | None:
+    if holds in _GONE:
+        return None
+    if holds is Holds.MESSAGE:
+        return before_quote(text)
+    if holds in _KNOWN or holds is Holds.BREAK_TYPE:
+        return known_word(holds, text) or None
+    return text
+
+
+# What can be said in the place of what went, by the record that it stood in.
+
+
+def _break(before: GraphBreak, after: GraphBreak) -> GraphBreak:
+    """As PyTorch's registry describes it."""
+    entry = registry().entry(before.gb_id) if before.gb_id else None
+    after.gb_type = after.gb_type or (entry.gb_type if entry else "Graph break")
+    after.explanation, after.hints = (entry.explanation, list(entry.hints)) if entry else ("", [])
+    return after
+
+
+def _skipped(before: SkippedFrame, after: SkippedFrame) -> SkippedFrame:
+    after.explanation = explain(before.reason)
+    return after
+
+
+def _outcome(before: Outcome, after: Outcome) -> Outcome:
+    """What torch and we say of a run that did not fail quotes no code."""
+    failed = before.status == "failed"
+    after.message = f"The program failed; its message is left out {_NOT_TOLD}." if failed else before.message
+    return after
+
+
+def _graph(before: Graph, after: Graph) -> Graph:
+    for number, each in enumerate(after.inputs, 1):
+        each.name = f"input {number}"
+    if before.cudagraph_skip and not after.cudagraph_skip:
+        after.cudagraph_skip = f"the reason is left out {_NOT_TOLD}"
+    return after
+
+
+def _accuracy(before: Accuracy, after: Accuracy) -> Accuracy:
+    for number, tensor in enumerate(after.tensors, 1):
+        tensor.name = f"{tensor.kind} {number}"
+    return after
+
+
+def _measurement(before: Measurement, after: Measurement) -> Measurement:
+    """What the program wrote into its own torch.compile may be anything."""
+    if before.configuration == "as written":
+        known = {name: value for name, value in before.options.items() if name in _OF_COMPILE}
+        after.options = {name: value for name, value in known.items() if type(value) is bool or value in _OF_TORCH}
+    return after
+
+
+def _module(before: ModuleFacts, after: ModuleFacts) -> ModuleFacts:
+    after.notes = [note for note in after.notes if note.startswith(_OUR_NOTE)]
+    return after
+
+
+def _adapters(before: Adapters, after: Adapters) -> Adapters:
+    numbers = {name: f"adapter {number}" for number, name in enumerate(before.names, 1)}
+    after.names = list(numbers.values())
+    after.active = [numbers.get(name, "adapter") for name in before.active]
+    after.ranks = {numbers.get(name, "adapter"): rank for name, rank in before.ranks.items()}
+    return after
+
+
+def _verdict(before: PolicyVerdict, after: PolicyVerdict) -> PolicyVerdict:
+    told = [check.found for check in after.checks if check.status == "failed"]
+    outcome = "PASS" if before.passed else "FAIL"
+    after.summary = f"{outcome}: {'; '.join(told)}" if told else outcome
+    return after
+
+
+def _warmup(before: Warmup, after: Warmup) -> Warmup:
+    """Our advice has a colon of its own; it quotes an exception where its trial failed."""
+    if before.dynamic_trial is None or not before.dynamic_trial.error:
+        after.dynamic_advice = before.dynamic_advice
+    return after
+
+
+def _cell(before: AttentionCell, after: AttentionCell) -> AttentionCell:
+    """A type of PyTorch's registry, the class of an exception, and our own words stay."""
+    if before.status == "breaks":
+        after.reason = known_word(Holds.BREAK_TYPE, before.reason)
+    elif before.facts.get("raised"):
+        raised = _EXCEPTION.match(before.reason)
+        after.reason = raised[0] if raised else ""
+    elif before.status in ("not_here", "crash", "timeout"):
+        after.reason = before_quote(before.reason)
+    return after
+
+
+_RESTATED: Restate = {
+    GraphBreak: _break, SkippedFrame: _skipped, Outcome: _outcome, Graph: _graph, Accuracy: _accuracy,
+    Measurement: _measurement, ModuleFacts: _module, Adapters: _adapters, PolicyVerdict: _verdict, Warmup: _warmup,
+    AttentionCell: _cell,
+}  # fmt: skip
+
+
+def _short_strings(text: str) -> str:
+    return _STRING.sub(lambda found: _shortened(found[0]), text)
+
+
+def _shortened(literal: str) -> str:
+    inner = literal.lstrip("bBrRuUfF")[1:]
+    if inner[-1:] in ("'", '"'):
+        inner = inner[:-1]
+    if len(inner) <= _LONGEST_VALUE:
+        return literal
+    return f"<str of {len(inner)} characters, sha256 {hashlib.sha256(inner.encode(errors='replace')).hexdigest()[:12]}>"

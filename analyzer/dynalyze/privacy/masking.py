@@ -1,0 +1,248 @@
+"""Secrets in texts: what looks like a token, what stands under the name of a secret, and what is known to be one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import quote
+
+from dynalyze.privacy.secret_shapes import JOINED, KEY_OF, LOWER_CASE, NO_TOKEN, PASS_OF, PREFIXES, SHAPES
+
+MASK = "***"
+
+# A body line of a PEM block by itself; a hash, which is hexadecimal, is none.
+_PEM_LINE = re.compile(
+    r"(?<![A-Za-z0-9+/])(?=[A-Za-z0-9+/]*[g-zG-Z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*\d)"
+    r"[A-Za-z0-9+/]{60,}={0,2}(?![A-Za-z0-9+/])"
+)
+# Who somebody is, in a URL: all of `user:password@`, and a bare token; a login by name alone stays.
+_USER_INFO = re.compile(
+    r"(?P<scheme>[A-Za-z][\w+.-]*)(?::|%3A)(?://|%2F%2F)"
+    r"(?P<who>[^\s/?#'\"<>@:%]*(?::|%3A)(?!\d+/)[^\s'\"<>]*|[^\s/?#'\"<>:]+)(?:@|%40)(?=[\w.\[-])"
+)
+_LOGIN_SCHEMES = ("ssh", "git+ssh", "sftp", "rsync", "scp")
+# One parameter of a URL; names are wider here than elsewhere.
+_PARAMETER = re.compile(r"(?P<name>(?<=[?&;])[\w.%-]{1,80})=(?P<value>[^\s&;#'\"<>)\]}]+)")
+_PARAMETERS = frozenset({"key", "sig", "signature", "auth", "code", "credential"})
+_HEADER = re.compile(
+    r"(?i)(?P<before>\bauthorization\b['\"\\]{0,3}\s*\]?\s*[:=,]\s*['\"\\]{0,3}\s*(?:[\w-]+(?:\s+|%20))?|\bbearer(?:\s+|%20)"
+    r"|\b(?:set-)?cookie['\"\\]{0,3}\s*:\s*['\"\\]{0,3})(?P<value>[^\s'\"\\,;]{4,}(?:;[^'\"\r\n]*)?)"
+)
+_NAME = r"(?P<name>(?<![\w$])[A-Za-zÀ-ɏ_][\wÀ-ɏ]{0,80}(?:-\w{1,80}){0,8})"
+_LITERAL = r"(?P<quote>\\?['\"`])(?P<text>(?:(?!(?P=quote))[^\r\n]){1,4000}?)(?:(?P=quote)|(?=[\r\n])|\Z)"
+# `name = 'X'`, `"name": "X"`, `d['name'] == 'X'`, `name=ConstantVariable(str: 'X')`, `set_name('X')`.
+_QUOTED = re.compile(
+    rf"{_NAME}(?P<sep>\\?['\"`]?\]?(?:\s*:\s*[A-Za-z][\w.| ]*)?\s*(?::=|=>|={{1,3}}|!==?|:|%3D|\()\s*"
+    rf"(?:\w+\((?:\w+:\s*)?)?(?:[bBrRuUfF]{{1,2}}(?=['\"]))?){_LITERAL}"
+)
+# `name=X` and `name: X`, as messages and configurations have it.
+_BARE = re.compile(
+    rf"{_NAME}(?P<sep>\\?['\"`]?\s*(?::=|=(?!=)|:(?!:)|%3D)\s*)(?P<text>(?!\\)[^\s'\"`,;&)\]}}<>(\[{{]+)"
+    r"(?![\w(\[{.])"
+)
+# `--name X`, `"--name", "X"`.
+_OPTION = re.compile(rf"(?<![\w-])--?{_NAME}(?P<sep>['\"]\s*,\s*['\"]|\s+)(?P<text>[^\s'\",\-\[(][^\s'\",]*)")
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-zÀ-ɏ]+|[A-Z]+|\d+")
+_HINT = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth|bearer|cookie|jwt|kennwort|contrase|sig=|%3d")
+_NUMBER = re.compile(r"-?\d{1,5}(?:\.\d*)?\Z")
+_NO_VALUE = re.compile(
+    r"(?i)(?:true|false|none|null|nil|auto|default|optional|required|str|int|bool|bytes|any|\*+|\.\.\.)\Z"
+    r"|[<\[{].*[>\]}]\Z|\$\{?\w+\}?\Z|%\(?\w*\)?[sdr]\Z"
+)
+_LOOKS_MADE = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{8,}|(?=.*[a-z])(?=.*[A-Z]).{20,}")
+_PASSWORDS = ("pass", "pwd", "secret", "cred", "kennwort", "contrase")
+# Not secrets, though their names say so.
+_ENVIRONMENT = frozenset({"PWD", "OLDPWD"})
+# Shorter lines hold no line of a PEM block.
+_LONG_LINE = 60
+# A shorter value is a word that may stand anywhere.
+_SHORTEST_QUOTED = 6
+
+
+def is_secret(name: str) -> bool:
+    """Whether what goes by this name is a secret: `hfToken`, `DB_PASSWORD`; not `pad_token`, `cache_key`."""
+    words: list[str] = [word.lower() for word in _WORD.findall(name) if not word.isdigit()]
+    if not words:
+        return False
+    *before, last = words
+    previous = before[-1] if before else ""
+    if last in LOWER_CASE or (last.endswith(JOINED) and not last.endswith("oldpwd")):
+        return True
+    if last == "token":
+        return previous not in NO_TOKEN
+    if last == "key":
+        return previous in KEY_OF
+    if last == "pass":
+        return previous in PASS_OF
+    if last == "signature":
+        return previous == "access"
+    return last == "auth"
+
+
+def masked_arguments(arguments: list[str]) -> list[str]:
+    """`--api-key=abc` and `--token abc` lose their values."""
+    return [
+        argument[: len(argument) - len(part)] + MASK if secret else argument
+        for argument, part, secret in _parts(arguments)
+    ]
+
+
+def secrets_of(lines: Iterable[list[str]]) -> set[str]:
+    """The values in command lines that are secret by their option's name."""
+    return {part for line in lines for _, part, secret in _parts(line) if secret and len(part) >= _SHORTEST_QUOTED}
+
+
+def secrets_around(environment: Mapping[str, str] = os.environ) -> set[str]:
+    """The values of variables of the environment that are secret by their name."""
+    return {
+        value
+        for name, value in environment.items()
+        if name not in _ENVIRONMENT
+        and is_secret(name)
+        and len(value) >= _SHORTEST_QUOTED
+        and not _NO_VALUE.match(value)
+        and not value.startswith("/")
+    }
+
+
+def secrets_in(text: str) -> Iterator[str]:
+    """Values that stand in quotes under the name of a secret, and are no words that may stand anywhere else too."""
+    for line in text.split("\n") if _HINT.search(text) else ():
+        for found in _QUOTED.finditer(line) if _HINT.search(line) else ():
+            value = found["text"]
+            if is_secret(found["name"]) and _LOOKS_MADE.match(value) and not _NO_VALUE.match(value):
+                yield value
+
+
+class Masking:
+    """What masks the texts of one document. Of many shapes it looks for those alone that may be in one of them."""
+
+    def __init__(self, texts: Iterable[str], known: Iterable[str] = ()) -> None:
+        everything = "\n".join(set(texts))
+        there = {rest: [each for each in prefixes if each in everything] for rest, prefixes in PREFIXES.items()}
+        patterns = [rf"(?:{'|'.join(map(re.escape, found))}){rest}" for rest, found in there.items() if found]
+        self._prefixed = re.compile(f"(?<![A-Za-z0-9])(?:{'|'.join(patterns)})") if patterns else None
+        self._shapes = [
+            re.compile(pattern) for pattern, hints in SHAPES.items() if any(hint in everything for hint in hints)
+        ]
+        # Also where a URL spells them.
+        forms = sorted({form for secret in known for form in (secret, quote(secret, safe=""))}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, forms))) if forms else None
+        self._done: dict[tuple[str, bool], str] = {}
+
+    def masked(self, text: str, *, code: bool = False) -> str:
+        """The text without secrets. In code, `name = value` is one only where the value is a string."""
+        done = self._done.get((text, code))
+        if done is None:
+            done = self._done[text, code] = self._without_secrets(text, code)
+        return done
+
+    def _without_secrets(self, text: str, code: bool) -> str:
+        if self._known is not None:
+            text = self._known.sub(MASK, text)
+        for shape in self._shapes:
+            text = shape.sub(_without_shape, text)
+        if self._prefixed is not None:
+            text = self._prefixed.sub(MASK, text)
+        if "@" not in text and "%40" not in text and len(text) < _LONG_LINE and not _HINT.search(text):
+            return text
+        return "\n".join(_without_named(line, code) for line in text.split("\n"))
+
+
+def _without_named(line: str, code: bool) -> str:
+    """One line without what is secret by where it stands: in a URL, in a header, under a name."""
+    if "@" in line or "%40" in line:
+        line = _USER_INFO.sub(_without_user, line)
+    if len(line) >= _LONG_LINE:
+        line = _PEM_LINE.sub(MASK, line)
+    if not _HINT.search(line):
+        return line
+    line = _HEADER.sub(_without_header, line)
+    line = _PARAMETER.sub(_without_parameter, line)
+    line = _QUOTED.sub(_without_value, line)
+    line = _OPTION.sub(_without_option, line)
+    return _BARE.sub(_without_bare_in_string if code else _without_bare, line)
+
+
+def _without_shape(found: re.Match[str]) -> str:
+    return f"{found.groupdict().get('keep') or ''}{MASK}"
+
+
+def _without_user(found: re.Match[str]) -> str:
+    who = found["who"]
+    if who == MASK or (found["scheme"].lower() in _LOGIN_SCHEMES and ":" not in who) or who == "git":
+        return found[0]
+    at = found.start("who") - found.start()
+    return found[0][:at] + MASK + found[0][at + len(who) :]
+
+
+def _without_header(found: re.Match[str]) -> str:
+    value = found["value"]
+    if value.startswith(("{", "$", "<", "%")) or (found["before"].lower().startswith("bearer") and value.isalpha()):
+        return found[0]
+    return found["before"] + MASK
+
+
+def _without_parameter(found: re.Match[str]) -> str:
+    name = found["name"]
+    last = re.split(r"[-_.]", name.lower())[-1]
+    return f"{name}={MASK}" if last in _PARAMETERS or is_secret(name) else found[0]
+
+
+def _without_value(found: re.Match[str]) -> str:
+    value, sep = found["text"], found["sep"]
+    if not _tells(found["name"], value) or ("(" in sep[:1] and not _is_password(found["name"])):
+        return found[0]
+    start, end = (at - found.start() for at in found.span("text"))
+    return found[0][:start] + MASK + found[0][end:]
+
+
+def _without_option(found: re.Match[str]) -> str:
+    value = found["text"]
+    if not _tells(found["name"], value) or is_secret(value):
+        return found[0]
+    return found[0][: len(found[0]) - len(value)] + MASK
+
+
+def _without_bare(found: re.Match[str]) -> str:
+    name, value, sep = found["name"], found["text"], found["sep"]
+    if not _tells(name, value):
+        return found[0]
+    if ":" in sep and not _is_password(name) and not _LOOKS_MADE.match(value):
+        return found[0]  # `invalid token: unexpected end`
+    return f"{name}{sep}{MASK}"
+
+
+def _without_bare_in_string(found: re.Match[str]) -> str:
+    before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
+    return _without_bare(found) if before.count("'") % 2 or before.count('"') % 2 else found[0]
+
+
+def _tells(name: str, value: str) -> bool:
+    """Whether this is the value of a secret. A small number is one only under the name of a password."""
+    return is_secret(name) and not _NO_VALUE.match(value) and (_is_password(name) or not _NUMBER.match(value))
+
+
+def _is_password(name: str) -> bool:
+    return any(word in name.lower() for word in _PASSWORDS)
+
+
+def _parts(arguments: list[str]) -> Iterator[tuple[str, str, bool]]:
+    """Each argument, the part of it that is a value, and whether the option's name says that it is secret."""
+    follows = False
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if follows and not argument.startswith("-"):
+            yield argument, argument, True
+        elif equals and value and _names_secret(name):
+            yield argument, value, True
+        else:
+            yield argument, "", False
+        follows = argument.startswith("-") and not equals and _names_secret(argument)
+
+
+def _names_secret(option: str) -> bool:
+    """`--pass X` is one too; what has blanks or slashes is no name of an option."""
+    bare = option.lstrip("-")
+    return re.fullmatch(r"[\w.:@+-]{1,100}", bare) is not None and (is_secret(bare) or bare.lower() in ("pass", "pw"))

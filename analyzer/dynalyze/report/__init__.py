@@ -1,0 +1,525 @@
+"""The typed report: schema_version 1 of the report JSON, and nothing else.
+
+Everything a renderer shows and a rule judges is a field here. Lists hold every fact once, in the order in
+which it first happened. Unknown fields are ignored on reading, so a newer report of the same schema opens.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from dynalyze.report.audit import AttentionMatrix, Bisection, PolicyVerdict, Warmup
+from dynalyze.report.held import (
+    Argument,
+    BreakType,
+    CommandLine,
+    CudagraphSkip,
+    Dtype,
+    ErrorText,
+    FilePath,
+    Holds,
+    Message,
+    Name,
+    Number,
+    Quote,
+    Settings,
+    Source,
+    Word,
+)
+from dynalyze.report.measurements import Accuracy, Measurement
+from dynalyze.report.models import AttentionCall, ModuleFacts
+from dynalyze.report.sources import SourceFile
+
+SCHEMA_VERSION = 1
+
+TargetKind = Literal["script", "object", "transformers", "trace"]
+Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_compiled", "incomplete"]
+CompilationStatus = Literal["compiled", "broken", "eager", "failed"]
+Effect = Literal["split", "partly_eager", "eager", "error"]
+Severity = Literal["error", "warning", "info"]
+Cause = Literal[
+    "shape", "rank", "stride", "dtype", "device", "requires_grad", "tensor_type", "value", "module_attribute",
+    "identity", "container", "global_variable", "global_state", "symbolic", "aliasing", "dynamic_marking",
+    "backend", "limit", "other",
+]  # fmt: skip
+
+PHASES = ("total", "dynamo", "aot_autograd", "inductor", "code_generation")
+"""The phases of a compile as keys of `seconds`, outermost first: each holds the next one that is there."""
+
+
+class Location(msgspec.Struct, frozen=True):
+    """One line of code. `line` counts from 1; `column` and `end_column` are characters, counted from 0."""
+
+    file: FilePath
+    line: int
+    column: int | None = None
+    function: Name = ""
+    code: Source | None = None
+    end_column: int | None = None
+
+
+class Snippet(msgspec.Struct, frozen=True):
+    """Lines of source around a location: `lines[0]` is line `first_line` of the file."""
+
+    first_line: int
+    lines: list[Source]
+
+
+class TargetModel(msgspec.Struct):
+    """The model that was built for `hf:NAME`. `family` is transformers' model_type; `inputs` are texts: dtype and
+    shape. `warm`: it ran once in eager before it was compiled, which took `eager_seconds`.
+    """
+
+    class_name: Name
+    family: Name = ""
+    parameters: int = 0
+    inputs: dict[Name, Name] = {}
+    warm: bool = False
+    eager_seconds: float | None = None
+
+
+class Target(msgspec.Struct):
+    kind: TargetKind
+    spec: Argument
+    arguments: CommandLine = []
+    model: TargetModel | None = None
+
+
+class FailedStage(msgspec.Struct):
+    """Why a model of transformers never came to be compiled; `file` and `line` are where it was raised."""
+
+    stage: Literal["config", "model", "weights", "inputs", "eager"]
+    exception: Name = ""
+    message: ErrorText = ""
+    file: FilePath = ""
+    line: int = 0
+    out_of_memory: bool = False
+
+
+class Outcome(msgspec.Struct):
+    """How the run ended. `exit_status` is the target's own; None where it never ended by itself.
+
+    With `failed_stage` it is no result of torch.compile: nothing had been compiled yet.
+    """
+
+    status: Status
+    message: ErrorText = ""
+    exit_status: int | None = None
+    seconds: float = 0.0
+    failed_stage: FailedStage | None = None
+
+
+class Process(msgspec.Struct):
+    process: int
+    pid: int
+    rank: int | None = None
+    command: CommandLine = []
+
+
+class BackwardCompile(msgspec.Struct):
+    """The compile of a backward graph, often later than its forward one; times as those of a compilation."""
+
+    began: float | None = None
+    seconds: dict[Word, float] = {}
+    exclusive: dict[Word, float] = {}
+
+
+CacheName = Literal["autograd", "fx_graph"]
+BypassReason = Literal[
+    "custom_pass", "autograd_function", "function", "higher_order", "checkpoint", "frozen", "switched_off",
+    "not_storable", "version", "other",
+]  # fmt: skip
+
+
+class CacheBypass(msgspec.Struct):
+    """Graphs of a compile that a cache neither looked up nor kept; `said` are torch's words."""
+
+    cache: CacheName
+    reason: BypassReason
+    said: Quote = ""
+    count: int = 1
+
+
+class Compilation(msgspec.Struct):
+    """One attempt of Dynamo to compile a frame; `seconds` holds inclusive phase times under their own names.
+
+    `exclusive` holds what each phase took without those inside it. `began` counts from the start of the run.
+    `breaks` are the ids of the graph breaks that it met.
+    `module` is what the program calls the module whose code this is, `instance` which of the modules of the run it is.
+    """
+
+    compile_id: Word
+    process: int
+    epoch: int
+    location: Location
+    status: CompilationStatus
+    seconds: dict[Word, float] = {}
+    cache: dict[Word, int] = {}
+    function: Name = ""
+    ops: int | None = None
+    guards: int | None = None
+    resumes: bool = False
+    caller: Location | None = None
+    reason: BreakType = ""
+    began: float | None = None
+    exclusive: dict[Word, float] = {}
+    backward: list[BackwardCompile] = []
+    cache_bypasses: list[CacheBypass] = []
+    breaks: list[Word] = []
+    module: Quote = ""
+    instance: int | None = None
+
+
+class GraphBreak(msgspec.Struct):
+    """One graph break, however many frames, callers, loops or recompiles repeated it.
+
+    `location` is the innermost line outside torch; `stack` is outermost first. `callers` are the distinct
+    lines from which the break was reached. `occurrences` counts the raw events folded in. `consequence` is
+    torch's name for what the break led to (a loop makes the whole frame eager). `expression` is the source
+    that the columns span, `block` that of the statement and of those that follow it in its block.
+    """
+
+    id: Word
+    gb_id: Word | None
+    gb_type: BreakType
+    effect: Effect
+    location: Location
+    stack: list[Location]
+    explanation: Quote = ""
+    hints: list[Quote] = []
+    url: Name = ""
+    occurrences: int = 1
+    compile_ids: list[Word] = []
+    process: int = 0
+    epoch: int = 0
+    context: Quote = ""
+    consequence: BreakType = ""
+    callers: list[Location] = []
+    snippet: Annotated[Snippet | None, Holds.SOURCE] = None
+    expression: Source = ""
+    block: Source = ""
+    processes: list[int] = []
+
+
+class FailedGuard(msgspec.Struct):
+    """A guard that failed, of the version `previous` of a function."""
+
+    previous: Word | None
+    cause: Cause
+    guard: Quote = ""
+    source: Quote | None = None
+    expected: Quote | None = None
+    actual: Quote | None = None
+
+
+class Recompile(msgspec.Struct):
+    """One compile more of a function, and the guard that failed. `forced_by` is the line that made a dynamic size a
+    constant, or that asked something about it, where torch tells. `last_batch_of` is the class of the dataset of which
+    the last batch, smaller than the others, did not fit. torch tells first of the newest version, also where another
+    module that runs the same code has that: `of_module` is then the guard of the newest version of this very module.
+    """
+
+    id: Word
+    compile_id: Word
+    previous: Word | None
+    location: Location
+    cause: Cause
+    source: Quote | None = None
+    expected: Quote | None = None
+    actual: Quote | None = None
+    guard: Quote = ""
+    change: Word | None = None
+    seconds: float | None = None
+    process: int = 0
+    epoch: int = 0
+    forced_by: Location | None = None
+    last_batch_of: Quote = ""
+    of_module: Annotated[FailedGuard | None, Holds.QUOTE] = None
+
+
+class ForcedSize(msgspec.Struct):
+    """A dynamic size or number that a line of the program made a constant; `dimension` is None for a number.
+
+    `values` are the constants, one for each version compiled. `refused`: it was marked with mark_dynamic, so torch
+    raised an error. `recompiles` are those that another value set off.
+    """
+
+    id: Word
+    location: Location
+    source: Quote | None
+    dimension: int | None = None
+    values: list[Number] = []
+    refused: bool = False
+    compile_ids: list[Word] = []
+    recompiles: list[Word] = []
+    process: int = 0
+
+
+CandidateKind = Literal["module", "method", "function"]
+CandidateReason = Literal[
+    "no_parameters", "backward", "worker", "torchscript", "part_of_compiled", "not_chosen", "raised", "too_many",
+    "method", "function", "",
+]  # fmt: skip
+
+
+class Candidate(msgspec.Struct):
+    """What a program that compiles nothing called and that could have been compiled: a module called from outside of
+    every other, a method called in place of forward, a function that calls modules.
+
+    `name` is what the program calls it, as `--compile` takes it; "" where it has no name. `seconds` are those of its
+    calls without compiling, `share` is their part of what the program took. `reason` says why calls were not compiled.
+    """
+
+    kind: CandidateKind
+    name: Quote = ""
+    class_name: Name = ""
+    location: Location | None = None
+    calls: int | None = None
+    parameters: int | None = None
+    seconds: float | None = None
+    share: float | None = None
+    compiled: bool = False
+    reason: CandidateReason = ""
+    error: Message = ""
+
+
+class Region(msgspec.Struct):
+    """A part of a compiled module that no graph break reaches, so that it compiles whole by itself.
+
+    `root` is what the program calls the module, `path` leads from there to the part; `count` parts of one class stand
+    in a list. `share` is what they take of an eager call of the root, None where that was not measured;
+    `parameter_share` is their part of its parameters. `of_torch`: the class is torch's own. `location` is its forward.
+    """
+
+    root: Quote
+    path: Quote
+    class_name: Name = ""
+    location: Location | None = None
+    of_torch: bool = False
+    count: int = 1
+    parameters: int = 0
+    share: float | None = None
+    parameter_share: float = 0.0
+
+
+SkipReason = Literal[
+    "dispatch_mode", "skip_list", "disabled", "switched_off", "generated", "no_tensors", "other"
+]  # fmt: skip
+
+
+class SkippedFrame(msgspec.Struct):
+    """A function that torch left in eager without a graph break, once for each reason.
+
+    `entry`: it was given to torch.compile itself; `tensors`: it was called with tensors or modules. `count` is how
+    often torch decided so; calls of a function that is left out already are seen by nobody.
+    """
+
+    id: Word
+    location: Location
+    reason: SkipReason
+    explanation: Quote = ""
+    entry: bool = False
+    tensors: bool = False
+    count: int = 1
+    process: int = 0
+
+
+InputKind = Literal["input", "parameter", "buffer", "symbol"]
+StageName = Literal["dynamo", "aten", "post_grad", "kernels"]
+Direction = Literal["forward", "backward", "inference", ""]
+KernelKind = Literal["cpp", "triton", "extern", "fallback", "other"]
+Provenance = Literal["inductor", "comments", ""]
+
+
+class GraphInput(msgspec.Struct):
+    """An input of a Dynamo graph. A dimension that may change is a symbol; `bytes` is None then.
+
+    `source` is what the program calls it, as far as torch's name for it tells.
+    """
+
+    name: Quote
+    kind: InputKind = "input"
+    dtype: Dtype = ""
+    shape: list[int | Word] = []
+    device: Name = ""
+    source: Quote = ""
+    bytes: int | None = None
+
+
+class Stage(msgspec.Struct):
+    """How many operations a graph has at one stage on its way down; for kernels, how often one is called."""
+
+    stage: StageName
+    direction: Direction
+    ops: int
+
+
+class GraphCode(msgspec.Struct):
+    """Code of a graph at one stage, cut at a line where it is long; `lines_omitted` says by how much."""
+
+    name: Word
+    text: Source
+    lines_omitted: int = 0
+
+
+class Graph(msgspec.Struct):
+    """One graph that Dynamo gave to a backend. `ops` is torch's own count of the calls in it."""
+
+    id: Word
+    compile_id: Word
+    process: int = 0
+    epoch: int = 0
+    ops: int = 0
+    location: Location | None = None
+    stages: list[Stage] = []
+    histogram: dict[Name, int] = {}
+    inputs: list[GraphInput] = []
+    code: Annotated[list[GraphCode], Holds.SOURCE] = []
+    code_omitted: Annotated[list[Word], Holds.SOURCE] = []
+    cudagraph_skip: CudagraphSkip = ""
+
+
+class Kernel(msgspec.Struct):
+    """A kernel that Inductor's output code calls: generated (cpp, triton), from a library (extern), or an ATen call
+    (fallback). `calls` counts the places that call it; `ops` are the ATen operations in it, `source_nodes` the nodes
+    of the Dynamo graph, `places` their lines, and `place_calls` in how many of the calls each of these lines is.
+    `provenance` says how the lines are known: tracked by Inductor (then `post_grad_nodes` may be known too), or read
+    from comments in its code. `graph`, `name` and `direction` together name one kernel.
+    """
+
+    graph: Word
+    name: Name
+    kind: KernelKind
+    direction: Direction = ""
+    calls: int = 1
+    ops: list[Name] = []
+    source_nodes: list[Quote] = []
+    places: list[Location] = []
+    place_calls: list[int] = []
+    places_omitted: int = 0
+    post_grad_nodes: list[Quote] = []
+    provenance: Provenance = ""
+
+
+class TracedFunction(msgspec.Struct, frozen=True):
+    name: Name
+    line: int
+
+
+class TracedFile(msgspec.Struct):
+    """A source file that Dynamo inlined; `sha256` is of the file's bytes, "" where it could not be read."""
+
+    path: FilePath
+    sha256: Word
+    functions: list[TracedFunction]
+    origin: Literal["user", "library", "torch"] = "user"
+
+
+class Impact(msgspec.Struct):
+    """A measured cost. Never estimated."""
+
+    seconds: float
+    what: Message
+
+
+class Example(msgspec.Struct):
+    """A change that was tried: code before and after."""
+
+    before: Source
+    after: Source
+
+
+class Advice(msgspec.Struct):
+    """One action: what to do, why it helps, an example, and where it is written down."""
+
+    action: Message
+    why: Message = ""
+    example: Example | None = None
+    config: Source = ""
+    config_note: Message = ""
+    link: Name = ""
+    recipe: Word = ""
+
+
+class Finding(msgspec.Struct):
+    """A judged fact. `advice` is the one action in plain words; `detail` carries what a page shows around it.
+
+    `fingerprint` names it in every run, also after lines moved; findings of one report have different ones.
+    """
+
+    rule: Word
+    severity: Severity
+    title: Message
+    location: Location | None = None
+    evidence: list[Word] = []
+    advice: Message = ""
+    impact: Impact | None = None
+    detail: Advice | None = None
+    fingerprint: Word = ""
+
+
+class Capture(msgspec.Struct):
+    """How far the recording can be trusted: what was lost, and how the calls came about.
+
+    `mode` "in_place": the program compiles nothing, its modules were compiled in its own calls, `recorded_calls` of
+    them ("replayed" in reports of earlier versions: its calls were made again). "block": it is of a block of the
+    program, by `dynalyze.record()`; the target's `spec` is its place.
+    """
+
+    events: int = 0
+    unreadable_lines: int = 0
+    listener_errors: list[Message] = []
+    mode: Literal["observed", "in_place", "replayed", "examples", "object", "transformers", "none", "block"] = (
+        "observed"
+    )
+    recorded_calls: int = 0
+    replayed_calls: int = 0
+    notes: list[Message] = []
+
+
+class Report(msgspec.Struct):
+    """A whole report.
+
+    `settings` are values of torch, under torch's own dotted names, as they were when the first frame was compiled.
+    `folder` is the working directory of the run, or of what read its logs; "" where it is not known.
+    """
+
+    dynalyze: Word
+    created: Word
+    command: CommandLine
+    environment: Settings
+    target: Target
+    outcome: Outcome
+    processes: list[Process] = []
+    compilations: list[Compilation] = []
+    graph_breaks: list[GraphBreak] = []
+    recompiles: list[Recompile] = []
+    skipped_frames: list[SkippedFrame] = []
+    candidates: list[Candidate] = []
+    regions: Annotated[list[Region], Holds.SOURCE] = []
+    forced_sizes: list[ForcedSize] = []
+    graphs: list[Graph] = []
+    kernels: list[Kernel] = []
+    traced_files: list[TracedFile] = []
+    traced_hash: Word = ""
+    sources: Annotated[list[SourceFile], Holds.SOURCE] = []
+    accuracy: list[Accuracy] = []
+    policy: PolicyVerdict | None = None
+    measurements: list[Measurement] = []
+    findings: Annotated[list[Finding], Holds.SOURCE] = []
+    capture: Capture = msgspec.field(default_factory=Capture)
+    settings: Settings = {}
+    modules: list[ModuleFacts] = []
+    attention: list[AttentionCall] = []
+    bisections: list[Bisection] = []
+    warmup: Warmup | None = None
+    attention_matrix: AttentionMatrix | None = None
+    folder: FilePath = ""
+    schema_version: int = SCHEMA_VERSION
+
+
+def printable(text: str) -> str:
+    """`text` as JSON can carry it: undecodable bytes of a file name or an argument become question marks."""
+    return text.encode(errors="replace").decode()

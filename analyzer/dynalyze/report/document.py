@@ -1,0 +1,43 @@
+"""The report as JSON text, and read back: `to_json` and `from_json` are inverse to each other."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from dynalyze.files.input_files import read_document
+from dynalyze.report import SCHEMA_VERSION, Report
+from dynalyze.text.json_text import json_text
+
+# A list of numbers in indented JSON. No string holds a line's end, so this is never inside of one.
+_NUMBERS = re.compile(r"\[\n([-+.\deE,\s]+)\]")
+
+
+def to_json(report: Report) -> str:
+    """The report as indented JSON text, `schema_version` first."""
+    document = msgspec.to_builtins(report)
+    ordered = {"schema_version": document.pop("schema_version"), **document}
+    return _NUMBERS.sub(_on_one_line, json_text(ordered))
+
+
+def _on_one_line(numbers: re.Match[str]) -> str:
+    return f"[{' '.join(numbers[1].split())}]"
+
+
+def from_json(data: bytes | str) -> Report:
+    """Read a report.
+
+    Raises:
+        msgspec.DecodeError: not JSON, or not a report; the message names the place.
+        ValueError: a report of another schema version.
+    """
+    content = data.encode() if isinstance(data, str) else data
+    version = read_document(content, _Versioned).schema_version
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"schema_version is {version}, this dynalyze reads {SCHEMA_VERSION}")
+    return read_document(content, Report)
+
+
+class _Versioned(msgspec.Struct):
+    schema_version: int

@@ -1,0 +1,187 @@
+"""The typed part of the report that holds measurements: what `dynalyze bench` found, with every raw sample.
+
+Times are in milliseconds for calls and in seconds for start-up, sizes in bytes. A number that was not measured is
+None, never 0. A measurement that is not `valid` carries its reason and no latency.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from dynalyze.report.held import Message, Name, Quote, Settings, Word
+
+Validity = Literal["valid", "invalid", "failed"]
+"""failed: it could not be run at all; invalid: it ran, but what was timed is not what was asked for."""
+
+SpeedVerdict = Literal["faster", "slower", "no difference shown"]
+AccuracyVerdict = Literal["equal", "benign", "rounding only", "suspicious", "not comparable"]
+
+
+class Interval(msgspec.Struct):
+    """A value with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Latency(msgspec.Struct):
+    """Milliseconds of one pass, over all samples of all processes. A single sample has no `sd`."""
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    mean: float
+    sd: float | None
+    samples: int
+
+
+class Pair(msgspec.Struct):
+    """Raw samples (milliseconds of one pass) of two processes that lived at the same time and took turns."""
+
+    eager: list[float]
+    compiled: list[float]
+
+
+class Speedup(msgspec.Struct):
+    """Eager time by compiled time. `floor` is how far from 1 two eager processes alone could be: the noise floor.
+
+    0.12: one of two equals may seem 1.12 times as fast as the other. None: fewer than two pairs of eager processes told
+    of it, and the verdict is "no difference shown". `ratio` is already widened to the noise floor. `pairs` is the
+    number of process pairs; under five, too, the verdict is "no difference shown", whatever the interval.
+    """
+
+    ratio: Interval
+    verdict: SpeedVerdict
+    floor: float | None
+    pairs: int
+
+
+class StartUp(msgspec.Struct):
+    """What it takes until calls are fast: seconds to import torch and to build the model, then each first call.
+
+    `cold_calls_ms` were made with empty caches, `warm_calls_ms` in a new process with the caches that the first one
+    left, `eager_calls_ms` without compiling. `steady_after` counts the cold calls before the steady state; None where
+    it was not reached. `phases` are torch's own times in seconds for the cold process, `cache` its counts.
+    """
+
+    import_seconds: float | None = None
+    load_seconds: float | None = None
+    cold_calls_ms: list[float] = []
+    warm_calls_ms: list[float] = []
+    eager_calls_ms: list[float] = []
+    steady_after: int | None = None
+    phases: dict[Word, float] = {}
+    cache: dict[Word, int] = {}
+    warm_cache: dict[Word, int] = {}
+
+
+class BreakEven(msgspec.Struct):
+    """Passes after which compiling has paid for itself; None with the reason where it never does, or is not known."""
+
+    passes: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: Word = ""
+
+
+class Memory(msgspec.Struct):
+    """Peaks in bytes, taken in a process of their own. `kind` says of what.
+
+    `ratio` is the steady peak by that of eager.
+    """
+
+    kind: Literal["cuda", "rss", "process"]
+    steady_peak: int
+    compile_peak: int | None = None
+    reserved_peak: int | None = None
+    eager_steady_peak: int | None = None
+    ratio: float | None = None
+
+
+class Counts(msgspec.Struct):
+    """What torch counted in the cold process: the grounds on which a measurement is valid."""
+
+    compiled_frames: int = 0
+    eager_frames: int = 0
+    graph_breaks: int = 0
+    graphs: int = 0
+    recompiles: int = 0
+    recompiles_while_timing: int = 0
+    cudagraph_replays: int | None = None
+    cudagraph_skips: int = 0
+
+
+class Measurement(msgspec.Struct):
+    """One configuration of one workload. A pass makes every recorded call once, in order.
+
+    `calls` is the number of calls in a pass, `items` the samples (batch) and `tokens` the tokens that a pass handles.
+    `throughput` is per second, by name. `options` are the arguments of the configuration. `shape` are the sizes that
+    were asked for by name.
+    """
+
+    configuration: Name
+    phase: Word = "forward"
+    status: Validity = "valid"
+    reason: Message = ""
+    options: Settings = {}
+    batch: int | None = None
+    sequence: int | None = None
+    dtype: Name = ""
+    device: Name = ""
+    calls: int = 1
+    items: float | None = None
+    tokens: float | None = None
+    threads: int | None = None
+    latency_ms: Latency | None = None
+    eager_latency_ms: Latency | None = None
+    samples: list[Pair] = []
+    speedup: Speedup | None = None
+    startup: StartUp | None = None
+    break_even: BreakEven | None = None
+    memory: Memory | None = None
+    throughput: dict[Word, float] = {}
+    counts: Counts | None = None
+    notes: list[Message] = []
+    shape: dict[Name, int] = {}
+
+
+class TensorAccuracy(msgspec.Struct):
+    """One output or gradient: root mean square errors against fp64, None where fp64 could not run."""
+
+    name: Quote
+    kind: Literal["output", "gradient"]
+    verdict: AccuracyVerdict
+    eager_rmse: float | None = None
+    compiled_rmse: float | None = None
+    emulated_rmse: float | None = None
+    max_difference: float | None = None
+    cosine: float | None = None
+    dtype: Name = ""
+    compiled_dtype: Name = ""
+    elements: int = 0
+    nonfinite: int = 0
+
+
+class Accuracy(msgspec.Struct):
+    """The fp64-anchored test of one configuration; `verdict` is its worst tensor's.
+
+    `deterministic` is whether eager gave the same twice; `argmax_flips` the share of rows of the logits whose largest
+    entry differs between eager and compiled.
+    """
+
+    configuration: Name
+    phase: Word = "forward"
+    verdict: AccuracyVerdict = "not comparable"
+    reason: Quote = ""
+    anchored: bool = False
+    deterministic: bool | None = None
+    argmax_flips: float | None = None
+    batch: int | None = None
+    sequence: int | None = None
+    tensors: list[TensorAccuracy] = []
+    tensors_omitted: int = 0
+    shape: dict[Name, int] = {}

@@ -1,0 +1,229 @@
+"""Sweep -> summary: breaks clustered by code line and by cause, shares by family, errors grouped alike.
+
+Pure functions over rows; nothing here knows how a page looks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from statistics import median
+from typing import TypeVar, get_args
+
+from dynalyze.report.measurements import SpeedVerdict
+from dynalyze.sweep.consequences import Place, following, place_of
+from dynalyze.sweep.records import STATUSES, Row, RowBreak, Sweep
+from dynalyze.sweep.summary import (
+    BrokenLine,
+    Caller,
+    Cause,
+    ErrorGroup,
+    MatrixRow,
+    Reason,
+    Rows,
+    Share,
+    SpeedTotal,
+    SweepSummary,
+)
+
+Found = tuple[int, RowBreak]
+"""A break with the position of its row."""
+
+Value = TypeVar("Value")
+Key = TypeVar("Key", bound=Hashable)
+
+# What differs from item to item in a reason that is otherwise the same.
+_VARIABLE = (
+    (re.compile(r"0x[0-9a-fA-F]+"), "0x…"),
+    (re.compile(r"\b[su]\d+\b"), "s…"),
+    (re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\w.~-]*/)+(?=[\w.-])"), ""),
+    (re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])"), "N"),
+    (re.compile(r"\s+"), " "),
+)
+_VERDICTS = frozenset(get_args(SpeedVerdict))
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*")
+
+
+def summarise(sweep: Sweep) -> SweepSummary:
+    """Everything that is said of a sweep as a whole."""
+    items = sweep.items
+    follows = following(items)
+    found = [(at, each) for at, row in enumerate(items) for each in row.breaks]
+    lines = [_line(items, group, follows) for group in _grouped(found, lambda each: place_of(each[1])).values()]
+    lines.sort(key=lambda line: (-len(line.targets), -len(line.rows), line.path, line.line, line.gb_type))
+    return SweepSummary(
+        total=_share(items, "", range(len(items))),
+        targets=len({row.target for row in items}),
+        recompiling=sum(row.recompiles > 0 for row in items),
+        lines=tuple(line for line in lines if not line.follows),
+        following=tuple(line for line in lines if line.follows),
+        causes=_causes(items, found, follows),
+        families=_families(items),
+        errors=_errors(items),
+        configurations=_configurations(items),
+        matrix=_matrix(items),
+        speeds=_speeds(items),
+    )
+
+
+def normalised(reason: str) -> str:
+    """A reason without what differs from item to item: addresses, sizes, folders."""
+    for pattern, instead in _VARIABLE:
+        reason = pattern.sub(instead, reason)
+    return reason.strip()
+
+
+def _line(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place]) -> BrokenLine:
+    breaks = [found for _, found in group]
+    first = breaks[0]
+    path, number, gb_type = place_of(first)
+    rows, targets = _members(items, (at for at, _ in group))
+    reasons = _grouped(breaks, lambda found: normalised(found.reason))
+    return BrokenLine(
+        path=path,
+        line=number,
+        function=first.function,
+        gb_type=gb_type,
+        gb_id=_first(found.gb_id for found in breaks),
+        reason=max(reasons.values(), key=len)[0].reason,
+        reasons=len(reasons),
+        code=_first(found.code for found in breaks),
+        effects=dict(Counter(found.effect for found in breaks if found.effect).most_common()),
+        callers=_callers(items, group),
+        rows=rows,
+        targets=targets,
+        follows=place_of(first) in follows,
+    )
+
+
+def _callers(items: Sequence[Row], group: Iterable[Found]) -> tuple[Caller, ...]:
+    by_place = _grouped([each for each in group if each[1].caller], lambda each: each[1].caller)
+    callers = [Caller(place, len({items[at].target for at, _ in found})) for place, found in by_place.items()]
+    return tuple(sorted(callers, key=lambda caller: (-caller.targets, caller.place)))
+
+
+def _causes(items: Sequence[Row], found: Sequence[Found], follows: frozenset[Place]) -> tuple[Cause, ...]:
+    """Types of breaks, the one that hits most targets first; those that only follow from others last."""
+    causes = []
+    for gb_type, group in _grouped(found, lambda each: each[1].gb_type).items():
+        rows, targets = _members(items, (at for at, _ in group))
+        places = {place_of(each) for _, each in group}
+        gb_id = _first(each.gb_id for _, each in group)
+        reasons = _reasons(items, group)
+        causes.append(Cause(gb_type, gb_id, reasons, len(places), len(group), rows, targets, places <= follows))
+    return tuple(sorted(causes, key=lambda cause: (cause.follows, -len(cause.targets), -cause.breaks, cause.gb_type)))
+
+
+def _reasons(items: Sequence[Row], group: Sequence[Found]) -> tuple[Reason, ...]:
+    reasons = [
+        Reason(
+            text=alike[0][1].reason,
+            lines=len({place_of(each) for _, each in alike}),
+            targets=len({items[at].target for at, _ in alike}),
+        )
+        for alike in _grouped(group, lambda each: normalised(each[1].reason)).values()
+    ]
+    return tuple(sorted(reasons, key=lambda reason: (-reason.targets, -reason.lines, reason.text)))
+
+
+def _families(items: Sequence[Row]) -> tuple[Share, ...]:
+    """Those with most items that are not clean first, then by name; items without a family are in none."""
+    named = [(at, row) for at, row in enumerate(items) if row.family]
+    shares = [
+        _share(items, family, (at for at, _ in group))
+        for family, group in _grouped(named, lambda each: each[1].family).items()
+    ]
+    return tuple(sorted(shares, key=lambda share: (share.counts.get("full_graph", 0) - len(share.rows), share.name)))
+
+
+def _configurations(items: Sequence[Row]) -> tuple[Share, ...]:
+    """In the order in which they first came."""
+    groups = _grouped(list(enumerate(items)), lambda each: each[1].configuration)
+    return tuple(_share(items, name, (at for at, _ in group)) for name, group in groups.items())
+
+
+def _share(items: Sequence[Row], name: str, rows: Iterable[int]) -> Share:
+    members = tuple(rows)
+    counts = Counter(items[at].status for at in members)
+    return Share(name, {status: counts[status] for status in STATUSES if counts[status]}, members)
+
+
+def _matrix(items: Sequence[Row]) -> tuple[MatrixRow, ...]:
+    """Targets whose status differs between configurations first; nothing where there is but one configuration."""
+    names = list(dict.fromkeys(row.configuration for row in items))
+    if len(names) < 2:
+        return ()
+    rows = []
+    for target, group in _grouped(list(enumerate(items)), lambda each: each[1].target).items():
+        known = {row.configuration: at for at, row in group}
+        cells = tuple(known.get(name) for name in names)
+        rows.append(MatrixRow(target, cells, differs=len({items[at].status for at, _ in group}) > 1))
+    return tuple(sorted(rows, key=lambda row: not row.differs))
+
+
+def _errors(items: Sequence[Row]) -> tuple[ErrorGroup, ...]:
+    """Whatever ended without a graph, by status, exception and place; in the order of statuses, the largest first."""
+    failed = [(at, row) for at, row in enumerate(items) if row.status not in ("full_graph", "graph_break")]
+    groups = []
+    for group in _grouped(failed, lambda each: _alike(each[1])).values():
+        first = group[0][1]
+        rows, targets = _members(items, (at for at, _ in group))
+        messages = len({normalised(row.error or "") for _, row in group})
+        groups.append(
+            ErrorGroup(
+                first.status, exception_in(first.error), first.error_at, first.error or "", messages, rows, targets
+            )
+        )
+    return tuple(sorted(groups, key=lambda each: (STATUSES.index(each.status), -len(each.rows), each.message)))
+
+
+def _alike(row: Row) -> Hashable:
+    """What must agree; the message only where no place is known."""
+    return row.status, exception_in(row.error), row.error_at or normalised(row.error or "")
+
+
+def exception_in(error: str | None) -> str:
+    """The name of the exception that an error begins with: "ValueError"; "" where it begins with none."""
+    name, colon, _ = (error or "").partition(":")
+    name = name.strip()
+    if not _EXCEPTION.fullmatch(name):
+        return ""
+    return name if colon or name.endswith(("Error", "Exception")) else ""
+
+
+def _speeds(items: Sequence[Row]) -> tuple[SpeedTotal, ...]:
+    totals = []
+    for name, speeds in _grouped(
+        [each for row in items for each in row.speeds], lambda each: each.configuration
+    ).items():
+        verdicts = Counter(each.verdict for each in speeds)
+        claimed = [each.speedup for each in speeds if each.speedup is not None and each.verdict in ("faster", "slower")]
+        totals.append(
+            SpeedTotal(
+                configuration=name,
+                faster=verdicts["faster"],
+                slower=verdicts["slower"],
+                same=verdicts["no difference shown"],
+                failed=sum(each.verdict not in _VERDICTS for each in speeds),
+                median=median(claimed) if claimed else None,
+            )
+        )
+    return tuple(totals)
+
+
+def _members(items: Sequence[Row], positions: Iterable[int]) -> tuple[Rows, tuple[str, ...]]:
+    """Rows without repetition, and their targets without repetition."""
+    rows = tuple(dict.fromkeys(positions))
+    return rows, tuple(dict.fromkeys(items[at].target for at in rows))
+
+
+def _grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
+    groups: dict[Key, list[Value]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups
+
+
+def _first(values: Iterable[str | None]) -> str | None:
+    return next((value for value in values if value), None)

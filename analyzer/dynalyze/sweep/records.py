@@ -1,0 +1,114 @@
+"""The typed records of a sweep: its rows and its document, as `--json` writes them. Imports nothing of the fleet."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from dynalyze.report.held import (
+    Argument,
+    BreakType,
+    CommandLine,
+    ErrorText,
+    FilePath,
+    Machine,
+    Message,
+    Name,
+    Quote,
+    Settings,
+    Source,
+    Word,
+)
+
+SCHEMA_VERSION = 1
+
+Status = Literal["full_graph", "graph_break", "eager_error", "create_error", "compile_error", "timeout", "crash"]
+STATUSES: tuple[Status, ...] = (
+    "full_graph", "graph_break", "compile_error", "eager_error", "create_error", "timeout", "crash",
+)  # fmt: skip
+"""From clean to lost, which is the order of tables. The last four say nothing of torch.compile."""
+
+
+class RowBreak(msgspec.Struct, frozen=True):
+    """One graph break of an item, as its report has it.
+
+    `file` and `line` are the innermost line outside of torch; `path` is that file from its package on
+    ("transformers/models/llama/modeling_llama.py"), equal on every machine. `caller` is the model's own line that
+    led there, "path:line", where that is another one.
+    """
+
+    gb_type: BreakType
+    reason: Quote
+    file: FilePath
+    line: int
+    path: FilePath = ""
+    function: Name = ""
+    code: Source | None = None
+    gb_id: Word | None = None
+    effect: Word = ""
+    caller: FilePath = ""
+
+
+class Speed(msgspec.Struct, frozen=True):
+    """The measured speed-up of an item; `verdict` is the benchmark's own word. None where it claims none."""
+
+    configuration: Name
+    verdict: Word
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class Row(msgspec.Struct):
+    """One item of a sweep. The first seven fields are the contract's; `error` is one line.
+
+    `key` names the item for good: what is run, with all its settings. `configuration` is a short name of the settings
+    ("default", "train+dynamic=on"), `settings` are those that differ from the defaults. `report` and `page` are
+    relative to the sweep's folder. `seconds` is the item's whole time. `family` is the architecture family, or the
+    folder of a file.
+    """
+
+    target: Argument
+    status: Status
+    graph_breaks: int
+    recompiles: int
+    seconds: float
+    report: FilePath | None
+    error: ErrorText | None
+    key: Word = ""
+    configuration: Name = "default"
+    settings: Settings = {}
+    page: FilePath | None = None
+    family: Name = ""
+    class_name: Name = ""
+    parameters: int = 0
+    graphs: int = 0
+    ops: int = 0
+    breaks: list[RowBreak] = []
+    # Where an eager_error, create_error or compile_error was raised, "path:line".
+    error_at: FilePath = ""
+    speeds: list[Speed] = []
+    peak_memory: int | None = None
+    attempts: int = 1
+    node: Machine = ""
+    notes: list[Quote] = []
+
+
+class Sweep(msgspec.Struct):
+    """A sweep as `--json` writes it. `items` are in the order in which they were asked for.
+
+    `environment` is that of the items (python, torch, transformers, device, ...). `planned` counts the items asked
+    for: more than there are rows where it was interrupted.
+    """
+
+    dynalyze: Word
+    created: Word
+    command: CommandLine
+    items: list[Row]
+    environment: Settings = {}
+    seconds: float = 0.0
+    planned: int = 0
+    workers: int = 1
+    notes: list[Message] = []
+    schema_version: int = SCHEMA_VERSION

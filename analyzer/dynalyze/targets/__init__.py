@@ -1,1 +1,0 @@
-"""What can be run: reads TARGET from the command line and asks the child for it."""

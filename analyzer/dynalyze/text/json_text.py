@@ -1,0 +1,85 @@
+"""JSON of ours, written so that it may be looked at on a terminal, and JSON of anybody's, read without a surprise."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+from dynalyze.text.visible import hidden
+
+_Kind = TypeVar("_Kind")
+
+# An escape in JSON; `lone` is half of a pair that stands for one character.
+_ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>\\u[dD][89a-fA-F]..)|\\.", re.DOTALL)
+# All that is no bracket: texts, and what stands between.
+_BETWEEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[^][{}"]+', re.DOTALL)
+_DEEPEST = 100
+
+
+def json_text(document: Any) -> str:
+    """The document, indented, with a newline at its end."""
+    try:
+        encoded = msgspec.json.encode(document)
+    except (UnicodeEncodeError, OverflowError):
+        encoded = msgspec.json.encode(_as_text(msgspec.to_builtins(document)))
+    text = msgspec.json.format(encoded, indent=1).decode()
+    return "\n".join(map(_shown, text.split("\n"))) + "\n"
+
+
+@overload
+def read_json(data: bytes) -> Any: ...
+@overload
+def read_json(data: bytes, kind: type[_Kind]) -> _Kind: ...
+def read_json(data: bytes, kind: Any = Any) -> Any:
+    """What JSON says, as a `kind`. An escape that is half of a character becomes U+FFFD.
+
+    Raises:
+        msgspec.DecodeError: no JSON, nested too deep, or no `kind`; the message names the place.
+    """
+    try:
+        return _decoded(data, kind)
+    except msgspec.DecodeError:
+        return _decoded(_ESCAPE.sub(lambda found: b"\\ufffd" if found["lone"] else found[0], data), kind)
+
+
+def is_deep(data: bytes) -> bool:
+    """Whether JSON is nested deeper than any of ours, so that what walks through it may not come back."""
+    if data.count(b"[") + data.count(b"{") <= _DEEPEST:
+        return False
+    depth = deepest = 0
+    for bracket in _BETWEEN.sub(b"", data):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest > _DEEPEST
+
+
+def _decoded(data: bytes, kind: Any) -> Any:
+    if is_deep(data):
+        raise msgspec.DecodeError("JSON is nested too deep")
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except UnicodeError as error:
+        raise msgspec.DecodeError(str(error)) from None
+
+
+def _as_text(value: Any) -> Any:
+    """The value as JSON can carry it: a question mark for each half of a pair, a text for a number beyond 64 bits."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, list):
+        return [_as_text(each) for each in value]
+    if isinstance(value, dict):
+        return {_as_text(key): _as_text(each) for key, each in value.items()}
+    if isinstance(value, int) and value.bit_length() > 63:
+        return str(value)
+    return value
+
+
+def _shown(line: str) -> str:
+    """One line of JSON. Hidden characters stand inside of strings alone, where an escape means the same."""
+    if line.isascii() and line.isprintable():
+        return line
+    return "".join(json.dumps(each)[1:-1] if hidden(each) else each for each in line)

@@ -1,0 +1,175 @@
+"""The words about an attention matrix that the page and the terminal share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import get_args
+
+from dynalyze.facts.attention.choice import RAN, CellOutcome, fastest, outcome, right
+from dynalyze.report import Cause
+from dynalyze.report.audit import AttentionCell, AttentionMatrix
+from dynalyze.text.amounts import count_of, listed, milliseconds
+from dynalyze.words import bench as words_bench
+from dynalyze.words.report import cause_words, short_path
+
+_WORDS: dict[CellOutcome, str] = {
+    "right": "Runs, right",
+    "untested": "Runs, not tested",
+    "suspicious": "Suspicious",
+    "breaks": "Breaks",
+    "recompiles": "Recompiles",
+    "compile_error": "Does not compile",
+    "eager_error": "Fails in eager",
+    "crash": "Crashed",
+    "timeout": "Timed out",
+    "not_here": "Not tried here",
+}
+# For a count of them: "6 run whole and are right".
+_COUNTED: dict[CellOutcome, tuple[str, str]] = {
+    "right": ("runs whole and is right", "run whole and are right"),
+    "untested": ("runs whole and was not compared", "run whole and were not compared"),
+    "suspicious": ("has suspicious numbers", "have suspicious numbers"),
+    "breaks": ("breaks the graph", "break the graph"),
+    "recompiles": ("recompiles", "recompile"),
+    "compile_error": ("does not compile", "do not compile"),
+    "eager_error": ("fails in eager already", "fail in eager already"),
+    "crash": ("crashed", "crashed"),
+    "timeout": ("ran out of time", "ran out of time"),
+    "not_here": ("could not be tried here", "could not be tried here"),
+}
+_STOPPED = {"interrupted": "Interrupted: ", "out_of_time": "The time was up: "}
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Why some combinations are as they are: those that share the reason and the place."""
+
+    names: str
+    word: str
+    reason: str
+    file: str
+    line: int
+
+    @property
+    def place(self) -> str:
+        """`masking_utils.py:713`, short; empty where no line is known."""
+        return f"{short_path(self.file)}:{self.line}" if self.file else ""
+
+
+def word(cell: AttentionCell) -> str:
+    """What became of it in a word or two: "Breaks"."""
+    return _WORDS[outcome(cell)]
+
+
+def name(cell: AttentionCell) -> str:
+    """A combination in a sentence: "sdpa with bfloat16 and a static cache"."""
+    cache = f" and a {cell.cache} cache" if cell.cache else ""
+    return f"{cell.attention} with {cell.dtype}{cache}"
+
+
+def counts(cell: AttentionCell) -> list[str]:
+    """Its breaks and recompiles: "2 graph breaks". Of what did not run to its end nothing counts."""
+    if cell.status not in RAN:
+        return []
+    known = ((cell.graph_breaks, "graph break"), (cell.recompiles, "recompile"))
+    return [count_of(number, what) for number, what in known if number]
+
+
+def answers(cell: AttentionCell) -> str:
+    """The verdict on its numbers: "same answers"; empty where they were not compared."""
+    return words_bench.answers_title(cell.accuracy).lower() if cell.accuracy else ""
+
+
+def speed(cell: AttentionCell) -> str:
+    """Against eager of the same combination, with its interval: "1.83x faster (1.79 to 1.88)"."""
+    if cell.speedup is None:
+        return ""
+    if cell.speedup.verdict == "no difference shown":
+        return words_bench.no_difference(cell.speedup)
+    return words_bench.ratio_words(cell.speedup)
+
+
+def answers_word(cell: AttentionCell) -> str:
+    """The same as `answers` for a narrow column: "answers: same"."""
+    return f"answers: {words_bench.verdict_short(cell.accuracy)}" if cell.accuracy else ""
+
+
+def speed_short(cell: AttentionCell) -> str:
+    """The same as `speed` for a narrow column, without the interval: "1.83x faster"."""
+    return speed(cell).partition(" (")[0]
+
+
+def time(cell: AttentionCell) -> str:
+    """The median of a compiled pass: "2.1 ms"."""
+    return "" if cell.latency_ms is None else milliseconds(cell.latency_ms)
+
+
+def conclusion(matrix: AttentionMatrix) -> str:
+    """What follows from the matrix, in one sentence. A fastest one is named only among those that were timed."""
+    good = right(matrix)
+    best = fastest(good)
+    if len(best) == 1:
+        return f"{name(best[0])} is the fastest combination that runs without breaks and is right: {time(best[0])}."
+    if best:
+        return (
+            f"{listed([name(cell) for cell in best])} are the fastest combinations that run without breaks and are "
+            "right; no difference between them is shown."
+        )
+    if not matrix.cells:
+        return "No combination was tried."
+    tried = sum(cell.status != "not_here" for cell in matrix.cells)
+    if not good:
+        return "No combination that could be tried runs without breaks and is right."
+    verb = "runs" if len(good) == 1 else "run"
+    tail = "is right" if len(good) == 1 else "are right"
+    return f"{len(good)} of {count_of(tried, 'combination')} that could be tried {verb} without breaks and {tail}."
+
+
+def counted(matrix: AttentionMatrix) -> str:
+    """All of it in numbers: "15 combinations: 6 run whole and are right, 9 could not be tried here."."""
+    found = Counter(outcome(cell) for cell in matrix.cells)
+    parts = [f"{found[each]} {_COUNTED[each][found[each] > 1]}" for each in _COUNTED if found[each]]
+    left = _STOPPED[matrix.stopped] if matrix.stopped else ""
+    missing = len(matrix.attentions) * len(matrix.dtypes) * max(1, len(matrix.caches)) - len(matrix.cells)
+    missed = f", {missing} were not reached" if missing > 0 else ""
+    return f"{left}{count_of(len(matrix.cells), 'combination')}: {', '.join(parts)}{missed}." if parts else ""
+
+
+def conditions(matrix: AttentionMatrix) -> str:
+    """Of what, and how it was run: "LlamaForCausalLM, forward, cpu, backend inductor"."""
+    phase = words_bench.workload_words(words_bench.Workload(matrix.phase, None, None))
+    return ", ".join(part for part in (matrix.model, phase, matrix.device, f"backend {matrix.backend}") if part)
+
+
+def remarks(matrix: AttentionMatrix) -> list[Remark]:
+    """The reasons behind the words, once each, in the order of the cells."""
+    groups: dict[tuple[str, str, str, int], list[AttentionCell]] = {}
+    for cell in matrix.cells:
+        reason = cell.reason or _cause(cell)
+        if reason or cell.file:
+            groups.setdefault((word(cell), reason, cell.file, cell.line), []).append(cell)
+    return [Remark(_grouped(cells), *key) for key, cells in groups.items()]
+
+
+def notes(matrix: AttentionMatrix) -> list[str]:
+    """What else was noted, once each, with the combinations that it is about."""
+    found: dict[str, list[AttentionCell]] = {}
+    for cell in matrix.cells:
+        for note in cell.notes:
+            found.setdefault(note, []).append(cell)
+    return [*matrix.notes, *(f"{_grouped(cells)}: {note}" for note, cells in found.items())]
+
+
+def _cause(cell: AttentionCell) -> str:
+    cause = next((known for known in get_args(Cause) if known == cell.facts.get("cause")), None)
+    return words_bench.capital(cause_words(cause)) if cause else ""
+
+
+def _grouped(cells: list[AttentionCell]) -> str:
+    """`flash_attention_2 (float32, bfloat16), sdpa (float16, static cache)`."""
+    by_attention: dict[str, list[str]] = {}
+    for cell in cells:
+        cache = f" with a {cell.cache} cache" if cell.cache else ""
+        by_attention.setdefault(cell.attention, []).append(f"{cell.dtype}{cache}")
+    return ", ".join(f"{attention} ({', '.join(which)})" for attention, which in by_attention.items())

@@ -1,0 +1,199 @@
+"""The sentences of a comparison that the terminal, the page and the JSON share."""
+
+from __future__ import annotations
+
+from dynalyze.comparison.types import (
+    BreakChange,
+    Breaks,
+    Comparison,
+    FunctionChange,
+    FunctionSide,
+    Measurement,
+    RecompileChange,
+    Recompiles,
+    Regression,
+    RegressionKind,
+    Run,
+)
+from dynalyze.words import bench as bench
+from dynalyze.words.report import cause_words, count_of, duration, effect_words, status_words
+
+ARROW = "->"
+
+_REGRESSIONS: dict[RegressionKind, str] = {
+    "outcome": "The second run ended worse",
+    "break": "A new graph break",
+    "effect": "A graph break with a worse effect",
+    "recompile": "A new recompile",
+    "limit": "The recompile limit is reached now",
+    "compilation": "A function that now falls back to eager, or fails to compile",
+}
+
+
+def drawn(text: str) -> str:
+    """A sentence of ours for a page, where an arrow is one character and stays whole."""
+    return text.replace(f" {ARROW} ", " \N{RIGHTWARDS ARROW} ")
+
+
+def verdict(comparison: Comparison) -> str:
+    """What changed, in one sentence: breaks, recompiles, compile time."""
+    recompiles, seconds = comparison.recompiles, comparison.compile_seconds
+    parts = [_breaks(comparison.breaks), _recompiles(recompiles)]
+    if seconds.before is not None and seconds.after is not None:
+        parts.append(f"compile time {seconds_words(seconds.before, seconds.after)}")
+    ended = _ended(comparison)
+    return f"{ended}{'; '.join(parts)}."
+
+
+def _ended(comparison: Comparison) -> str:
+    before, after = comparison.before.status, comparison.after.status
+    if before == after:
+        return ""
+    return f"The first run ended as {status_words(before).lower()}, the second as {status_words(after).lower()}: "
+
+
+def _breaks(breaks: Breaks) -> str:
+    worse = [change for change in breaks.changed if change.direction == "worse"]
+    better = [change for change in breaks.changed if change.direction == "better"]
+    # Seen more or less often is no change of the break itself.
+    same = len(breaks.unchanged) + len(breaks.changed) - len(worse) - len(better)
+    counts = [
+        (len(breaks.fixed), "fixed"), (len(breaks.new), "new"), (len(worse), "worse"), (len(better), "better"),
+        (same, "unchanged"),
+    ]  # fmt: skip
+    told = [(number, word) for number, word in counts if number]
+    if not told:
+        return "no graph breaks before or after"
+    (first, word), *rest = told
+    return ", ".join([f"{count_of(first, 'break')} {word}", *(f"{number:,} {word}" for number, word in rest)])
+
+
+def _recompiles(recompiles: Recompiles) -> str:
+    if recompiles.before != recompiles.after:
+        return f"recompiles {recompiles.before:,} {ARROW} {recompiles.after:,}"
+    return f"{count_of(recompiles.after, 'recompile')} as before" if recompiles.after else "no recompiles"
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """How far to trust the comparison, one sentence each."""
+    found = [*_trust(comparison.before, "first", "new"), *_trust(comparison.after, "second", "fixed")]
+    if comparison.differences:
+        found.append("The two runs differ in more than the code; see below. That may explain the rest.")
+    return found
+
+
+def _trust(run: Run, which: str, counts_as: str) -> list[str]:
+    found = []
+    if run.status not in ("complete", "nothing_compiled", "incomplete"):
+        found.append(f"The {which} run did not come to its end: what it did not reach counts as {counts_as}.")
+    if run.lost:
+        lost = count_of(run.lost, "part")
+        found.append(f"{lost} of the {which} recording could not be read: what is missing counts as {counts_as}.")
+    return found
+
+
+def regression_words(regression: Regression) -> str:
+    """One regression as a line: "A new recompile: x.size()[0]"."""
+    what = regression.what
+    if regression.kind == "outcome":
+        what = next(word for status, word in _ENDINGS.items() if status == what)
+    return f"{_REGRESSIONS[regression.kind]}: {what}"
+
+
+_ENDINGS = {
+    "failed": "the program failed",
+    "nothing_compiled": "nothing was compiled",
+    "timed_out": "the time limit ended it",
+    "incomplete": "part of it was not recorded",
+}
+
+
+def break_words(change: BreakChange) -> str:
+    """What became of a break: its effect, or both where it changed, and how often it was seen."""
+    before, after = change.before, change.after
+    if before is None or after is None:
+        side = after or before
+        assert side is not None
+        return effect_words(side.effect)
+    parts = [effect_words(after.effect)]
+    if before.effect != after.effect:
+        parts = [f"{effect_words(before.effect)} {ARROW} {effect_words(after.effect)}"]
+    if before.occurrences != after.occurrences:
+        parts.append(f"seen {before.occurrences:,} {ARROW} {after.occurrences:,} times")
+    return ", ".join(parts)
+
+
+def recompile_title(change: RecompileChange) -> str:
+    """Which function compiles again, and why: "forward: the size of a tensor changed (x.size()[0])"."""
+    source = f" ({change.source})" if change.source else ""
+    return f"{change.function}: {cause_words(change.cause)}{source}"
+
+
+def times_words(change: RecompileChange) -> str:
+    """How often, before and after."""
+    before, after = (side.count if side else 0 for side in (change.before, change.after))
+    return count_of(after, "time") if before == after else f"{before:,} {ARROW} {after:,} times"
+
+
+def seconds_words(before: float, after: float) -> str:
+    """Two times. Whether they differ by more than noise is not for one run each to say."""
+    return f"{duration(before)} {ARROW} {duration(after)}"
+
+
+def value(text: str | None) -> str:
+    """One side of a difference; None stands for "not set"."""
+    return text or "none"
+
+
+def function_seconds(change: FunctionChange) -> str:
+    """The compile time of a function before and after; "" where a side is missing or has none."""
+    before, after = change.before, change.after
+    if before is None or after is None or before.seconds is None or after.seconds is None:
+        return ""
+    return seconds_words(before.seconds, after.seconds)
+
+
+def slower_seconds(change: FunctionChange) -> float:
+    """The longer of the two times, to sort by."""
+    return max((side.seconds or 0.0 for side in (change.before, change.after) if side), default=0.0)
+
+
+def function_words(change: FunctionChange) -> list[str]:
+    """What changed in a function's compilations, graphs and kernels, one phrase each."""
+    before, after = change.before, change.after
+    if before is None or after is None:
+        side = after or before
+        assert side is not None
+        return [
+            f"{number:,} {word.removesuffix('s') if number == 1 else word}" for number, word in _counts(side) if number
+        ]
+    pairs = zip(_counts(before), _counts(after), strict=True)
+    found = [f"{word} {old:,} {ARROW} {new:,}" for (old, word), (new, _) in pairs if old != new]
+    if before.kernels is not None and after.kernels is not None and before.kernels != after.kernels:
+        found.append(f"kernels {before.kernels:,} {ARROW} {after.kernels:,}")
+    if before.ops is not None and after.ops is not None and before.ops != after.ops:
+        found.append(f"operations {before.ops:,} {ARROW} {after.ops:,}")
+    return found
+
+
+def _counts(side: FunctionSide) -> list[tuple[int, str]]:
+    return [
+        (side.compiled, "compiled"), (side.eager, "left in eager"), (side.failed, "failed"),
+        (side.empty, "with nothing to compile"), (side.graphs, "graphs"),
+    ]  # fmt: skip
+
+
+def measurement_name(item: Measurement) -> str:
+    """What was measured: "default, decode, batch 4"."""
+    return bench.workload_name(item)
+
+
+def measurement_words(item: Measurement) -> str:
+    """Both medians with their ratio, and both speed-ups over eager; or why they cannot be compared."""
+    if item.ratio is None or item.before is None or item.after is None:
+        return f"not comparable: {item.note}"
+    text = f"{item.before:.3g} ms {ARROW} {item.after:.3g} ms, ratio {item.ratio:.2f}"
+    if item.speedup_before is None or item.speedup_after is None:
+        return text
+    text += f"; by eager {item.speedup_before.value:.2f}x {ARROW} {item.speedup_after.value:.2f}x"
+    return f"{text}: the intervals {'overlap, no difference shown' if item.overlap else 'do not overlap'}"

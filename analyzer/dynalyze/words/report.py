@@ -1,0 +1,392 @@
+"""The sentences that every renderer shares: the verdict, and plain words for effects, causes and counts."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from dataclasses import dataclass
+
+from dynalyze.report import (
+    CandidateReason,
+    Cause,
+    Compilation,
+    CompilationStatus,
+    Effect,
+    Recompile,
+    Report,
+    Severity,
+    Status,
+    TargetModel,
+)
+from dynalyze.text.amounts import count_of as count_of
+from dynalyze.text.amounts import duration as duration
+from dynalyze.text.amounts import listed, percent
+from dynalyze.words import bench as words_bench
+
+_MOST_NAMED = 4
+_MUCH = 0.05
+_LEFT_ALONE: dict[CandidateReason, str] = {
+    "no_parameters": "owns no parameters",
+    "worker": "in a worker of a DataLoader",
+    "torchscript": "compiled by torch.jit",
+    "part_of_compiled": "a part of a compiled module, called by itself",
+    "too_many": "after the first 64 modules",
+}
+# Worst first: the order in which effects are told.
+EFFECTS: tuple[Effect, ...] = ("error", "eager", "partly_eager", "split")
+
+_EFFECT_WORDS: dict[Effect, str] = {
+    "split": "the graph is cut in two here",
+    "partly_eager": "the rest of this function runs in eager",
+    "eager": "the whole function runs in eager",
+    "error": "compile refuses under fullgraph",
+}
+
+_EFFECT_VERBS: dict[Effect, tuple[str, str]] = {
+    "error": ("stops compilation under fullgraph", "stop compilation under fullgraph"),
+    "eager": ("sends its whole function to eager", "send their whole function to eager"),
+    "partly_eager": ("sends the rest of its function to eager", "send the rest of their function to eager"),
+    "split": ("splits a graph", "split a graph"),
+}
+
+_CAUSE_WORDS: dict[Cause, str] = {
+    "shape": "the size of a tensor changed",
+    "rank": "the number of dimensions of a tensor changed",
+    "stride": "the memory layout of a tensor changed",
+    "dtype": "the dtype of a tensor changed",
+    "device": "the device of a tensor changed",
+    "requires_grad": "requires_grad of a tensor changed",
+    "tensor_type": "a value was a tensor once and not another time, or a tensor of another class",
+    "value": "a Python value changed",
+    "module_attribute": "an attribute of a module or object changed",
+    "identity": "another object stood in the same place",
+    "container": "the length or the keys of a container changed",
+    "global_variable": "a global variable changed",
+    "global_state": "a global setting of PyTorch changed",
+    "symbolic": "a size left the range that the code was compiled for",
+    "aliasing": "tensors began or ceased to share an object",
+    "dynamic_marking": "a dimension was marked dynamic differently",
+    "backend": "another backend was asked for",
+    "limit": "the recompile limit was reached: later calls run in eager",
+    "other": "a condition of the compiled code no longer held",
+}
+
+_STATUS_WORDS: dict[Status, str] = {
+    "complete": "Complete",
+    "failed": "Failed",
+    "timed_out": "Timed out",
+    "interrupted": "Interrupted",
+    "nothing_compiled": "Nothing compiled",
+    "incomplete": "Recorded in part",
+}
+
+_COMPILATION_WORDS: dict[CompilationStatus, str] = {
+    "compiled": "compiled",
+    "broken": "compiled in part",
+    "eager": "left in eager",
+    "failed": "failed",
+}
+
+_PHASE_WORDS = {
+    "total": "Whole compile",
+    "other": "Other",
+    "dynamo": "Dynamo",
+    "aot_autograd": "AOTAutograd",
+    "inductor": "Inductor",
+    "code_generation": "Code generation",
+}
+
+_SEVERITY_WORDS: dict[Severity, str] = {"error": "Error", "warning": "Warning", "info": "Note"}
+
+
+def effect_words(effect: Effect) -> str:
+    """What a graph break did, as a clause: "the graph is cut in two here"."""
+    return _EFFECT_WORDS[effect]
+
+
+def cause_words(cause: Cause) -> str:
+    """What set a recompile off, as a clause: "the size of a tensor changed"."""
+    return _CAUSE_WORDS[cause]
+
+
+def status_words(status: Status) -> str:
+    """How the run ended: "Timed out"."""
+    return _STATUS_WORDS[status]
+
+
+def compilation_words(status: CompilationStatus) -> str:
+    """What became of one frame: "left in eager"."""
+    return _COMPILATION_WORDS[status]
+
+
+def phase_words(phase: str) -> str:
+    """The name of a phase of a compile for people: "Code generation"."""
+    return _PHASE_WORDS.get(phase, phase)
+
+
+def severity_words(severity: Severity) -> str:
+    """The name of a severity for people: "Warning"."""
+    return _SEVERITY_WORDS[severity]
+
+
+def command_line(words: list[str]) -> str:
+    """The command line to paste, whether or not the program's own name was recorded with it."""
+    return " ".join(command_words(words))
+
+
+def command_words(words: list[str]) -> list[str]:
+    """The same word by word, each as a shell takes it."""
+    return [shlex.quote(word) for word in (words if words[:1] == ["dynalyze"] else ["dynalyze", *words])]
+
+
+def short_path(path: str) -> str:
+    """A path that fits a line: below site-packages where it is a library's, else its last three parts."""
+    _, installed, below = path.rpartition("/site-packages/")
+    if installed:
+        return below
+    parts = path.split("/")
+    return path if len(parts) <= 4 else "/".join(["…", *parts[-3:]])
+
+
+def compilation_name(process: int, epoch: int, compile_id: str) -> str:
+    """The compile id, with the process and the epoch where they are not the first."""
+    extra = [f"process {process}"] if process else []
+    extra += [f"after reset {epoch}"] if epoch else []
+    return f"{compile_id} ({', '.join(extra)})" if extra else compile_id
+
+
+def compile_seconds(phases: dict[str, float]) -> float | None:
+    """The whole time of one compilation, its backward graph's too. Phases are inclusive: one holds all others."""
+    if not phases:
+        return None
+    forward = [seconds for name, seconds in phases.items() if name != "backward"]
+    return phases.get("total", max(forward, default=0.0)) + phases.get("backward", 0.0)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The counts of a report. None stands for "not recorded", never for zero."""
+
+    breaks: int
+    effects: dict[Effect, int]
+    frames: int
+    compiled: int
+    eager: int
+    failed: int
+    recompiles: int
+    limits: int
+    ops: int | None
+    seconds: float | None
+    files: int
+
+
+def totals(report: Report) -> Totals:
+    """Count what a report holds."""
+    statuses = Counter(compilation.status for compilation in report.compilations)
+    effects = Counter(item.effect for item in report.graph_breaks)
+    limits = sum(item.cause == "limit" for item in report.recompiles)
+    return Totals(
+        breaks=len(report.graph_breaks),
+        effects={effect: effects[effect] for effect in EFFECTS if effects[effect]},
+        frames=len(report.compilations),
+        compiled=statuses["compiled"] + statuses["broken"],
+        eager=statuses["eager"],
+        failed=statuses["failed"],
+        recompiles=len(report.recompiles) - limits,
+        limits=limits,
+        ops=_ops(report),
+        seconds=_compile_time(report),
+        files=len(report.traced_files),
+    )
+
+
+def cache_words(item: Compilation) -> str:
+    """What the caches did for a compile: hits, misses, and what went past them, with PyTorch's reason."""
+    counts = Counter[str]()
+    for name, number in item.cache.items():
+        outcome = name.rpartition("_")[2]
+        if outcome in ("hit", "miss", "bypass") and isinstance(number, int):
+            counts[outcome] += number
+    plurals = {"hit": ("hit", "hits"), "miss": ("miss", "misses"), "bypass": ("bypass", "bypasses")}
+    told = ", ".join(f"{counts[key]} {plurals[key][counts[key] != 1]}" for key in plurals if counts[key])
+    said = dict.fromkeys(" ".join(each.said.split()) for each in item.cache_bypasses if each.said)
+    return f"{told}: {'; '.join(said)}" if said else told
+
+
+def verdict(report: Report) -> str:
+    """What happened, in one to four short sentences of plain words."""
+    return " ".join(verdict_sentences(report))
+
+
+def verdict_sentences(report: Report) -> list[str]:
+    """The sentences of the verdict, the most important one first."""
+    counted = totals(report)
+    ending = _ending(report)
+    if report.outcome.failed_stage is not None:
+        return ending
+    if only_measured(report):
+        return [*ending, *words_bench.verdict_sentences(report.measurements, report.accuracy)]
+    if report.outcome.status == "nothing_compiled":
+        return ending
+    if report.outcome.status != "complete" and not (counted.frames or counted.breaks):
+        return ending if report.outcome.status == "incomplete" else [*ending, "Nothing had been compiled by then."]
+    unmeasured = words_bench.not_measured(report.measurements)
+    return [
+        *ending, _summary(counted, report), *_effects(counted), *unmeasured, *_recompiled(counted, report),
+        *_left_out(report),
+    ]  # fmt: skip
+
+
+def only_measured(report: Report) -> bool:
+    """Whether nothing listened to the compiler: `dynalyze bench` tells no graph breaks, not that there are none."""
+    listened = report.compilations or report.graph_breaks or report.recompiles or report.skipped_frames
+    return not listened and (bool(report.measurements) or "bench" in report.command[:2])
+
+
+def trust_notes(report: Report) -> list[str]:
+    """How the recording came about and what it lacks, one sentence each; empty for a plain, whole one."""
+    capture = report.capture
+    notes = [_mode_note(report)] if _mode_note(report) else []
+    if capture.unreadable_lines:
+        lines = count_of(capture.unreadable_lines, "line")
+        notes.append(f"{lines} of the recording could not be read. Some facts may be missing.")
+    if capture.listener_errors:
+        errors = count_of(len(capture.listener_errors), "error")
+        notes.append(f"The listener met {errors}. Some facts may be missing.")
+    return notes + capture.notes
+
+
+def _ending(report: Report) -> list[str]:
+    outcome = report.outcome
+    if outcome.failed_stage is not None:
+        compiled = "" if report.compilations else "Nothing was compiled: "
+        no_result = f"{compiled}this is no result of torch.compile."
+        return [outcome.message, no_result[0].upper() + no_result[1:]]
+    if outcome.status in ("timed_out", "interrupted") and outcome.exit_status is not None:
+        return [outcome.message, "What was found until then is here."]  # The program itself had ended.
+    after = f" after {duration(outcome.seconds)}" if outcome.seconds else ""
+    exit_status = "" if outcome.exit_status is None else f" (exit status {outcome.exit_status})"
+    until_then = "This is what was recorded until then."
+    if report.capture.mode == "block":
+        failed, nothing = f"The recorded block failed{after}.", "Nothing was compiled in the recorded block."
+    else:
+        failed = f"The program failed{after}{exit_status}."
+        nothing = "torch.compile compiled nothing: every operation of this program ran in eager."
+    endings: dict[Status, list[str]] = {
+        "complete": [],
+        "failed": [failed, until_then],
+        "timed_out": [f"The time limit ended the program{after}.", until_then],
+        "interrupted": [f"The run was interrupted{after}.", until_then],
+        "nothing_compiled": [nothing],
+        "incomplete": ["Part of what torch compiled was not recorded: more than this may have broken or recompiled."],
+    }
+    return endings[outcome.status]
+
+
+def _left_out(report: Report) -> list[str]:
+    told = (finding for finding in report.findings if finding.rule == "skipped-function")
+    number = len({name for finding in told for name in finding.evidence})
+    were = "was" if number == 1 else "were"
+    return [f"{count_of(number, 'function')} {were} left in eager without a graph break."] if number else []
+
+
+def _summary(counted: Totals, report: Report) -> str:
+    """The sentence to quote: how fast it became, and what stood in the way."""
+    if not (counted.frames or counted.breaks or counted.recompiles):
+        return "No graph breaks were recorded."
+    speed, found = words_bench.speed_clause(report.measurements), f"{_met(counted)}{_in_eager(counted)}"
+    return f"{speed}, with {found}." if speed else f"{words_bench.capital(found)}."
+
+
+def _met(counted: Totals) -> str:
+    breaks = count_of(counted.breaks, "graph break") if counted.breaks else "no graph breaks"
+    again = count_of(counted.recompiles, "recompile") if counted.recompiles else "no recompiles"
+    return f"{breaks} and {again}"
+
+
+def _in_eager(counted: Totals) -> str:
+    """What was not compiled although no graph broke."""
+    if counted.breaks or not (counted.eager or counted.failed):
+        return ""
+    left = [f"{counted.eager:,} left in eager"] if counted.eager else []
+    left += [f"{counted.failed:,} failed to compile"] if counted.failed else []
+    return f", but of {count_of(counted.frames, 'frame')} {' and '.join(left)}"
+
+
+def _effects(counted: Totals) -> list[str]:
+    """What became of the functions that broke; of those that did not, that they are whole."""
+    if not counted.breaks:
+        whole = counted.compiled and not (counted.eager or counted.failed)
+        return ["Every compiled function is one whole graph."] if whole else []
+    if len(counted.effects) == 1:
+        (effect,) = counted.effects
+        several = counted.breaks > 1
+        return [f"The graph {'breaks' if several else 'break'} {_EFFECT_VERBS[effect][several]}."]
+    parts = [f"{number:,} {_EFFECT_VERBS[key][number > 1]}" for key, number in counted.effects.items()]
+    return [f"Of the graph breaks {', '.join(parts)}."]
+
+
+def _recompiled(counted: Totals, report: Report) -> list[str]:
+    """What compiling again cost."""
+    limit = ["The recompile limit was reached: later calls run in eager."] if counted.limits else []
+    spent, whole = _recompile_time(report.recompiles), counted.seconds
+    if spent is None or not counted.recompiles:
+        return limit
+    share = f", {percent(spent / whole)} of all compile time" if whole and spent <= whole else ""
+    return [f"Compiling again took {duration(spent)}{share}.", *limit]
+
+
+def _recompile_time(recompiles: list[Recompile]) -> float | None:
+    times = [item.seconds for item in recompiles if item.cause != "limit"]
+    known = [seconds for seconds in times if seconds is not None]
+    return sum(known) if known and len(known) == len(times) else None
+
+
+def _ops(report: Report) -> int | None:
+    if report.graphs:
+        return sum(graph.ops for graph in report.graphs)
+    known = [item.ops for item in report.compilations if item.ops is not None]
+    return sum(known) if known else None
+
+
+def _compile_time(report: Report) -> float | None:
+    times = (compile_seconds(item.seconds) for item in report.compilations)
+    known = [seconds for seconds in times if seconds is not None]
+    return sum(known) if known else None
+
+
+def _mode_note(report: Report) -> str:
+    capture = report.capture
+    if capture.mode == "in_place":
+        return _in_place_note(report)
+    if capture.mode == "replayed":
+        return "The program compiles nothing by itself: its calls were recorded and made again under torch.compile."
+    if capture.mode == "examples":
+        return "The program runs nothing by itself: its model ran with its example_inputs."
+    model = report.target.model
+    return _model_note(model, compiled=capture.mode == "transformers") if model is not None else ""
+
+
+def _in_place_note(report: Report) -> str:
+    """What was compiled of a program that compiles nothing, and what else took its time."""
+    names = [row.name or row.class_name for row in report.candidates if row.compiled]
+    what = listed(names[:_MOST_NAMED] + (["others"] if len(names) > _MOST_NAMED else [])) or "its modules"
+    made = report.capture.recorded_calls
+    calls = f"its {count_of(made, 'call')} of {what}" if made else what
+    note = f"The program compiles nothing by itself: {calls} ran compiled, in its own loop."
+    left = [
+        f"{row.name or row.class_name} ({_LEFT_ALONE[row.reason]})"
+        for row in report.candidates
+        if not row.compiled and row.reason in _LEFT_ALONE and (row.share or 0.0) >= _MUCH
+    ]
+    return note + (f" Left in eager: {listed(left[:_MOST_NAMED])}." if left else "")
+
+
+def _model_note(model: TargetModel, *, compiled: bool) -> str:
+    """What a model of transformers is, what it was called with, and whether it had run before."""
+    of = f" ({model.family})" if model.family else ""
+    inputs = ", ".join(f"{name} {text}" for name, text in model.inputs.items())
+    took = f" ({duration(model.eager_seconds)})" if model.eager_seconds else ""
+    cold = " It was compiled at its very first call." if compiled else ""
+    ran = f" It ran once in eager before it was compiled{took}." if model.warm else cold
+    return f"{model.class_name}{of} with {count_of(model.parameters, 'parameter')}, called with {inputs}.{ran}"
