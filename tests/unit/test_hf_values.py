@@ -119,16 +119,3 @@ def test_the_text_of_an_encoder_ends_as_its_tokenizer_ends_it() -> None:
     text.add(of)
     assert of.inputs["input_ids"][:, -1].tolist() == [1, 1]
     assert of.inputs["input_ids"].shape == (2, 16)
-
-
-def test_an_odd_architecture_is_found_by_its_type_or_by_the_name_of_its_configuration() -> None:
-    from dynalyze.capture.hf import special
-
-    class Qwen3OmniMoeTalkerConfig:
-        model_type = ""
-
-    odd = special.for_config(Qwen3OmniMoeTalkerConfig())
-    assert odd is not None
-    assert odd.__name__.endswith(".qwen3_omni_moe_talker")
-    assert special.for_config(Config()) is None
-    assert special.of("seamless-m4t") is special.of("seamless_m4t")

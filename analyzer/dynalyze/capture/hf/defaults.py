@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalyze.capture.hf import agreement, special
+from dynalyze.capture.hf import agreement, quirks
 from dynalyze.capture.hf.shrink import parts_of
 
 
@@ -14,9 +14,7 @@ def default_config(model_class: Any) -> Any:
     config.architectures = [model_class.__name__]
     agreement.fill(config)
     for part in parts_of(config):
-        odd = special.for_config(part)
-        if odd is not None and hasattr(odd, "complete"):
-            odd.complete(part)
+        quirks.completes.apply(part, part)
         _complete(part)
     agreement.agree(config, list(parts_of(config)))
     _complete_for(model_class.__name__, config)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from dynalyze.capture.hf import agreement, depth, pictures, special, vocabulary, width
+from dynalyze.capture.hf import agreement, depth, pictures, quirks, vocabulary, width
 
 _EXPERTS = 8
 _EXPERT_COUNT = re.compile(r"^(?!.*(shared|per_tok|sink|top_k|bias|dense))\w*experts$|^zero_expert_num$")
@@ -33,9 +33,7 @@ def small(source: Any, model_class: Any = None) -> Any:
     pictures.cut(parts)
     vocabulary.cut(parts)
     for part in parts:
-        odd = special.for_config(part)
-        if odd is not None and hasattr(odd, "shrink"):
-            odd.shrink(part)
+        quirks.shrinks.apply(part, part)
     return config
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dynalyze.capture.hf import special
+from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import (
     audio,
     decoder,
@@ -50,18 +50,11 @@ def make_inputs(model: Any, request: ModelRequest) -> Inputs:
         made = Made(model, request)
         for add in CONTRIBUTORS:
             add(made)
-        return Inputs((), _finished(made))
+        # A generator of its own, so that what a quirk draws does not depend on what was drawn before.
+        changed = Made(model, request, made.inputs)
+        quirks.changes_inputs.apply(model.config, changed)
+        return Inputs((), changed.inputs)
     except CannotBuild:
         raise
     except Exception as error:
         raise CannotBuild("inputs", f"{type(error).__name__}: {error}") from error
-
-
-def _finished(made: Made) -> dict[str, Any]:
-    """What the model type's own module makes of the generic inputs, where there is one."""
-    module = special.for_config(made.config)
-    change = getattr(module, "inputs", None)
-    if change is None:
-        return made.inputs
-    changed: dict[str, Any] = change(made.model, made.request, made.inputs)
-    return changed

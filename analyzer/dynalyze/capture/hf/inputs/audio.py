@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture.hf import special
+from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import values
 from dynalyze.capture.hf.inputs.features import features_per_sample
 from dynalyze.capture.hf.inputs.made import Placeholder
@@ -31,9 +31,7 @@ _DEFAULT_FRAMES = 128
 
 def add(made: Made) -> None:
     """`input_values` or `input_features`, their masks, and as many placeholders as the model makes of them."""
-    odd = getattr(special.for_config(made.config), "sounds", None)
-    if odd is not None:
-        odd(made)
+    quirks.makes_sounds.apply(made.config, made)
     if made.wants("input_values"):
         _add_waveform(made)
     if made.wants("input_features"):

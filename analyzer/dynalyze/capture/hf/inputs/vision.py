@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynalyze.capture.hf import special
+from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import geometry, patches, tiles, video
 from dynalyze.capture.hf.inputs.features import extractor, required_parameters
 from dynalyze.capture.hf.inputs.made import forward_parameters
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 def add(made: Made) -> None:
     """The image inputs of models that see; those of an odd architecture by its own module's `pixels(made)`."""
-    odd = getattr(special.of(made.config.model_type), "pixels", None)
-    if odd is not None:
-        odd(made)
+    quirks.makes_pixels.apply(made.config, made)
     if made.needs("hidden_states") and "grid_thw" in made.takes:
         patches.add_grid(made, "hidden_states", "grid_thw")
     if made.wants("pixel_values"):
