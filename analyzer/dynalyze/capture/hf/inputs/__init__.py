@@ -10,32 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 from dynalyze.capture.hf import quirks
-from dynalyze.capture.hf.inputs import (
-    audio,
-    decoder,
-    detection,
-    embeddings,
-    labels,
-    multimodal,
-    series,
-    text,
-    video,
-    vision,
-)
+from dynalyze.capture.hf.inputs import audio, labels, multimodal, series, text, vision
 from dynalyze.capture.hf.inputs.made import Made
 from dynalyze.capture.hf.request import CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Inputs
 
 CONTRIBUTORS: tuple[Callable[[Made], None], ...] = (
-    detection.add,
-    video.add,
     vision.add,
     multimodal.add,
     audio.add,
     series.add,
     text.add,
-    decoder.add,
-    embeddings.add,
     labels.add,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynalyze.capture.hf.inputs import values
-from dynalyze.capture.hf.inputs.decoder import decoder_part
+from dynalyze.capture.hf.inputs.text import decoder_part
 
 if TYPE_CHECKING:
     import torch

@@ -1,26 +1,32 @@
-"""Images and videos inside text: as many placeholder tokens as the vision part gives features."""
+"""What images put into a text: the boxes of a page's words, and as many placeholder tokens as there are features."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynalyze.capture.hf.inputs import documents, geometry
+from dynalyze.capture.hf.inputs import geometry
 from dynalyze.capture.hf.inputs.features import features_per_sample
 from dynalyze.capture.hf.inputs.made import Placeholder
-from dynalyze.capture.hf.inputs.values import first
+from dynalyze.capture.hf.inputs.values import first, integers
 
 if TYPE_CHECKING:
+    import torch
+
     from dynalyze.capture.hf.inputs.made import Kind, Made
 
 _PIXELS: dict[Kind, str] = {"image": "pixel_values", "video": "pixel_values_videos"}
 # Tokens that processors write around an image or a video, by the names that configurations give them.
 _BEGIN = ("vision_start_token_id", "boi_token_id", "boi_token_index", "image_start_token_id", "image_begin_token_id")
 _END = ("vision_end_token_id", "eoi_token_id", "eoi_token_index", "image_end_token_id")
+# Pages are measured in thousandths.
+_PAGE = 1000
+_WORD = 100
 
 
 def add(made: Made) -> None:
-    """Placeholders for the images and videos made so far, in models that read them among the tokens of a text."""
-    documents.add(made)
+    """Boxes, and placeholders for the images and videos made so far in models that read them among a text's tokens."""
+    if made.wants("bbox"):
+        made.inputs["bbox"] = _boxes(made)
     if "input_ids" not in made.takes:
         return
     told = {placeholder.kind for placeholder in made.placeholders}
@@ -44,3 +50,18 @@ def placeholder_token(made: Made, kind: Kind) -> int | None:
         if isinstance(token, int):
             return token
     return None
+
+
+def _boxes(made: Made) -> torch.Tensor:
+    """For each token its word's box, the corners as the model counts them: two in thousandths, or four as fractions."""
+    import torch
+
+    places = first(made.config, "max_2d_position_embeddings", "max_xpath_depth", default=_PAGE + 1)
+    shape = (made.batch, made.sequence, 2)
+    start = integers(made, shape, 0, min(_PAGE, places - 1) - _WORD)
+    extent = integers(made, shape, 1, _WORD)
+    box = torch.cat([start, start + extent], dim=-1)
+    if first(made.config, "dim_bbox") == 8:
+        corners = box[..., [0, 1, 2, 1, 2, 3, 0, 3]]
+        return corners.to(made.dtype) / _PAGE
+    return box

@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture.hf.inputs import geometry
-from dynalyze.capture.hf.inputs.features import extractor, taken_by
-from dynalyze.capture.hf.inputs.probing import untouched
+from dynalyze.capture.hf.inputs.features import extractor, taken_by, untouched
 from dynalyze.capture.hf.inputs.values import floats, full, ones
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalyze.capture.hf.inputs import geometry, tiles, values, video
+from dynalyze.capture.hf.inputs import geometry, tiles, values, vision
 from dynalyze.capture.hf.inputs.made import Made
 from dynalyze.capture.hf.quirks import changes_inputs, completes, fill_open, makes_pixels, shrinks
 
@@ -102,4 +102,4 @@ def tvp_pixels(made: Made) -> None:
 @makes_pixels("xclip_vision_model")
 def xclip_vision_model(made: Made) -> None:
     """The vision part of X-CLIP alone: the frames of all clips are one batch of images."""
-    made.inputs["pixel_values"] = video.clips(made).flatten(0, 1)
+    made.inputs["pixel_values"] = vision.clips(made).flatten(0, 1)

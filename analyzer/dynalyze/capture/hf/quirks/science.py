@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dynalyze.capture.hf.inputs import tiles, values
-from dynalyze.capture.hf.inputs.features import count, extractor
+from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.made import Made, Placeholder
-from dynalyze.capture.hf.inputs.probing import untouched
 from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, makes_pixels, set_small, shrinks
 
 fill_open(

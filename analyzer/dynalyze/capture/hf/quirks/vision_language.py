@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 from dynalyze.capture.hf.inputs import geometry, patches, tiles, values
-from dynalyze.capture.hf.inputs.features import count, extractor
+from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.made import Made, Placeholder
-from dynalyze.capture.hf.inputs.probing import untouched
 from dynalyze.capture.hf.quirks import (
     changes_inputs,
     completes,

@@ -1,7 +1,8 @@
-"""Widths that one part of a composite model has to have because another reads what it gives."""
+"""The parts of a composite configuration, and the widths that one has to have because another reads what it gives."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 # Fields for the width that the text part reads. Default configurations of composite models often put parts together
@@ -10,7 +11,31 @@ _TEXT_WIDTHS = ("out_hidden_size", "text_hidden_size", "adapter_out_dim")
 _MODALITIES = ("vision_config", "audio_config")
 
 
-def fill(config: Any) -> None:
+def parts_of(config: Any) -> Iterator[Any]:
+    """A configuration's sub-configurations, innermost first, and itself."""
+    seen: set[int] = set()
+
+    def walk(value: Any) -> Iterator[Any]:
+        if isinstance(value, (list, tuple)):
+            for each in value:
+                yield from walk(each)
+        elif isinstance(value, dict):
+            yield from walk(list(value.values()))
+        elif _is_config(value) and id(value) not in seen:
+            seen.add(id(value))
+            yield from walk(list(vars(value).values()))
+            yield value
+
+    yield from walk(config)
+
+
+def _is_config(value: Any) -> bool:
+    from transformers import PretrainedConfig
+
+    return isinstance(value, PretrainedConfig)
+
+
+def add_parts(config: Any) -> None:
     """Give a composite model the parts for other modalities that its default leaves out, with their own defaults."""
     from transformers import AutoConfig
 
