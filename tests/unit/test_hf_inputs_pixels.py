@@ -10,7 +10,7 @@ import pytest
 from dynalyze.capture.hf import parts, shrink
 from dynalyze.capture.hf.inputs import features, geometry, multimodal, patches
 from dynalyze.capture.hf.inputs.features import untouched
-from dynalyze.capture.hf.inputs.made import Made
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.request import ModelRequest
 
 torch = pytest.importorskip("torch")
@@ -118,7 +118,7 @@ class Reader(torch.nn.Module):
 
 
 def test_boxes_lie_inside_the_page_the_right_way_round() -> None:
-    made = Made(Reader(), ModelRequest("Reader", batch=3, sequence=50))
+    made = InputBuilder(Reader(), ModelRequest("Reader", batch=3, sequence=50))
     multimodal.add(made)
     boxes = made.inputs["bbox"]
     assert boxes.shape == (3, 50, 4)

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dynalyze.capture.hf.inputs import text, values  # noqa: E402
-from dynalyze.capture.hf.inputs.made import Made, Placeholder  # noqa: E402
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder  # noqa: E402
 from dynalyze.capture.hf.request import ModelRequest  # noqa: E402
 
 
@@ -40,9 +40,9 @@ class Reader(torch.nn.Module):
     ) -> None: ...
 
 
-def made(model: Any = None, **request: Any) -> Made:
+def made(model: Any = None, **request: Any) -> InputBuilder:
     model = model or Reader(Config(vocab_size=32, pad_token_id=0, eos_token_id=[30, 31]))
-    return Made(model, ModelRequest("planted", **request))
+    return InputBuilder(model, ModelRequest("planted", **request))
 
 
 def test_forward_tells_what_it_takes_and_what_it_needs() -> None:

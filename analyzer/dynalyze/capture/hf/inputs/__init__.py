@@ -11,11 +11,11 @@ from typing import Any
 
 from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import audio, labels, multimodal, series, text, vision
-from dynalyze.capture.hf.inputs.made import Made
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.request import CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Inputs
 
-CONTRIBUTORS: tuple[Callable[[Made], None], ...] = (
+CONTRIBUTORS: tuple[Callable[[InputBuilder], None], ...] = (
     vision.add,
     multimodal.add,
     audio.add,
@@ -32,11 +32,11 @@ def make_inputs(model: Any, request: ModelRequest) -> Inputs:
         CannotBuild: with stage "inputs", where the architecture's own rules for its inputs could not be met.
     """
     try:
-        made = Made(model, request)
+        builder = InputBuilder(model, request)
         for add in CONTRIBUTORS:
-            add(made)
+            add(builder)
         # A generator of its own, so that what a quirk draws does not depend on what was drawn before.
-        changed = Made(model, request, made.inputs)
+        changed = InputBuilder(model, request, builder.inputs)
         quirks.changes_inputs.apply(model.config, changed)
         return Inputs((), changed.inputs)
     except CannotBuild:

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 from dynalyze.capture.hf.inputs.values import sub_configs
 
 if TYPE_CHECKING:
-    from dynalyze.capture.hf.inputs.made import Made
+    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 
-def features_per_sample(made: Made, kind: str) -> int | None:
+def features_per_sample(builder: InputBuilder, kind: str) -> int | None:
     """Features that `get_<kind>_features` gives for the inputs made so far, divided by the batch.
 
     None where the model has no such method or it lacks an input.
     """
-    extract = extractor(made.model, kind)
-    arguments = None if extract is None else _arguments(extract, made.inputs)
+    extract = extractor(builder.model, kind)
+    arguments = None if extract is None else _arguments(extract, builder.inputs)
     if extract is None or arguments is None:
         return None
-    with untouched(made.model):
+    with untouched(builder.model):
         given = extract(**arguments)
-    return count(given) // made.batch
+    return count(given) // builder.batch
 
 
 def extractor(model: Any, kind: str) -> Any:

@@ -4,8 +4,8 @@ There are five kinds of quirk, and a model type has at most one of each:
 
 - `@completes("bamba")`: `function(config)` sets, in place, what the defaults leave to a user, at full size as well;
 - `@shrinks("lilt")`: `function(config)` changes a configuration that was made small, in place;
-- `@makes_pixels("fuyu")`, `@makes_sounds("csm")`: `function(made)` makes inputs of odd forms before the generic code;
-- `@changes_inputs("tapas")`: `function(made)` changes `made.inputs`, which the generic code has made.
+- `@makes_pixels("fuyu")`, `@makes_sounds("csm")`: `function(builder)` makes odd inputs before the generic code does;
+- `@changes_inputs("tapas")`: `function(builder)` changes `builder.inputs`, which the generic code has made.
 
 A model type is transformers' `model_type`; a configuration without one is named by its class. What only sets fields is
 a row of a table: `fill_open`, `set_small`, `keep_equal`. A file holds the quirks of one modality.
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from dynalyze.capture.hf.inputs.made import Made
+    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 _FILES = ("language", "vision", "image_text", "vision_language", "documents", "audio", "speech", "science")
 
@@ -54,9 +54,9 @@ class Kind(Generic[Subject]):
 
 completes: Kind[Any] = Kind("completes")
 shrinks: Kind[Any] = Kind("shrinks")
-makes_pixels: Kind[Made] = Kind("makes_pixels")
-makes_sounds: Kind[Made] = Kind("makes_sounds")
-changes_inputs: Kind[Made] = Kind("changes_inputs")
+makes_pixels: Kind[InputBuilder] = Kind("makes_pixels")
+makes_sounds: Kind[InputBuilder] = Kind("makes_sounds")
+changes_inputs: Kind[InputBuilder] = Kind("changes_inputs")
 KINDS: tuple[Kind[Any], ...] = (completes, shrinks, makes_pixels, makes_sounds, changes_inputs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynalyze.capture.hf.inputs import geometry, patches, tiles, values
-from dynalyze.capture.hf.inputs.made import Made
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, makes_pixels, shrinks
 
 fill_open(
@@ -31,31 +31,31 @@ def lilt(config: Any) -> None:
 
 
 @changes_inputs("markuplm")
-def markuplm(made: Made) -> None:
+def markuplm(builder: InputBuilder) -> None:
     """It reads for each token the path of its node in the document: tags and their places among siblings."""
-    shape = (*made.inputs["input_ids"].shape, made.config.max_depth)
-    made.inputs["xpath_tags_seq"] = values.integers(made, shape, 0, made.config.tag_pad_id)
-    made.inputs["xpath_subs_seq"] = values.integers(made, shape, 0, made.config.subs_pad_id)
+    shape = (*builder.inputs["input_ids"].shape, builder.config.max_depth)
+    builder.inputs["xpath_tags_seq"] = values.integers(builder, shape, 0, builder.config.tag_pad_id)
+    builder.inputs["xpath_subs_seq"] = values.integers(builder, shape, 0, builder.config.subs_pad_id)
 
 
 @changes_inputs("tapas")
-def tapas(made: Made) -> None:
+def tapas(builder: InputBuilder) -> None:
     """It reads for each token its segment, column, row and ranks in a table, which its tokenizer returns as types."""
     import torch
 
-    shape = made.inputs["input_ids"].shape
-    kinds = [values.integers(made, shape, 0, size) for size in made.config.type_vocab_sizes]
-    made.inputs["token_type_ids"] = torch.stack(kinds, dim=-1)
+    shape = builder.inputs["input_ids"].shape
+    kinds = [values.integers(builder, shape, 0, size) for size in builder.config.type_vocab_sizes]
+    builder.inputs["token_type_ids"] = torch.stack(kinds, dim=-1)
 
 
 @makes_pixels("granite_docling")
-def granite_docling(made: Made) -> None:
+def granite_docling(builder: InputBuilder) -> None:
     """An image is a row of tiles, and the mask tells which of them are real."""
     import torch
 
     count = 2
-    made.inputs["pixel_values"] = tiles.images(made, count)
-    made.inputs["pixel_attention_mask"] = values.ones(made, (made.batch, count), dtype=torch.bool)
+    builder.inputs["pixel_values"] = tiles.images(builder, count)
+    builder.inputs["pixel_attention_mask"] = values.ones(builder, (builder.batch, count), dtype=torch.bool)
 
 
 @shrinks("deepseek_ocr2_vision")
@@ -66,31 +66,31 @@ def deepseek_ocr2_vision(config: Any) -> None:
 
 
 @changes_inputs("kosmos-2")
-def kosmos_2(made: Made) -> None:
+def kosmos_2(builder: InputBuilder) -> None:
     """A mask, not a token, tells where in the text the features of the image go.
 
     As many tokens for the image as it is resampled to, after the first token of the text.
     """
     import torch
 
-    count = getattr(made.config, "latent_query_num", None)
-    if count is None or "input_ids" not in made.inputs:
+    count = getattr(builder.config, "latent_query_num", None)
+    if count is None or "input_ids" not in builder.inputs:
         return
-    ids = made.inputs["input_ids"]
-    mask = values.zeros(made, (made.batch, count + ids.shape[1]))
+    ids = builder.inputs["input_ids"]
+    mask = values.zeros(builder, (builder.batch, count + ids.shape[1]))
     mask[:, 1 : count + 1] = 1
-    image = values.tokens(made, (made.batch, count))
-    made.inputs["input_ids"] = torch.cat([ids[:, :1], image, ids[:, 1:]], dim=1)
-    made.inputs["attention_mask"] = values.ones(made, mask.shape)
-    made.inputs["image_embeds_position_mask"] = mask
+    image = values.tokens(builder, (builder.batch, count))
+    builder.inputs["input_ids"] = torch.cat([ids[:, :1], image, ids[:, 1:]], dim=1)
+    builder.inputs["attention_mask"] = values.ones(builder, mask.shape)
+    builder.inputs["image_embeds_position_mask"] = mask
 
 
 @changes_inputs("kosmos-2.5")
-def kosmos_2_5(made: Made) -> None:
+def kosmos_2_5(builder: InputBuilder) -> None:
     """Patches with their places, their rows and columns counted, and Kosmos-2's mask in the text."""
     for name in ("width", "height"):
-        made.inputs[name] = values.full(made, (made.batch,), patches.grid_side(made))
-    kosmos_2(made)
+        builder.inputs[name] = values.full(builder, (builder.batch,), patches.grid_side(builder))
+    kosmos_2(builder)
 
 
 @completes("uvdoc")
@@ -107,21 +107,21 @@ def uvdoc_backbone(config: Any) -> None:
 
 
 @makes_pixels("pp_ocrv5_mobile_det")
-def pp_ocrv5_mobile_det(made: Made) -> None:
+def pp_ocrv5_mobile_det(builder: InputBuilder) -> None:
     """PP-OCR's mobile text detector: the bare model calls its image `hidden_states`."""
-    if made.needs("hidden_states"):
-        shape = (made.batch, 3, *geometry.image_size(made.config))
-        made.inputs["hidden_states"] = values.floats(made, shape)
+    if builder.needs("hidden_states"):
+        shape = (builder.batch, 3, *geometry.image_size(builder.config))
+        builder.inputs["hidden_states"] = values.floats(builder, shape)
 
 
 @makes_pixels("pp_ocrv5_mobile_rec", "pp_ocrv5_server_rec", "pp_ocrv6_small_rec", "pp_ocrv6_tiny_rec")
-def pp_ocr_line(made: Made) -> None:
+def pp_ocr_line(builder: InputBuilder) -> None:
     """PP-OCR's readers see one line of text, 48 pixels high as their processors make it.
 
     The default backbone of the mobile one has strides that need twice that.
     """
-    height = 96 if made.config.model_type == "pp_ocrv5_mobile_rec" else 48
-    made.inputs["pixel_values"] = values.floats(made, (made.batch, 3, height, 320))
+    height = 96 if builder.config.model_type == "pp_ocrv5_mobile_rec" else 48
+    builder.inputs["pixel_values"] = values.floats(builder, (builder.batch, 3, height, 320))
 
 
 @completes("pp_ocrv5_server_det")

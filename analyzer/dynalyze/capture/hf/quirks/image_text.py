@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynalyze.capture.hf.inputs import geometry, tiles, values, vision
-from dynalyze.capture.hf.inputs.made import Made
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.quirks import changes_inputs, completes, fill_open, makes_pixels, shrinks
 
 fill_open(
@@ -24,50 +24,50 @@ def align(config: Any) -> None:
 
 
 @makes_pixels("colmodernvbert")
-def colmodernvbert(made: Made) -> None:
+def colmodernvbert(builder: InputBuilder) -> None:
     """ModernVBERT's images in a row, without the mask that its own processor makes."""
-    made.inputs["pixel_values"] = tiles.images(made, 1)
+    builder.inputs["pixel_values"] = tiles.images(builder, 1)
 
 
 @changes_inputs("colqwen2")
-def colqwen2(made: Made) -> None:
+def colqwen2(builder: InputBuilder) -> None:
     """Qwen2-VL's patches, a padded row of them for each image.
 
     After the placeholders were counted on the patches of all images in one list.
     """
-    pixels = made.inputs["pixel_values"]
-    made.inputs["pixel_values"] = pixels.view(made.batch, -1, pixels.shape[-1])
+    pixels = builder.inputs["pixel_values"]
+    builder.inputs["pixel_values"] = pixels.view(builder.batch, -1, pixels.shape[-1])
 
 
 @changes_inputs("flava")
-def flava(made: Made) -> None:
+def flava(builder: InputBuilder) -> None:
     """To learn from an image it also sees it in the size of its codebook, and to learn from a text also masked."""
-    if "codebook_pixel_values" in made.takes:
+    if "codebook_pixel_values" in builder.takes:
         edge = 112
-        shape = (made.batch, geometry.channels(made.config.image_codebook_config), edge, edge)
-        made.inputs["codebook_pixel_values"] = values.floats(made, shape)
-        made.inputs["input_ids_masked"] = made.inputs["input_ids"].clone()
+        shape = (builder.batch, geometry.channels(builder.config.image_codebook_config), edge, edge)
+        builder.inputs["codebook_pixel_values"] = values.floats(builder, shape)
+        builder.inputs["input_ids_masked"] = builder.inputs["input_ids"].clone()
 
 
 @changes_inputs("lxmert")
-def lxmert(made: Made) -> None:
+def lxmert(builder: InputBuilder) -> None:
     """It reads features and boxes of the ten regions that a detector found in an image."""
-    shape = (made.batch, 10)
-    made.inputs["visual_feats"] = values.floats(made, (*shape, made.config.visual_feat_dim))
-    made.inputs["visual_pos"] = values.floats(made, (*shape, made.config.visual_pos_dim)).sigmoid()
-    made.inputs["visual_attention_mask"] = values.ones(made, shape)
+    shape = (builder.batch, 10)
+    builder.inputs["visual_feats"] = values.floats(builder, (*shape, builder.config.visual_feat_dim))
+    builder.inputs["visual_pos"] = values.floats(builder, (*shape, builder.config.visual_pos_dim)).sigmoid()
+    builder.inputs["visual_attention_mask"] = values.ones(builder, shape)
 
 
 @changes_inputs("visual_bert")
-def visual_bert(made: Made) -> None:
+def visual_bert(builder: InputBuilder) -> None:
     """It reads embeddings of the ten regions that a detector found in an image, beside the text."""
     # One more dimension where several choices are scored.
-    shape = (*made.inputs["input_ids"].shape[:-1], 10)
-    made.inputs["visual_embeds"] = values.floats(made, (*shape, made.config.visual_embedding_dim))
-    made.inputs["visual_attention_mask"] = values.ones(made, shape)
-    made.inputs["visual_token_type_ids"] = values.ones(made, shape)
-    if "region_to_phrase_position" in made.takes:
-        made.inputs["region_to_phrase_position"] = values.integers(made, (made.batch, 10), 0, made.sequence)
+    shape = (*builder.inputs["input_ids"].shape[:-1], 10)
+    builder.inputs["visual_embeds"] = values.floats(builder, (*shape, builder.config.visual_embedding_dim))
+    builder.inputs["visual_attention_mask"] = values.ones(builder, shape)
+    builder.inputs["visual_token_type_ids"] = values.ones(builder, shape)
+    if "region_to_phrase_position" in builder.takes:
+        builder.inputs["region_to_phrase_position"] = values.integers(builder, (builder.batch, 10), 0, builder.sequence)
 
 
 @completes("vilt")
@@ -79,9 +79,9 @@ def vilt(config: Any) -> None:
 
 
 @makes_pixels("vilt")
-def vilt_pixels(made: Made) -> None:
-    if made.name == "ViltForImagesAndTextClassification":
-        made.inputs["pixel_values"] = tiles.images(made, made.config.num_images)
+def vilt_pixels(builder: InputBuilder) -> None:
+    if builder.name == "ViltForImagesAndTextClassification":
+        builder.inputs["pixel_values"] = tiles.images(builder, builder.config.num_images)
 
 
 @shrinks("tvp")
@@ -92,14 +92,14 @@ def tvp(config: Any) -> None:
 
 
 @makes_pixels("tvp")
-def tvp_pixels(made: Made) -> None:
+def tvp_pixels(builder: InputBuilder) -> None:
     """One video where nobody asks for more: the positions of its frames' columns fit a batch of one alone."""
-    made.batch = made.request.batch or 1
-    edge = made.config.max_img_size
-    made.inputs["pixel_values"] = values.floats(made, (made.batch, geometry.frames_or_few(made.config), 3, edge, edge))
+    builder.batch = builder.request.batch or 1
+    frames, edge = geometry.frames_or_few(builder.config), builder.config.max_img_size
+    builder.inputs["pixel_values"] = values.floats(builder, (builder.batch, frames, 3, edge, edge))
 
 
 @makes_pixels("xclip_vision_model")
-def xclip_vision_model(made: Made) -> None:
+def xclip_vision_model(builder: InputBuilder) -> None:
     """The vision part of X-CLIP alone: the frames of all clips are one batch of images."""
-    made.inputs["pixel_values"] = vision.clips(made).flatten(0, 1)
+    builder.inputs["pixel_values"] = vision.clips(builder).flatten(0, 1)

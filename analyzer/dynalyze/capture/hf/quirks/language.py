@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from dynalyze.capture.hf.inputs import values
-from dynalyze.capture.hf.inputs.made import Made
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, set_small, shrinks
 
 fill_open(
@@ -163,116 +163,117 @@ def hunyuan_vl_text(config: Any) -> None:
 
 
 @changes_inputs("gemma4_assistant", "gemma4_unified_assistant")
-def gemma4_assistant(made: Made) -> None:
+def gemma4_assistant(builder: InputBuilder) -> None:
     """A drafting model: it reads embeddings and states of the model it assists, and attends to that model's cache.
 
     One token to draft from, and the keys and values of each kind of attention for the text before it.
     """
-    if not made.wants("shared_kv_states"):
+    if not builder.wants("shared_kv_states"):
         return
-    del made.inputs["input_ids"]
-    made.inputs["inputs_embeds"] = values.floats(made, (made.batch, 1, 2 * made.config.backbone_hidden_size))
-    made.inputs["position_ids"] = values.full(made, (made.batch, 1), made.sequence)
-    made.inputs["shared_kv_states"] = {
-        attention.layer_type: tuple(values.floats(made, _cached(made, attention)) for _ in ("key", "value"))
-        for attention in (layer.self_attn for layer in made.model.model.layers)
+    del builder.inputs["input_ids"]
+    width = 2 * builder.config.backbone_hidden_size
+    builder.inputs["inputs_embeds"] = values.floats(builder, (builder.batch, 1, width))
+    builder.inputs["position_ids"] = values.full(builder, (builder.batch, 1), builder.sequence)
+    builder.inputs["shared_kv_states"] = {
+        attention.layer_type: tuple(values.floats(builder, _cached(builder, attention)) for _ in ("key", "value"))
+        for attention in (layer.self_attn for layer in builder.model.model.layers)
     }
 
 
-def _cached(made: Made, attention: Any) -> tuple[int, ...]:
+def _cached(builder: InputBuilder, attention: Any) -> tuple[int, ...]:
     heads = attention.config.num_attention_heads // attention.num_key_value_groups
-    return (made.batch, heads, made.sequence, attention.head_dim)
+    return (builder.batch, heads, builder.sequence, attention.head_dim)
 
 
 @changes_inputs("muse_glimmer_assistant")
-def muse_glimmer_assistant(made: Made) -> None:
+def muse_glimmer_assistant(builder: InputBuilder) -> None:
     """A drafting model: it denoises a block of tokens after the hidden states of the model it assists."""
-    config = made.config
+    config = builder.config
     block, width = config.block_size, config.hidden_size
-    states = (made.batch, made.sequence, len(config.target_layer_ids) * width)
-    made.inputs["noise_embeds"] = values.floats(made, (made.batch, block, width))
-    made.inputs["context_hidden_states"] = values.floats(made, states)
-    made.inputs["attention_mask"] = values.ones(made, (made.batch, made.sequence + block))
+    states = (builder.batch, builder.sequence, len(config.target_layer_ids) * width)
+    builder.inputs["noise_embeds"] = values.floats(builder, (builder.batch, block, width))
+    builder.inputs["context_hidden_states"] = values.floats(builder, states)
+    builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, builder.sequence + block))
 
 
 @changes_inputs("jev")
-def jev(made: Made) -> None:
+def jev(builder: InputBuilder) -> None:
     """JEV decides questions at marked tokens of one prompt."""
     questions, options = (1, 2), 2
-    made.inputs = {
-        "input_ids": values.tokens(made, (1, made.sequence)),
-        "marks": values.full(made, questions, made.sequence),
-        "num_options": values.full(made, questions, options),
-        "question_type_ids": values.zeros(made, questions),
+    builder.inputs = {
+        "input_ids": values.tokens(builder, (1, builder.sequence)),
+        "marks": values.full(builder, questions, builder.sequence),
+        "num_options": values.full(builder, questions, options),
+        "question_type_ids": values.zeros(builder, questions),
     }
 
 
 @changes_inputs("longformer")
-def longformer(made: Made) -> None:
+def longformer(builder: InputBuilder) -> None:
     """It attends globally to a question, which it finds by the separators after it."""
     length = 5
-    if made.name.endswith("ForQuestionAnswering"):
+    if builder.name.endswith("ForQuestionAnswering"):
         for position in (length, length + 1, -1):
-            made.inputs["input_ids"][:, position] = made.config.sep_token_id
+            builder.inputs["input_ids"][:, position] = builder.config.sep_token_id
 
 
 @changes_inputs("luke")
-def luke(made: Made) -> None:
+def luke(builder: InputBuilder) -> None:
     """LUKE reads entities beside the words: each has an id, and the positions of the words that mention it."""
     mentioned = 3
-    entities = 2 if made.name.endswith("PairClassification") else 1
+    entities = 2 if builder.name.endswith("PairClassification") else 1
     # Several choices are several texts a sample.
-    shape = (*made.inputs["input_ids"].shape[:-1], entities)
-    made.inputs["entity_ids"] = values.integers(made, shape, 1, made.config.entity_vocab_size)
-    made.inputs["entity_attention_mask"] = values.ones(made, shape)
-    made.inputs["entity_position_ids"] = values.integers(made, (*shape, mentioned), 1, made.sequence)
+    shape = (*builder.inputs["input_ids"].shape[:-1], entities)
+    builder.inputs["entity_ids"] = values.integers(builder, shape, 1, builder.config.entity_vocab_size)
+    builder.inputs["entity_attention_mask"] = values.ones(builder, shape)
+    builder.inputs["entity_position_ids"] = values.integers(builder, (*shape, mentioned), 1, builder.sequence)
     for name in ("entity_start_positions", "entity_end_positions"):
-        if name in made.takes:
-            made.inputs[name] = values.integers(made, shape, 1, made.sequence)
+        if name in builder.takes:
+            builder.inputs[name] = values.integers(builder, shape, 1, builder.sequence)
 
 
 @changes_inputs("openai-gpt")
-def openai_gpt(made: Made) -> None:
+def openai_gpt(builder: InputBuilder) -> None:
     """Its double heads read several texts a sample, without a mask: its tokenizer's texts of one length need none."""
-    if made.inputs["input_ids"].dim() > 2:
-        del made.inputs["attention_mask"]
+    if builder.inputs["input_ids"].dim() > 2:
+        del builder.inputs["attention_mask"]
 
 
 @changes_inputs("rag")
-def rag(made: Made) -> None:
+def rag(builder: InputBuilder) -> None:
     """Without a retriever: the documents that one would have found, as texts with the question, and their scores."""
-    documents = made.config.n_docs
-    texts = (made.batch * documents, made.sequence)
-    vocabulary = made.config.generator.vocab_size
-    made.inputs["context_input_ids"] = values.tokens(made, texts, vocabulary=vocabulary)
-    made.inputs["context_attention_mask"] = values.ones(made, texts)
-    made.inputs["doc_scores"] = values.floats(made, (made.batch, documents))
-    if made.train:
-        made.inputs["reduce_loss"] = True
+    documents = builder.config.n_docs
+    texts = (builder.batch * documents, builder.sequence)
+    vocabulary = builder.config.generator.vocab_size
+    builder.inputs["context_input_ids"] = values.tokens(builder, texts, vocabulary=vocabulary)
+    builder.inputs["context_attention_mask"] = values.ones(builder, texts)
+    builder.inputs["doc_scores"] = values.floats(builder, (builder.batch, documents))
+    if builder.train:
+        builder.inputs["reduce_loss"] = True
 
 
 @changes_inputs("reformer")
-def reformer(made: Made) -> None:
+def reformer(builder: InputBuilder) -> None:
     """It trains on texts as long as its axial positions multiply to."""
-    if not (made.train and made.config.axial_pos_embds):
+    if not (builder.train and builder.config.axial_pos_embds):
         return
-    length = math.prod(made.config.axial_pos_shape)
-    made.inputs["input_ids"] = values.tokens(made, (made.batch, length))
-    made.inputs["attention_mask"] = values.ones(made, (made.batch, length))
-    if "labels" in made.inputs and made.inputs["labels"].dim() == 2:
-        made.inputs["labels"] = made.inputs["input_ids"].clone()
+    length = math.prod(builder.config.axial_pos_shape)
+    builder.inputs["input_ids"] = values.tokens(builder, (builder.batch, length))
+    builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, length))
+    if "labels" in builder.inputs and builder.inputs["labels"].dim() == 2:
+        builder.inputs["labels"] = builder.inputs["input_ids"].clone()
 
 
 @changes_inputs("roc_bert")
-def roc_bert(made: Made) -> None:
+def roc_bert(builder: InputBuilder) -> None:
     """RoCBert reads the shape and the sound of each character beside its id."""
-    shape = made.inputs["input_ids"].shape
-    made.inputs["input_shape_ids"] = values.integers(made, shape, 1, made.config.shape_vocab_size)
-    sounds = values.integers(made, shape, 1, made.config.pronunciation_vocab_size)
-    made.inputs["input_pronunciation_ids"] = sounds
+    shape = builder.inputs["input_ids"].shape
+    builder.inputs["input_shape_ids"] = values.integers(builder, shape, 1, builder.config.shape_vocab_size)
+    sounds = values.integers(builder, shape, 1, builder.config.pronunciation_vocab_size)
+    builder.inputs["input_pronunciation_ids"] = sounds
 
 
 @changes_inputs("splinter")
-def splinter(made: Made) -> None:
+def splinter(builder: InputBuilder) -> None:
     """Splinter answers at a question token in the text."""
-    made.inputs["input_ids"][..., 1] = made.config.question_token_id
+    builder.inputs["input_ids"][..., 1] = builder.config.question_token_id

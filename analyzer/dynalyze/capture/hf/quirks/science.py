@@ -6,7 +6,7 @@ from typing import Any
 
 from dynalyze.capture.hf.inputs import tiles, values
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
-from dynalyze.capture.hf.inputs.made import Made, Placeholder
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
 from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, makes_pixels, set_small, shrinks
 
 fill_open(
@@ -26,42 +26,42 @@ set_small(
 
 
 @changes_inputs("decision_transformer")
-def decision_transformer(made: Made) -> None:
+def decision_transformer(builder: InputBuilder) -> None:
     """Trajectories: states, actions, rewards, the returns still wanted, and the time steps."""
-    if not made.wants("states"):
+    if not builder.wants("states"):
         return
-    shape = (made.batch, made.sequence)
-    made.inputs["states"] = values.floats(made, (*shape, made.config.state_dim))
-    made.inputs["actions"] = values.floats(made, (*shape, made.config.act_dim))
-    made.inputs["rewards"] = values.floats(made, (*shape, 1))
-    made.inputs["returns_to_go"] = values.floats(made, (*shape, 1))
-    made.inputs["timesteps"] = values.arange(made, made.batch, made.sequence)
-    made.inputs["attention_mask"] = values.ones(made, shape)
+    shape = (builder.batch, builder.sequence)
+    builder.inputs["states"] = values.floats(builder, (*shape, builder.config.state_dim))
+    builder.inputs["actions"] = values.floats(builder, (*shape, builder.config.act_dim))
+    builder.inputs["rewards"] = values.floats(builder, (*shape, 1))
+    builder.inputs["returns_to_go"] = values.floats(builder, (*shape, 1))
+    builder.inputs["timesteps"] = values.arange(builder, builder.batch, builder.sequence)
+    builder.inputs["attention_mask"] = values.ones(builder, shape)
 
 
 @makes_pixels("pi0")
-def pi0_pixels(made: Made) -> None:
+def pi0_pixels(builder: InputBuilder) -> None:
     """One camera for the vision-language part, its mask, and a placeholder for each of its features."""
     import torch
 
-    made.inputs["pixel_values"] = cameras = tiles.images(made, 1)
-    made.inputs["pixel_attention_mask"] = values.ones(made, cameras.shape[:2], dtype=torch.bool)
-    with untouched(made.model):
-        features = count(extractor(made.model, "image")(cameras.flatten(0, 1)))
-    made.placeholders.append(Placeholder(made.config.vlm_config.image_token_id, features // made.batch))
+    builder.inputs["pixel_values"] = cameras = tiles.images(builder, 1)
+    builder.inputs["pixel_attention_mask"] = values.ones(builder, cameras.shape[:2], dtype=torch.bool)
+    with untouched(builder.model):
+        features = count(extractor(builder.model, "image")(cameras.flatten(0, 1)))
+    builder.placeholders.append(Placeholder(builder.config.vlm_config.image_token_id, features // builder.batch))
 
 
 @changes_inputs("pi0")
-def pi0_inputs(made: Made) -> None:
+def pi0_inputs(builder: InputBuilder) -> None:
     """The robot's state and a noisy action for the other part."""
-    config = made.config
-    if "state" in made.takes:
-        made.inputs["state"] = values.floats(made, (made.batch, config.max_state_dim))
-        made.inputs["noise"] = values.floats(made, (made.batch, config.chunk_size, config.max_action_dim))
-        made.inputs["timestep"] = values.floats(made, (made.batch,)).sigmoid()
-    elif "action_embeds" in made.takes:
-        shape = (made.batch, config.chunk_size + 1, config.dit_config.hidden_size)
-        made.inputs["action_embeds"] = values.floats(made, shape)
+    config = builder.config
+    if "state" in builder.takes:
+        builder.inputs["state"] = values.floats(builder, (builder.batch, config.max_state_dim))
+        builder.inputs["noise"] = values.floats(builder, (builder.batch, config.chunk_size, config.max_action_dim))
+        builder.inputs["timestep"] = values.floats(builder, (builder.batch,)).sigmoid()
+    elif "action_embeds" in builder.takes:
+        shape = (builder.batch, config.chunk_size + 1, config.dit_config.hidden_size)
+        builder.inputs["action_embeds"] = values.floats(builder, shape)
 
 
 @completes("esm")
@@ -76,10 +76,10 @@ def esm(config: Any) -> None:
 
 
 @changes_inputs("esm")
-def esm_inputs(made: Made) -> None:
+def esm_inputs(builder: InputBuilder) -> None:
     """The folding model reads residues as AlphaFold counts them: twenty."""
-    if made.name.endswith("ForProteinFolding"):
-        made.inputs["input_ids"] = values.integers(made, (made.batch, made.sequence), 0, 20)
+    if builder.name.endswith("ForProteinFolding"):
+        builder.inputs["input_ids"] = values.integers(builder, (builder.batch, builder.sequence), 0, 20)
 
 
 @shrinks("esmfold2")
@@ -89,7 +89,7 @@ def esmfold2(config: Any) -> None:
 
 
 @changes_inputs("esmfold2")
-def esmfold2_inputs(made: Made) -> None:
+def esmfold2_inputs(builder: InputBuilder) -> None:
     """Transformers itself makes the features of a sequence of amino acids.
 
     One protein repeated over the batch, because proteins of different atoms are padded to different lengths.
@@ -98,21 +98,21 @@ def esmfold2_inputs(made: Made) -> None:
     from transformers.models.esmfold2.protein_utils import prepare_protein_features
 
     amino_acids = "ACDEFGHIKLMNPQRSTVWY"
-    letters = values.integers(made, (made.sequence,), 0, len(amino_acids))
-    features = prepare_protein_features("".join(amino_acids[letter] for letter in letters), device=made.device)
-    batched = {name: feature.repeat_interleave(made.batch, 0) for name, feature in features.items()}
+    letters = values.integers(builder, (builder.sequence,), 0, len(amino_acids))
+    features = prepare_protein_features("".join(amino_acids[letter] for letter in letters), device=builder.device)
+    batched = {name: feature.repeat_interleave(builder.batch, 0) for name, feature in features.items()}
     atoms = {name: batched.pop(name) for name in EsmFold2AtomInputs.__dataclass_fields__}
-    taken = {name: feature for name, feature in batched.items() if name in made.takes}
-    made.inputs = {**taken, "atom_inputs": EsmFold2AtomInputs(**atoms)}
+    taken = {name: feature for name, feature in batched.items() if name in builder.takes}
+    builder.inputs = {**taken, "atom_inputs": EsmFold2AtomInputs(**atoms)}
 
 
 @changes_inputs("evolla")
-def evolla(made: Made) -> None:
+def evolla(builder: InputBuilder) -> None:
     """It answers questions about a protein, which its own encoder reads as tokens of structure and sequence."""
-    shape = (made.batch, made.sequence)
-    vocabulary = made.config.protein_encoder_config.vocab_size
-    made.inputs["protein_input_ids"] = values.tokens(made, shape, vocabulary=vocabulary)
-    made.inputs["protein_attention_mask"] = values.ones(made, shape)
+    shape = (builder.batch, builder.sequence)
+    vocabulary = builder.config.protein_encoder_config.vocab_size
+    builder.inputs["protein_input_ids"] = values.tokens(builder, shape, vocabulary=vocabulary)
+    builder.inputs["protein_attention_mask"] = values.ones(builder, shape)
 
 
 @completes("perceiver")
@@ -123,11 +123,11 @@ def perceiver(config: Any) -> None:
 
 
 @changes_inputs("perceiver")
-def perceiver_inputs(made: Made) -> None:
+def perceiver_inputs(builder: InputBuilder) -> None:
     """It reads an array of any modality; without a preprocessor, its values as they are. Optical flow has one."""
-    if made.name.endswith("ForOpticalFlow"):
+    if builder.name.endswith("ForOpticalFlow"):
         # Two frames, and around each pixel three by three pixels of three colours.
-        made.inputs["inputs"] = values.floats(made, (made.batch, 2, 27, *made.config.train_size))
-    if made.needs("inputs"):
-        made.inputs["inputs"] = values.floats(made, (made.batch, made.sequence, made.config.d_model))
-        made.inputs["attention_mask"] = values.ones(made, (made.batch, made.sequence))
+        builder.inputs["inputs"] = values.floats(builder, (builder.batch, 2, 27, *builder.config.train_size))
+    if builder.needs("inputs"):
+        builder.inputs["inputs"] = values.floats(builder, (builder.batch, builder.sequence, builder.config.d_model))
+        builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, builder.sequence))

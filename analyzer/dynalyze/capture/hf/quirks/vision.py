@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from dynalyze.capture.hf.inputs import geometry, tiles, values
-from dynalyze.capture.hf.inputs.made import Made
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.quirks import (
     changes_inputs,
     completes,
@@ -73,24 +73,24 @@ def depth_pro(config: Any) -> None:
 
 
 @makes_pixels("depth_pro")
-def depth_pro_pixels(made: Made) -> None:
-    edge = int(made.config.patch_size / min(made.config.scaled_images_ratios))
-    made.inputs["pixel_values"] = values.floats(made, (made.batch, 3, edge, edge))
+def depth_pro_pixels(builder: InputBuilder) -> None:
+    edge = int(builder.config.patch_size / min(builder.config.scaled_images_ratios))
+    builder.inputs["pixel_values"] = values.floats(builder, (builder.batch, 3, edge, edge))
 
 
 @makes_pixels("efficientloftr")
-def efficientloftr(made: Made) -> None:
+def efficientloftr(builder: InputBuilder) -> None:
     """It reads pairs of images, its base model too."""
-    if made.wants("pixel_values"):
-        made.inputs["pixel_values"] = tiles.images(made, 2)
+    if builder.wants("pixel_values"):
+        builder.inputs["pixel_values"] = tiles.images(builder, 2)
 
 
 @makes_pixels("seggpt")
-def seggpt(made: Made) -> None:
+def seggpt(builder: InputBuilder) -> None:
     """An image to segment beside an example with its mask, each half of what the encoder sees."""
-    height, width = geometry.image_size(made.config)
+    height, width = geometry.image_size(builder.config)
     for name in ("pixel_values", "prompt_pixel_values", "prompt_masks"):
-        made.inputs[name] = values.floats(made, (made.batch, made.config.num_channels, height // 2, width))
+        builder.inputs[name] = values.floats(builder, (builder.batch, builder.config.num_channels, height // 2, width))
 
 
 @completes("vitmatte")
@@ -192,10 +192,10 @@ def clipseg(config: Any) -> None:
 
 
 @changes_inputs("oneformer")
-def oneformer(made: Made) -> None:
+def oneformer(builder: InputBuilder) -> None:
     """A sentence tells which of its tasks is asked for; texts of what may be seen are for training alone."""
-    shape = (made.batch, made.config.task_seq_len)
-    made.inputs["task_inputs"] = values.tokens(made, shape, made.config.text_encoder_vocab_size)
+    shape = (builder.batch, builder.config.task_seq_len)
+    builder.inputs["task_inputs"] = values.tokens(builder, shape, builder.config.text_encoder_vocab_size)
 
 
 @completes("pp_doclayout_v2")

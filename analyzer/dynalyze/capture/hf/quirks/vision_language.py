@@ -7,7 +7,7 @@ from typing import Any
 
 from dynalyze.capture.hf.inputs import geometry, patches, tiles, values
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
-from dynalyze.capture.hf.inputs.made import Made, Placeholder
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
 from dynalyze.capture.hf.quirks import (
     changes_inputs,
     completes,
@@ -173,17 +173,17 @@ def blip_2(config: Any) -> None:
 
 
 @makes_pixels("blip-2", "instructblip")
-def blip_2_pixels(made: Made) -> None:
+def blip_2_pixels(builder: InputBuilder) -> None:
     """Placeholders where a language model reads them; the retrieval model has none."""
-    if hasattr(made.model, "language_model"):
-        made.placeholders.append(Placeholder(made.config.image_token_index, made.config.num_query_tokens))
+    if hasattr(builder.model, "language_model"):
+        builder.placeholders.append(Placeholder(builder.config.image_token_index, builder.config.num_query_tokens))
 
 
 @changes_inputs("blip-2")
-def blip_2_inputs(made: Made) -> None:
+def blip_2_inputs(builder: InputBuilder) -> None:
     """The retrieval model matches each text with its image, as its documentation shows first."""
-    if "use_image_text_matching_head" in made.takes:
-        made.inputs["use_image_text_matching_head"] = True
+    if "use_image_text_matching_head" in builder.takes:
+        builder.inputs["use_image_text_matching_head"] = True
 
 
 @completes("instructblipvideo")
@@ -192,46 +192,46 @@ def instructblipvideo(config: Any) -> None:
 
 
 @makes_pixels("instructblipvideo")
-def instructblipvideo_pixels(made: Made) -> None:
+def instructblipvideo_pixels(builder: InputBuilder) -> None:
     """Four frames a video, each as many tokens as an image."""
     frames = 4
-    made.inputs["pixel_values"] = tiles.images(made, frames)
-    tokens = frames * made.config.num_query_tokens
-    made.placeholders.append(Placeholder(made.config.video_token_index, tokens, "video"))
+    builder.inputs["pixel_values"] = tiles.images(builder, frames)
+    tokens = frames * builder.config.num_query_tokens
+    builder.placeholders.append(Placeholder(builder.config.video_token_index, tokens, "video"))
 
 
 @changes_inputs("instructblip", "instructblipvideo")
-def instructblip_inputs(made: Made) -> None:
+def instructblip_inputs(builder: InputBuilder) -> None:
     """The instruction once more for the Q-Former."""
-    if "qformer_input_ids" in made.takes:
-        shape = (made.batch, made.sequence)
-        made.inputs["qformer_input_ids"] = values.tokens(made, shape, made.config.qformer_config.vocab_size)
-        made.inputs["qformer_attention_mask"] = values.ones(made, shape)
+    if "qformer_input_ids" in builder.takes:
+        shape = (builder.batch, builder.sequence)
+        builder.inputs["qformer_input_ids"] = values.tokens(builder, shape, builder.config.qformer_config.vocab_size)
+        builder.inputs["qformer_attention_mask"] = values.ones(builder, shape)
 
 
 @makes_pixels("deepseek_vl_hybrid")
-def deepseek_vl_hybrid(made: Made) -> None:
+def deepseek_vl_hybrid(builder: InputBuilder) -> None:
     """Each image in two resolutions, one for each of its encoders."""
-    made.inputs["pixel_values"] = tiles.images(made)
-    fine = made.config.high_res_vision_config
-    shape = (made.batch, geometry.channels(fine), *geometry.image_size(fine))
-    made.inputs["high_res_pixel_values"] = values.floats(made, shape)
+    builder.inputs["pixel_values"] = tiles.images(builder)
+    fine = builder.config.high_res_vision_config
+    shape = (builder.batch, geometry.channels(fine), *geometry.image_size(fine))
+    builder.inputs["high_res_pixel_values"] = values.floats(builder, shape)
 
 
 @makes_pixels("fuyu")
-def fuyu(made: Made) -> None:
+def fuyu(builder: InputBuilder) -> None:
     """No encoder; the patches of an image go straight into the text."""
-    if made.wants("pixel_values"):
-        side = patches.grid_side(made)
-        width = made.config.num_channels * made.config.patch_size**2
-        made.inputs["pixel_values"] = values.floats(made, (made.batch, side * side, width))
+    if builder.wants("pixel_values"):
+        side = patches.grid_side(builder)
+        width = builder.config.num_channels * builder.config.patch_size**2
+        builder.inputs["pixel_values"] = values.floats(builder, (builder.batch, side * side, width))
 
 
 @makes_pixels("neomme")
-def neomme(made: Made) -> None:
+def neomme(builder: InputBuilder) -> None:
     """No encoder; the patches of all images are one list, and each becomes a token."""
-    side = patches.grid_side(made)
-    made.inputs["pixel_values"] = values.floats(made, (made.batch * side * side, made.config.patch_dim))
+    side = patches.grid_side(builder)
+    builder.inputs["pixel_values"] = values.floats(builder, (builder.batch * side * side, builder.config.patch_dim))
 
 
 @shrinks("glm_image")
@@ -241,17 +241,17 @@ def glm_image(config: Any) -> None:
 
 
 @makes_pixels("glm_image")
-def glm_image_pixels(made: Made) -> None:
+def glm_image_pixels(builder: InputBuilder) -> None:
     """One image to read a sample, each of its patches a token.
 
     After the images that it reads stands the grid of the image that it is to draw, still without pixels.
     """
-    patches.add_grid(made, "pixel_values", "image_grid_thw")
-    made.inputs["image_grid_thw"] = made.inputs["image_grid_thw"].repeat_interleave(2, dim=0)
-    made.inputs["images_per_sample"] = values.full(made, (made.batch,), 2)
-    config = made.config
-    tokens = patches.grid_side(made) ** 2
-    made.placeholders.append(
+    patches.add_grid(builder, "pixel_values", "image_grid_thw")
+    builder.inputs["image_grid_thw"] = builder.inputs["image_grid_thw"].repeat_interleave(2, dim=0)
+    builder.inputs["images_per_sample"] = values.full(builder, (builder.batch,), 2)
+    config = builder.config
+    tokens = patches.grid_side(builder) ** 2
+    builder.placeholders.append(
         Placeholder(config.image_token_id, tokens, "image", config.image_start_token_id, config.image_end_token_id)
     )
 
@@ -279,50 +279,50 @@ def small_granite4_vision(config: Any) -> None:
 
 
 @makes_pixels("granite4_vision")
-def granite4_vision_pixels(made: Made) -> None:
+def granite4_vision_pixels(builder: InputBuilder) -> None:
     """Images in tiles; a placeholder for each feature, of which each layer that is fed gets its own set."""
-    tiles.add_sized(made)
-    with untouched(made.model):
-        output = extractor(made.model, "image")(made.inputs["pixel_values"], made.inputs["image_sizes"])
+    tiles.add_sized(builder)
+    with untouched(builder.model):
+        output = extractor(builder.model, "image")(builder.inputs["pixel_values"], builder.inputs["image_sizes"])
     _, features = output.deepstack_features[0]
-    made.placeholders.append(Placeholder(made.config.image_token_index, count(features) // made.batch))
+    builder.placeholders.append(Placeholder(builder.config.image_token_index, count(features) // builder.batch))
 
 
 @makes_pixels("idefics")
-def idefics(made: Made) -> None:
+def idefics(builder: InputBuilder) -> None:
     """Several images a sample."""
-    if made.wants("pixel_values"):
-        made.inputs["pixel_values"] = tiles.images(made, 1)
+    if builder.wants("pixel_values"):
+        builder.inputs["pixel_values"] = tiles.images(builder, 1)
 
 
 @changes_inputs("idefics")
-def idefics_inputs(made: Made) -> None:
+def idefics_inputs(builder: InputBuilder) -> None:
     """A mask tells which token attends to which image: each to the one."""
-    if "pixel_values" in made.inputs:
-        made.inputs["image_attention_mask"] = values.ones(made, (*made.inputs["input_ids"].shape, 1))
+    if "pixel_values" in builder.inputs:
+        builder.inputs["image_attention_mask"] = values.ones(builder, (*builder.inputs["input_ids"].shape, 1))
 
 
 @changes_inputs("mllama")
-def mllama(made: Made) -> None:
+def mllama(builder: InputBuilder) -> None:
     """Text attends to the tiles of its images through a mask of its own: each token to each tile of each image."""
-    if "input_ids" in made.inputs and "aspect_ratio_mask" in made.inputs:
-        batch, *images = made.inputs["aspect_ratio_mask"].shape
-        shape = (batch, made.inputs["input_ids"].shape[-1], *images)
-        made.inputs["cross_attention_mask"] = values.ones(made, shape)
+    if "input_ids" in builder.inputs and "aspect_ratio_mask" in builder.inputs:
+        batch, *images = builder.inputs["aspect_ratio_mask"].shape
+        shape = (batch, builder.inputs["input_ids"].shape[-1], *images)
+        builder.inputs["cross_attention_mask"] = values.ones(builder, shape)
 
 
 @makes_pixels("inkling2", "inkling2_vision")
-def inkling2(made: Made) -> None:
+def inkling2(builder: InputBuilder) -> None:
     """An image is a row of squares, one a token, each of several patches, its channels last."""
     import torch
 
-    if not made.wants("pixel_values"):
+    if not builder.wants("pixel_values"):
         return
     side = 4
-    edge = geometry.patch_size(made.config) * geometry.merge_size(made.config)
-    shape = (made.batch * side * side, edge, edge, geometry.channels(made.config))
-    made.inputs["pixel_values"] = values.floats(made, shape)
-    made.inputs["image_grid_thw"] = torch.tensor([[1, side, side]] * made.batch, device=made.device)
+    edge = geometry.patch_size(builder.config) * geometry.merge_size(builder.config)
+    shape = (builder.batch * side * side, edge, edge, geometry.channels(builder.config))
+    builder.inputs["pixel_values"] = values.floats(builder, shape)
+    builder.inputs["image_grid_thw"] = torch.tensor([[1, side, side]] * builder.batch, device=builder.device)
 
 
 @shrinks("inkling_vision")
@@ -346,12 +346,12 @@ def _prime_factors(number: int) -> int:
 
 
 @makes_pixels("inkling_vision", "inkling_mm_model")
-def inkling_pixels(made: Made) -> None:
+def inkling_pixels(builder: InputBuilder) -> None:
     """The patches of all images in one list, 16 an image, each a short film of one picture, its channels last."""
-    vision = getattr(made.config, "vision_config", made.config)
+    vision = getattr(builder.config, "vision_config", builder.config)
     edge = vision.patch_size
-    shape = (made.batch * 16, vision.temporal_patch_size, edge, edge, vision.num_channels)
-    made.inputs["pixel_values"] = values.floats(made, shape)
+    shape = (builder.batch * 16, vision.temporal_patch_size, edge, edge, vision.num_channels)
+    builder.inputs["pixel_values"] = values.floats(builder, shape)
 
 
 @shrinks("molmo2")
@@ -363,7 +363,7 @@ def molmo2(config: Any) -> None:
 
 
 @makes_pixels("molmo2")
-def molmo2_pixels(made: Made) -> None:
+def molmo2_pixels(builder: InputBuilder) -> None:
     """Crops of patches, and for each token of text the two by two patches of the image that are pooled for it.
 
     An image is a small whole and one crop, both of the encoder's size. What is left over at the edge of a crop belongs
@@ -371,52 +371,53 @@ def molmo2_pixels(made: Made) -> None:
     """
     import torch
 
-    vision = made.config.vision_config
+    vision = builder.config.vision_config
     side = vision.image_size[0] // vision.patch_size
-    pool, crops, width = 2, 2 * made.batch, vision.num_channels * vision.patch_size**2
-    made.inputs["pixel_values"] = values.floats(made, (crops, side * side, width))
+    pool, crops, width = 2, 2 * builder.batch, vision.num_channels * vision.patch_size**2
+    builder.inputs["pixel_values"] = values.floats(builder, (crops, side * side, width))
     squares = side // pool
     numbers = torch.arange(side * side).view(side, side)[: squares * pool, : squares * pool]
     pooled = numbers.view(squares, pool, squares, pool).transpose(1, 2).reshape(squares * squares, pool * pool)
     starts = torch.arange(crops) * side * side
-    made.inputs["image_token_pooling"] = (starts[:, None, None] + pooled).flatten(0, 1).to(made.device)
-    made.inputs["image_grids"] = values.full(made, (made.batch, 4), squares)
-    made.inputs["image_num_crops"] = values.full(made, (made.batch,), 2)
+    builder.inputs["image_token_pooling"] = (starts[:, None, None] + pooled).flatten(0, 1).to(builder.device)
+    builder.inputs["image_grids"] = values.full(builder, (builder.batch, 4), squares)
+    builder.inputs["image_num_crops"] = values.full(builder, (builder.batch,), 2)
 
 
 @makes_pixels("molmo2_vision")
-def molmo2_vision(made: Made) -> None:
+def molmo2_vision(builder: InputBuilder) -> None:
     """The vision part alone: crops, each a row of patches."""
-    config = made.config
-    shape = (made.batch, config.num_position_embeddings, config.num_channels * config.patch_size**2)
-    made.inputs["pixel_values"] = values.floats(made, shape)
+    config = builder.config
+    shape = (builder.batch, config.num_position_embeddings, config.num_channels * config.patch_size**2)
+    builder.inputs["pixel_values"] = values.floats(builder, shape)
 
 
 @makes_pixels("phi4_multimodal")
-def phi4_multimodal_pixels(made: Made) -> None:
+def phi4_multimodal_pixels(builder: InputBuilder) -> None:
     """An image is a small whole and its crops, here exactly one, with a mask of patches for each."""
-    if not made.wants("image_pixel_values"):
+    if not builder.wants("image_pixel_values"):
         return
-    vision = made.config.vision_config
-    side = vision.image_size // vision.patch_size
-    made.inputs["image_pixel_values"] = values.floats(made, (made.batch, 2, 3, vision.image_size, vision.image_size))
-    made.inputs["image_sizes"] = values.full(made, (made.batch, 2), vision.crop_size)
-    made.inputs["image_attention_mask"] = values.ones(made, (made.batch, 2, side, side))
+    vision = builder.config.vision_config
+    edge = vision.image_size
+    side = edge // vision.patch_size
+    builder.inputs["image_pixel_values"] = values.floats(builder, (builder.batch, 2, 3, edge, edge))
+    builder.inputs["image_sizes"] = values.full(builder, (builder.batch, 2), vision.crop_size)
+    builder.inputs["image_attention_mask"] = values.ones(builder, (builder.batch, 2, side, side))
     # Both views are pooled by two; a separator ends each of their rows, and one stands between them.
     pooled = math.ceil(side / 2)
-    made.placeholders.append(Placeholder(vision.image_token_id, 2 * pooled * (pooled + 1) + 1))
+    builder.placeholders.append(Placeholder(vision.image_token_id, 2 * pooled * (pooled + 1) + 1))
 
 
 @makes_sounds("phi4_multimodal")
-def phi4_multimodal_sounds(made: Made) -> None:
+def phi4_multimodal_sounds(builder: InputBuilder) -> None:
     """A spectrogram, whose frames the encoder makes a token of by eights; its length in tokens stands beside it."""
     import torch
 
-    if not made.wants("audio_input_features"):
+    if not builder.wants("audio_input_features"):
         return
-    frames, audio = 128, made.config.audio_config
+    frames, audio = 128, builder.config.audio_config
     tokens = -(-frames // (audio.time_reduction * audio.downsample_rate))
-    made.inputs["audio_input_features"] = values.floats(made, (made.batch, frames, audio.input_size))
-    made.inputs["audio_embed_sizes"] = values.full(made, (made.batch,), tokens)
-    made.inputs["audio_attention_mask"] = values.ones(made, (made.batch, frames), dtype=torch.bool)
-    made.placeholders.append(Placeholder(audio.audio_token_id, tokens, "audio"))
+    builder.inputs["audio_input_features"] = values.floats(builder, (builder.batch, frames, audio.input_size))
+    builder.inputs["audio_embed_sizes"] = values.full(builder, (builder.batch,), tokens)
+    builder.inputs["audio_attention_mask"] = values.ones(builder, (builder.batch, frames), dtype=torch.bool)
+    builder.placeholders.append(Placeholder(audio.audio_token_id, tokens, "audio"))

@@ -30,7 +30,7 @@ class Placeholder:
 
 
 @dataclass
-class Made:
+class InputBuilder:
     """One model's inputs on their way: each contributor adds what it knows, and none overwrites another's."""
 
     model: Any
