@@ -10,7 +10,7 @@ PHASES: tuple[Phase, ...] = ("forward", "train", "prefill", "decode", "generate"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelOptions:
     """How the model is built (`ModelRequest` has the meanings), and what is done with it.
 
     `batch` and `sequence` are chosen where None. Unless `cold`, it runs once in eager before it is compiled.
@@ -35,4 +35,4 @@ class Asked:
 
 BUILDING = ("full_size", "weights", "trust_remote_code", "init", "attn_implementation")
 """The names of what decides how the model is built."""
-ASKED = tuple(each.name for each in fields(Asked))
+OPTION_NAMES = tuple(each.name for each in fields(ModelOptions))
