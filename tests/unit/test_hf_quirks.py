@@ -92,3 +92,9 @@ def test_fields_that_are_kept_equal_follow_the_other_part() -> None:
         config.text_config.hidden_size += 64
         kind.apply(config, config)
         assert config.vision_config.projection_dim == config.text_config.hidden_size
+
+
+def test_a_field_to_follow_that_is_not_there_is_an_error() -> None:
+    config = SimpleNamespace(model_type="zoedepth")
+    with pytest.raises(AttributeError, match="fusion_hidden_size"):
+        quirks.shrinks.apply(config, config)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -88,7 +89,10 @@ def keep_equal(table: dict[str, dict[str, str]], *kinds: Kind[Any]) -> None:
 
 def fill(config: Any, values: dict[str, Any]) -> None:
     """Set those of the fields that are None or missing; "attn_config.rope_theta" is a field of a part."""
-    _assign(config, {name: value for name, value in values.items() if _get(config, name) is None})
+    for name, value in values.items():
+        *parts, field = name.split(".")
+        if getattr(functools.reduce(getattr, parts, config), field, None) is None:
+            _assign(config, {name: value})
 
 
 def _assign(config: Any, values: dict[str, Any]) -> None:
@@ -98,10 +102,4 @@ def _assign(config: Any, values: dict[str, Any]) -> None:
 
 
 def _follow(config: Any, sources: dict[str, str]) -> None:
-    for name, source in sources.items():
-        _assign(config, {name: _get(config, source)})
-
-
-def _get(config: Any, name: str) -> Any:
-    *parts, field = name.split(".")
-    return getattr(functools.reduce(getattr, parts, config), field, None)
+    _assign(config, {name: operator.attrgetter(source)(config) for name, source in sources.items()})
