@@ -17,7 +17,7 @@ from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.load import load
 from dynalyze.capture.bench.wire import Configuration, Phase, WorkerRequest
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.hf.asked import Asked
+from dynalyze.capture.hf.options import ModelOptions
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -38,7 +38,7 @@ def fresh() -> Iterator[None]:
 
 
 def _workload(name: str, dtype: str, phase: Phase) -> Workload:
-    source = {"kind": "transformers", "name": name, **Asked().building()}
+    source = {"kind": "transformers", "name": name, **ModelOptions().building()}
     return load(WorkerRequest(source, Configuration("tested"), dtype=dtype, phase=phase)).workload
 
 

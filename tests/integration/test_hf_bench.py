@@ -8,7 +8,7 @@ import pytest
 from bench_process import BY_EAGER_BACKEND, EAGER, started
 
 from dynalyze.capture.bench.wire import WorkerRequest
-from dynalyze.capture.hf.asked import Asked
+from dynalyze.capture.hf.options import ModelOptions
 
 pytest.importorskip("transformers")
 
@@ -18,7 +18,7 @@ OFFLINE = {"HF_HUB_OFFLINE": "1"}
 
 
 def of_model(name: str, building: dict[str, Any] | None = None, **fields: Any) -> WorkerRequest:
-    source = {"kind": "transformers", "name": name, **Asked().building(), **(building or {})}
+    source = {"kind": "transformers", "name": name, **ModelOptions().building(), **(building or {})}
     return WorkerRequest(source, **{"configuration": EAGER, "threads": 1, **fields})
 
 

@@ -11,7 +11,7 @@ from dynalyze.bench.shaping import shaped
 from dynalyze.bench.written import instead_of_default, with_written, written_by
 from dynalyze.capture.bench.rerun import difference
 from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, Phase
-from dynalyze.capture.hf.asked import Asked
+from dynalyze.capture.hf.options import ModelOptions
 from dynalyze.capture.shapes import Dim
 from dynalyze.cli.explain import short_bench
 from dynalyze.events.types import BundleWritten
@@ -20,7 +20,7 @@ from dynalyze.text.errors import UsageError
 
 OBJECT = TargetSpec("object", "net.py:make", path="net.py", name="make")
 SCRIPT = TargetSpec("script", "train.py", path="train.py")
-MODEL = TargetSpec("transformers", "hf:LlamaModel", name="LlamaModel", asked=Asked())
+MODEL = TargetSpec("transformers", "hf:LlamaModel", name="LlamaModel", asked=ModelOptions())
 BATCH = Dim("batch", "0", 0)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.hf.asked import Asked
+from dynalyze.capture.hf.options import ModelOptions
 from dynalyze.fleet import expand as expanding
 from dynalyze.fleet import matrix
 from dynalyze.fleet.expand import Expanded, Request, expand
@@ -149,10 +149,16 @@ class TestKeys:
         assert self.key(self.item(given=("--dynamic",))) == self.key(self.item())
 
     def test_each_way_of_building_a_model_counts(self) -> None:
-        spec = TargetSpec("transformers", "hf:LlamaModel", name="LlamaModel", asked=Asked())
+        spec = TargetSpec("transformers", "hf:LlamaModel", name="LlamaModel", asked=ModelOptions())
         keys = {
             self.key(Item("hf:LlamaModel", replace(spec, asked=asked), OPTIONS))
-            for asked in (Asked(), Asked(batch=4), Asked(init="real"), Asked(cold=True), Asked(phase="decode"))
+            for asked in (
+                ModelOptions(),
+                ModelOptions(batch=4),
+                ModelOptions(init="real"),
+                ModelOptions(cold=True),
+                ModelOptions(phase="decode"),
+            )
         }
         assert len(keys) == 5
 
@@ -211,7 +217,7 @@ class TestToml:
             ("hf:LlamaModel", "plain"),
             ("models/a.py:Net", "long+fast"),
         ]
-        assert found[0].spec.asked == Asked(batch=4, attn_implementation="eager")
+        assert found[0].spec.asked == ModelOptions(batch=4, attn_implementation="eager")
         assert found[0].options == CompileOptions(backend="eager", dynamic="on", fullgraph=True)
         assert found[-1].spec.inputs == ("torch.randn(2, 512)",)
         assert found[-1].options.train is False

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.hf.asked import Asked
+from dynalyze.capture.hf.options import ModelOptions
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import (
     AnyEvent,
@@ -46,7 +46,7 @@ OPTIONS = CompileOptions(backend="eager")
 
 
 def item(mode: Mode = "transformers", path: str | None = None) -> Item:
-    asked = Asked() if mode == "transformers" else None
+    asked = ModelOptions() if mode == "transformers" else None
     spec = TargetSpec(mode, "hf:LlamaModel", name="LlamaModel", asked=asked, path=path)
     return Item(spec.spec, spec, OPTIONS, root="/home/ada", key="k" * 20)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.hf import agreement, pictures
-from dynalyze.capture.hf.inputs import documents, features, geometry, patches
-from dynalyze.capture.hf.inputs.made import Made
-from dynalyze.capture.hf.inputs.probing import untouched
+from dynalyze.capture.hf import parts, shrink
+from dynalyze.capture.hf.inputs import features, geometry, multimodal, patches
+from dynalyze.capture.hf.inputs.features import untouched
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.request import ModelRequest
 
 torch = pytest.importorskip("torch")
@@ -118,8 +118,8 @@ class Reader(torch.nn.Module):
 
 
 def test_boxes_lie_inside_the_page_the_right_way_round() -> None:
-    made = Made(Reader(), ModelRequest("Reader", batch=3, sequence=50))
-    documents.add(made)
+    made = InputBuilder(Reader(), ModelRequest("Reader", batch=3, sequence=50))
+    multimodal.add(made)
     boxes = made.inputs["bbox"]
     assert boxes.shape == (3, 50, 4)
     assert (boxes[..., :2] < boxes[..., 2:]).all()
@@ -130,7 +130,7 @@ def test_large_images_shrink_together_with_what_is_counted_in_them() -> None:
     vision = Config(image_size=1024, patch_size=16)
     prompts = Config(image_size=1024, patch_size=16, image_embedding_size=64)
     whole = Config(num_queries=300, image_grid_pinpoints=[[1024, 2048]])
-    pictures.cut([vision, prompts, whole])
+    shrink.cut_pictures([vision, prompts, whole])
     assert vision.image_size == prompts.image_size
     assert prompts.image_embedding_size * prompts.patch_size == prompts.image_size
     assert whole.image_grid_pinpoints == [[vision.image_size, 2 * vision.image_size]]
@@ -139,7 +139,7 @@ def test_large_images_shrink_together_with_what_is_counted_in_them() -> None:
 
 def test_an_image_that_does_not_divide_stays() -> None:
     part = Config(image_size=518, patch_size=14)
-    pictures.cut([part])
+    shrink.cut_pictures([part])
     assert part.image_size == 518
 
 
@@ -151,5 +151,5 @@ class Composite(Config):
 def test_parts_end_in_the_width_that_the_text_reads() -> None:
     text, vision = Config(hidden_size=64), Config(hidden_size=32, out_hidden_size=48)
     config = Composite(text_config=text, vision_config=vision, out_hidden_size=99)
-    agreement.agree(config, [text, vision, config])
+    parts.agree(config, [text, vision, config])
     assert (vision.out_hidden_size, vision.hidden_size, config.out_hidden_size) == (64, 32, 99)

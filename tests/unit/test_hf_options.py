@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from dynalyze.capture.hf.asked import ASKED, BUILDING, Asked
+from dynalyze.capture.hf.options import BUILDING, OPTION_NAMES, ModelOptions
 from dynalyze.cli.bench import bench
 from dynalyze.cli.explain import explain
 from dynalyze.cli.options import asked_of
@@ -24,14 +24,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.py").write_text("")
 
 
-def asked(command: click.Command, *words: str, names: tuple[str, ...] = ASKED) -> TargetSpec:
+def asked(command: click.Command, *words: str, names: tuple[str, ...] = OPTION_NAMES) -> TargetSpec:
     """What the command would run, without running it."""
     context = command.make_context(command.name, list(words))
     return asked_of(context, read_target(context.params["target"], None, ()), names)
 
 
 def test_without_options_the_defaults_hold() -> None:
-    assert asked(explain, "hf:LlamaModel").asked == Asked()
+    assert asked(explain, "hf:LlamaModel").asked == ModelOptions()
 
 
 def test_every_option_is_asked_for() -> None:
@@ -39,17 +39,17 @@ def test_every_option_is_asked_for() -> None:
         "hf:LlamaModel --full-size --weights --trust-remote-code --init real --attn-implementation sdpa --batch 3 "
         "--sequence 40 --phase decode --static-cache --new-tokens 5 --cold"
     )
-    expected = Asked(
+    expected = ModelOptions(
         full_size=True, weights=True, trust_remote_code=True, init="real", attn_implementation="sdpa", batch=3,
         sequence=40, phase="decode", static_cache=True, new_tokens=5, cold=True,
     )  # fmt: skip
     assert asked(explain, *words.split()).asked == expected
-    assert all(value != getattr(Asked(), name) for name, value in asdict(expected).items())
+    assert all(value != getattr(ModelOptions(), name) for name, value in asdict(expected).items())
 
 
 def test_a_benchmark_asks_for_what_builds_the_model() -> None:
     words = "hf:LlamaModel --full-size --init real --batch 1,4 --phase prefill,decode"
-    assert asked(bench, *words.split(), names=BUILDING).asked == Asked(full_size=True, init="real")
+    assert asked(bench, *words.split(), names=BUILDING).asked == ModelOptions(full_size=True, init="real")
 
 
 @pytest.mark.parametrize(
@@ -96,5 +96,5 @@ def test_the_child_is_asked_in_these_words() -> None:
     observation = Observation(asked(explain, "hf:LlamaModel", "--batch", "3"), CompileOptions(backend="eager"))
     request: dict[str, Any] = request_of(observation)
     assert (request["mode"], request["name"], request["spec"]) == ("transformers", "LlamaModel", "hf:LlamaModel")
-    assert Asked(**request["transformers"]) == Asked(batch=3)
+    assert ModelOptions(**request["transformers"]) == ModelOptions(batch=3)
     assert request_of(Observation(read_target("model.py", None, ())))["transformers"] is None

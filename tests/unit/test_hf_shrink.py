@@ -7,7 +7,8 @@ import copy
 import pytest
 
 from dynalyze.capture.hf.defaults import default_config
-from dynalyze.capture.hf.shrink import parts_of, small
+from dynalyze.capture.hf.parts import parts_of
+from dynalyze.capture.hf.shrink import small
 
 transformers = pytest.importorskip("transformers")
 

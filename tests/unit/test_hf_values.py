@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dynalyze.capture.hf.inputs import text, values  # noqa: E402
-from dynalyze.capture.hf.inputs.made import Made, Placeholder  # noqa: E402
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder  # noqa: E402
 from dynalyze.capture.hf.request import ModelRequest  # noqa: E402
 
 
@@ -40,9 +40,9 @@ class Reader(torch.nn.Module):
     ) -> None: ...
 
 
-def made(model: Any = None, **request: Any) -> Made:
+def made(model: Any = None, **request: Any) -> InputBuilder:
     model = model or Reader(Config(vocab_size=32, pad_token_id=0, eos_token_id=[30, 31]))
-    return Made(model, ModelRequest("planted", **request))
+    return InputBuilder(model, ModelRequest("planted", **request))
 
 
 def test_forward_tells_what_it_takes_and_what_it_needs() -> None:
@@ -119,16 +119,3 @@ def test_the_text_of_an_encoder_ends_as_its_tokenizer_ends_it() -> None:
     text.add(of)
     assert of.inputs["input_ids"][:, -1].tolist() == [1, 1]
     assert of.inputs["input_ids"].shape == (2, 16)
-
-
-def test_an_odd_architecture_is_found_by_its_type_or_by_the_name_of_its_configuration() -> None:
-    from dynalyze.capture.hf import special
-
-    class Qwen3OmniMoeTalkerConfig:
-        model_type = ""
-
-    odd = special.for_config(Qwen3OmniMoeTalkerConfig())
-    assert odd is not None
-    assert odd.__name__.endswith(".qwen3_omni_moe_talker")
-    assert special.for_config(Config()) is None
-    assert special.of("seamless-m4t") is special.of("seamless_m4t")

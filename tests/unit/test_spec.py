@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.capture.hf.asked import Asked
+from dynalyze.capture.hf.options import ModelOptions
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.report import Target
 from dynalyze.text.errors import UsageError
@@ -138,7 +138,7 @@ def test_inputs_belong_to_objects(text: str | None, module: str | None) -> None:
 @pytest.mark.parametrize("name", ["LlamaModel", "llama", "org/name", "./checkpoint", "data"])
 def test_a_model_of_transformers(name: str) -> None:
     found = read_target(f"hf:{name}", None, ())
-    assert found == TargetSpec("transformers", f"hf:{name}", name=name, asked=Asked())
+    assert found == TargetSpec("transformers", f"hf:{name}", name=name, asked=ModelOptions())
     assert found.rebuilt
 
 

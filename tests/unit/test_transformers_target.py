@@ -13,7 +13,7 @@ import torch._dynamo
 
 from dynalyze.capture import transformers_target
 from dynalyze.capture.compiling import Options
-from dynalyze.capture.hf.asked import Asked
+from dynalyze.capture.hf.options import ModelOptions
 from dynalyze.capture.hf.request import Built, CannotBuild
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.transformers_target import failure_of, texts_of
@@ -65,7 +65,7 @@ def run_of(
 
     monkeypatch.setattr(transformers_target, "built_model", make)
     told: Told = []
-    request = {"name": "made", "transformers": vars(Asked(**asked))}
+    request = {"name": "made", "transformers": vars(ModelOptions(**asked))}
     ending = transformers_target.run(
         request, options or Options(backend="eager"), lambda event, **fields: told.append((event, fields))
     )

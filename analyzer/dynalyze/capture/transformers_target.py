@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture import adapter, program, torch_there
 from dynalyze.capture.compiling import Options, compiled
-from dynalyze.capture.hf.asked import Asked, Phase
+from dynalyze.capture.hf.options import ModelOptions, Phase
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.program import Ending
 
@@ -39,7 +39,7 @@ def run(request: dict[str, Any], options: Options, tell: Tell) -> Ending:
     Raises:
         Misuse: no such architecture, or the phase is not for it.
     """
-    return _Target(request["name"], Asked(**request["transformers"]), options, tell).run()
+    return _Target(request["name"], ModelOptions(**request["transformers"]), options, tell).run()
 
 
 def built_model(name: str, building: dict[str, Any], **sizes: Any) -> Built:
@@ -103,7 +103,7 @@ def texts_of(inputs: Inputs) -> dict[str, str]:
 class _Target:
     """One model with one phase, in the order of what happens to it."""
 
-    def __init__(self, name: str, asked: Asked, options: Options, tell: Tell) -> None:
+    def __init__(self, name: str, asked: ModelOptions, options: Options, tell: Tell) -> None:
         self._name = name
         self._asked = asked
         self._options = options

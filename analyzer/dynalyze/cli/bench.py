@@ -10,7 +10,7 @@ import click
 from dynalyze.bench.plan import Plan, Work, configurations, names_default, with_options, works
 from dynalyze.bench.shaping import shaped
 from dynalyze.bench.stats import DEFAULT_PAIRS
-from dynalyze.capture.hf.asked import BUILDING
+from dynalyze.capture.hf.options import BUILDING
 from dynalyze.cli.options import (
     asked_of,
     check_fail_on,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.capture.hf.asked import ASKED, PHASES, Asked
+from dynalyze.capture.hf.options import OPTION_NAMES, PHASES, ModelOptions
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def transformers_options(command: _Command) -> _Command:
     )
 
 
-def asked_of(context: click.Context, target: TargetSpec, names: Sequence[str] = ASKED) -> TargetSpec:
+def asked_of(context: click.Context, target: TargetSpec, names: Sequence[str] = OPTION_NAMES) -> TargetSpec:
     """The target with what the options for `hf:` targets ask for; `names` are those that the command has.
 
     Raises:
@@ -231,7 +231,7 @@ def check_fail_on(level: str) -> None:
         raise UsageError(f"--fail-on {level}: choose one of {', '.join(known)}")
 
 
-def _check_phase(asked: Asked, train: bool | None) -> None:
+def _check_phase(asked: ModelOptions, train: bool | None) -> None:
     if asked.phase == "train" and train is False:
         raise UsageError("--phase train and --eval exclude each other")
     if asked.phase not in ("forward", "train") and train:

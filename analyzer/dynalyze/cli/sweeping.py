@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from dynalyze.capture.hf.asked import ASKED
+from dynalyze.capture.hf.options import OPTION_NAMES
 from dynalyze.cli.files import check_writable, print_document, print_summary, same_file, write_whole
 from dynalyze.cli.options import asked_of
 from dynalyze.fleet import failing, matrix
@@ -118,7 +118,7 @@ def _configurations(options: dict[str, Any]) -> Configurations | None:
 def _check_models_options(context: click.Context, expanded: Expanded) -> None:
     """An option for models that no item could heed is a mistake."""
     if not any(item.spec.asked is not None for item in expanded.items):
-        asked_of(context, TargetSpec("script", ""), ASKED)
+        asked_of(context, TargetSpec("script", ""), OPTION_NAMES)
 
 
 def _settings(options: dict[str, Any]) -> RunSettings:

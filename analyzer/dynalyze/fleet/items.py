@@ -9,7 +9,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.hf.asked import Asked
+from dynalyze.capture.hf.options import ModelOptions
 from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import TargetSpec
 
@@ -90,7 +90,7 @@ def _digest(path: str | None) -> str:
     return "" if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def _differing(asked: Asked) -> dict[str, Any]:
+def _differing(asked: ModelOptions) -> dict[str, Any]:
     return {
         each.name: value
         for each in fields(asked)

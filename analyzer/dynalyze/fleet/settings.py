@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from dynalyze.capture.hf.asked import PHASES, Asked
+from dynalyze.capture.hf.options import PHASES, ModelOptions
 from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
 
 OF_COMPILING = tuple(each.name for each in fields(CompileOptions) if each.name != "given")
 # Running code that came with a checkpoint is allowed on the command line alone.
-OF_MODELS = tuple(each.name for each in fields(Asked) if each.name != "trust_remote_code")
+OF_MODELS = tuple(each.name for each in fields(ModelOptions) if each.name != "trust_remote_code")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "dynamic": ("auto", "on", "off", "mark"), "phase": PHASES, "init": ("fast", "real"),
 }  # fmt: skip

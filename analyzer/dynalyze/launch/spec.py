@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from dynalyze.capture.hf.asked import Asked
+from dynalyze.capture.hf.options import ModelOptions
 from dynalyze.report import Target, TargetKind, printable
 from dynalyze.text.errors import UsageError
 
@@ -37,7 +37,7 @@ class TargetSpec:
     name: str | None = None
     arguments: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
-    asked: Asked | None = None
+    asked: ModelOptions | None = None
     attention: str | None = None
     chosen: tuple[str, ...] = ()
 
@@ -135,7 +135,7 @@ def _transformers(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]
         raise UsageError(f"--input is not for {text}: its inputs are made for it; --batch and --sequence size them")
     if arguments:
         raise UsageError(f"{text} takes no arguments of its own: {arguments[0]}")
-    return TargetSpec("transformers", text, name=name, asked=Asked())
+    return TargetSpec("transformers", text, name=name, asked=ModelOptions())
 
 
 def _model_stem(name: str) -> str:

@@ -79,7 +79,7 @@ class WorkerRequest:
     before anything compiles; None leaves torch's own number.
 
         {"kind": "object", "path", "module", "name", "inputs", "arguments", "attention"}   FILE:NAME and MODULE:NAME
-        {"kind": "transformers", "name", and the names of hf.asked.BUILDING}  hf:NAME
+        {"kind": "transformers", "name", and the names of hf.options.BUILDING}  hf:NAME
         {"kind": "bundle", "file", "digest", "sys_path", "arguments", "folder"}   calls that were recorded
         {"kind": "program", "mode", "path", "module", "arguments", "seconds", "made"}   a program that is run again
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalyze.capture.hf import agreement, special
-from dynalyze.capture.hf.shrink import parts_of
+from dynalyze.capture.hf import quirks
+from dynalyze.capture.hf.parts import add_parts, agree, parts_of
 
 
 def default_config(model_class: Any) -> Any:
     """The defaults of a class's own configuration, with what its code needs and they leave out."""
     config = model_class.config_class()
     config.architectures = [model_class.__name__]
-    agreement.fill(config)
+    add_parts(config)
     for part in parts_of(config):
-        odd = special.for_config(part)
-        if odd is not None and hasattr(odd, "complete"):
-            odd.complete(part)
+        quirks.completes.apply(part, part)
         _complete(part)
-    agreement.agree(config, list(parts_of(config)))
+    agree(config, list(parts_of(config)))
     _complete_for(model_class.__name__, config)
     return config
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 
+from dynalyze.capture.hf import quirks
+
 # Transformers imports these with the first model of a process; the last two only with composite and with remote ones.
 _SHARED = (
     "torch._dynamo",
@@ -27,3 +29,4 @@ def preload() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     importlib.import_module("dynalyze.capture.hf.build")
+    quirks.load()

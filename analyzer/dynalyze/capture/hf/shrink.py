@@ -11,13 +11,36 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from dynalyze.capture.hf import agreement, depth, pictures, special, vocabulary, width
+from dynalyze.capture.hf import depth, quirks, width
+from dynalyze.capture.hf.parts import agree, parts_of
 
 _EXPERTS = 8
 _EXPERT_COUNT = re.compile(r"^(?!.*(shared|per_tok|sink|top_k|bias|dense))\w*experts$|^zero_expert_num$")
 _CHOSEN = re.compile(r"^(num_experts_per_tok(en)?|moe_topk|moe_k|top_k_experts|num_selected_experts|moe_top_k)$")
 _POSITIONS = re.compile(r"^(max_position_embeddings|n_positions|max_sequence_length)$")
 _LONGEST = 8192
+
+# Images with a longer edge are made smaller.
+_LARGE = 256
+_FACTOR = 4
+# Sizes in pixels, and sizes in patches that follow from them.
+_PIXELS = ("image_size",)
+_PATCHES = ("image_embedding_size", "backbone_feature_sizes")
+# Sizes of whole images that are cut into tiles of the image size.
+_GRIDS = "image_grid_pinpoints"
+# Counts that a small image or video cannot fill, with what is left of them.
+_COUNTS = {"num_queries": 50, "num_frames": 8, "frames_per_clip": 8}
+
+# Every token id stays inside a small vocabulary, and different ids stay different.
+_VOCABULARY = 1024
+
+_SIZES = re.compile(r"(^|_)(vocab_size|vocab)$|^vocab_size_\w+$|vocab_size_base$")
+_NO_SIZES = re.compile(r"^(type|modality_type|task_type)_")
+_IDS = re.compile(r"(_token_id|_token_index|_token_ids|_token_indices|token_idx|_id|_index)$")
+# Places in other lists, and ids in the vocabularies of sounds, which stay as large as they are.
+_NO_IDS = re.compile(
+    r"^(layer|lang|insert|head|ignore|model|device|adapter)|layer_id|ignore_index|codebook|codec|audio_[be]os_token"
+)
 
 
 def small(source: Any, model_class: Any = None) -> Any:
@@ -29,38 +52,12 @@ def small(source: Any, model_class: Any = None) -> Any:
         _cut_experts(part)
         _cut_positions(part)
     width.narrow(parts)
-    agreement.agree(config, parts)
-    pictures.cut(parts)
-    vocabulary.cut(parts)
+    agree(config, parts)
+    cut_pictures(parts)
+    _cut_vocabularies(parts)
     for part in parts:
-        odd = special.for_config(part)
-        if odd is not None and hasattr(odd, "shrink"):
-            odd.shrink(part)
+        quirks.shrinks.apply(part, part)
     return config
-
-
-def parts_of(config: Any) -> Iterator[Any]:
-    """A configuration's sub-configurations, innermost first, and itself."""
-    seen: set[int] = set()
-
-    def walk(value: Any) -> Iterator[Any]:
-        if isinstance(value, (list, tuple)):
-            for each in value:
-                yield from walk(each)
-        elif isinstance(value, dict):
-            yield from walk(list(value.values()))
-        elif _is_config(value) and id(value) not in seen:
-            seen.add(id(value))
-            yield from walk(list(vars(value).values()))
-            yield value
-
-    yield from walk(config)
-
-
-def _is_config(value: Any) -> bool:
-    from transformers import PretrainedConfig
-
-    return isinstance(value, PretrainedConfig)
 
 
 def _cut_experts(part: Any) -> None:
@@ -92,3 +89,99 @@ def _limited(value: Any, limit: int) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_limited(each, limit) for each in value)
     return min(value, limit) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def cut_pictures(parts: list[Any]) -> None:
+    """Cut the images, videos and object queries of all parts in place."""
+    for part in parts:
+        for name, most in _COUNTS.items():
+            count = vars(part).get(name)
+            if isinstance(count, int) and count > most:
+                setattr(part, name, most)
+    _cut_images(parts)
+
+
+def _cut_images(parts: list[Any]) -> None:
+    """Divide the image sizes if every large one can be divided: one part's image is another's."""
+    large = [part for part in parts if _is_large(part)]
+    if not large or not all(_divides(part) for part in large):
+        return
+    for part in large:
+        for name in (*_PIXELS, *_PATCHES):
+            if vars(part).get(name) is not None:
+                setattr(part, name, _divided(vars(part)[name]))
+    for part in parts:
+        for name in ("backbone_feature_sizes", _GRIDS):
+            if part not in large and vars(part).get(name):
+                setattr(part, name, _divided(vars(part)[name]))
+
+
+def _is_large(part: Any) -> bool:
+    sizes = _numbers(vars(part).get("image_size"))
+    return bool(sizes) and max(sizes) > _LARGE
+
+
+def _divides(part: Any) -> bool:
+    edges = _numbers(vars(part).get("patch_size")) or [1]
+    return all(size % (_FACTOR * edge) == 0 for size in _numbers(vars(part)["image_size"]) for edge in edges)
+
+
+def _numbers(value: Any) -> list[int]:
+    if isinstance(value, dict):
+        return _numbers(list(value.values()))
+    if isinstance(value, (list, tuple)):
+        return [number for each in value for number in _numbers(each)]
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else []
+
+
+def _divided(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _divided(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_divided(each) for each in value)
+    return value // _FACTOR if isinstance(value, int) else value
+
+
+def _cut_vocabularies(parts: list[Any]) -> None:
+    """Make the vocabularies of all parts small, and move their token ids into them, in place."""
+    places = _Places(parts)
+    for part in parts:
+        for name, value in list(vars(part).items()):
+            if _is_size(name, value) and value > _VOCABULARY:
+                setattr(part, name, _VOCABULARY)
+            elif _IDS.search(name) and not _NO_IDS.search(name):
+                moved = places.moved(value)
+                if moved != value:
+                    setattr(part, name, moved)
+
+
+def _is_size(name: str, value: Any) -> bool:
+    return isinstance(value, int) and bool(_SIZES.search(name)) and not _NO_SIZES.search(name)
+
+
+class _Places:
+    """Where ids beyond the small vocabulary go: counted down from its end, one id always to the same place."""
+
+    def __init__(self, parts: list[Any]) -> None:
+        self._taken = {each for part in parts for each in _ids(part) if 0 <= each < _VOCABULARY}
+        self._places: dict[int, int] = {}
+        self._next = _VOCABULARY - 1
+
+    def moved(self, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.moved(each) for each in value)
+        if not isinstance(value, int) or isinstance(value, bool) or value < _VOCABULARY:
+            return value
+        if value not in self._places:
+            while self._next in self._taken:
+                self._next -= 1
+            self._places[value] = self._next
+            self._next -= 1
+        return self._places[value]
+
+
+def _ids(part: Any) -> Iterator[int]:
+    for name, value in vars(part).items():
+        if _IDS.search(name):
+            several = value if isinstance(value, (list, tuple)) else [value]
+            yield from (each for each in several if isinstance(each, int))

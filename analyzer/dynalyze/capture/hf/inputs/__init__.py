@@ -9,33 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dynalyze.capture.hf import special
-from dynalyze.capture.hf.inputs import (
-    audio,
-    decoder,
-    detection,
-    embeddings,
-    labels,
-    multimodal,
-    series,
-    text,
-    video,
-    vision,
-)
-from dynalyze.capture.hf.inputs.made import Made
+from dynalyze.capture.hf import quirks
+from dynalyze.capture.hf.inputs import audio, labels, multimodal, series, text, vision
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.request import CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Inputs
 
-CONTRIBUTORS: tuple[Callable[[Made], None], ...] = (
-    detection.add,
-    video.add,
+CONTRIBUTORS: tuple[Callable[[InputBuilder], None], ...] = (
     vision.add,
     multimodal.add,
     audio.add,
     series.add,
     text.add,
-    decoder.add,
-    embeddings.add,
     labels.add,
 )
 
@@ -47,21 +32,14 @@ def make_inputs(model: Any, request: ModelRequest) -> Inputs:
         CannotBuild: with stage "inputs", where the architecture's own rules for its inputs could not be met.
     """
     try:
-        made = Made(model, request)
+        builder = InputBuilder(model, request)
         for add in CONTRIBUTORS:
-            add(made)
-        return Inputs((), _finished(made))
+            add(builder)
+        # A generator of its own, so that what a quirk draws does not depend on what was drawn before.
+        changed = InputBuilder(model, request, builder.inputs)
+        quirks.changes_inputs.apply(model.config, changed)
+        return Inputs((), changed.inputs)
     except CannotBuild:
         raise
     except Exception as error:
         raise CannotBuild("inputs", f"{type(error).__name__}: {error}") from error
-
-
-def _finished(made: Made) -> dict[str, Any]:
-    """What the model type's own module makes of the generic inputs, where there is one."""
-    module = special.for_config(made.config)
-    change = getattr(module, "inputs", None)
-    if change is None:
-        return made.inputs
-    changed: dict[str, Any] = change(made.model, made.request, made.inputs)
-    return changed

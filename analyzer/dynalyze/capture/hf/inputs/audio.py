@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture.hf import special
+from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import values
 from dynalyze.capture.hf.inputs.features import features_per_sample
-from dynalyze.capture.hf.inputs.made import Placeholder
+from dynalyze.capture.hf.inputs.input_builder import Placeholder
 
 if TYPE_CHECKING:
-    from dynalyze.capture.hf.inputs.made import Made
+    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 # How configurations call the part that reads sound.
 _PARTS = (
@@ -29,16 +29,14 @@ _DEFAULT_HOP = 320
 _DEFAULT_FRAMES = 128
 
 
-def add(made: Made) -> None:
+def add(builder: InputBuilder) -> None:
     """`input_values` or `input_features`, their masks, and as many placeholders as the model makes of them."""
-    odd = getattr(special.for_config(made.config), "sounds", None)
-    if odd is not None:
-        odd(made)
-    if made.wants("input_values"):
-        _add_waveform(made)
-    if made.wants("input_features"):
-        _add_features(made)
-    _add_placeholders(made)
+    quirks.makes_sounds.apply(builder.config, builder)
+    if builder.wants("input_values"):
+        _add_waveform(builder)
+    if builder.wants("input_features"):
+        _add_features(builder)
+    _add_placeholders(builder)
 
 
 def audio_part(config: Any) -> Any:
@@ -50,13 +48,13 @@ def audio_part(config: Any) -> Any:
     return config
 
 
-def samples(made: Made) -> int:
+def samples(builder: InputBuilder) -> int:
     """Samples of a waveform: half a second, or what makes as many frames as the request's sequence."""
-    part = audio_part(made.config)
+    part = audio_part(builder.config)
     hop = hop_length(part)
-    if made.request.sequence is not None:
+    if builder.request.sequence is not None:
         # A window more than the hops, because convolutions without padding lose it.
-        return int(made.request.sequence * hop) + hop
+        return int(builder.request.sequence * hop) + hop
     rate = values.first(part, "sampling_rate", "sample_rate", default=_DEFAULT_RATE)
     return max(int(rate) // 2 // hop, 1) * hop
 
@@ -67,24 +65,24 @@ def hop_length(part: Any) -> int:
     return next((hop for hop in hops if isinstance(hop, int)), _DEFAULT_HOP)
 
 
-def _add_waveform(made: Made) -> None:
-    part = audio_part(made.config)
+def _add_waveform(builder: InputBuilder) -> None:
+    part = audio_part(builder.config)
     if hasattr(part, "num_mel_bins") and hasattr(part, "max_length"):
-        made.inputs["input_values"] = values.floats(made, (made.batch, part.max_length, part.num_mel_bins))
+        builder.inputs["input_values"] = values.floats(builder, (builder.batch, part.max_length, part.num_mel_bins))
         return
-    length = samples(made)
-    channels = _channels(made)
-    shape = (made.batch, length) if channels is None else (made.batch, channels, length)
-    made.inputs["input_values"] = values.floats(made, shape, scale=0.1)
-    if made.wants("padding_mask"):
-        made.inputs["padding_mask"] = values.ones(made, (made.batch, length))
-    if made.needs("attention_mask") or _is_masked(made, part):
-        made.inputs["attention_mask"] = values.ones(made, (made.batch, length))
+    length = samples(builder)
+    channels = _channels(builder)
+    shape = (builder.batch, length) if channels is None else (builder.batch, channels, length)
+    builder.inputs["input_values"] = values.floats(builder, shape, scale=0.1)
+    if builder.wants("padding_mask"):
+        builder.inputs["padding_mask"] = values.ones(builder, (builder.batch, length))
+    if builder.needs("attention_mask") or _is_masked(builder, part):
+        builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, length))
 
 
-def _channels(made: Made) -> int | None:
+def _channels(builder: InputBuilder) -> int | None:
     """The channels of a codec's waveform; None for models of speech, whose extractors return one row a sample."""
-    for part in values.sub_configs(made.config):
+    for part in values.sub_configs(builder.config):
         channels = values.first(part, "audio_channels", "channels")
         if channels is not None:
             return int(channels)
@@ -93,27 +91,27 @@ def _channels(made: Made) -> int | None:
     return None
 
 
-def _is_masked(made: Made, part: Any) -> bool:
+def _is_masked(builder: InputBuilder, part: Any) -> bool:
     """Whether the extractor returns a mask: not for models whose convolutions normalise over the whole sound."""
-    return made.wants("attention_mask") and getattr(part, "feat_extract_norm", None) == "layer"
+    return builder.wants("attention_mask") and getattr(part, "feat_extract_norm", None) == "layer"
 
 
-def _add_features(made: Made) -> None:
-    part = audio_part(made.config)
+def _add_features(builder: InputBuilder) -> None:
+    part = audio_part(builder.config)
     size = feature_size(part)
     if size is None:
         return
-    fixed = _fixed_frames(made, part, size)
-    frames = fixed or _frames(made, part)
-    channels_first = _reads_channels_first(made.model, size)
-    shape = (made.batch, size, frames) if channels_first else (made.batch, frames, size)
-    made.inputs["input_features"] = values.floats(made, shape)
-    masks = [name for name in _FEATURE_MASKS if made.wants(name)]
+    fixed = _fixed_frames(builder, part, size)
+    frames = fixed or _frames(builder, part)
+    channels_first = _reads_channels_first(builder.model, size)
+    shape = (builder.batch, size, frames) if channels_first else (builder.batch, frames, size)
+    builder.inputs["input_features"] = values.floats(builder, shape)
+    masks = [name for name in _FEATURE_MASKS if builder.wants(name)]
     # Beside text, `attention_mask` is the text's; extractors that pad to one fixed length return none.
-    if made.wants("attention_mask") and "input_ids" not in made.takes and not fixed:
+    if builder.wants("attention_mask") and "input_ids" not in builder.takes and not fixed:
         masks.append("attention_mask")
     for name in masks:
-        made.inputs[name] = values.ones(made, (made.batch, frames))
+        builder.inputs[name] = values.ones(builder, (builder.batch, frames))
 
 
 def feature_size(part: Any) -> int | None:
@@ -122,19 +120,19 @@ def feature_size(part: Any) -> int | None:
     return next((size for size in sizes if isinstance(size, int)), None)
 
 
-def _frames(made: Made, part: Any) -> int:
-    if made.request.sequence is None:
+def _frames(builder: InputBuilder, part: Any) -> int:
+    if builder.request.sequence is None:
         return _DEFAULT_FRAMES
-    return int(made.request.sequence * values.first(part, "subsampling_factor", default=1))
+    return int(builder.request.sequence * values.first(part, "subsampling_factor", default=1))
 
 
-def _fixed_frames(made: Made, part: Any, size: int) -> int | None:
+def _fixed_frames(builder: InputBuilder, part: Any, size: int) -> int | None:
     """The only length that a Whisper-like encoder accepts: its positions before its strided convolutions."""
     positions = values.first(part, "max_source_positions")
-    convolution = _first_convolution(made.model, size)
+    convolution = _first_convolution(builder.model, size)
     if positions is None or convolution is None:
         return None
-    following = _sibling(made.model, convolution, "conv2")
+    following = _sibling(builder.model, convolution, "conv2")
     strides = convolution.stride[0] * (following.stride[0] if following is not None else 1)
     return int(positions * strides)
 
@@ -161,19 +159,19 @@ def _sibling(model: Any, module: Any, name: str) -> Any:
     return None
 
 
-def _add_placeholders(made: Made) -> None:
-    token = values.first(made.config, "audio_token_id", "audio_token_index", "sound_token_id")
-    if token is None or "input_ids" not in made.takes or any(each.kind == "audio" for each in made.placeholders):
+def _add_placeholders(builder: InputBuilder) -> None:
+    token = values.first(builder.config, "audio_token_id", "audio_token_index", "sound_token_id")
+    if token is None or "input_ids" not in builder.takes or any(each.kind == "audio" for each in builder.placeholders):
         return
-    count = features_per_sample(made, "audio") or _told_length(made)
+    count = features_per_sample(builder, "audio") or _told_length(builder)
     if count is not None:
-        made.placeholders.append(Placeholder(int(token), count, "audio"))
+        builder.placeholders.append(Placeholder(int(token), count, "audio"))
 
 
-def _told_length(made: Made) -> int | None:
+def _told_length(builder: InputBuilder) -> int | None:
     """What the encoder itself says that it makes of the frames, where features cannot be had without the text."""
-    mask = next((made.inputs[name] for name in _FEATURE_MASKS if name in made.inputs), None)
-    tell = next((getattr(each, _LENGTHS) for each in made.model.modules() if hasattr(each, _LENGTHS)), None)
+    mask = next((builder.inputs[name] for name in _FEATURE_MASKS if name in builder.inputs), None)
+    tell = next((getattr(each, _LENGTHS) for each in builder.model.modules() if hasattr(each, _LENGTHS)), None)
     if mask is None or tell is None:
         return None
     lengths = tell(mask.sum(-1))

@@ -1,28 +1,30 @@
-"""How many tokens of text an image or a video takes: the model's own feature extractor is run and counted."""
+"""Asking the model itself: how many features it makes of an image, a video or a sound, in calls that leave no trace."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture.hf.inputs.probing import untouched
+from dynalyze.capture.hf.inputs.values import sub_configs
 
 if TYPE_CHECKING:
-    from dynalyze.capture.hf.inputs.made import Made
+    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 
-def features_per_sample(made: Made, kind: str) -> int | None:
+def features_per_sample(builder: InputBuilder, kind: str) -> int | None:
     """Features that `get_<kind>_features` gives for the inputs made so far, divided by the batch.
 
     None where the model has no such method or it lacks an input.
     """
-    extract = extractor(made.model, kind)
-    arguments = None if extract is None else _arguments(extract, made.inputs)
+    extract = extractor(builder.model, kind)
+    arguments = None if extract is None else _arguments(extract, builder.inputs)
     if extract is None or arguments is None:
         return None
-    with untouched(made.model):
+    with untouched(builder.model):
         given = extract(**arguments)
-    return count(given) // made.batch
+    return count(given) // builder.batch
 
 
 def extractor(model: Any, kind: str) -> Any:
@@ -77,3 +79,40 @@ def _arguments(method: Any, inputs: dict[str, Any]) -> dict[str, Any] | None:
 
 def _takes_anything(method: Any) -> bool:
     return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(method).parameters.values())
+
+
+@contextmanager
+def untouched(model: Any) -> Iterator[None]:
+    """Inside: no gradients and no dropout. Afterwards the random state, and the attributes and buffers of every
+    module and configuration are those from before.
+    """
+    import torch
+
+    kept = [(vars(each), _copy(vars(each))) for each in [*model.modules(), *sub_configs(model.config)]]
+    random = torch.get_rng_state()
+    try:
+        model.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        torch.set_rng_state(random)
+        for attributes, before in kept:
+            _restore(attributes, before)
+
+
+def _copy(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes, with copies of the dicts that registering a buffer or a submodule changes."""
+    return {name: dict(value) if isinstance(value, dict) else value for name, value in attributes.items()}
+
+
+def _restore(attributes: dict[str, Any], before: dict[str, Any]) -> None:
+    """Put values back into the very dicts that were there, since others may hold them."""
+    dicts = {name: value for name, value in attributes.items() if isinstance(value, dict)}
+    attributes.clear()
+    for name, value in before.items():
+        if isinstance(value, dict) and name in dicts:
+            dicts[name].clear()
+            dicts[name].update(value)
+            attributes[name] = dicts[name]
+        else:
+            attributes[name] = value

@@ -1,46 +1,67 @@
-"""Images and videos inside text: as many placeholder tokens as the vision part gives features."""
+"""What images put into a text: the boxes of a page's words, and as many placeholder tokens as there are features."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynalyze.capture.hf.inputs import documents, geometry
+from dynalyze.capture.hf.inputs import geometry
 from dynalyze.capture.hf.inputs.features import features_per_sample
-from dynalyze.capture.hf.inputs.made import Placeholder
-from dynalyze.capture.hf.inputs.values import first
+from dynalyze.capture.hf.inputs.input_builder import Placeholder
+from dynalyze.capture.hf.inputs.values import first, integers
 
 if TYPE_CHECKING:
-    from dynalyze.capture.hf.inputs.made import Kind, Made
+    import torch
+
+    from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Kind
 
 _PIXELS: dict[Kind, str] = {"image": "pixel_values", "video": "pixel_values_videos"}
 # Tokens that processors write around an image or a video, by the names that configurations give them.
 _BEGIN = ("vision_start_token_id", "boi_token_id", "boi_token_index", "image_start_token_id", "image_begin_token_id")
 _END = ("vision_end_token_id", "eoi_token_id", "eoi_token_index", "image_end_token_id")
+# Pages are measured in thousandths.
+_PAGE = 1000
+_WORD = 100
 
 
-def add(made: Made) -> None:
-    """Placeholders for the images and videos made so far, in models that read them among the tokens of a text."""
-    documents.add(made)
-    if "input_ids" not in made.takes:
+def add(builder: InputBuilder) -> None:
+    """Boxes, and placeholders for the images and videos made so far in models that read them among a text's tokens."""
+    if builder.wants("bbox"):
+        builder.inputs["bbox"] = _boxes(builder)
+    if "input_ids" not in builder.takes:
         return
-    told = {placeholder.kind for placeholder in made.placeholders}
+    told = {placeholder.kind for placeholder in builder.placeholders}
     for kind, pixels in _PIXELS.items():
-        if pixels in made.inputs and kind not in told:
-            _add_placeholders(made, kind)
+        if pixels in builder.inputs and kind not in told:
+            _add_placeholders(builder, kind)
 
 
-def _add_placeholders(made: Made, kind: Kind) -> None:
-    token = placeholder_token(made, kind)
-    count = features_per_sample(made, kind) if token is not None else None
+def _add_placeholders(builder: InputBuilder, kind: Kind) -> None:
+    token = placeholder_token(builder, kind)
+    count = features_per_sample(builder, kind) if token is not None else None
     if token is not None and count:
-        begin, end = first(made.config, *_BEGIN), first(made.config, *_END)
-        made.placeholders.append(Placeholder(token, count, kind, begin, end))
+        begin, end = first(builder.config, *_BEGIN), first(builder.config, *_END)
+        builder.placeholders.append(Placeholder(token, count, kind, begin, end))
 
 
-def placeholder_token(made: Made, kind: Kind) -> int | None:
+def placeholder_token(builder: InputBuilder, kind: Kind) -> int | None:
     """The token that stands for one feature of an image or a video; None where the model needs none."""
-    for part in geometry.parts_that_see(made.config):
+    for part in geometry.parts_that_see(builder.config):
         token = first(part, f"{kind}_token_id", f"{kind}_token_index")
         if isinstance(token, int):
             return token
     return None
+
+
+def _boxes(builder: InputBuilder) -> torch.Tensor:
+    """For each token its word's box, the corners as the model counts them: two in thousandths, or four as fractions."""
+    import torch
+
+    places = first(builder.config, "max_2d_position_embeddings", "max_xpath_depth", default=_PAGE + 1)
+    shape = (builder.batch, builder.sequence, 2)
+    start = integers(builder, shape, 0, min(_PAGE, places - 1) - _WORD)
+    extent = integers(builder, shape, 1, _WORD)
+    box = torch.cat([start, start + extent], dim=-1)
+    if first(builder.config, "dim_bbox") == 8:
+        corners = box[..., [0, 1, 2, 1, 2, 3, 0, 3]]
+        return corners.to(builder.dtype) / _PAGE
+    return box

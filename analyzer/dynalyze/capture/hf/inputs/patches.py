@@ -6,77 +6,76 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture.hf.inputs import geometry
-from dynalyze.capture.hf.inputs.features import extractor, taken_by
-from dynalyze.capture.hf.inputs.probing import untouched
+from dynalyze.capture.hf.inputs.features import extractor, taken_by, untouched
 from dynalyze.capture.hf.inputs.values import floats, full, ones
 
 if TYPE_CHECKING:
     import torch
 
-    from dynalyze.capture.hf.inputs.made import Made
+    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 # Tokens of text along the edge of an image: small, and about 450 pixels for a model at full size.
 _SMALL_SIDE = 4
 _FULL_SIDE = 16
 
 
-def grid_side(made: Made) -> int:
+def grid_side(builder: InputBuilder) -> int:
     """Patches along an edge of an image."""
-    return (_FULL_SIDE if made.request.full_size else _SMALL_SIDE) * geometry.merge_size(made.config)
+    return (_FULL_SIDE if builder.request.full_size else _SMALL_SIDE) * geometry.merge_size(builder.config)
 
 
-def add_grid(made: Made, pixels: str, grid: str, times: int = 1) -> None:
+def add_grid(builder: InputBuilder, pixels: str, grid: str, times: int = 1) -> None:
     """The patches of all images in one list, and `grid`: for each image its patches in time, height and width."""
     import torch
 
-    side = grid_side(made)
-    made.inputs[grid] = torch.tensor([[times, side, side]] * made.batch, device=made.device)
+    side = grid_side(builder)
+    builder.inputs[grid] = torch.tensor([[times, side, side]] * builder.batch, device=builder.device)
     for name in ("merge_sizes", grid.replace("grid_thw", "merge_sizes")):
-        if made.wants(name):
-            made.inputs[name] = full(made, (made.batch,), geometry.merge_size(made.config))
-    patches = made.batch * times * side * side
-    made.inputs[pixels] = _accepted(made, pixels, patches)
+        if builder.wants(name):
+            builder.inputs[name] = full(builder, (builder.batch,), geometry.merge_size(builder.config))
+    patches = builder.batch * times * side * side
+    builder.inputs[pixels] = _accepted(builder, pixels, patches)
 
 
-def add_packed(made: Made) -> None:
+def add_packed(builder: InputBuilder) -> None:
     """The patches of each image in a padded row, with a mask of the real ones and the grid's height and width."""
     import torch
 
-    side = grid_side(made)
-    made.inputs["pixel_values"] = floats(made, (made.batch, side * side, patch_values(made)))
-    made.inputs["spatial_shapes"] = torch.tensor([[side, side]] * made.batch, device=made.device)
-    if "pixel_attention_mask" in made.takes:
-        made.inputs["pixel_attention_mask"] = ones(made, (made.batch, side * side))
+    side = grid_side(builder)
+    builder.inputs["pixel_values"] = floats(builder, (builder.batch, side * side, patch_values(builder)))
+    builder.inputs["spatial_shapes"] = torch.tensor([[side, side]] * builder.batch, device=builder.device)
+    if "pixel_attention_mask" in builder.takes:
+        builder.inputs["pixel_attention_mask"] = ones(builder, (builder.batch, side * side))
 
 
-def add_positioned(made: Made, pixels: str, positions: str, images: int) -> None:
+def add_positioned(builder: InputBuilder, pixels: str, positions: str, images: int) -> None:
     """The patches of each image in a row, with the column and line of each patch."""
     import torch
 
-    side = grid_side(made)
+    side = grid_side(builder)
     line, column = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
     places = torch.stack([column.flatten(), line.flatten()], dim=-1)
-    made.inputs[pixels] = floats(made, (images, side * side, patch_values(made)))
-    made.inputs[positions] = places.expand(images, -1, -1).contiguous().to(made.device)
+    builder.inputs[pixels] = floats(builder, (images, side * side, patch_values(builder)))
+    builder.inputs[positions] = places.expand(images, -1, -1).contiguous().to(builder.device)
 
 
-def add_flattened(made: Made) -> None:
+def add_flattened(builder: InputBuilder) -> None:
     """The patches of each image in a row, the line and column of each as its first two values."""
     import torch
 
-    side = grid_side(made)
+    side = grid_side(builder)
     line, column = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
     places = torch.stack([line.flatten(), column.flatten()], dim=-1) + 1
-    values = floats(made, (made.batch, side * side, patch_values(made)))
-    placed = places.expand(made.batch, -1, -1).to(values)
-    made.inputs["flattened_patches"] = torch.cat([placed, values], dim=-1)
+    values = floats(builder, (builder.batch, side * side, patch_values(builder)))
+    placed = places.expand(builder.batch, -1, -1).to(values)
+    builder.inputs["flattened_patches"] = torch.cat([placed, values], dim=-1)
 
 
-def patch_values(made: Made) -> int:
+def patch_values(builder: InputBuilder) -> int:
     """How many values one patch holds."""
-    projection = patch_projection(made.model)
+    projection = patch_projection(builder.model)
     if projection is None:
-        return geometry.channels(made.config) * geometry.patch_size(made.config) ** 2
+        return geometry.channels(builder.config) * geometry.patch_size(builder.config) ** 2
     if hasattr(projection, "in_features"):
         return int(projection.in_features)
     return math.prod(_patch_image(projection))
@@ -103,25 +102,25 @@ def encoder(model: Any) -> Any:
         return model
 
 
-def _accepted(made: Made, pixels: str, patches: int) -> torch.Tensor:
+def _accepted(builder: InputBuilder, pixels: str, patches: int) -> torch.Tensor:
     """Patches as rows of values; as images of their own where the model refuses rows."""
-    shapes: list[tuple[int, ...]] = [(patches, patch_values(made))]
-    projection = patch_projection(made.model)
+    shapes: list[tuple[int, ...]] = [(patches, patch_values(builder))]
+    projection = patch_projection(builder.model)
     if hasattr(projection, "kernel_size"):
         image = _patch_image(projection)
         shapes += [(patches, *image), (1, patches, *image)]
-    values = floats(made, shapes[0])
+    values = floats(builder, shapes[0])
     for shape in shapes:
         reshaped = values.reshape(shape)
-        if len(shapes) == 1 or _reads(made, pixels, {**made.inputs, pixels: reshaped}):
+        if len(shapes) == 1 or _reads(builder, pixels, {**builder.inputs, pixels: reshaped}):
             return reshaped
     return values
 
 
-def _reads(made: Made, pixels: str, inputs: dict[str, Any]) -> bool:
+def _reads(builder: InputBuilder, pixels: str, inputs: dict[str, Any]) -> bool:
     """Whether the vision part takes these. A failure for another reason shows when the model itself is called."""
-    read = extractor(made.model, "video" if pixels == "pixel_values_videos" else "image") or made.model
-    with untouched(made.model):
+    read = extractor(builder.model, "video" if pixels == "pixel_values_videos" else "image") or builder.model
+    with untouched(builder.model):
         try:
             read(**taken_by(read, inputs))
         except Exception:

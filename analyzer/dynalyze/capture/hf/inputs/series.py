@@ -9,78 +9,79 @@ from dynalyze.capture.hf.inputs import values
 if TYPE_CHECKING:
     import torch
 
-    from dynalyze.capture.hf.inputs.made import Made
+    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 
-def add(made: Made) -> None:
+def add(builder: InputBuilder) -> None:
     """`past_values` and, where forward has them, their time features, masks and static features."""
-    if not made.wants("past_values"):
+    if not builder.wants("past_values"):
         return
-    past = _past_length(made)
-    made.inputs["past_values"] = values.floats(made, _with_channels(made, past))
+    past = _past_length(builder)
+    builder.inputs["past_values"] = values.floats(builder, _with_channels(builder, past))
     for name in ("past_observed_mask", "observed_mask"):
-        if made.wants(name):
-            made.inputs[name] = values.ones(made, _with_channels(made, past), dtype=_mask_dtype(made))
-    if made.wants("past_time_features"):
-        _add_time_features(made, past)
-    _add_static(made)
-    if made.train:
-        _add_targets(made)
-    if made.needs("past_values_padding"):
-        made.inputs["past_values_padding"] = values.zeros(made, (made.batch, past))
-    if made.needs("freq"):
-        made.inputs["freq"] = values.zeros(made, (made.batch, 1))
+        if builder.wants(name):
+            builder.inputs[name] = values.ones(builder, _with_channels(builder, past), dtype=_mask_dtype(builder))
+    if builder.wants("past_time_features"):
+        _add_time_features(builder, past)
+    _add_static(builder)
+    if builder.train:
+        _add_targets(builder)
+    if builder.needs("past_values_padding"):
+        builder.inputs["past_values_padding"] = values.zeros(builder, (builder.batch, past))
+    if builder.needs("freq"):
+        builder.inputs["freq"] = values.zeros(builder, (builder.batch, 1))
 
 
-def _past_length(made: Made) -> int:
+def _past_length(builder: InputBuilder) -> int:
     """What the model conditions on, which its configuration fixes, and before it what its lags look back at."""
-    length: int = values.first(made.config, "context_length", "sequence_length", default=made.sequence)
-    lags: list[int] = values.first(made.config, "lags_sequence", default=[0])
+    length: int = values.first(builder.config, "context_length", "sequence_length", default=builder.sequence)
+    lags: list[int] = values.first(builder.config, "lags_sequence", default=[0])
     return int(length) + max(lags)
 
 
-def _with_channels(made: Made, length: int) -> tuple[int, ...]:
-    channels = values.first(made.config, "num_input_channels", "input_size", default=1)
-    has_channels = hasattr(made.config, "num_input_channels") or channels > 1
-    return (made.batch, length, channels) if has_channels else (made.batch, length)
+def _with_channels(builder: InputBuilder, length: int) -> tuple[int, ...]:
+    channels = values.first(builder.config, "num_input_channels", "input_size", default=1)
+    has_channels = hasattr(builder.config, "num_input_channels") or channels > 1
+    return (builder.batch, length, channels) if has_channels else (builder.batch, length)
 
 
-def _mask_dtype(made: Made) -> torch.dtype:
+def _mask_dtype(builder: InputBuilder) -> torch.dtype:
     """Masks that are multiplied into the values are floating."""
     import torch
 
-    return made.dtype if "past_time_features" in made.takes else torch.bool
+    return builder.dtype if "past_time_features" in builder.takes else torch.bool
 
 
-def _add_time_features(made: Made, past: int) -> None:
-    features = getattr(made.config, "num_time_features", 0)
-    made.inputs["past_time_features"] = values.floats(made, (made.batch, past, features))
-    future = values.first(made.config, "prediction_length", default=1)
-    made.inputs["future_values"] = values.floats(made, _with_channels(made, future))
-    made.inputs["future_time_features"] = values.floats(made, (made.batch, future, features))
+def _add_time_features(builder: InputBuilder, past: int) -> None:
+    features = getattr(builder.config, "num_time_features", 0)
+    builder.inputs["past_time_features"] = values.floats(builder, (builder.batch, past, features))
+    future = values.first(builder.config, "prediction_length", default=1)
+    builder.inputs["future_values"] = values.floats(builder, _with_channels(builder, future))
+    builder.inputs["future_time_features"] = values.floats(builder, (builder.batch, future, features))
 
 
-def _add_static(made: Made) -> None:
-    categories = values.first(made.config, "num_static_categorical_features", default=0)
-    sizes = values.first(made.config, "cardinality", default=[1])
-    if categories and made.wants("static_categorical_features"):
-        made.inputs["static_categorical_features"] = values.integers(made, (made.batch, categories), 0, min(sizes))
-    reals = values.first(made.config, "num_static_real_features", default=0)
-    if reals and made.wants("static_real_features"):
-        made.inputs["static_real_features"] = values.floats(made, (made.batch, reals))
+def _add_static(builder: InputBuilder) -> None:
+    categories = values.first(builder.config, "num_static_categorical_features", default=0)
+    sizes = values.first(builder.config, "cardinality", default=[1])
+    if categories and builder.wants("static_categorical_features"):
+        chosen = values.integers(builder, (builder.batch, categories), 0, min(sizes))
+        builder.inputs["static_categorical_features"] = chosen
+    reals = values.first(builder.config, "num_static_real_features", default=0)
+    if reals and builder.wants("static_real_features"):
+        builder.inputs["static_real_features"] = values.floats(builder, (builder.batch, reals))
 
 
-def _add_targets(made: Made) -> None:
+def _add_targets(builder: InputBuilder) -> None:
     """What is to be foretold of each channel, or a class or numbers of the whole series."""
-    future = values.first(made.config, "prediction_length")
-    if made.wants("future_values") and future is not None:
-        made.inputs["future_values"] = values.floats(made, _with_channels(made, future))
-    if made.wants("target_values"):
-        made.inputs["target_values"] = _targets(made)
+    future = values.first(builder.config, "prediction_length")
+    if builder.wants("future_values") and future is not None:
+        builder.inputs["future_values"] = values.floats(builder, _with_channels(builder, future))
+    if builder.wants("target_values"):
+        builder.inputs["target_values"] = _targets(builder)
 
 
-def _targets(made: Made) -> torch.Tensor:
-    count = values.first(made.config, "num_targets", default=1)
-    if made.name.endswith("Classification"):
-        return values.integers(made, (made.batch,), 0, int(count))
-    return values.floats(made, (made.batch, count))
+def _targets(builder: InputBuilder) -> torch.Tensor:
+    count = values.first(builder.config, "num_targets", default=1)
+    if builder.name.endswith("Classification"):
+        return values.integers(builder, (builder.batch,), 0, int(count))
+    return values.floats(builder, (builder.batch, count))

@@ -1,4 +1,4 @@
-"""Tensors for inputs: tokens, masks, features. All random ones come from the generator of `Made`."""
+"""Tensors for inputs: tokens, masks, features. All random ones come from the generator of `InputBuilder`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-    from dynalyze.capture.hf.inputs.made import Made
+    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 # The vocabulary of models that read characters as they are: those of ASCII.
 _CHARACTERS = 128
@@ -43,64 +43,64 @@ def special_ids(config: Any) -> frozenset[int]:
     return frozenset(found)
 
 
-def tokens(made: Made, shape: Sequence[int], vocabulary: int | None = None) -> torch.Tensor:
+def tokens(builder: InputBuilder, shape: Sequence[int], vocabulary: int | None = None) -> torch.Tensor:
     """Token ids inside the vocabulary, none of which has a special meaning where others are left."""
     import torch
 
-    size = vocabulary if vocabulary is not None else vocabulary_size(made)
-    special = special_ids(made.config)
+    size = vocabulary if vocabulary is not None else vocabulary_size(builder)
+    special = special_ids(builder.config)
     usable = [token for token in range(size) if token not in special] or list(range(size))
-    drawn = torch.randint(len(usable), tuple(shape), generator=made.generator)
-    return torch.tensor(usable)[drawn].to(made.device)
+    drawn = torch.randint(len(usable), tuple(shape), generator=builder.generator)
+    return torch.tensor(usable)[drawn].to(builder.device)
 
 
-def vocabulary_size(made: Made) -> int:
+def vocabulary_size(builder: InputBuilder) -> int:
     """How many tokens the model can embed: its own table tells, the configuration may count other tokens."""
-    told = first(made.text_config, "vocab_size") or first(made.config, "vocab_size")
-    table = _embedding_rows(made.model)
+    told = first(builder.text_config, "vocab_size") or first(builder.config, "vocab_size")
+    table = _embedding_rows(builder.model)
     known = [size for size in (told, table) if isinstance(size, int) and size > 0]
     return min(known, default=_CHARACTERS)
 
 
-def integers(made: Made, shape: Sequence[int], low: int, high: int) -> torch.Tensor:
+def integers(builder: InputBuilder, shape: Sequence[int], low: int, high: int) -> torch.Tensor:
     """Whole numbers from `low` to `high` - 1."""
     import torch
 
-    return torch.randint(low, high, tuple(shape), generator=made.generator).to(made.device)
+    return torch.randint(low, high, tuple(shape), generator=builder.generator).to(builder.device)
 
 
-def floats(made: Made, shape: Sequence[int], scale: float = 1.0) -> torch.Tensor:
+def floats(builder: InputBuilder, shape: Sequence[int], scale: float = 1.0) -> torch.Tensor:
     """Normally distributed values in the model's dtype."""
     import torch
 
-    drawn = torch.randn(tuple(shape), generator=made.generator) * scale
-    return drawn.to(device=made.device, dtype=made.dtype)
+    drawn = torch.randn(tuple(shape), generator=builder.generator) * scale
+    return drawn.to(device=builder.device, dtype=builder.dtype)
 
 
-def ones(made: Made, shape: Sequence[int], dtype: torch.dtype | None = None) -> torch.Tensor:
+def ones(builder: InputBuilder, shape: Sequence[int], dtype: torch.dtype | None = None) -> torch.Tensor:
     """A mask that hides nothing, as a tokenizer returns it for texts of one length."""
     import torch
 
-    return torch.ones(tuple(shape), dtype=dtype or torch.long, device=made.device)
+    return torch.ones(tuple(shape), dtype=dtype or torch.long, device=builder.device)
 
 
-def zeros(made: Made, shape: Sequence[int], dtype: torch.dtype | None = None) -> torch.Tensor:
+def zeros(builder: InputBuilder, shape: Sequence[int], dtype: torch.dtype | None = None) -> torch.Tensor:
     import torch
 
-    return torch.zeros(tuple(shape), dtype=dtype or torch.long, device=made.device)
+    return torch.zeros(tuple(shape), dtype=dtype or torch.long, device=builder.device)
 
 
-def full(made: Made, shape: Sequence[int], value: float, dtype: torch.dtype | None = None) -> torch.Tensor:
+def full(builder: InputBuilder, shape: Sequence[int], value: float, dtype: torch.dtype | None = None) -> torch.Tensor:
     import torch
 
-    return torch.full(tuple(shape), value, dtype=dtype or torch.long, device=made.device)
+    return torch.full(tuple(shape), value, dtype=dtype or torch.long, device=builder.device)
 
 
-def arange(made: Made, batch: int, length: int) -> torch.Tensor:
+def arange(builder: InputBuilder, batch: int, length: int) -> torch.Tensor:
     """Positions counted from zero, the same for each sample."""
     import torch
 
-    return torch.arange(length, device=made.device).repeat(batch, 1)
+    return torch.arange(length, device=builder.device).repeat(batch, 1)
 
 
 def _embedding_rows(model: Any) -> int | None:

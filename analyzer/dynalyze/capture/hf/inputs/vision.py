@@ -1,101 +1,139 @@
-"""Images, in the form that forward's parameters tell: whole, in tiles, or as patches."""
+"""Images and videos, in the form that forward's parameters tell: whole, in tiles, or as patches."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynalyze.capture.hf import special
-from dynalyze.capture.hf.inputs import geometry, patches, tiles, video
+from dynalyze.capture.hf import quirks
+from dynalyze.capture.hf.inputs import geometry, patches, tiles
 from dynalyze.capture.hf.inputs.features import extractor, required_parameters
-from dynalyze.capture.hf.inputs.made import forward_parameters
-from dynalyze.capture.hf.inputs.values import first, ones, zeros
+from dynalyze.capture.hf.inputs.input_builder import forward_parameters
+from dynalyze.capture.hf.inputs.values import first, floats, integers, ones, zeros
 
 if TYPE_CHECKING:
     import torch
 
-    from dynalyze.capture.hf.inputs.made import Made
+    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 
-def add(made: Made) -> None:
-    """The image inputs of models that see; those of an odd architecture by its own module's `pixels(made)`."""
-    odd = getattr(special.of(made.config.model_type), "pixels", None)
-    if odd is not None:
-        odd(made)
-    if made.needs("hidden_states") and "grid_thw" in made.takes:
-        patches.add_grid(made, "hidden_states", "grid_thw")
-    if made.wants("pixel_values"):
-        _add_pixels(made)
+def add(builder: InputBuilder) -> None:
+    """The inputs of models that see, and the points inside an image that prompt some of them."""
+    if builder.name.endswith("ForKeypointMatching") and builder.wants("pixel_values"):
+        # Pairs of images.
+        builder.inputs["pixel_values"] = tiles.images(builder, 2)
+    if builder.wants("input_points") and builder.wants("input_labels"):
+        _add_points(builder)
+    if builder.wants("pixel_values_videos") and _is_about_videos(builder):
+        _add_videos(builder)
+    quirks.makes_pixels.apply(builder.config, builder)
+    if builder.needs("hidden_states") and "grid_thw" in builder.takes:
+        patches.add_grid(builder, "hidden_states", "grid_thw")
+    if builder.wants("pixel_values"):
+        _add_pixels(builder)
     for name in ("image", "images"):
-        if made.needs(name) or (made.wants(name) and "bbox" in made.takes):
-            made.inputs[name] = tiles.images(made)
-    if made.wants("flattened_patches"):
-        patches.add_flattened(made)
-    _add_what_goes_with_pixels(made)
+        if builder.needs(name) or (builder.wants(name) and "bbox" in builder.takes):
+            builder.inputs[name] = tiles.images(builder)
+    if builder.wants("flattened_patches"):
+        patches.add_flattened(builder)
+    _add_what_goes_with_pixels(builder)
 
 
-def _add_pixels(made: Made) -> None:
-    takes = made.takes
+def clips(builder: InputBuilder) -> torch.Tensor:
+    """A batch of clips: frames before channels."""
+    height, width = geometry.image_size(builder.config, builder.request.full_size)
+    frames = geometry.frames_or_few(builder.config)
+    return floats(builder, (builder.batch, frames, geometry.channels(builder.config), height, width))
+
+
+def _add_points(builder: InputBuilder) -> None:
+    """One point of the object for each image: (batch, objects, points, 2), and 1 for "inside"."""
+    edge = min(geometry.image_size(builder.config, builder.request.full_size))
+    builder.inputs["input_points"] = integers(builder, (builder.batch, 1, 1, 2), 0, edge).to(builder.dtype)
+    builder.inputs["input_labels"] = ones(builder, (builder.batch, 1, 1))
+
+
+def _add_videos(builder: InputBuilder) -> None:
+    if "video_grid_thw" in builder.takes:
+        patches.add_grid(builder, "pixel_values_videos", "video_grid_thw", times=2)
+    else:
+        builder.inputs["pixel_values_videos"] = clips(builder)
+
+
+def _add_pixels(builder: InputBuilder) -> None:
+    takes = builder.takes
     grid = next((name for name in ("image_grid_thw", "grid_thw") if name in takes), None)
     positions = next((name for name in ("image_position_ids", "pixel_position_ids") if name in takes), None)
     if grid is not None:
-        patches.add_grid(made, "pixel_values", grid)
+        patches.add_grid(builder, "pixel_values", grid)
     elif "spatial_shapes" in takes:
-        patches.add_packed(made)
+        patches.add_packed(builder)
     elif positions is not None:
-        patches.add_positioned(made, "pixel_values", positions, made.batch)
+        patches.add_positioned(builder, "pixel_values", positions, builder.batch)
     elif "target_sizes" in takes:
-        tiles.add_strip(made, "pixel_values", "target_sizes")
+        tiles.add_strip(builder, "pixel_values", "target_sizes")
     elif "aspect_ratio_ids" in takes:
-        tiles.add_by_aspect(made)
+        tiles.add_by_aspect(builder)
     elif "pixel_attention_mask" in takes:
-        tiles.add_several(made)
-    elif _reads_sizes(made):
-        tiles.add_sized(made)
-    elif video.reads_videos(made):
-        made.inputs["pixel_values"] = video.clips(made)
+        tiles.add_several(builder)
+    elif _reads_sizes(builder):
+        tiles.add_sized(builder)
+    elif _reads_videos(builder):
+        builder.inputs["pixel_values"] = clips(builder)
     else:
-        made.inputs["pixel_values"] = tiles.images(made)
+        builder.inputs["pixel_values"] = tiles.images(builder)
         if "pixel_values_local" in takes:
-            tiles.add_local_views(made)
+            tiles.add_local_views(builder)
 
 
-def _reads_sizes(made: Made) -> bool:
+def _is_about_videos(builder: InputBuilder) -> bool:
+    """Whether videos are what the model is for, rather than something that its image encoder reads as well."""
+    return "pixel_values" not in builder.takes or "video" in f"{builder.config.model_type} {builder.name}".lower()
+
+
+def _reads_videos(builder: InputBuilder) -> bool:
+    """Whether what forward calls `pixel_values` are clips: its configuration counts frames. That of a model which
+    reads any array (`inputs`) counts them for another head.
+    """
+    return geometry.frames(builder.config) is not None and "inputs" not in builder.takes
+
+
+def _reads_sizes(builder: InputBuilder) -> bool:
     """Whether the images' sizes in pixels matter: to a choice of tiles, or to an encoder for images of any size."""
-    if "image_sizes" not in made.takes:
+    if "image_sizes" not in builder.takes:
         return False
-    extract = extractor(made.model, "image")
+    extract = extractor(builder.model, "image")
     return (
-        bool(getattr(made.config, "image_grid_pinpoints", None))
-        or "image_sizes" in forward_parameters(patches.encoder(made.model))[0]
+        bool(getattr(builder.config, "image_grid_pinpoints", None))
+        or "image_sizes" in forward_parameters(patches.encoder(builder.model))[0]
         or (extract is not None and "image_sizes" in required_parameters(extract))
     )
 
 
-def _add_what_goes_with_pixels(made: Made) -> None:
+def _add_what_goes_with_pixels(builder: InputBuilder) -> None:
     """Masks and the like that a processor returns beside the pixels, or that forward cannot do without."""
-    if made.wants("pixel_mask") and "pixel_values" in made.inputs:
-        pixels = made.inputs["pixel_values"]
-        made.inputs["pixel_mask"] = ones(made, (*pixels.shape[:-3], *pixels.shape[-2:]))
-    if made.needs("bool_masked_pos") or (made.wants("bool_masked_pos") and _guesses_patches(made)):
-        made.inputs["bool_masked_pos"] = _masked_patches(made)
+    if builder.wants("pixel_mask") and "pixel_values" in builder.inputs:
+        pixels = builder.inputs["pixel_values"]
+        builder.inputs["pixel_mask"] = ones(builder, (*pixels.shape[:-3], *pixels.shape[-2:]))
+    if builder.needs("bool_masked_pos") or (builder.wants("bool_masked_pos") and _guesses_patches(builder)):
+        builder.inputs["bool_masked_pos"] = _masked_patches(builder)
 
 
-def _guesses_patches(made: Made) -> bool:
-    return "MaskedImageModeling" in made.name or "ForPreTraining" in made.name
+def _guesses_patches(builder: InputBuilder) -> bool:
+    return "MaskedImageModeling" in builder.name or "ForPreTraining" in builder.name
 
 
-def _layers_of_patches(made: Made) -> int:
+def _layers_of_patches(builder: InputBuilder) -> int:
     """One for an image; for a video its frames, as many to a patch as the model takes together."""
-    if not video.reads_videos(made):
+    if not _reads_videos(builder):
         return 1
-    return geometry.frames_or_few(made.config) // int(first(made.config, "tubelet_size", default=1))
+    return geometry.frames_or_few(builder.config) // int(first(builder.config, "tubelet_size", default=1))
 
 
-def _masked_patches(made: Made) -> torch.Tensor:
+def _masked_patches(builder: InputBuilder) -> torch.Tensor:
     """Half of the patches, the same ones in every sample: models want as many of each."""
-    height, width = geometry.image_size(made.config, made.request.full_size)
-    edge = geometry.patch_size(made.config)
-    count = (height // edge) * (width // edge) * _layers_of_patches(made)
-    masked = zeros(made, (made.batch, count)).bool()
+    height, width = geometry.image_size(builder.config, builder.request.full_size)
+    edge = geometry.patch_size(builder.config)
+    count = (height // edge) * (width // edge) * _layers_of_patches(builder)
+    masked = zeros(builder, (builder.batch, count)).bool()
     masked[:, ::2] = True
     return masked

@@ -1,0 +1,70 @@
+"""The parts of a composite configuration, and the widths that one has to have because another reads what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+# Fields for the width that the text part reads. Default configurations of composite models often put parts together
+# whose defaults stem from checkpoints of different sizes.
+_TEXT_WIDTHS = ("out_hidden_size", "text_hidden_size", "adapter_out_dim")
+_MODALITIES = ("vision_config", "audio_config")
+
+
+def parts_of(config: Any) -> Iterator[Any]:
+    """A configuration's sub-configurations, innermost first, and itself."""
+    seen: set[int] = set()
+
+    def walk(value: Any) -> Iterator[Any]:
+        if isinstance(value, (list, tuple)):
+            for each in value:
+                yield from walk(each)
+        elif isinstance(value, dict):
+            yield from walk(list(value.values()))
+        elif _is_config(value) and id(value) not in seen:
+            seen.add(id(value))
+            yield from walk(list(vars(value).values()))
+            yield value
+
+    yield from walk(config)
+
+
+def _is_config(value: Any) -> bool:
+    from transformers import PretrainedConfig
+
+    return isinstance(value, PretrainedConfig)
+
+
+def add_parts(config: Any) -> None:
+    """Give a composite model the parts for other modalities that its default leaves out, with their own defaults."""
+    from transformers import AutoConfig
+
+    for name, spec in getattr(type(config), "sub_configs_defaults", {}).items():
+        if name not in _MODALITIES or vars(config).get(name) is not None:
+            continue
+        kind = getattr(spec, "model_type", None)
+        if spec.config_class is not AutoConfig:
+            setattr(config, name, spec.config_class())
+        elif kind is not None:
+            setattr(config, name, AutoConfig.for_model(kind))
+
+
+def agree(config: Any, parts: list[Any]) -> None:
+    """Give the parts for other modalities the width of the text part, in place."""
+    text = _text_part(config)
+    width = getattr(text, "hidden_size", None)
+    if text is None or not isinstance(width, int):
+        return
+    for part in parts:
+        for name in _TEXT_WIDTHS:
+            if part is not text and part is not config and isinstance(vars(part).get(name), int):
+                setattr(part, name, width)
+
+
+def _text_part(config: Any) -> Any:
+    """The part that reads tokens, None in a model of one part."""
+    try:
+        text = config.get_text_config()
+    except (AttributeError, ValueError):
+        return None
+    return None if text is config else text

@@ -1,0 +1,163 @@
+"""Quirks of models that read pages: words with their boxes, lines of text, markup and tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynalyze.capture.hf.inputs import geometry, patches, tiles, values
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
+from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, makes_pixels, shrinks
+
+fill_open(
+    {
+        # Pix2Struct's decoder asks for a range of its initial weights that only the whole model names.
+        "pix2struct_text_model": {"initializer_range": 0.02},
+    }
+)
+
+
+@shrinks("layoutlmv3")
+def layoutlmv3(config: Any) -> None:
+    """The embeddings of a box's corners, height and width fill the hidden size together."""
+    config.shape_size = config.hidden_size // 12 * 2
+    config.coordinate_size = (config.hidden_size - 2 * config.shape_size) // 4
+
+
+@shrinks("lilt")
+def lilt(config: Any) -> None:
+    """LiLT embeds each of six numbers of a box in an equal share of its width."""
+    step = 6 * config.num_attention_heads * config.channel_shrink_ratio
+    config.hidden_size = max(config.hidden_size // step, 1) * step
+
+
+@changes_inputs("markuplm")
+def markuplm(builder: InputBuilder) -> None:
+    """It reads for each token the path of its node in the document: tags and their places among siblings."""
+    shape = (*builder.inputs["input_ids"].shape, builder.config.max_depth)
+    builder.inputs["xpath_tags_seq"] = values.integers(builder, shape, 0, builder.config.tag_pad_id)
+    builder.inputs["xpath_subs_seq"] = values.integers(builder, shape, 0, builder.config.subs_pad_id)
+
+
+@changes_inputs("tapas")
+def tapas(builder: InputBuilder) -> None:
+    """It reads for each token its segment, column, row and ranks in a table, which its tokenizer returns as types."""
+    import torch
+
+    shape = builder.inputs["input_ids"].shape
+    kinds = [values.integers(builder, shape, 0, size) for size in builder.config.type_vocab_sizes]
+    builder.inputs["token_type_ids"] = torch.stack(kinds, dim=-1)
+
+
+@makes_pixels("granite_docling")
+def granite_docling(builder: InputBuilder) -> None:
+    """An image is a row of tiles, and the mask tells which of them are real."""
+    import torch
+
+    count = 2
+    builder.inputs["pixel_values"] = tiles.images(builder, count)
+    builder.inputs["pixel_attention_mask"] = values.ones(builder, (builder.batch, count), dtype=torch.bool)
+
+
+@shrinks("deepseek_ocr2_vision")
+def deepseek_ocr2_vision(config: Any) -> None:
+    """Its queries stand beside the features of SAM's encoder, in one width."""
+    channels = list(config.sam_config.downsample_channels)
+    config.sam_config.downsample_channels = [*channels[:-1], config.encoder_config.hidden_size]
+
+
+@changes_inputs("kosmos-2")
+def kosmos_2(builder: InputBuilder) -> None:
+    """A mask, not a token, tells where in the text the features of the image go.
+
+    As many tokens for the image as it is resampled to, after the first token of the text.
+    """
+    import torch
+
+    count = getattr(builder.config, "latent_query_num", None)
+    if count is None or "input_ids" not in builder.inputs:
+        return
+    ids = builder.inputs["input_ids"]
+    mask = values.zeros(builder, (builder.batch, count + ids.shape[1]))
+    mask[:, 1 : count + 1] = 1
+    image = values.tokens(builder, (builder.batch, count))
+    builder.inputs["input_ids"] = torch.cat([ids[:, :1], image, ids[:, 1:]], dim=1)
+    builder.inputs["attention_mask"] = values.ones(builder, mask.shape)
+    builder.inputs["image_embeds_position_mask"] = mask
+
+
+@changes_inputs("kosmos-2.5")
+def kosmos_2_5(builder: InputBuilder) -> None:
+    """Patches with their places, their rows and columns counted, and Kosmos-2's mask in the text."""
+    for name in ("width", "height"):
+        builder.inputs[name] = values.full(builder, (builder.batch,), patches.grid_side(builder))
+    kosmos_2(builder)
+
+
+@completes("uvdoc")
+def uvdoc(config: Any) -> None:
+    """Its head reads all stages of its backbone, which hands out one by default."""
+    backbone = config.backbone_config
+    backbone.out_features = backbone.stage_names[1:]
+
+
+@shrinks("uvdoc_backbone")
+def uvdoc_backbone(config: Any) -> None:
+    """Its list of stages tells the depths too, and holds the widths."""
+    config.depths = [len(stages) for stages in config.stage_configs]
+
+
+@makes_pixels("pp_ocrv5_mobile_det")
+def pp_ocrv5_mobile_det(builder: InputBuilder) -> None:
+    """PP-OCR's mobile text detector: the bare model calls its image `hidden_states`."""
+    if builder.needs("hidden_states"):
+        shape = (builder.batch, 3, *geometry.image_size(builder.config))
+        builder.inputs["hidden_states"] = values.floats(builder, shape)
+
+
+@makes_pixels("pp_ocrv5_mobile_rec", "pp_ocrv5_server_rec", "pp_ocrv6_small_rec", "pp_ocrv6_tiny_rec")
+def pp_ocr_line(builder: InputBuilder) -> None:
+    """PP-OCR's readers see one line of text, 48 pixels high as their processors make it.
+
+    The default backbone of the mobile one has strides that need twice that.
+    """
+    height = 96 if builder.config.model_type == "pp_ocrv5_mobile_rec" else 48
+    builder.inputs["pixel_values"] = values.floats(builder, (builder.batch, 3, height, 320))
+
+
+@completes("pp_ocrv5_server_det")
+def pp_ocrv5_server_det(config: Any) -> None:
+    """The shapes of its convolutions come with a checkpoint.
+
+    The kernels of the released detectors are upright, lying and square ones of three lengths.
+    """
+    kernels: dict[str, Any] = {"reduce_channel": [1, 1, 0], "return_channel": [1, 1, 0]}
+    for name, length in {"long": 7, "mid": 5, "short": 3}.items():
+        half = length // 2
+        kernels[f"vertical_long_to_small_conv_{name}ratio"] = [[length, 1], [1, 1], [half, 0]]
+        kernels[f"horizontal_small_to_long_conv_{name}ratio"] = [[1, length], [1, 1], [0, half]]
+        kernels[f"symmetric_conv_long_{name}ratio"] = [[length, length], [1, 1], [half, half]]
+    shapes = {"scale_factor_list": [1, 2, 4, 8], "kernel_list": [3, 2, 2]}
+    fill(config, {"intraclass_block_config": kernels, **shapes})
+
+
+@completes("pp_ocrv6_small_det")
+def pp_ocrv6_small_det(config: Any) -> None:
+    """PP-OCRv6's text detectors read all stages of their backbone, each half the size of the one before.
+
+    By default they have the backbone of the readers: it hands out its last stage, and keeps the width of the line.
+    """
+    backbone = config.backbone_config
+    # A block is told as kernel, channels in and out, stride, and whether it squeezes.
+    stride = 3
+    for stage in backbone.block_configs[1:]:
+        stage[0][stride] = 2
+    backbone.out_features = backbone.stage_names[1:]
+    if hasattr(config, "layer_list_out_channels"):
+        config.layer_list_out_channels = list(backbone.stage_out_channels)
+
+
+@completes("pp_ocrv6_medium_det")
+def pp_ocrv6_medium_det(config: Any) -> None:
+    """The convolutions of PP-OCRv5's detector, the backbone of the small one."""
+    pp_ocrv5_server_det(config)
+    pp_ocrv6_small_det(config)

@@ -1,0 +1,279 @@
+"""Quirks of models of text alone, and of the text parts of larger ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dynalyze.capture.hf.inputs import values
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
+from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, set_small, shrinks
+
+fill_open(
+    {
+        # Its attention asks for what its default leaves open; the values are its checkpoint's.
+        "dbrx": {"attn_config.rope_theta": 500_000.0, "attn_config.clip_qkv": 8},
+        # How many experts a token is given; its checkpoints give six.
+        "deepseek_v2": {"num_experts_per_tok": 6},
+        # Its experts; the values are those of its larger relative, Gemma 4.
+        "diffusion_gemma_text": {"num_experts": 128, "top_k_experts": 8, "moe_intermediate_size": 704},
+        # Its experts; its checkpoint has 128 and two shared ones, six to a token.
+        "dots1": {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6},
+        # Its 96 heads do not divide its width: a checkpoint gives their size.
+        "glm4v_moe_text": {"head_dim": 128},
+        # Its sliding window; its checkpoint has 512.
+        "step3p5": {"sliding_window": 512},
+    }
+)
+set_small(
+    {
+        # Its projections are laid out for four devices, so the heads come in fours.
+        "codegen": {"n_head": 4},
+        # It hashes texts longer than a chunk: a short text has several, so it is hashed and sorted as a long one is.
+        "reformer": {"lsh_attn_chunk_length": 4, "local_attn_chunk_length": 4},
+    }
+)
+
+
+@completes("bamba")
+def bamba(config: Any) -> None:
+    """Its default has no layer with attention, which its own code cannot run: a checkpoint has some."""
+    if not config.attn_layer_indices:
+        config.attn_layer_indices = list(range(9, config.num_hidden_layers, 9))
+
+
+@shrinks("bamba")
+def small_bamba(config: Any) -> None:
+    config.attn_layer_indices = [config.num_hidden_layers - 1]
+
+
+@completes("granitemoehybrid")
+def granitemoehybrid(config: Any) -> None:
+    """Its default has no layer with attention, which its own code cannot run: a checkpoint has some."""
+    if "full_attention" not in config.layer_types:
+        attention = range(5, config.num_hidden_layers, 10)
+        config.layer_types = [
+            "full_attention" if number in attention else kind for number, kind in enumerate(config.layer_types)
+        ]
+
+
+@completes("lfm2_moe")
+def lfm2_moe(config: Any) -> None:
+    """A checkpoint lists its layers: short convolutions, and attention in every fourth or so."""
+    if config.layer_types is None:
+        kinds = ("conv", "conv", "full_attention", "conv")
+        config.layer_types = [kinds[number % len(kinds)] for number in range(config.num_hidden_layers)]
+
+
+@completes("deepseek_ocr2_text")
+def deepseek_ocr2_text(config: Any) -> None:
+    """DeepSeek-OCR 2 leaves open which layers have experts: in its checkpoint, all but the first."""
+    experts = ["dense"] + ["sparse"] * (config.num_hidden_layers - 1)
+    fill(config, {"mlp_layer_types": experts, "num_experts_per_tok": 6})
+
+
+@shrinks("recurrent_gemma")
+def recurrent_gemma(config: Any) -> None:
+    """Two recurrent blocks go before one of attention; two layers show one of each."""
+    config.block_types = list(dict.fromkeys(config.block_types))
+
+
+@shrinks("zamba")
+def zamba(config: Any) -> None:
+    """Its hybrid layers share one transformer, and are tied only where there are two."""
+    config.layers_block_type = ["linear_attention", "hybrid", "hybrid"]
+    config.num_hidden_layers = len(config.layers_block_type)
+
+
+@shrinks("hrm_text")
+def hrm_text(config: Any) -> None:
+    """Its stacks run in cycles, and its number of layers counts every turn of each."""
+    config.num_hidden_layers = config.num_layers_per_stack * config.H_cycles * (config.L_cycles + 1)
+
+
+@completes("blt")
+@shrinks("blt")
+def blt(config: Any) -> None:
+    """Its cache asks the whole configuration for the number of layers, which only its parts have."""
+    parts = (config.encoder_config, config.decoder_config, config.global_config)
+    config.num_hidden_layers = max(part.num_hidden_layers for part in parts)
+
+
+@shrinks("nemotron_h")
+def nemotron_h(config: Any) -> None:
+    """It shares the states of its Mamba heads in groups, of which there are no more than heads."""
+    config.n_groups = min(config.n_groups, config.mamba_num_heads)
+
+
+@shrinks("mobilebert")
+def mobilebert(config: Any) -> None:
+    """Its bottleneck has the width of its embeddings."""
+    config.intra_bottleneck_size = config.true_hidden_size = min(config.intra_bottleneck_size, config.hidden_size)
+    config.embedding_size = config.intra_bottleneck_size
+
+
+@completes("xmod")
+def xmod(config: Any) -> None:
+    """X-MOD runs the adapter of one language, which a user chooses."""
+    fill(config, {"default_language": config.languages[0]})
+
+
+@completes("t5gemma")
+def t5gemma(config: Any) -> None:
+    """Its encoder alone asks for a configuration that says so."""
+    if "T5GemmaEncoderModel" in (config.architectures or ()):
+        config.is_encoder_decoder = False
+
+
+@completes("qwen4_exp_text")
+def qwen4_exp_text(config: Any) -> None:
+    """Its full attention chooses tokens by an indexer, whose sizes a checkpoint gives."""
+    if config.indexer_n_heads is None:
+        config.indexer_n_heads = 4
+        config.indexer_kv_heads = 1
+        config.indexer_head_dim = config.head_dim
+        config.indexer_budget = 64
+        config.indexer_compress_ratio = 4
+
+
+@completes("cohere_compass_text")
+def cohere_compass_text(config: Any) -> None:
+    """A checkpoint gives the rotary embeddings of each kind of layer; the default gives one for all."""
+    rotary = config.rope_parameters or {}
+    if not set(rotary) & set(config.layer_types):
+        rotary = {"rope_type": "default", "rope_theta": 10000.0, **rotary}
+        config.rope_parameters = {kind: dict(rotary) for kind in dict.fromkeys(config.layer_types)}
+
+
+@completes("glm4v_text", "glm_image_text")
+def glm4v_text(config: Any) -> None:
+    """Its rotary embeddings, cut in three sections, cover half of a head."""
+    config.rope_parameters = {"partial_rotary_factor": 0.5, **(config.rope_parameters or {})}
+
+
+@completes("hunyuan_vl_text")
+def hunyuan_vl_text(config: Any) -> None:
+    """Positions in four axes share the frequencies, in parts that a checkpoint names."""
+    axes = 4
+    rope = dict(config.rope_parameters or {"rope_type": "default", "rope_theta": 10000.0})
+    if rope.get("mrope_section") is None:
+        head = config.head_dim or config.hidden_size // config.num_attention_heads
+        rope["mrope_section"] = [head // 2 // axes] * axes
+        config.rope_parameters = rope
+
+
+@changes_inputs("gemma4_assistant", "gemma4_unified_assistant")
+def gemma4_assistant(builder: InputBuilder) -> None:
+    """A drafting model: it reads embeddings and states of the model it assists, and attends to that model's cache.
+
+    One token to draft from, and the keys and values of each kind of attention for the text before it.
+    """
+    if not builder.wants("shared_kv_states"):
+        return
+    del builder.inputs["input_ids"]
+    width = 2 * builder.config.backbone_hidden_size
+    builder.inputs["inputs_embeds"] = values.floats(builder, (builder.batch, 1, width))
+    builder.inputs["position_ids"] = values.full(builder, (builder.batch, 1), builder.sequence)
+    builder.inputs["shared_kv_states"] = {
+        attention.layer_type: tuple(values.floats(builder, _cached(builder, attention)) for _ in ("key", "value"))
+        for attention in (layer.self_attn for layer in builder.model.model.layers)
+    }
+
+
+def _cached(builder: InputBuilder, attention: Any) -> tuple[int, ...]:
+    heads = attention.config.num_attention_heads // attention.num_key_value_groups
+    return (builder.batch, heads, builder.sequence, attention.head_dim)
+
+
+@changes_inputs("muse_glimmer_assistant")
+def muse_glimmer_assistant(builder: InputBuilder) -> None:
+    """A drafting model: it denoises a block of tokens after the hidden states of the model it assists."""
+    config = builder.config
+    block, width = config.block_size, config.hidden_size
+    states = (builder.batch, builder.sequence, len(config.target_layer_ids) * width)
+    builder.inputs["noise_embeds"] = values.floats(builder, (builder.batch, block, width))
+    builder.inputs["context_hidden_states"] = values.floats(builder, states)
+    builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, builder.sequence + block))
+
+
+@changes_inputs("jev")
+def jev(builder: InputBuilder) -> None:
+    """JEV decides questions at marked tokens of one prompt."""
+    questions, options = (1, 2), 2
+    builder.inputs = {
+        "input_ids": values.tokens(builder, (1, builder.sequence)),
+        "marks": values.full(builder, questions, builder.sequence),
+        "num_options": values.full(builder, questions, options),
+        "question_type_ids": values.zeros(builder, questions),
+    }
+
+
+@changes_inputs("longformer")
+def longformer(builder: InputBuilder) -> None:
+    """It attends globally to a question, which it finds by the separators after it."""
+    length = 5
+    if builder.name.endswith("ForQuestionAnswering"):
+        for position in (length, length + 1, -1):
+            builder.inputs["input_ids"][:, position] = builder.config.sep_token_id
+
+
+@changes_inputs("luke")
+def luke(builder: InputBuilder) -> None:
+    """LUKE reads entities beside the words: each has an id, and the positions of the words that mention it."""
+    mentioned = 3
+    entities = 2 if builder.name.endswith("PairClassification") else 1
+    # Several choices are several texts a sample.
+    shape = (*builder.inputs["input_ids"].shape[:-1], entities)
+    builder.inputs["entity_ids"] = values.integers(builder, shape, 1, builder.config.entity_vocab_size)
+    builder.inputs["entity_attention_mask"] = values.ones(builder, shape)
+    builder.inputs["entity_position_ids"] = values.integers(builder, (*shape, mentioned), 1, builder.sequence)
+    for name in ("entity_start_positions", "entity_end_positions"):
+        if name in builder.takes:
+            builder.inputs[name] = values.integers(builder, shape, 1, builder.sequence)
+
+
+@changes_inputs("openai-gpt")
+def openai_gpt(builder: InputBuilder) -> None:
+    """Its double heads read several texts a sample, without a mask: its tokenizer's texts of one length need none."""
+    if builder.inputs["input_ids"].dim() > 2:
+        del builder.inputs["attention_mask"]
+
+
+@changes_inputs("rag")
+def rag(builder: InputBuilder) -> None:
+    """Without a retriever: the documents that one would have found, as texts with the question, and their scores."""
+    documents = builder.config.n_docs
+    texts = (builder.batch * documents, builder.sequence)
+    vocabulary = builder.config.generator.vocab_size
+    builder.inputs["context_input_ids"] = values.tokens(builder, texts, vocabulary=vocabulary)
+    builder.inputs["context_attention_mask"] = values.ones(builder, texts)
+    builder.inputs["doc_scores"] = values.floats(builder, (builder.batch, documents))
+    if builder.train:
+        builder.inputs["reduce_loss"] = True
+
+
+@changes_inputs("reformer")
+def reformer(builder: InputBuilder) -> None:
+    """It trains on texts as long as its axial positions multiply to."""
+    if not (builder.train and builder.config.axial_pos_embds):
+        return
+    length = math.prod(builder.config.axial_pos_shape)
+    builder.inputs["input_ids"] = values.tokens(builder, (builder.batch, length))
+    builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, length))
+    if "labels" in builder.inputs and builder.inputs["labels"].dim() == 2:
+        builder.inputs["labels"] = builder.inputs["input_ids"].clone()
+
+
+@changes_inputs("roc_bert")
+def roc_bert(builder: InputBuilder) -> None:
+    """RoCBert reads the shape and the sound of each character beside its id."""
+    shape = builder.inputs["input_ids"].shape
+    builder.inputs["input_shape_ids"] = values.integers(builder, shape, 1, builder.config.shape_vocab_size)
+    sounds = values.integers(builder, shape, 1, builder.config.pronunciation_vocab_size)
+    builder.inputs["input_pronunciation_ids"] = sounds
+
+
+@changes_inputs("splinter")
+def splinter(builder: InputBuilder) -> None:
+    """Splinter answers at a question token in the text."""
+    builder.inputs["input_ids"][..., 1] = builder.config.question_token_id

@@ -1,0 +1,133 @@
+"""Quirks of models of time series, proteins, robots, and arrays of any kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynalyze.capture.hf.inputs import tiles, values
+from dynalyze.capture.hf.inputs.features import count, extractor, untouched
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
+from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, makes_pixels, set_small, shrinks
+
+fill_open(
+    {
+        # How far they foretell, and from how much: a user always chooses.
+        "autoformer": {"prediction_length": 8, "context_length": 16},
+        "informer": {"prediction_length": 8, "context_length": 16},
+        "time_series_transformer": {"prediction_length": 8, "context_length": 16},
+    }
+)
+set_small(
+    {
+        # Frames of which each pixel is one element of the array.
+        "perceiver": {"train_size": [32, 48]},
+    }
+)
+
+
+@changes_inputs("decision_transformer")
+def decision_transformer(builder: InputBuilder) -> None:
+    """Trajectories: states, actions, rewards, the returns still wanted, and the time steps."""
+    if not builder.wants("states"):
+        return
+    shape = (builder.batch, builder.sequence)
+    builder.inputs["states"] = values.floats(builder, (*shape, builder.config.state_dim))
+    builder.inputs["actions"] = values.floats(builder, (*shape, builder.config.act_dim))
+    builder.inputs["rewards"] = values.floats(builder, (*shape, 1))
+    builder.inputs["returns_to_go"] = values.floats(builder, (*shape, 1))
+    builder.inputs["timesteps"] = values.arange(builder, builder.batch, builder.sequence)
+    builder.inputs["attention_mask"] = values.ones(builder, shape)
+
+
+@makes_pixels("pi0")
+def pi0_pixels(builder: InputBuilder) -> None:
+    """One camera for the vision-language part, its mask, and a placeholder for each of its features."""
+    import torch
+
+    builder.inputs["pixel_values"] = cameras = tiles.images(builder, 1)
+    builder.inputs["pixel_attention_mask"] = values.ones(builder, cameras.shape[:2], dtype=torch.bool)
+    with untouched(builder.model):
+        features = count(extractor(builder.model, "image")(cameras.flatten(0, 1)))
+    builder.placeholders.append(Placeholder(builder.config.vlm_config.image_token_id, features // builder.batch))
+
+
+@changes_inputs("pi0")
+def pi0_inputs(builder: InputBuilder) -> None:
+    """The robot's state and a noisy action for the other part."""
+    config = builder.config
+    if "state" in builder.takes:
+        builder.inputs["state"] = values.floats(builder, (builder.batch, config.max_state_dim))
+        builder.inputs["noise"] = values.floats(builder, (builder.batch, config.chunk_size, config.max_action_dim))
+        builder.inputs["timestep"] = values.floats(builder, (builder.batch,)).sigmoid()
+    elif "action_embeds" in builder.takes:
+        shape = (builder.batch, config.chunk_size + 1, config.dit_config.hidden_size)
+        builder.inputs["action_embeds"] = values.floats(builder, shape)
+
+
+@completes("esm")
+def esm(config: Any) -> None:
+    """The defaults leave the alphabet of residues open (that of ESM-2 has 33 tokens), and the folding model's part."""
+    fill(config, {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32})
+    if config.esmfold_config is None:
+        from transformers.models.esm.configuration_esm import EsmFoldConfig, get_default_vocab_list
+
+        config.esmfold_config = EsmFoldConfig()
+        config.vocab_list = get_default_vocab_list()
+
+
+@changes_inputs("esm")
+def esm_inputs(builder: InputBuilder) -> None:
+    """The folding model reads residues as AlphaFold counts them: twenty."""
+    if builder.name.endswith("ForProteinFolding"):
+        builder.inputs["input_ids"] = values.integers(builder, (builder.batch, builder.sequence), 0, 20)
+
+
+@shrinks("esmfold2")
+def esmfold2(config: Any) -> None:
+    """Each token's input is its atoms' encoding, its residue, the profile of that, and one number."""
+    config.single_inputs_size = config.atom_encoder.output_dim + 2 * config.num_res_types + 1
+
+
+@changes_inputs("esmfold2")
+def esmfold2_inputs(builder: InputBuilder) -> None:
+    """Transformers itself makes the features of a sequence of amino acids.
+
+    One protein repeated over the batch, because proteins of different atoms are padded to different lengths.
+    """
+    from transformers.models.esmfold2.modeling_esmfold2 import EsmFold2AtomInputs
+    from transformers.models.esmfold2.protein_utils import prepare_protein_features
+
+    amino_acids = "ACDEFGHIKLMNPQRSTVWY"
+    letters = values.integers(builder, (builder.sequence,), 0, len(amino_acids))
+    features = prepare_protein_features("".join(amino_acids[letter] for letter in letters), device=builder.device)
+    batched = {name: feature.repeat_interleave(builder.batch, 0) for name, feature in features.items()}
+    atoms = {name: batched.pop(name) for name in EsmFold2AtomInputs.__dataclass_fields__}
+    taken = {name: feature for name, feature in batched.items() if name in builder.takes}
+    builder.inputs = {**taken, "atom_inputs": EsmFold2AtomInputs(**atoms)}
+
+
+@changes_inputs("evolla")
+def evolla(builder: InputBuilder) -> None:
+    """It answers questions about a protein, which its own encoder reads as tokens of structure and sequence."""
+    shape = (builder.batch, builder.sequence)
+    vocabulary = builder.config.protein_encoder_config.vocab_size
+    builder.inputs["protein_input_ids"] = values.tokens(builder, shape, vocabulary=vocabulary)
+    builder.inputs["protein_attention_mask"] = values.ones(builder, shape)
+
+
+@completes("perceiver")
+def perceiver(config: Any) -> None:
+    """Fourier features give an image a width that no number of heads but one divides, as in the released model."""
+    if "ForImageClassificationFourier" in str(config.architectures):
+        config.num_cross_attention_heads = 1
+
+
+@changes_inputs("perceiver")
+def perceiver_inputs(builder: InputBuilder) -> None:
+    """It reads an array of any modality; without a preprocessor, its values as they are. Optical flow has one."""
+    if builder.name.endswith("ForOpticalFlow"):
+        # Two frames, and around each pixel three by three pixels of three colours.
+        builder.inputs["inputs"] = values.floats(builder, (builder.batch, 2, 27, *builder.config.train_size))
+    if builder.needs("inputs"):
+        builder.inputs["inputs"] = values.floats(builder, (builder.batch, builder.sequence, builder.config.d_model))
+        builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, builder.sequence))

@@ -1,0 +1,373 @@
+"""Quirks of models that hear speech or speak."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynalyze.capture.hf.inputs import values
+from dynalyze.capture.hf.inputs.audio import audio_part
+from dynalyze.capture.hf.inputs.features import features_per_sample
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
+from dynalyze.capture.hf.quirks import (
+    changes_inputs,
+    completes,
+    fill,
+    fill_open,
+    keep_equal,
+    makes_sounds,
+    shrinks,
+)
+
+fill_open(
+    {
+        # The side of the image patches that are one token, which it leaves to the thinker's configuration.
+        "Qwen3OmniMoeTalkerConfig": {"spatial_merge_size": 2},
+        # The token that stands for audio; its checkpoints use 24.
+        "voxtral": {"audio_token_id": 24},
+        # The alphabet of transcripts; that of other wav2vec 2.0 models has 32 letters.
+        "wav2vec2-bert": {"vocab_size": 32},
+        "wav2vec2-conformer": {"vocab_size": 32},
+    }
+)
+keep_equal(
+    {
+        # Its decoder asks for its key and value heads, which its configuration does not name.
+        "moonshine_streaming": {"num_key_value_heads": "num_attention_heads"},
+        # The projector gives the text's width.
+        "qwen3_asr": {"audio_config.output_dim": "text_config.hidden_size"},
+    },
+    completes,
+    shrinks,
+)
+
+
+@completes("clvp")
+def clvp(config: Any) -> None:
+    """The speech encoder reads the tokens that the decoder writes; its default knows fewer."""
+    config.speech_config.vocab_size = max(config.speech_config.vocab_size, config.decoder_config.vocab_size)
+
+
+@makes_sounds("clvp")
+def clvp_sounds(builder: InputBuilder) -> None:
+    """The text is conditioned on a spectrogram whose mel bins come first."""
+    if builder.wants("input_features"):
+        shape = (builder.batch, builder.config.decoder_config.feature_size, 128)
+        builder.inputs["input_features"] = values.floats(builder, shape)
+
+
+@makes_sounds("csm")
+def csm_sounds(builder: InputBuilder) -> None:
+    """One sound a sample, of whole frames of the codec, and a placeholder for each frame.
+
+    The processor tells where in a sample's waveform each sound ends.
+    """
+    if not builder.wants("input_values_cutoffs"):
+        return
+    frames, codec = 8, builder.config.codec_config
+    samples = frames * int(codec.sampling_rate / codec.frame_rate)
+    builder.inputs["input_values"] = values.floats(builder, (builder.batch, 1, samples), scale=0.1)
+    builder.inputs["input_values_cutoffs"] = values.full(builder, (builder.batch, 1), samples)
+    end = builder.config.audio_eos_token_id
+    builder.placeholders.append(Placeholder(builder.config.audio_token_id, frames, "audio", end=end))
+
+
+@changes_inputs("csm")
+def csm_inputs(builder: InputBuilder) -> None:
+    """The backbone alone reads frames of codes."""
+    if "input_values_cutoffs" not in builder.inputs:
+        shape = (builder.batch, builder.sequence, builder.config.num_codebooks)
+        builder.inputs["input_ids"] = values.integers(builder, shape, 0, builder.config.codebook_size)
+
+
+@changes_inputs("dia")
+def dia(builder: InputBuilder) -> None:
+    """Its decoder reads the codes of several channels of sound."""
+    encoder, decoder = builder.config.encoder_config, builder.config.decoder_config
+    texts = builder.inputs["input_ids"].shape
+    builder.inputs["input_ids"] = values.tokens(builder, texts, vocabulary=encoder.vocab_size)
+    codes = (builder.batch, builder.sequence, decoder.num_channels)
+    builder.inputs["decoder_input_ids"] = values.tokens(builder, codes, vocabulary=decoder.vocab_size)
+    if builder.train:
+        labels = (builder.batch * decoder.num_channels, builder.sequence)
+        builder.inputs["labels"] = values.tokens(builder, labels, vocabulary=decoder.vocab_size)
+
+
+@changes_inputs("fine_acoustics")
+def bark_fine(builder: InputBuilder) -> None:
+    """Bark's fine model reads all codebooks of a sound and foretells one of them."""
+    config = builder.config
+    shape = (builder.batch, builder.sequence, config.n_codes_total)
+    builder.inputs["input_ids"] = values.integers(builder, shape, 0, config.input_vocab_size)
+    builder.inputs["attention_mask"] = values.ones(builder, shape[:2])
+    builder.inputs["codebook_idx"] = config.n_codes_given
+
+
+@completes("granite_speech", "granite_speech_plus")
+@shrinks("granite_speech", "granite_speech_plus")
+def granite_speech(config: Any) -> None:
+    """The projector's default reads the width of another encoder."""
+    layers = getattr(config.encoder_config, "cat_hidden_layers", None) or ()
+    config.projector_config.encoder_hidden_size = config.encoder_config.hidden_dim * (1 + len(layers))
+
+
+@makes_sounds("granite_speech", "granite_speech_plus")
+def granite_speech_sounds(builder: InputBuilder) -> None:
+    """Windows of the encoder's states are projected to a few tokens, and the processor's mask is that of these."""
+    import torch
+
+    if not builder.wants("input_features"):
+        return
+    frames, bins = builder.request.sequence or 128, builder.config.encoder_config.input_dim
+    builder.inputs["input_features"] = values.floats(builder, (builder.batch, frames, bins))
+    tokens = features_per_sample(builder, "audio")
+    if tokens is not None:
+        builder.inputs["input_features_mask"] = values.ones(builder, (builder.batch, tokens), dtype=torch.bool)
+        builder.placeholders.append(Placeholder(builder.config.audio_token_id, tokens, "audio"))
+
+
+@shrinks("granite_speech_encoder", "granite_speech_plus_encoder")
+def granite_speech_encoder(config: Any) -> None:
+    """A conformer whose heads share its width: two heads of the size they have."""
+    config.num_heads = min(config.num_heads, 2)
+    config.hidden_dim = config.num_heads * config.dim_head
+
+
+@makes_sounds("granite_speech5_ctc", "granite_speech5_encoder")
+def granite_speech5(builder: InputBuilder) -> None:
+    """It stacks two frames of mel bins and their changes."""
+    frames = builder.request.sequence or 64
+    bins = audio_part(builder.config).num_mel_bins
+    builder.inputs["input_features"] = values.floats(builder, (builder.batch, frames, 4 * bins))
+    builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, frames))
+
+
+@makes_sounds("higgs_audio_v2")
+def higgs_audio_v2(builder: InputBuilder) -> None:
+    """It reads the codes of a reference sound, a placeholder in the text for each of its frames."""
+    import torch
+
+    frames, config = 16, builder.config
+    shape = (builder.batch, frames, config.num_codebooks)
+    builder.inputs["audio_input_ids"] = values.integers(builder, shape, 0, config.codebook_size)
+    builder.inputs["audio_input_ids_mask"] = values.ones(builder, shape[:2], dtype=torch.bool)
+    begin = config.audio_bos_token_id
+    builder.placeholders.append(Placeholder(config.audio_token_id, frames, "audio", begin=begin))
+
+
+@changes_inputs("kyutai_speech_to_text")
+def kyutai_speech_to_text(builder: InputBuilder) -> None:
+    """It reads, for each frame, a token of text and the codes of the sound."""
+    import torch
+
+    config = builder.config
+    text = values.tokens(builder, (builder.batch, builder.sequence, 1), vocabulary=config.vocab_size)
+    codes = (builder.batch, builder.sequence, config.num_codebooks)
+    sound = values.integers(builder, codes, 0, config.codebook_vocab_size)
+    builder.inputs["input_ids"] = torch.cat([text, sound], dim=-1)
+    builder.inputs["attention_mask"] = values.ones(builder, codes[:2])
+    if builder.train and "labels" in builder.takes:
+        builder.inputs["labels"] = text.squeeze(-1)
+
+
+@completes("moshi")
+def moshi(config: Any) -> None:
+    """The vocabulary of codes is that of the codec, where none is told."""
+    fill(config, {"audio_vocab_size": config.audio_encoder_config.codebook_size})
+    moshi_depth_decoder(config)
+
+
+@shrinks("moshi")
+def moshi_depth_decoder(config: Any) -> None:
+    """The depth decoder reads the states of the main one, and the same tokens."""
+    depth = config.depth_decoder_config
+    depth.input_size = config.hidden_size
+    depth.vocab_size = config.vocab_size
+    depth.audio_vocab_size = config.audio_vocab_size
+
+
+@changes_inputs("moshi")
+def moshi_inputs(builder: InputBuilder) -> None:
+    """It hears its user and itself: a waveform of each, and a token of text for every frame of them."""
+    if not builder.wants("user_input_values"):
+        return
+    codec = builder.config.audio_encoder_config
+    samples = builder.sequence * int(codec.sampling_rate / codec.frame_rate)
+    for name in ("user_input_values", "moshi_input_values"):
+        builder.inputs[name] = values.floats(builder, (builder.batch, codec.audio_channels, samples), scale=0.1)
+    if builder.train:
+        builder.inputs["text_labels"] = builder.inputs["input_ids"].clone()
+
+
+@makes_sounds("moss_transcribe_diarize")
+def moss_transcribe_diarize(builder: InputBuilder) -> None:
+    """It tells the length of each sound in samples beside its chunks of features: one whole chunk a sample."""
+    if builder.wants("padding_mask"):
+        builder.inputs["padding_mask"] = values.ones(builder, (builder.batch, builder.config.audio_chunk_size))
+
+
+@makes_sounds("pocket_tts", "gradium_phonon_tts")
+def pocket_tts_sounds(builder: InputBuilder) -> None:
+    """It speaks a text with the voice of a prompt: latents of its audio tokenizer, a placeholder for each."""
+    config = builder.config
+    shape = (builder.batch, 8, values.first(config, "audio_prompt_dim", "latent_dim"))
+    builder.inputs["audio_prompt_latents"] = values.floats(builder, shape)
+    builder.inputs["audio_prompt_latents_mask"] = values.ones(builder, shape[:2])
+    begin = getattr(config, "audio_prompt_bos_token_id", None)
+    builder.placeholders.append(Placeholder(config.audio_prompt_token_id, shape[1], "audio", begin=begin))
+
+
+@changes_inputs("pocket_tts", "gradium_phonon_tts")
+def pocket_tts_inputs(builder: InputBuilder) -> None:
+    """Its labels are latents of a recording with placeholders of their own, which no token ids stand for."""
+    builder.inputs.pop("labels", None)
+
+
+@makes_sounds("qwen3_asr")
+def qwen3_asr_sounds(builder: InputBuilder) -> None:
+    """Its encoder takes whole windows of frames, here one."""
+    if builder.wants("input_features"):
+        part = audio_part(builder.config)
+        frames = 2 * part.n_window
+        builder.inputs["input_features"] = values.floats(builder, (builder.batch, part.num_mel_bins, frames))
+        builder.inputs["input_features_mask"] = values.ones(builder, (builder.batch, frames))
+
+
+@completes("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker")
+def qwen_omni_thinker(config: Any) -> None:
+    """Images begin with a token that its default does not name and its positions ask for."""
+    qwen_omni_audio(config)
+    if not hasattr(config, "vision_start_token_id"):
+        config.vision_start_token_id = 151652
+
+
+@shrinks("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker")
+def qwen_omni_audio(config: Any) -> None:
+    """The audio encoder gives states of the text's width."""
+    config.audio_config.output_dim = config.text_config.hidden_size
+
+
+@changes_inputs("qwen2_5_omni_talker")
+def qwen2_5_omni_talker(builder: InputBuilder) -> None:
+    """The talker continues codes of speech, led by the hidden states of the thinker's reply."""
+    if "thinker_reply_part" not in builder.takes:
+        # The decoder alone, behind the projection of the codes' embeddings.
+        _embeddings_for_tokens(builder, builder.config.hidden_size)
+        return
+    shape = (builder.batch, builder.sequence, builder.config.embedding_size)
+    builder.inputs["thinker_reply_part"] = values.floats(builder, shape)
+    builder.inputs["input_text_ids"] = values.tokens(builder, shape[:2])
+
+
+@changes_inputs("qwen2_5_omni_dit")
+def qwen2_5_omni_dit(builder: InputBuilder) -> None:
+    """The diffusion step of Qwen2.5-Omni's speech: noisy mel frames, the speaker, and codes of the speech."""
+    config = builder.config
+    frames = (builder.batch, builder.sequence * config.repeats)
+    builder.inputs = {
+        "hidden_states": values.floats(builder, (*frames, config.mel_dim)),
+        "condition_vector": values.floats(builder, (*frames, config.mel_dim)),
+        "speaker_embedding": values.floats(builder, (*frames, config.enc_emb_dim)),
+        "quantized_code": values.integers(builder, (builder.batch, builder.sequence), 0, config.num_embeds),
+        "time_step": values.floats(builder, (builder.batch,)).abs(),
+    }
+
+
+@changes_inputs("qwen2_5_omni_bigvgan")
+def qwen2_5_omni_bigvgan(builder: InputBuilder) -> None:
+    """The vocoder of Qwen2.5-Omni: a mel spectrogram to a waveform."""
+    shape = (builder.batch, builder.config.mel_dim, builder.sequence)
+    builder.inputs = {"mel_spectrogram": values.floats(builder, shape)}
+
+
+@changes_inputs("qwen2_5_omni_token2wav")
+def qwen2_5_omni_token2wav(builder: InputBuilder) -> None:
+    """Codes of speech and the voice of a reference to a waveform; its sampler takes one sample at a time."""
+    dit = builder.config.dit_config
+    builder.inputs = {
+        "code": values.integers(builder, (1, builder.sequence), 0, dit.num_embeds),
+        "conditioning": values.floats(builder, (1, dit.enc_emb_dim)),
+        "reference_mel": values.floats(builder, (1, builder.sequence * dit.repeats, dit.mel_dim)),
+        "num_steps": 2,
+    }
+
+
+@changes_inputs("Qwen3OmniMoeTalkerConfig")
+def qwen3_omni_talker(builder: InputBuilder) -> None:
+    """It starts from embeddings made of the thinker's; the thinker's tokens tell the positions."""
+    if "talker_input_ids" in builder.takes:
+        builder.inputs["talker_input_ids"] = builder.inputs["input_ids"]
+        _embeddings_for_tokens(builder, builder.config.text_config.hidden_size)
+
+
+@completes("qwen3_omni_moe_talker_text")
+def qwen3_omni_talker_text(config: Any) -> None:
+    """Its experts share one more, whose size the configuration does not name; its checkpoints have 768."""
+    fill(config, {"shared_expert_intermediate_size": 2 * config.moe_intermediate_size})
+
+
+@changes_inputs("qwen3_omni_moe_talker_text")
+def qwen3_omni_talker_text_inputs(builder: InputBuilder) -> None:
+    """The decoder of the talker reads embeddings that the talker makes."""
+    _embeddings_for_tokens(builder, builder.config.hidden_size)
+
+
+@changes_inputs("qwen3_omni_moe_talker_code_predictor")
+def qwen3_omni_code_predictor(builder: InputBuilder) -> None:
+    """It starts from the talker's hidden state and the first code's embedding."""
+    del builder.inputs["input_ids"], builder.inputs["attention_mask"]
+    builder.inputs["inputs_embeds"] = values.floats(builder, (builder.batch, 2, builder.config.hidden_size))
+
+
+@changes_inputs("Qwen3OmniMoeCode2WavConfig")
+def qwen3_omni_vocoder(builder: InputBuilder) -> None:
+    """The vocoder reads codes, and the transformer in it their embeddings."""
+    config = builder.config
+    if "codes" in builder.takes:
+        codes = (builder.batch, config.num_quantizers, builder.sequence)
+        builder.inputs = {"codes": values.integers(builder, codes, 0, config.codebook_size)}
+    else:
+        _embeddings_for_tokens(builder, config.hidden_size)
+
+
+def _embeddings_for_tokens(builder: InputBuilder, width: int) -> None:
+    del builder.inputs["input_ids"]
+    builder.inputs["inputs_embeds"] = values.floats(builder, (builder.batch, builder.sequence, width))
+
+
+@changes_inputs("seamless_m4t", "seamless_m4t_v2")
+def seamless_m4t(builder: InputBuilder) -> None:
+    """It reads speech or text, never both: the bare model is given speech, its heads for text show the text."""
+    if "input_features" in builder.inputs and "input_ids" in builder.inputs:
+        del builder.inputs["input_ids"]
+        builder.inputs["attention_mask"] = values.ones(builder, builder.inputs["input_features"].shape[:2])
+    if "TextToUnit" in builder.name:
+        # The units are made of the text decoder's states.
+        _embeddings_for_tokens(builder, builder.config.hidden_size)
+
+
+@changes_inputs("speecht5")
+def speecht5(builder: InputBuilder) -> None:
+    """Its heads read and write speech or text; the bare model reads what their prenets would give it."""
+    config, frames, spoken = builder.config, 16, "decoder_input_values"
+    if spoken not in builder.takes:
+        return
+    if "speaker_embeddings" in builder.takes:
+        builder.inputs["speaker_embeddings"] = values.floats(builder, (builder.batch, config.speaker_embedding_dim))
+    if getattr(builder.model, "base_model", None) is builder.model:
+        builder.inputs["input_values"] = values.floats(builder, (builder.batch, builder.sequence, config.hidden_size))
+        builder.inputs[spoken] = values.floats(builder, (builder.batch, frames, config.hidden_size))
+        return
+    builder.inputs[spoken] = values.floats(builder, (builder.batch, frames, config.num_mel_bins))
+    if builder.train:
+        written = frames * config.reduction_factor
+        builder.inputs["labels"] = values.floats(builder, (builder.batch, written, config.num_mel_bins))
+
+
+@makes_sounds("voxtral_realtime")
+def voxtral_realtime(builder: InputBuilder) -> None:
+    """It adds an embedding of audio to each token of text, so both have one length; its processor returns the delay."""
+    if builder.wants("input_features"):
+        frames = builder.sequence * builder.config.audio_length_per_tok
+        bins = builder.config.audio_config.num_mel_bins
+        builder.inputs["input_features"] = values.floats(builder, (builder.batch, bins, frames))
+        builder.inputs["num_delay_tokens"] = builder.config.default_num_delay_tokens

@@ -1,0 +1,423 @@
+"""Quirks of language models that see: images and videos become tokens among those of a text."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dynalyze.capture.hf.inputs import geometry, patches, tiles, values
+from dynalyze.capture.hf.inputs.features import count, extractor, untouched
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
+from dynalyze.capture.hf.quirks import (
+    changes_inputs,
+    completes,
+    fill,
+    keep_equal,
+    makes_pixels,
+    makes_sounds,
+    shrinks,
+)
+
+keep_equal(
+    {
+        # The projector ends in the width that the vision part names.
+        "florence2": {"vision_config.projection_dim": "text_config.d_model"},
+        "janus": {"vision_config.projection_dim": "text_config.hidden_size"},
+        # Its table of visual words has the width of the text part.
+        "ovis2": {"hidden_size": "text_config.hidden_size"},
+        # What its vision part calls its hidden size is the width that the text part reads.
+        "qwen2_vl": {"vision_config.hidden_size": "text_config.hidden_size"},
+    },
+    completes,
+    shrinks,
+)
+
+
+@completes("aria")
+def aria(config: Any) -> None:
+    """How many tokens an image becomes is told for each number of patches, none of which the default images have."""
+    vision = config.vision_config
+    if (vision.image_size // vision.patch_size) ** 2 not in config.projector_patch_to_query_dict:
+        vision.image_size, vision.patch_size = 490, 14
+
+
+@shrinks("aria")
+def small_aria(config: Any) -> None:
+    side, tokens = 8, 16
+    config.vision_config.image_size = side * config.vision_config.patch_size
+    config.projector_patch_to_query_dict = {side**2: tokens}
+    config.max_value_projector_patch_to_query_dict = tokens
+
+
+@completes("aya_vision")
+def aya_vision(config: Any) -> None:
+    """Its connector folds squares of patches, which the default image does not divide into."""
+    vision = config.vision_config
+    odd = vision.image_size // vision.patch_size % config.downsample_factor
+    vision.image_size -= odd * vision.patch_size
+    vision.image_size -= vision.image_size % vision.patch_size
+
+
+@completes("idefics3", "smolvlm")
+def idefics3(config: Any) -> None:
+    """Its connector folds squares of patches, which the default image does not divide into."""
+    _fit_connector(config.vision_config, config.scale_factor)
+
+
+@completes("modernvbert", "ultravbert")
+def modernvbert(config: Any) -> None:
+    """Its connector folds squares of patches, which the default image does not divide into."""
+    _fit_connector(config.vision_config, config.pixel_shuffle_factor)
+
+
+def _fit_connector(vision: Any, factor: int) -> None:
+    if vision.image_size // vision.patch_size % factor:
+        vision.image_size = vision.patch_size * 4 * factor
+
+
+@completes("llama4_vision_model")
+@shrinks("llama4_vision_model")
+def llama4_vision_model(config: Any) -> None:
+    """Four neighbours are folded into one, and three projections follow one another."""
+    config.intermediate_size = int(config.hidden_size // config.pixel_shuffle_ratio**2)
+    config.projector_input_dim = config.projector_output_dim = config.vision_output_dim
+
+
+@completes("gemma3", "t5gemma2_encoder", "shieldgemma2")
+def gemma3(config: Any) -> None:
+    """The features of an image are pooled to a square number, which the default vision part has too few for."""
+    vision = config.vision_config
+    if vision.image_size // vision.patch_size < math.isqrt(config.mm_tokens_per_image):
+        vision.image_size, vision.patch_size = 896, 14
+
+
+@shrinks("gemma3", "t5gemma2_encoder")
+def small_gemma3(config: Any) -> None:
+    """A quarter of the patches along each edge, as at full size."""
+    side = config.vision_config.image_size // config.vision_config.patch_size
+    config.mm_tokens_per_image = (side // 4) ** 2
+
+
+@shrinks("shieldgemma2")
+def small_shieldgemma2(config: Any) -> None:
+    """A Gemma 3 that answers with one of two tokens, which its configuration does not always name."""
+    small_gemma3(config)
+    last = config.text_config.vocab_size - 1
+    config.yes_token_index, config.no_token_index = last // 2, last // 2 - 1
+
+
+@shrinks("vipllava")
+def vipllava(config: Any) -> None:
+    """It reads as many layers of its vision part as it names, which a small one has not.
+
+    The same number of layers, some of them twice: the projector's width depends on it.
+    """
+    layers = config.vision_config.num_hidden_layers
+    config.vision_feature_layers = [-1 - place % layers for place in range(len(config.vision_feature_layers))]
+
+
+@completes("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")
+def minicpmv(config: Any) -> None:
+    """MiniCPM-V: which tokens stand for images and videos comes with a checkpoint."""
+    last = config.text_config.vocab_size - 1
+    fill(config, {"image_token_id": last, "video_token_id": last - 1})
+
+
+@completes("chameleon")
+def chameleon(config: Any) -> None:
+    """Images become tokens of the vocabulary by a map that only checkpoints bring."""
+    if config.vocabulary_map is None:
+        _number_chameleon(config)
+
+
+@shrinks("chameleon")
+def small_chameleon(config: Any) -> None:
+    config.vq_config.num_embeddings = 256
+    _number_chameleon(config)
+
+
+def _number_chameleon(config: Any) -> None:
+    """A map with a name for each entry of the codebook, its number written in letters."""
+    first, codes = 4, config.vq_config.num_embeddings
+    letters = str.maketrans("0123456789", "ABCDEFGHIJ")
+    names = {f"IMGIMG{str(code).translate(letters)}Z": first + code for code in range(codes)}
+    config.vocabulary_map = {**names, "<image>": first + codes}
+    config.image_token_id = first + codes
+
+
+@completes("emu3")
+def emu3(config: Any) -> None:
+    """Images become tokens of the vocabulary by a map that only checkpoints bring."""
+    if config.vocabulary_map is None:
+        _number_emu3(config)
+
+
+@shrinks("emu3")
+def small_emu3(config: Any) -> None:
+    config.vq_config.codebook_size = 256
+    _number_emu3(config)
+
+
+def _number_emu3(config: Any) -> None:
+    """A map with a name for each entry of the codebook, and for the end of a line of them."""
+    first, codes = 4, config.vq_config.codebook_size
+    names = {f"<|visual token {code:06d}|>": first + code for code in range(codes)}
+    config.vocabulary_map = {**names, "<image>": first + codes, "<|extra_200|>": first + codes + 1}
+    config.image_token_id = first + codes
+
+
+@completes("blip-2", "instructblip")
+def blip_2(config: Any) -> None:
+    """A Q-Former turns an image of any size into a fixed number of tokens; which token comes with a checkpoint."""
+    fill(config, {"image_token_index": config.text_config.vocab_size - 1})
+
+
+@makes_pixels("blip-2", "instructblip")
+def blip_2_pixels(builder: InputBuilder) -> None:
+    """Placeholders where a language model reads them; the retrieval model has none."""
+    if hasattr(builder.model, "language_model"):
+        builder.placeholders.append(Placeholder(builder.config.image_token_index, builder.config.num_query_tokens))
+
+
+@changes_inputs("blip-2")
+def blip_2_inputs(builder: InputBuilder) -> None:
+    """The retrieval model matches each text with its image, as its documentation shows first."""
+    if "use_image_text_matching_head" in builder.takes:
+        builder.inputs["use_image_text_matching_head"] = True
+
+
+@completes("instructblipvideo")
+def instructblipvideo(config: Any) -> None:
+    fill(config, {"video_token_index": config.text_config.vocab_size - 1})
+
+
+@makes_pixels("instructblipvideo")
+def instructblipvideo_pixels(builder: InputBuilder) -> None:
+    """Four frames a video, each as many tokens as an image."""
+    frames = 4
+    builder.inputs["pixel_values"] = tiles.images(builder, frames)
+    tokens = frames * builder.config.num_query_tokens
+    builder.placeholders.append(Placeholder(builder.config.video_token_index, tokens, "video"))
+
+
+@changes_inputs("instructblip", "instructblipvideo")
+def instructblip_inputs(builder: InputBuilder) -> None:
+    """The instruction once more for the Q-Former."""
+    if "qformer_input_ids" in builder.takes:
+        shape = (builder.batch, builder.sequence)
+        builder.inputs["qformer_input_ids"] = values.tokens(builder, shape, builder.config.qformer_config.vocab_size)
+        builder.inputs["qformer_attention_mask"] = values.ones(builder, shape)
+
+
+@makes_pixels("deepseek_vl_hybrid")
+def deepseek_vl_hybrid(builder: InputBuilder) -> None:
+    """Each image in two resolutions, one for each of its encoders."""
+    builder.inputs["pixel_values"] = tiles.images(builder)
+    fine = builder.config.high_res_vision_config
+    shape = (builder.batch, geometry.channels(fine), *geometry.image_size(fine))
+    builder.inputs["high_res_pixel_values"] = values.floats(builder, shape)
+
+
+@makes_pixels("fuyu")
+def fuyu(builder: InputBuilder) -> None:
+    """No encoder; the patches of an image go straight into the text."""
+    if builder.wants("pixel_values"):
+        side = patches.grid_side(builder)
+        width = builder.config.num_channels * builder.config.patch_size**2
+        builder.inputs["pixel_values"] = values.floats(builder, (builder.batch, side * side, width))
+
+
+@makes_pixels("neomme")
+def neomme(builder: InputBuilder) -> None:
+    """No encoder; the patches of all images are one list, and each becomes a token."""
+    side = patches.grid_side(builder)
+    builder.inputs["pixel_values"] = values.floats(builder, (builder.batch * side * side, builder.config.patch_dim))
+
+
+@shrinks("glm_image")
+def glm_image(config: Any) -> None:
+    """Codes of images are tokens: no more of them than the small vocabulary has."""
+    config.vq_config.num_embeddings = min(config.vq_config.num_embeddings, config.text_config.vocab_size // 2)
+
+
+@makes_pixels("glm_image")
+def glm_image_pixels(builder: InputBuilder) -> None:
+    """One image to read a sample, each of its patches a token.
+
+    After the images that it reads stands the grid of the image that it is to draw, still without pixels.
+    """
+    patches.add_grid(builder, "pixel_values", "image_grid_thw")
+    builder.inputs["image_grid_thw"] = builder.inputs["image_grid_thw"].repeat_interleave(2, dim=0)
+    builder.inputs["images_per_sample"] = values.full(builder, (builder.batch,), 2)
+    config = builder.config
+    tokens = patches.grid_side(builder) ** 2
+    builder.placeholders.append(
+        Placeholder(config.image_token_id, tokens, "image", config.image_start_token_id, config.image_end_token_id)
+    )
+
+
+@completes("granite4_vision")
+def granite4_vision(config: Any) -> None:
+    """Which layers feed which, and how much is folded, comes with a checkpoint.
+
+    Windows of eight patches become four tokens; the last layer of the vision part feeds the first of the text's.
+    """
+    window, vision = 8, config.vision_config
+    fill(config, {"downsample_rate": "4/8", "deepstack_layer_map": [(-1, 0)]})
+    if vision.image_size // vision.patch_size % window:
+        vision.image_size = edge = window * vision.patch_size
+        config.image_grid_pinpoints = [[edge, 2 * edge], [2 * edge, edge], [2 * edge, 2 * edge]]
+
+
+@shrinks("granite4_vision")
+def small_granite4_vision(config: Any) -> None:
+    last = config.text_config.num_hidden_layers - 1
+    config.deepstack_layer_map = [(-1, min(layer, last)) for _, layer in config.deepstack_layer_map[:1]]
+    config.spatial_target_layers = [min(layer, last) for layer in config.spatial_target_layers]
+    config.qformer_config.hidden_size = config.qformer_config.encoder_hidden_size = config.vision_config.hidden_size
+    config.qformer_config.num_attention_heads = config.vision_config.num_attention_heads
+
+
+@makes_pixels("granite4_vision")
+def granite4_vision_pixels(builder: InputBuilder) -> None:
+    """Images in tiles; a placeholder for each feature, of which each layer that is fed gets its own set."""
+    tiles.add_sized(builder)
+    with untouched(builder.model):
+        output = extractor(builder.model, "image")(builder.inputs["pixel_values"], builder.inputs["image_sizes"])
+    _, features = output.deepstack_features[0]
+    builder.placeholders.append(Placeholder(builder.config.image_token_index, count(features) // builder.batch))
+
+
+@makes_pixels("idefics")
+def idefics(builder: InputBuilder) -> None:
+    """Several images a sample."""
+    if builder.wants("pixel_values"):
+        builder.inputs["pixel_values"] = tiles.images(builder, 1)
+
+
+@changes_inputs("idefics")
+def idefics_inputs(builder: InputBuilder) -> None:
+    """A mask tells which token attends to which image: each to the one."""
+    if "pixel_values" in builder.inputs:
+        builder.inputs["image_attention_mask"] = values.ones(builder, (*builder.inputs["input_ids"].shape, 1))
+
+
+@changes_inputs("mllama")
+def mllama(builder: InputBuilder) -> None:
+    """Text attends to the tiles of its images through a mask of its own: each token to each tile of each image."""
+    if "input_ids" in builder.inputs and "aspect_ratio_mask" in builder.inputs:
+        batch, *images = builder.inputs["aspect_ratio_mask"].shape
+        shape = (batch, builder.inputs["input_ids"].shape[-1], *images)
+        builder.inputs["cross_attention_mask"] = values.ones(builder, shape)
+
+
+@makes_pixels("inkling2", "inkling2_vision")
+def inkling2(builder: InputBuilder) -> None:
+    """An image is a row of squares, one a token, each of several patches, its channels last."""
+    import torch
+
+    if not builder.wants("pixel_values"):
+        return
+    side = 4
+    edge = geometry.patch_size(builder.config) * geometry.merge_size(builder.config)
+    shape = (builder.batch * side * side, edge, edge, geometry.channels(builder.config))
+    builder.inputs["pixel_values"] = values.floats(builder, shape)
+    builder.inputs["image_grid_thw"] = torch.tensor([[1, side, side]] * builder.batch, device=builder.device)
+
+
+@shrinks("inkling_vision")
+def inkling_vision(config: Any) -> None:
+    """Each layer folds neighbouring pixels, one for each prime factor of the sizes of a patch.
+
+    As many layers as folds: fewer would have to leave some out, which transformers does with scipy.
+    """
+    config.num_hidden_layers = 1 + _prime_factors(config.patch_size) + _prime_factors(config.temporal_patch_size)
+
+
+def _prime_factors(number: int) -> int:
+    found, divisor = 0, 2
+    while number > 1:
+        if number % divisor == 0:
+            number //= divisor
+            found += 1
+        else:
+            divisor += 1
+    return found
+
+
+@makes_pixels("inkling_vision", "inkling_mm_model")
+def inkling_pixels(builder: InputBuilder) -> None:
+    """The patches of all images in one list, 16 an image, each a short film of one picture, its channels last."""
+    vision = getattr(builder.config, "vision_config", builder.config)
+    edge = vision.patch_size
+    shape = (builder.batch * 16, vision.temporal_patch_size, edge, edge, vision.num_channels)
+    builder.inputs["pixel_values"] = values.floats(builder, shape)
+
+
+@shrinks("molmo2")
+def molmo2(config: Any) -> None:
+    """The adapter reads the last layers of the vision part, as many as before."""
+    last = config.vision_config.num_hidden_layers - 1
+    read = len(config.adapter_config.vision_feature_layer)
+    config.adapter_config.vision_feature_layer = [max(0, last - place) for place in range(read)]
+
+
+@makes_pixels("molmo2")
+def molmo2_pixels(builder: InputBuilder) -> None:
+    """Crops of patches, and for each token of text the two by two patches of the image that are pooled for it.
+
+    An image is a small whole and one crop, both of the encoder's size. What is left over at the edge of a crop belongs
+    to no token.
+    """
+    import torch
+
+    vision = builder.config.vision_config
+    side = vision.image_size[0] // vision.patch_size
+    pool, crops, width = 2, 2 * builder.batch, vision.num_channels * vision.patch_size**2
+    builder.inputs["pixel_values"] = values.floats(builder, (crops, side * side, width))
+    squares = side // pool
+    numbers = torch.arange(side * side).view(side, side)[: squares * pool, : squares * pool]
+    pooled = numbers.view(squares, pool, squares, pool).transpose(1, 2).reshape(squares * squares, pool * pool)
+    starts = torch.arange(crops) * side * side
+    builder.inputs["image_token_pooling"] = (starts[:, None, None] + pooled).flatten(0, 1).to(builder.device)
+    builder.inputs["image_grids"] = values.full(builder, (builder.batch, 4), squares)
+    builder.inputs["image_num_crops"] = values.full(builder, (builder.batch,), 2)
+
+
+@makes_pixels("molmo2_vision")
+def molmo2_vision(builder: InputBuilder) -> None:
+    """The vision part alone: crops, each a row of patches."""
+    config = builder.config
+    shape = (builder.batch, config.num_position_embeddings, config.num_channels * config.patch_size**2)
+    builder.inputs["pixel_values"] = values.floats(builder, shape)
+
+
+@makes_pixels("phi4_multimodal")
+def phi4_multimodal_pixels(builder: InputBuilder) -> None:
+    """An image is a small whole and its crops, here exactly one, with a mask of patches for each."""
+    if not builder.wants("image_pixel_values"):
+        return
+    vision = builder.config.vision_config
+    edge = vision.image_size
+    side = edge // vision.patch_size
+    builder.inputs["image_pixel_values"] = values.floats(builder, (builder.batch, 2, 3, edge, edge))
+    builder.inputs["image_sizes"] = values.full(builder, (builder.batch, 2), vision.crop_size)
+    builder.inputs["image_attention_mask"] = values.ones(builder, (builder.batch, 2, side, side))
+    # Both views are pooled by two; a separator ends each of their rows, and one stands between them.
+    pooled = math.ceil(side / 2)
+    builder.placeholders.append(Placeholder(vision.image_token_id, 2 * pooled * (pooled + 1) + 1))
+
+
+@makes_sounds("phi4_multimodal")
+def phi4_multimodal_sounds(builder: InputBuilder) -> None:
+    """A spectrogram, whose frames the encoder makes a token of by eights; its length in tokens stands beside it."""
+    import torch
+
+    if not builder.wants("audio_input_features"):
+        return
+    frames, audio = 128, builder.config.audio_config
+    tokens = -(-frames // (audio.time_reduction * audio.downsample_rate))
+    builder.inputs["audio_input_features"] = values.floats(builder, (builder.batch, frames, audio.input_size))
+    builder.inputs["audio_embed_sizes"] = values.full(builder, (builder.batch,), tokens)
+    builder.inputs["audio_attention_mask"] = values.ones(builder, (builder.batch, frames), dtype=torch.bool)
+    builder.placeholders.append(Placeholder(audio.audio_token_id, tokens, "audio"))

@@ -1,3 +1,0 @@
-"""The audio of this model is that of Gemma 4's encoder."""
-
-from dynalyze.capture.hf.special.gemma4_audio import sounds as sounds

@@ -1,0 +1,100 @@
+"""Quirks of single architectures: whom they name, and what the rows of tables do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dynalyze.capture.hf import quirks
+
+_CONFIGURATION = re.compile(r"^class (\w+)\(.*?(?=^class |\Z)", re.MULTILINE | re.DOTALL)
+_MODEL_TYPE = re.compile(r'^    model_type\b[^=\n]*= "(.+)"', re.MULTILINE)
+
+
+def _types_of_transformers() -> set[str]:
+    """The model type of every configuration that has one, and the class of every one that has none."""
+    found = find_spec("transformers")
+    if found is None or found.origin is None:
+        pytest.skip("needs transformers")
+    names = set()
+    for file in Path(found.origin).parent.glob("models/*/configuration_*.py"):
+        for statement in _CONFIGURATION.finditer(file.read_text(encoding="utf-8")):
+            told = _MODEL_TYPE.search(statement[0])
+            names.add(told[1] if told else statement[1])
+    return names
+
+
+def test_every_model_type_with_a_quirk_is_one_of_transformers() -> None:
+    quirks.load()
+    named = {model_type for kind in quirks.KINDS for model_type in kind.functions}
+    assert {"openai-gpt", "t5gemma", "Qwen3OmniMoeTalkerConfig"} <= named
+    assert sorted(named - _types_of_transformers()) == []
+
+
+def test_a_model_type_has_one_quirk_of_a_kind() -> None:
+    kind: quirks.Kind[Any] = quirks.Kind("shrinks")
+    kind("bert", "albert")(lambda config: None)
+    with pytest.raises(ValueError, match="albert has two quirks of the kind 'shrinks'"):
+        kind("albert")(lambda config: None)
+
+
+def test_quirks_are_loaded_without_torch() -> None:
+    code = "import sys; from dynalyze.capture.hf import quirks; quirks.load(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+def test_a_quirk_is_for_the_type_that_it_names_and_a_configuration_without_one_goes_by_its_class() -> None:
+    class NamelessConfig:
+        model_type = ""
+        layers = 4
+
+    def cut(config: Any) -> None:
+        config.layers = 1
+
+    kind: quirks.Kind[Any] = quirks.Kind("shrinks")
+    kind("openai-gpt", "NamelessConfig")(cut)
+    given = [SimpleNamespace(model_type=name, layers=4) for name in ("openai-gpt", "gpt2")]
+    for config in (*given, nameless := NamelessConfig()):
+        kind.apply(config, config)
+    assert [config.layers for config in given] == [1, 4]
+    assert nameless.layers == 1
+
+
+def test_open_fields_are_filled_and_told_ones_stay() -> None:
+    config = SimpleNamespace(told=3, open=None, part=SimpleNamespace(told=False, open=None))
+    quirks.fill(config, {"told": 1, "open": [1], "missing": 2, "part.told": True, "part.open": 5, "part.missing": 6})
+    assert (config.told, config.open, config.missing) == (3, [1], 2)
+    assert vars(config.part) == {"told": False, "open": 5, "missing": 6}
+
+
+def test_two_configurations_never_share_a_list_of_a_table() -> None:
+    configs = [SimpleNamespace(model_type="perceiver", train_size=[368, 496]) for _ in range(2)]
+    for config in configs:
+        quirks.shrinks.apply(config, config)
+    configs[0].train_size.append(1)
+    assert configs[1].train_size == [32, 48]
+
+
+def test_fields_that_are_kept_equal_follow_the_other_part() -> None:
+    config = SimpleNamespace(
+        model_type="janus",
+        vision_config=SimpleNamespace(projection_dim=2048),
+        text_config=SimpleNamespace(hidden_size=64),
+    )
+    for kind in (quirks.completes, quirks.shrinks):
+        config.text_config.hidden_size += 64
+        kind.apply(config, config)
+        assert config.vision_config.projection_dim == config.text_config.hidden_size
+
+
+def test_a_field_to_follow_that_is_not_there_is_an_error() -> None:
+    config = SimpleNamespace(model_type="zoedepth")
+    with pytest.raises(AttributeError, match="fusion_hidden_size"):
+        quirks.shrinks.apply(config, config)
