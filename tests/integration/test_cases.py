@@ -16,41 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_starts
 from case_checks import Expectation, ExpectedBreak, Json, Outcome, Place, differences, resolved
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 FILES = sorted(CASES.glob("*/expect*.json"))
 KILL_AFTER = 5
-# Another case, or another test, shows the same in less time.
-LEFT_TO_SLOW = (
-    "aborts", "asked_for_breaks", "autograd_function", "blocks_around_the_break", "caught_exception",
-    "class_made_in_forward", "clean_training", "clocks_and_chance", "defines_function_inputs",
-    "defines_several_inputs", "defines_tuple_inputs", "eager_program-default_backend", "exits_with_three",
-    "fails_on_import", "first_and_last_statement", "forked_workers", "forward_calls_forward", "generate_goes_round",
-    "generators", "hangs", "leaves_with_os_exit", "lists_from_tensors", "log_line_in_forward", "loss_reads_a_value",
-    "module_of_a_package-clear", "module_of_a_package-submodule", "name_not_in_file", "named_like_a_package",
-    "noisy_streams", "noisy_streams-json_to_stdout", "noisy_streams-quiet", "numpy_and_copies",
-    "object_in_a_package", "one_helper_two_models", "only_classes-by_name", "raises_under_fullgraph",
-    "recompile_limit", "recursion", "reset_between", "rest_runs_in_eager", "script_with_arguments",
-    "shapes_do_not_fit_fullgraph", "sizes_from_values", "strict_then_lenient", "system_calls", "transformers_head",
-    "uncaught_raise", "ways_to_compile",
-)  # fmt: skip
 
 
 def case_id(path: Path) -> str:
     """`folder`, or `folder-variant` for a second expectation of the same program."""
     variant = path.name.removeprefix("expect").removesuffix(".json").lstrip(".")
     return "-".join(filter(None, (path.parent.name, variant)))
-
-
-def for_make_test(path: Path) -> Any:
-    """The case, left to `make slow` where that is enough."""
-    return pytest.param(path, marks=[pytest.mark.slow] if case_id(path) in LEFT_TO_SLOW else [])
-
-
-@pytest.fixture
-def to_run(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Expectation, Path]:
-    return copied(request.param, tmp_path)
 
 
 @pytest.fixture(params=FILES, ids=case_id)
@@ -65,26 +42,36 @@ def copied(file: Path, tmp_path: Path) -> tuple[Expectation, Path]:
     return Expectation.read(file), folder
 
 
-@pytest.mark.parametrize("to_run", [for_make_test(file) for file in FILES], ids=case_id, indirect=True)
-def test_report_says_what_is_true(to_run: tuple[Expectation, Path]) -> None:
-    expected, folder = to_run
+def test_report_says_what_is_true(case: tuple[Expectation, Path]) -> None:
+    expected, folder = case
     outcome = explain(expected, folder)
     survivors = list(still_running(expected, folder))
     faults = differences(expected, outcome) + survivors
     assert not faults, "\n  ".join(["", expected.truth, *faults, f"standard error: {outcome.stderr[-3000:]}"])
 
 
-def test_what_is_left_to_slow_is_there() -> None:
-    assert set(LEFT_TO_SLOW) <= set(map(case_id, FILES))
-
-
 def explain(expected: Expectation, folder: Path) -> Outcome:
-    """Run `dynalyze explain` on the case, in its folder, under its wall limit."""
+    """Run `dynalyze explain` on the case, in its folder, under its wall limit.
+
+    What crashes, hangs or leaves processes behind is started for real; all else may be forked, see warm_starts.
+    """
     file = folder.parent / "report.json"
-    command = [sys.executable, "-m", "dynalyze", "explain", "--no-bench", *expected.target]
-    command += ["--json", "-" if expected.json_to_stdout else str(file), "--no-bench", *expected.options]
+    arguments = ["explain", "--no-bench", *expected.target]
+    arguments += ["--json", "-" if expected.json_to_stdout else str(file), *expected.options]
     if expected.arguments:
-        command += ["--", *expected.arguments]
+        arguments += ["--", *expected.arguments]
+    died = any(status is None or status < 0 for status in expected.target_exit_status)
+    if expected.ends or died or not warm_starts.can_fork({}):
+        status, stdout, stderr = started(arguments, expected, folder)
+    else:
+        status, stdout, stderr = warm_starts.run_dynalyze(arguments, folder, {}, None, expected.wall)
+    text = stdout if expected.json_to_stdout else file.read_text() if file.exists() else ""
+    return Outcome(folder, status, stdout, stderr, json.loads(text) if text.strip() else None)
+
+
+def started(arguments: list[str], expected: Expectation, folder: Path) -> tuple[int | None, str, str]:
+    """Exit status and both streams of a process of its own."""
+    command = [sys.executable, "-m", "dynalyze", *arguments]
     streams = [folder.parent / name for name in ("stdout", "stderr")]
     with streams[0].open("wb") as out, streams[1].open("wb") as err:
         process = subprocess.Popen(
@@ -92,8 +79,7 @@ def explain(expected: Expectation, folder: Path) -> Outcome:
         )
         status = wait(process, expected.wall)
     stdout, stderr = (stream.read_text(errors="replace") for stream in streams)
-    text = stdout if expected.json_to_stdout else file.read_text() if file.exists() else ""
-    return Outcome(folder, status, stdout, stderr, json.loads(text) if text.strip() else None)
+    return status, stdout, stderr
 
 
 def wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:

@@ -101,7 +101,7 @@ def seen_by_both(target: list[str], arguments: list[str], cwd: Path) -> tuple[Se
         check=True,
     )
     watched = {**env, "SEEN": str(cwd / "watched.json")}
-    ended = dynalyze("explain", *target, "--json", "-", "--", *arguments, cwd=cwd, env=watched, stdin=STDIN)
+    ended = dynalyze("explain", *target, "--json", "-", "--", *arguments, cwd=cwd, env=watched, stdin=STDIN, real=True)
     assert ended.status == 0, ended.stderr
     return json.loads((cwd / "plain.json").read_text()), json.loads((cwd / "watched.json").read_text())
 
@@ -132,7 +132,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("target", [["jobs.py"], ["-m", "jobs"]])
 def test_spawned_workers_unpickle_what_main_defines(tmp_path: Path, target: list[str]) -> None:
     (tmp_path / "jobs.py").write_text(SPAWNS)
-    ended, report = explain(*target, cwd=tmp_path)
+    ended, report = explain(*target, cwd=tmp_path, real=True)
     assert "spawned [4, 6]" in ended.stderr
     assert "pickled 5" in ended.stderr
     assert report["outcome"]["exit_status"] == 0
@@ -144,7 +144,7 @@ def test_a_traceback_is_the_one_plain_python_prints(tmp_path: Path) -> None:
         "        raise ValueError(path) from error\n\nload('weights')\n"
     )
     plain = subprocess.run([sys.executable, "model.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    ended, _ = explain("model.py", cwd=tmp_path)
+    ended, _ = explain("model.py", cwd=tmp_path, real=True)
     assert plain.stderr.count("Traceback") == 2
     assert plain.stderr in ended.stderr
 
@@ -185,14 +185,14 @@ def test_json_to_standard_output_is_one_document(tmp_path: Path, quiet: bool) ->
 
 def test_the_summary_holds_nothing_of_the_target(tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text(LOUD.replace(r"\xff\xfe", "bytes that are "))
-    ended = dynalyze("explain", "loud.py", cwd=tmp_path)
+    ended = dynalyze("explain", "loud.py", cwd=tmp_path, real=True)
     assert not any(said in ended.stdout for said in SAID)
     assert "Nothing was compiled" in ended.stdout
 
 
 def test_output_in_the_order_it_came(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text("import os\nfor n in range(50): os.write(1 + n % 2, b'step %d\\n' % n)\n")
-    ended = dynalyze("explain", "steps.py", "--json", "-", cwd=tmp_path)
+    ended = dynalyze("explain", "steps.py", "--json", "-", cwd=tmp_path, real=True)
     steps = [int(line.split()[1]) for line in ended.stderr.splitlines() if line.startswith("step ")]
     assert sorted(steps) == list(range(50))
     assert [n for n in steps if n % 2] == list(range(1, 50, 2))
@@ -228,7 +228,7 @@ def test_another_interpreter_needs_only_torch(project: Path) -> None:
         "    return x / 2\n"
         "half(torch.ones(3))\n"
     )
-    ended, report = explain("model.py", "--python", "env/bin/python", cwd=project)
+    ended, report = explain("model.py", "--python", "env/bin/python", cwd=project, real=True)
     assert ended.status == 0, ended.stderr
     assert f"prefix {project / 'env'}" in ended.stderr
     assert [each["location"]["line"] for each in report["graph_breaks"]] == [6]
@@ -236,7 +236,7 @@ def test_another_interpreter_needs_only_torch(project: Path) -> None:
 
 def test_another_interpreter_compiles_in_place(project: Path) -> None:
     (project / "eager.py").write_text("import torch\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\n")
-    ended, report = explain("eager.py", "--python", "env/bin/python", "--backend", "eager", cwd=project)
+    ended, report = explain("eager.py", "--python", "env/bin/python", "--backend", "eager", cwd=project, real=True)
     assert ended.status == 0, ended.stderr
     assert report["outcome"]["status"] == "complete"
     assert report["capture"]["mode"] == "in_place"

@@ -154,7 +154,7 @@ class RecompileSeen(CompilerEvent, tag="recompile"):
     text: str = ""
     expected: str | None = None
     actual: str | None = None
-    call: Whole = 0
+    call: int = 0
     last_batch_of: str = ""
 
 
