@@ -29,7 +29,7 @@ def add(summary: Summary, matrix: AttentionMatrix | None) -> None:
     summary.line(one_line(f"Attention and dtypes: {words.conditions(matrix)}"), style="bold")
     summary.line(one_line(words.conclusion(matrix)))
     rows = list(dict.fromkeys((cell.attention, cell.cache) for cell in matrix.cells))
-    if rows:
+    if rows and matrix.dtypes:
         _table(summary, matrix, rows)
     _remarks(summary, matrix)
     summary.line()
