@@ -83,6 +83,7 @@ class Expectation:
     options: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
     json_to_stdout: bool = False
+    fresh: bool = False
     wall: float = 150
     exit_status: int = 0
     report: bool = True

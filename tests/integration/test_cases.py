@@ -61,7 +61,7 @@ def explain(expected: Expectation, folder: Path) -> Outcome:
     if expected.arguments:
         arguments += ["--", *expected.arguments]
     died = any(status is None or status < 0 for status in expected.target_exit_status)
-    if expected.ends or died or not warm_starts.can_fork({}):
+    if expected.fresh or expected.ends or died or not warm_starts.can_fork({}):
         status, stdout, stderr = started(arguments, expected, folder)
     else:
         status, stdout, stderr = warm_starts.run_dynalyze(arguments, folder, {}, None, expected.wall)
