@@ -23,8 +23,8 @@ import pytest
 
 from dynalyze.cli.group import run
 from dynalyze.events.types import Metrics, TracedSeen
+from dynalyze.facts.source_files import traced_files
 from dynalyze.facts.stacks import Places
-from dynalyze.facts.traced import traced_files
 from dynalyze.files import input_files
 from dynalyze.report.document import from_json, to_json
 from records import run_of

@@ -7,8 +7,7 @@ from dynalyze.events.types import AnyEvent
 from dynalyze.facts.attention import attention
 from dynalyze.facts.attention.text import lowered, traced
 from dynalyze.facts.compilations import compilations
-from dynalyze.facts.graph_texts import texts_of
-from dynalyze.facts.graphs import graphs
+from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.report.models import AttentionCall, AttentionInput

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.facts.conditions import condition_span
+from dynalyze.facts.sources import condition_span
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.facts.log_sources import LogSources
+from dynalyze.facts.sources import LogSources
 
 TEXT = "x = 1\ny = 2\n"
 HASH = hashlib.sha256(TEXT.encode()).hexdigest()

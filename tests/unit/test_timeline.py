@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import CompileEnded, CompileStarted
-from dynalyze.facts.compilations import compilations
+from dynalyze.facts.compilations import compilations, exclusive
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.facts.timeline import exclusive
 from dynalyze.render.spans import spans
 from dynalyze.render.view.links import Anchors, Index, index
 from dynalyze.render.view.timeline import MAX_ROWS, TimelineView, timeline_view

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import TracedSeen
+from dynalyze.facts.source_files import hash_of_set, traced_files
 from dynalyze.facts.stacks import Places
-from dynalyze.facts.traced import hash_of_set, traced_files
 from dynalyze.report import TracedFile, TracedFunction
 from records import TORCH, process, run_of, write_source
 

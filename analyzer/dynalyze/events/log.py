@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from dynalyze.events.types import AnyEvent, ProcessStarted
+from dynalyze.events.types import AnyEvent, Event, ProcessStarted
+
+_Kind = TypeVar("_Kind", bound=Event)
 
 
 @dataclass
@@ -30,6 +33,11 @@ class RunLog:
         for log in self.processes:
             for event in log.events:
                 yield log.process, event
+
+    def last(self, kind: type[_Kind]) -> _Kind | None:
+        """The last event of a kind that the main process told."""
+        events = self.processes[0].events if self.processes else ()
+        return next((event for event in reversed(events) if isinstance(event, kind)), None)
 
     @property
     def count(self) -> int:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from dynalyze.facts.conditions import condition_span
+from dynalyze.facts.sources import condition_span
 from dynalyze.rules.statement_shapes import SHAPES
 from dynalyze.rules.written import Written
 from dynalyze.text.errors import DynalyzeError

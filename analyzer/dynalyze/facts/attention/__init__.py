@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dynalyze.facts.attention.text import Lowered, Place, Written, lowered, mentions_attention, traced
-from dynalyze.facts.graph_texts import CompileTexts, Text
+from dynalyze.facts.graph_text import TensorText, read_tensor
+from dynalyze.facts.graphs import CompileTexts, Text
 from dynalyze.facts.stacks import Places
-from dynalyze.facts.tensors import TensorText, read_tensor
 from dynalyze.report import Compilation, Graph, Location
 from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInput, AttentionOp
 

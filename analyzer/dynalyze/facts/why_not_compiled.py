@@ -1,13 +1,78 @@
-"""Why nothing was compiled, in one or two sentences that say what to do."""
+"""Why nothing was compiled, in one or two sentences that say what to do; and what is known of the model of `hf:`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dynalyze.events.types import Definitions, Silence, TorchLoaded, Wrapped
+from dynalyze.events.log import RunLog
+from dynalyze.events.types import (
+    Definitions,
+    EagerCall,
+    ModelBuilt,
+    ObjectStarted,
+    Silence,
+    StageFailed,
+    TorchLoaded,
+    Wrapped,
+)
 from dynalyze.facts.skipped import next_step
-from dynalyze.report import Candidate, SkippedFrame
+from dynalyze.report import Candidate, FailedStage, SkippedFrame, TargetModel
+
+_NOT_BUILT = {
+    "config": "its configuration cannot be had",
+    "weights": "its weights cannot be had",
+    "inputs": "no inputs could be made for it",
+}
+
+
+def target_model(run: RunLog) -> TargetModel | None:
+    """The model that was built; None for targets of another kind, or where it never was."""
+    built, eager = run.last(ModelBuilt), run.last(EagerCall)
+    if built is None:
+        return None
+    return TargetModel(
+        built.class_name,
+        built.family,
+        built.parameters,
+        built.inputs,
+        warm=eager is not None,
+        eager_seconds=None if eager is None else round(eager.seconds, 3),
+    )
+
+
+def failed_stage(run: RunLog) -> FailedStage | None:
+    """Why there was nothing to compile; None where it came to that."""
+    told = run.last(StageFailed)
+    if told is None:
+        return None
+    return FailedStage(told.stage, told.exception, told.message, told.file, told.line, told.out_of_memory)  # type: ignore[arg-type]
+
+
+def why_never_compiled(name: str, failed: FailedStage) -> str:
+    """The failure in one sentence: `LlamaModel could not be built: ValueError: ... (modeling_llama.py:12).`"""
+    if failed.stage == "eager":
+        what = "runs out of memory in eager already" if failed.out_of_memory else "fails in eager already"
+    elif failed.out_of_memory:
+        what = "could not be built: out of memory"
+    else:
+        what = f"could not be built{', ' + _NOT_BUILT[failed.stage] if failed.stage in _NOT_BUILT else ''}"
+    place = f" ({Path(failed.file).name}:{failed.line})" if failed.file else ""
+    return f"{name} {what}: {failed.message.rstrip('.')}{place}."
+
+
+def doing(run: RunLog, name: str) -> str:
+    """What was going on with a model before it was compiled, as a clause; empty once it was."""
+    if run.last(ObjectStarted) is not None:
+        return ""
+    return f"while {name} ran in eager" if run.last(ModelBuilt) is not None else f"while {name} was being built"
+
+
+def notes(run: RunLog) -> Iterator[str]:
+    """What a reader has to know of a model that was built, one sentence each."""
+    built, started = run.last(ModelBuilt), run.last(ObjectStarted)
+    if built is not None:
+        yield from (*built.notes, *(started.notes if started is not None else ()))
 
 
 def reason_for_silence(
