@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 
 from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER, TRACE_FOLDER
-from dynalyze.events.log import ProcessLog, RunLog
+from dynalyze.events.log import ProcessLog, RunLog, typed
 from dynalyze.events.torch_trace import read_trace
-from dynalyze.events.typed import typed
 from dynalyze.events.types import (
     AnyEvent,
     CompilerEvent,

@@ -29,7 +29,7 @@ from dynalyze.events.types import (
     TargetEnded,
     TorchLoaded,
 )
-from dynalyze.facts.attention import attention
+from dynalyze.facts.attention_calls import attention
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.candidates import candidates, compiled_in_place, regions
 from dynalyze.facts.compilations import add_bypasses, compilations

@@ -12,7 +12,7 @@ from dynalyze.events.log import RunLog
 from dynalyze.events.types import SourceSeen, TracedSeen
 from dynalyze.facts.sources import LONGEST_LINE, Sources, changed, seen_sources
 from dynalyze.facts.stacks import Places, is_file
-from dynalyze.files.input_files import read_input
+from dynalyze.files.read_write import read_input
 from dynalyze.report import (
     Compilation,
     CompilationStatus,

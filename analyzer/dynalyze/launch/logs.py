@@ -14,8 +14,8 @@ from dynalyze.facts.build import assemble
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import LogSources
 from dynalyze.facts.stacks import Places
-from dynalyze.files.input_files import is_open_pipe, open_input, read_input
 from dynalyze.files.paths import working_folder
+from dynalyze.files.read_write import is_open_pipe, open_input, read_input
 from dynalyze.report import Outcome, Report, Target, printable
 from dynalyze.text.errors import UsageError
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dynalyze.report import Advice, Location
-from dynalyze.report.audit import Bisection, BisectStage
+from dynalyze.report.audit import Bisection, BisectStage, stage_name
 from dynalyze.report.measurements import Accuracy
-from dynalyze.report.stages import stage_name
 
 _WITHOUT: dict[BisectStage, str] = {
     "inductor": "`backend='aot_eager_decomp_partition'` gives right answers",
