@@ -8,14 +8,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dynalyze.facts.graph_text import Assignment, Comment, Origin, Signature, TensorText, read_tensor, statements
+from dynalyze.facts.graph_text import Assignment, Comment, Signature, TensorText, read_tensor, statements
 from dynalyze.facts.graphs import CompileTexts, Text
 from dynalyze.facts.stacks import Places
-from dynalyze.report import Compilation, Graph, Location
+from dynalyze.report import Compilation, Graph, LineKey, Location
 from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInput, AttentionOp
 
-Place = tuple[str, int]
-NOWHERE: Place = ("", 0)
+_NOWHERE: LineKey = ("", 0)
 FUSED: dict[str, AttentionBackend] = {
     "_scaled_dot_product_flash_attention_for_cpu": "cpu_flash",
     "_scaled_dot_product_flash_attention": "flash",
@@ -50,7 +49,7 @@ class Written:
 
     name: str
     op: str
-    origin: Origin | None
+    origin: Location | None
     positional: list[str]
     named: dict[str, str]
     annotations: dict[str, str]
@@ -62,9 +61,9 @@ class Written:
         return self.positional[position] if position < len(self.positional) else ""
 
     @property
-    def at(self) -> Place:
+    def at(self) -> LineKey:
         """Its line; torch gives none to the nodes of some graphs."""
-        return self.origin.at if self.origin is not None else NOWHERE
+        return self.origin.at if self.origin is not None else _NOWHERE
 
     def annotation(self, position: int, keyword: str) -> str:
         """torch's annotation of an argument that is a tensor."""
@@ -88,9 +87,9 @@ class Lowered:
     """
 
     kernels: list[tuple[AttentionBackend, Written]] = field(default_factory=list)
-    at: dict[Place, list[AttentionBackend]] = field(default_factory=dict)
+    at: dict[LineKey, list[AttentionBackend]] = field(default_factory=dict)
 
-    def add(self, backend: AttentionBackend, place: Place) -> None:
+    def add(self, backend: AttentionBackend, place: LineKey) -> None:
         self.at.setdefault(place, []).append(backend)
 
     def take(self, other: Lowered) -> None:
@@ -151,7 +150,7 @@ def _read(text: str) -> tuple[list[Written], bool]:
     """The operations that may be attention, or a piece of it, and whether a block mask is made among them."""
     found: list[Written] = []
     annotations: dict[str, str] = {}
-    origin: Origin | None = None
+    origin: Location | None = None
     mask_made = False
     for statement in statements(text):
         if isinstance(statement, Signature):
@@ -178,14 +177,14 @@ def _note(annotations: dict[str, str], line: Assignment) -> None:
         annotations[line.name] = known
 
 
-def _claim(found: list[Written], line: Assignment, origin: Origin) -> None:
+def _claim(found: list[Written], line: Assignment, origin: Location) -> None:
     """What Inductor puts in the place of hand-written attention has no line, but the use of its result has."""
     for written in found[-2:]:
         if written.origin is None and line.expression.startswith(f"{written.name}["):
             written.origin = origin
 
 
-def _makes_mask(origin: Origin | None) -> bool:
+def _makes_mask(origin: Location | None) -> bool:
     if origin is None or origin.function not in _MAKES_BLOCK_MASK:
         return False
     return origin.file.replace("\\", "/").endswith("/flex_attention.py")
@@ -281,7 +280,7 @@ class _Graph:
 
     def _backends(self) -> list[AttentionBackend]:
         """What computes each call, in their order."""
-        asked: dict[Place, int] = {}
+        asked: dict[LineKey, int] = {}
         backends: list[AttentionBackend] = []
         for op, written in self._traced.calls:
             number = asked.get(written.at, 0)
@@ -289,7 +288,7 @@ class _Graph:
             backends.append(self._backend(op, written.at, number))
         return backends
 
-    def _backend(self, op: AttentionOp, at: Place, number: int) -> AttentionBackend:
+    def _backend(self, op: AttentionOp, at: LineKey, number: int) -> AttentionBackend:
         if op == "flash_attn":
             return "external"
         if self._failed:

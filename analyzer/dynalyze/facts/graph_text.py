@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from dynalyze.report import GraphInput, InputKind
+from dynalyze.report import GraphInput, InputKind, Location
 
 _TENSOR = re.compile(
     r"(?:(?P<wrapper>\w+)\()?(?P<dtype>[a-z]+\d+\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?"
@@ -118,20 +118,6 @@ class Node:
     op: str
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The line of the program that a node came from."""
-
-    file: str
-    line: int
-    function: str
-    code: str
-
-    @property
-    def at(self) -> tuple[str, int]:
-        return self.file, self.line
-
-
 class Signature(NamedTuple):
     """A graph begins, or the body of a higher-order operator: names of inputs and torch's annotations of them."""
 
@@ -141,7 +127,7 @@ class Signature(NamedTuple):
 class Comment(NamedTuple):
     """What follows came from this line; None where torch says of nothing that follows where it came from."""
 
-    origin: Origin | None
+    origin: Location | None
 
 
 class Assignment(NamedTuple):
@@ -170,7 +156,7 @@ class GraphText:
 
     inputs: list[tuple[str, str]] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    origins: dict[str, Origin] = field(default_factory=dict)
+    origins: dict[str, Location] = field(default_factory=dict)
 
     def histogram(self) -> dict[str, int]:
         """How often each operation stands in the graph, the most frequent first."""
@@ -183,7 +169,7 @@ class GraphText:
 def parse(text: str) -> GraphText:
     """Read a printed graph; lines that are not understood are passed over."""
     found = GraphText()
-    origin: Origin | None = None
+    origin: Location | None = None
     outermost = True
     for statement in statements(text):
         if isinstance(statement, Signature):
@@ -223,11 +209,11 @@ def _signature(first: str, lines: Iterator[str]) -> str:
     return " ".join(parts)
 
 
-def _origin(comment: str) -> Origin | None:
+def _origin(comment: str) -> Location | None:
     found = _ORIGIN.search(comment)
     if found is None:
         return None
-    return Origin(found["file"], int(found["line"]), found["function"], found["code"])
+    return Location(found["file"], int(found["line"]), function=found["function"], code=found["code"])
 
 
 def _assignment(line: str) -> Assignment | None:

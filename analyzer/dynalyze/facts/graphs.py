@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import CompileEnded, GraphSeen
-from dynalyze.facts.graph_text import GraphText, Origin, graph_input, parse
+from dynalyze.facts.graph_text import GraphText, graph_input, parse
 from dynalyze.facts.kernels import KernelFound, aot_id, direction_of, kernels_of
 from dynalyze.facts.provenance import CameFrom, Tracked, came_from
 from dynalyze.facts.source_files import LineOps
@@ -189,14 +189,14 @@ class _Down:
     dynamo: GraphText = field(default_factory=GraphText)
     stages: dict[tuple[StageName, Direction], int] = field(default_factory=dict)
     known_ops: set[str] = field(default_factory=set)
-    post_grad: dict[str, dict[str, Origin]] = field(default_factory=dict)
+    post_grad: dict[str, dict[str, Location]] = field(default_factory=dict)
     tracked: dict[str, Tracked] = field(default_factory=dict)
     kernels: dict[tuple[str, Direction], tuple[KernelFound, CameFrom]] = field(default_factory=dict)
 
     def count(self, stage: StageName, direction: Direction, ops: int) -> None:
         self.stages[stage, direction] = self.stages.get((stage, direction), 0) + ops
 
-    def named(self, text: Text) -> dict[str, Origin]:
+    def named(self, text: Text) -> dict[str, Location]:
         """The line of each node that a comment in this output code can name.
 
         Comments of a backward graph name its own nodes, those of any other the nodes that Dynamo traced.
@@ -297,7 +297,7 @@ class _Reader:
             provenance=origin.provenance,
         )  # fmt: skip
 
-    def _location(self, origin: Origin) -> Location:
+    def _location(self, origin: Location) -> Location:
         found = self._sources.location(origin.file, origin.line, origin.function)
         # The file may be gone, or on another machine: torch quotes the line too.
         return found if found.code or not origin.code else replace(found, code=origin.code[:LONGEST_LINE])

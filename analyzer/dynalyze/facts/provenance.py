@@ -14,10 +14,9 @@ from typing import TypeVar
 import msgspec
 
 from dynalyze.events.types import Frame
-from dynalyze.facts.graph_text import Origin
 from dynalyze.facts.kernels import Call, KernelFound
 from dynalyze.facts.stacks import Places
-from dynalyze.report import Graph, Kernel, Provenance
+from dynalyze.report import Graph, Kernel, LineKey, Location, Provenance
 
 _FRAME = re.compile(
     r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d{1,9}), in (?P<function>[^\n]+)(?:\n +(?P<code>\S[^\n]*))?',
@@ -25,7 +24,6 @@ _FRAME = re.compile(
 )
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeError)
 
-_Line = tuple[str, int]
 _Read = TypeVar("_Read")
 
 
@@ -57,7 +55,7 @@ class Tracked:
             self.nodes, self.pre_grad = nodes.kernels, nodes.post_grad
         return nodes is not None
 
-    def origins(self, handle: str, places: Places) -> list[Origin]:
+    def origins(self, handle: str, places: Places) -> list[Location]:
         """The lines behind a call, in the order of the source: the innermost one outside torch of each stack."""
         found = (_innermost(stack, places) for stack in self.stacks.get(handle, ()))
         return sorted({each.at: each for each in found if each is not None}.values(), key=lambda each: each.at)
@@ -67,13 +65,13 @@ class Tracked:
 class CameFrom:
     """Where a kernel came from: its lines with the number of calls that each is in, and its nodes."""
 
-    lines: dict[_Line, Origin] = field(default_factory=dict)
-    calls: dict[_Line, int] = field(default_factory=dict)
+    lines: dict[LineKey, Location] = field(default_factory=dict)
+    calls: dict[LineKey, int] = field(default_factory=dict)
     source_nodes: list[str] = field(default_factory=list)
     post_grad_nodes: list[str] = field(default_factory=list)
     provenance: Provenance = ""
 
-    def add_lines(self, origins: Iterable[Origin], provenance: Provenance) -> None:
+    def add_lines(self, origins: Iterable[Location], provenance: Provenance) -> None:
         """The lines of one call."""
         for origin in {each.at: each for each in origins}.values():
             self.lines.setdefault(origin.at, origin)
@@ -90,7 +88,7 @@ class CameFrom:
         self.provenance = self.provenance or other.provenance
 
 
-def came_from(kernel: KernelFound, tracked: Tracked, named: Mapping[str, Origin], places: Places) -> CameFrom:
+def came_from(kernel: KernelFound, tracked: Tracked, named: Mapping[str, Location], places: Places) -> CameFrom:
     """Where the calls of a kernel came from. `named` has the line of each node that a comment can name."""
     found = CameFrom()
     for site in kernel.sites:
@@ -124,7 +122,7 @@ def lacking(graphs: Iterable[Graph], kernels: Iterable[Kernel]) -> list[str]:
     ]
 
 
-def _own(known: list[Origin], told: list[Origin]) -> list[Origin]:
+def _own(known: list[Location], told: list[Location]) -> list[Location]:
     """The lines of a library call itself: Inductor also tracks what was computed into its inputs."""
     lines = {each.at for each in told}
     return [each for each in known if each.at in lines] or known
@@ -138,13 +136,15 @@ def _nodes(kernel: KernelFound, site: Call, tracked: Tracked) -> list[str]:
     return [node for node in nodes if node in own or own.intersection(tracked.pre_grad.get(node, ()))] or nodes
 
 
-def _innermost(stack: str, places: Places) -> Origin | None:
+def _innermost(stack: str, places: Places) -> Location | None:
     found = list(_FRAME.finditer(stack))
     at = places.innermost([Frame(each["file"], int(each["line"]), each["function"]) for each in found])
     if at is None:
         return None
     frame = found[at]
-    return Origin(frame["file"], int(frame["line"]), frame["function"].strip(), (frame["code"] or "").strip())
+    return Location(
+        frame["file"], int(frame["line"]), function=frame["function"].strip(), code=(frame["code"] or "").strip()
+    )
 
 
 def _read(text: str, kind: type[_Read]) -> _Read | None:

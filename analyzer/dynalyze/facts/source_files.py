@@ -17,17 +17,17 @@ from dynalyze.report import (
     Compilation,
     CompilationStatus,
     GraphBreak,
+    LineKey,
     Recompile,
     SkippedFrame,
     TracedFile,
     TracedFunction,
 )
-from dynalyze.report.sources import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
+from dynalyze.report.code import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
 
 MOST_CODE = 200_000
 """Characters of source in a report, all files together. What has a graph break comes first, then the user's own."""
 
-LineKey = tuple[str, int]
 LineOps = dict[LineKey, dict[str, int]]
 """How many operations of each graph, by its id, came from a line."""
 

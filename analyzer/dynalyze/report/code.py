@@ -1,4 +1,4 @@
-"""The program's own lines, each with what became of it: what a source view shows."""
+"""Places in code, and the program's own lines, each with its status: what a source view shows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,46 @@ import msgspec
 
 from dynalyze.report.held import FilePath, Name, Source, Word
 
+LineKey = tuple[str, int]
+"""A file and a line of it."""
 LineState = Literal["compiled", "broken", "eager", "silent"]
 FunctionStatus = Literal["compiled", "broken", "eager", "failed", "inlined"]
+
+
+class Location(msgspec.Struct, frozen=True):
+    """One line of code. `line` counts from 1; `column` and `end_column` are characters, counted from 0."""
+
+    file: FilePath
+    line: int
+    column: int | None = None
+    function: Name = ""
+    code: Source | None = None
+    end_column: int | None = None
+
+    @property
+    def at(self) -> LineKey:
+        return self.file, self.line
+
+
+class Snippet(msgspec.Struct, frozen=True):
+    """Lines of source around a location: `lines[0]` is line `first_line` of the file."""
+
+    first_line: int
+    lines: list[Source]
+
+
+class TracedFunction(msgspec.Struct, frozen=True):
+    name: Name
+    line: int
+
+
+class TracedFile(msgspec.Struct):
+    """A source file that Dynamo inlined; `sha256` is of the file's bytes, "" where it could not be read."""
+
+    path: FilePath
+    sha256: Word
+    functions: list[TracedFunction]
+    origin: Literal["user", "library", "torch"] = "user"
 
 
 class SourceLine(msgspec.Struct):
