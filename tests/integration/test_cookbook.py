@@ -27,7 +27,7 @@ from cookbook_statements import FITTING, NEAR, Fitting, Near
 from dynalyze.facts.sources import Sources
 from dynalyze.report import Location
 from dynalyze.rules.recipe import Broken, Recipe, find, find_by_id, recipes
-from dynalyze.rules.written import read
+from dynalyze.rules.statement_shapes import read
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(

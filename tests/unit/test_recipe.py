@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dynalyze.rules.recipe import COOKBOOK, Broken, Recipe, fill, find, find_by_id, read_recipe, recipes
-from dynalyze.rules.written import read
+from dynalyze.rules.statement_shapes import read
 from dynalyze.text.errors import DynalyzeError
 
 ALL = recipes()

@@ -2,7 +2,8 @@
 
 A log is a line `V1121 02:40:00.123456 4711 torch/_logging/_internal.py:1234] {json}` for each record, with the lines
 of its text below it, each after a tab. Reading is streaming, one record at a time and in bounded memory; records of no
-concern are recognised by their first bytes and never decoded."""
+concern are recognised by their first bytes and never decoded.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Where a run computes attention, on what, and by which kernel: read from the texts of its graphs.
 
-The calls stand in Dynamo's graphs, the kernels in those of ATen."""
+The calls stand in Dynamo's graphs, the kernels in those of ATen.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Reads the Python that torch prints for an FX graph: its inputs and its operations, line by line.
 
 The text is not always valid Python (`class <lambda>`, objects by their repr), so it is never compiled. What counts as
-an operation is what torch counts: every call, an indexing and an operator too, but no input, attribute or output."""
+an operation is what torch counts: every call, an indexing and an operator too, but no input, attribute or output.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Kernels, read from the Python that Inductor wrote: what is generated, what is called, and what was fused into it.
 
-The output code is the one source that holds cold, on a cache hit, on CPU and on CUDA; torch's counters do not."""
+The output code is the one source that holds cold, on a cache hit, on CPU and on CUDA; torch's counters do not.
+"""
 
 from __future__ import annotations
 

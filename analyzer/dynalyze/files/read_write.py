@@ -1,5 +1,6 @@
 """Files that a command reads: only those that come to an end, and documents in them only with numbers that can be.
-Files that it writes: whole or not at all."""
+Files that it writes: whole or not at all.
+"""
 
 from __future__ import annotations
 

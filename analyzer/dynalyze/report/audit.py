@@ -1,5 +1,6 @@
 """The typed part of the report that an audit fills: the policy's verdict, the warm-up check, the bisection of wrong
-numbers, and the attention matrix."""
+numbers, and the attention matrix.
+"""
 
 from __future__ import annotations
 

@@ -17,8 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from dynalyze.facts.sources import condition_span
-from dynalyze.rules.statement_shapes import SHAPES
-from dynalyze.rules.written import Written
+from dynalyze.rules.statement_shapes import SHAPES, Written
 from dynalyze.text.errors import DynalyzeError
 
 COOKBOOK = Path(__file__).parent / "cookbook"

@@ -1,6 +1,7 @@
 """Text from a run, made safe to look at: control, bidirectional and other hidden characters are shown.
 
-And our own lines on standard error beside what the target prints there, each on one line, whatever it quotes."""
+And our own lines on standard error beside what the target prints there, each on one line, whatever it quotes.
+"""
 
 from __future__ import annotations
 

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Impact, Report
 from dynalyze.report.models import Adapters, ModuleFacts
-from dynalyze.rules.library_layers import (
+from dynalyze.rules.recompile_advice import shown_values
+from dynalyze.rules.recompile_series import Series
+from dynalyze.rules.report_queries import (
     FROM_RUN,
+    FROM_SETTINGS,
     LORA_WEIGHT,
-    NOT_SHOWN,
     adapters_of,
     called_from,
+    compiled_at,
     counted,
-    place_of,
     spent,
     times,
     uses_peft,
 )
-from dynalyze.rules.recompile_advice.titles import shown_values
-from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.rule import Rule
 
 _RANK, _RANK_OF_CHANCES = 395, 650
@@ -105,7 +105,7 @@ def _several(module: ModuleFacts, adapters: Adapters) -> Finding:
         title=title,
         rule="lora-several-adapters",
         severity="info",
-        location=place_of(module),
+        location=compiled_at(module),
         evidence=[module.id],
         advice=Advice(action=action, why=_why(together=together), link=_LINK),
     )
@@ -114,7 +114,7 @@ def _several(module: ModuleFacts, adapters: Adapters) -> Finding:
 def _why(*, together: bool) -> str:
     if together:
         return "Read from the layers: every active adapter adds two multiplications to each layer that it is in."
-    return f"{NOT_SHOWN} Each state of the adapters is compiled by itself, at the first call that meets it."
+    return f"{FROM_SETTINGS} Each state of the adapters is compiled by itself, at the first call that meets it."
 
 
 def _owns_series(series: Series, report: Report) -> bool:

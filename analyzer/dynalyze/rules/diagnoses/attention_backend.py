@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, Report
 from dynalyze.report.models import AttentionBackend, AttentionCall
-from dynalyze.rules.attention_calls import BACKENDS, FROM_GRAPH, counted, ids, place_of, sdpa_calls
+from dynalyze.rules.report_queries import BACKENDS, FROM_GRAPH, counted, ids, place_of, sdpa_calls
 from dynalyze.rules.rule import Rule
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Report
 from dynalyze.report.models import AttentionInput
-from dynalyze.rules.attention_calls import FROM_GRAPH, on_cuda, once, place_of, sdpa_calls, shape
+from dynalyze.rules.report_queries import FROM_GRAPH, on_cuda, once, place_of, sdpa_calls, shape
 from dynalyze.rules.rule import Rule
 
 _MULTIPLE = 8

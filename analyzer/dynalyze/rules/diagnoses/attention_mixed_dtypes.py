@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Report
 from dynalyze.report.models import AttentionCall
-from dynalyze.rules.attention_calls import FROM_GRAPH, flash_calls, once, place_of
-from dynalyze.rules.library_layers import shown_version, version
+from dynalyze.rules.report_queries import FROM_GRAPH, flash_calls, once, place_of, shown_version, version
 from dynalyze.rules.rule import Rule
 
 _NORM_IN_FLOAT32 = (2, 12)

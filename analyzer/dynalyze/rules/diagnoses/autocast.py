@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Location, Report
 from dynalyze.report.models import ModuleFacts
+from dynalyze.rules.report_queries import FROM_SETTINGS, LOW_PRECISION, autocast_dtype, dtype_of, evidence_of
 from dynalyze.rules.rule import Rule
-from dynalyze.rules.setup import FROM_CONFIGURATION, LOW_PRECISION, autocast_dtype, dtype_of, evidence_of
 
 _RANK = 550
 _DEVICES = ("cuda", "cpu")
@@ -55,7 +55,7 @@ def _finding(modules: list[ModuleFacts], title: str, action: str, why: str) -> F
         title=title,
         location=Location(first.file, first.line) if first is not None else None,
         evidence=evidence_of(modules),
-        advice=Advice(action=action, why=f"{why} {FROM_CONFIGURATION}", link=_LINK),
+        advice=Advice(action=action, why=f"{why} {FROM_SETTINGS}", link=_LINK),
     )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from dynalyze.report import Advice, Finding, GraphBreak, Report
-from dynalyze.rules.attention_calls import users_line
-from dynalyze.rules.library_layers import FROM_RUN, breaks_in, counted, shown_version, version
+from dynalyze.rules.report_queries import FROM_RUN, breaks_in, counted, shown_version, users_line, version
 from dynalyze.rules.rule import Rule, severity_of
 
 _RANK = 195

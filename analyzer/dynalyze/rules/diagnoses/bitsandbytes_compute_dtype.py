@@ -7,7 +7,7 @@ from typing import Any
 
 from dynalyze.report import Advice, Example, Finding, Report
 from dynalyze.report.models import LayerGroup, ModuleFacts
-from dynalyze.rules.library_layers import FROM_CONFIGURATION, counted, layers_of, place_of
+from dynalyze.rules.report_queries import FROM_LAYERS, compiled_at, counted, layers_of
 from dynalyze.rules.rule import Rule
 
 _RANK = 340
@@ -34,7 +34,7 @@ def _finding(report: Report, module: ModuleFacts, group: LayerGroup) -> Finding:
         title=f"{counted(group.count, '4-bit layer')} of {module.class_name} "
         f"{'computes' if group.count == 1 else 'compute'} in float32",
         severity="warning" if slow else "info",
-        location=place_of(module),
+        location=compiled_at(module),
         evidence=[module.id],
         advice=Advice(
             action=action,
@@ -49,7 +49,7 @@ def _finding(report: Report, module: ModuleFacts, group: LayerGroup) -> Finding:
 
 
 def _why(group: LayerGroup, *, on_accelerator: bool) -> str:
-    told = f"{FROM_CONFIGURATION} `{group.first}` casts its input to float32, multiplies, and casts back."
+    told = f"{FROM_LAYERS} `{group.first}` casts its input to float32, multiplies, and casts back."
     unpacked = group.facts.get("quantised_from")
     if unpacked in _HALVES:
         told += f" Its weight is unpacked to {unpacked} and cast up for that."

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Impact, Recompile, Report
-from dynalyze.rules.library_layers import FROM_RUN, called_from, layers_of, spent
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_series import Series
+from dynalyze.rules.report_queries import FROM_RUN, called_from, layers_of, spent
 from dynalyze.rules.rule import Rule
 
 _RANK = 398

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, GraphBreak, Report
-from dynalyze.rules.attention_calls import users_line
-from dynalyze.rules.library_layers import FROM_RUN, breaks_in, layers_of, times
+from dynalyze.rules.report_queries import FROM_RUN, breaks_in, layers_of, times, users_line
 from dynalyze.rules.rule import Rule, severity_of
 
 _RANK = 190

@@ -8,8 +8,7 @@ import msgspec
 
 from dynalyze.report import Advice, Finding, Impact, Report
 from dynalyze.report.audit import Warmup
-from dynalyze.rules.recompile_advice import advise
-from dynalyze.rules.recompile_advice.titles import what_changed
+from dynalyze.rules.recompile_advice import advise, what_changed
 from dynalyze.rules.rule import Rule
 from dynalyze.rules.warmup_series import SIZE_CAUSES, Changed, changes, shape_text, shapes_count, shapes_text
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, Graph, Recompile, Report
 from dynalyze.report.measurements import Measurement
+from dynalyze.rules.report_queries import FROM_RUN, graphs_on_cuda
 from dynalyze.rules.rule import Rule
-from dynalyze.rules.setup import FROM_RUN, graphs_on_cuda
 
 _RANK = 360
 _MANY = 3

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Location, Report
+from dynalyze.rules.report_queries import FROM_RUN
 from dynalyze.rules.rule import Rule
-from dynalyze.rules.setup import FROM_RUN
 
 _RANK = 8
 _LINK = "https://docs.pytorch.org/docs/stable/torch.compiler_cudagraph_trees.html"

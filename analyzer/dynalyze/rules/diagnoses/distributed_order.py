@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, GraphBreak, Location, Report
 from dynalyze.report.models import ModuleFacts
+from dynalyze.rules.report_queries import FROM_RUN, FROM_SETTINGS
 from dynalyze.rules.rule import Rule, severity_of
-from dynalyze.rules.setup import FROM_CONFIGURATION, FROM_RUN
 
 _RANK = 120
 _WHERE = "https://docs.pytorch.org/docs/stable/compile/programming_model.where_to_apply_compile.html"
@@ -118,7 +118,7 @@ def _not_split(module: ModuleFacts) -> Finding:
             action=f"Leave `{_OPTIMIZE}` at True, unless you measured that the split costs more than it hides.",
             why=(
                 "As one graph the backward pass gives all gradients at its end, so no exchange runs beside it. "
-                f"{FROM_CONFIGURATION}"
+                f"{FROM_SETTINGS}"
             ),
             config=f"{_OPTIMIZE} = True",
             link=_DDP,

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, GraphBreak, Report
-from dynalyze.rules.attention_calls import FROM_RUN, ids, users_line
-from dynalyze.rules.library_layers import shown_version, version
+from dynalyze.rules.report_queries import FROM_RUN, ids, shown_version, users_line, version
 from dynalyze.rules.rule import Rule, severity_of
 
 _FIRST_WITH_OPERATORS = (2, 7)

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, Report
-from dynalyze.rules.attention_calls import FROM_SETTINGS, flash_calls, flash_modules, ids
+from dynalyze.rules.report_queries import FROM_SETTINGS, capability, device_name, flash_calls, flash_modules, ids
 from dynalyze.rules.rule import Rule
-from dynalyze.rules.setup import capability, device_name
 
 # What transformers asks of a GPU for each version of flash-attn; version 2 says so itself.
 _NEEDS = {"2": (8, 0), "3": (8, 0), "4": (9, 0)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Compilation, Example, Finding, Location, Report
 from dynalyze.report.models import ModuleFacts
-from dynalyze.rules.attention_calls import (
+from dynalyze.rules.report_queries import (
     FROM_GRAPH,
     FROM_RUN,
     FROM_SETTINGS,

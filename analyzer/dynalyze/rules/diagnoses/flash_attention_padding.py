@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import msgspec
 
 from dynalyze.report import Advice, Finding, GraphBreak, Impact, Report
-from dynalyze.rules.attention_calls import FROM_RUN, counted, flash_modules, ids, users_line
-from dynalyze.rules.library_layers import spent
 from dynalyze.rules.recompile_series import Series
+from dynalyze.rules.report_queries import FROM_RUN, counted, flash_modules, ids, spent, users_line
 from dynalyze.rules.rule import Rule, severity_of
 
 _RANK = 90

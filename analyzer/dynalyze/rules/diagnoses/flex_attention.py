@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Compilation, Finding, Recompile, Report
 from dynalyze.report.models import AttentionCall
-from dynalyze.rules.attention_calls import FROM_GRAPH, FROM_RUN, counted, ids, once, place_of
+from dynalyze.rules.report_queries import FROM_GRAPH, FROM_RUN, counted, ids, once, place_of
 from dynalyze.rules.rule import Rule
 
 _LINK = "https://docs.pytorch.org/docs/stable/nn.attention.flex_attention.html"

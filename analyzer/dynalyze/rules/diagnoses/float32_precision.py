@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, Graph, Report
+from dynalyze.rules.report_queries import (
+    FROM_GRAPH,
+    autocast_dtype,
+    capability,
+    device_name,
+    evidence_of,
+    graphs_on_cuda,
+)
 from dynalyze.rules.rule import Rule
-from dynalyze.rules.setup import FROM_GRAPH, autocast_dtype, capability, device_name, evidence_of, graphs_on_cuda
 
 _RANK = 450
 _SINCE = (8, 0)  # Ampere: the first with tensor cores for TF32.

@@ -12,7 +12,7 @@ from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Location, Report, Severity
 from dynalyze.rules.recipe import Broken, Recipe, fill, find
 from dynalyze.rules.rule import Rule, break_owners
-from dynalyze.rules.written import Written, read
+from dynalyze.rules.statement_shapes import Written, read
 
 # What costs most comes first: a whole function in eager, then a part, then a cut.
 _RANKS: dict[Effect, int] = {"error": 0, "eager": 100, "partly_eager": 200, "split": 300}

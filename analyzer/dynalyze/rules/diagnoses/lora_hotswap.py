@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Impact, Report
-from dynalyze.rules.library_layers import FROM_RUN, LORA_WEIGHT, adapters_of, called_from, spent, uses_peft
 from dynalyze.rules.recompile_series import Series
+from dynalyze.rules.report_queries import FROM_RUN, LORA_WEIGHT, adapters_of, called_from, spent, uses_peft
 from dynalyze.rules.rule import Rule
 
 _RANK = 396

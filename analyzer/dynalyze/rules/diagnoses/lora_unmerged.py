@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dynalyze.report import Advice, Example, Finding, Report
 from dynalyze.report.models import Adapters, ModuleFacts
 from dynalyze.rules.diagnoses import adapter_switch, lora_hotswap
-from dynalyze.rules.library_layers import FROM_CONFIGURATION, adapters_of, counted, place_of, trains
+from dynalyze.rules.report_queries import FROM_LAYERS, adapters_of, compiled_at, counted, trains
 from dynalyze.rules.rule import Rule
 
 _RANK = 640
@@ -40,11 +40,11 @@ def _finding(module: ModuleFacts, adapters: Adapters) -> Finding:
     )
     return RULE.finding(
         title=f"The adapter `{name}`{rank} is computed beside the weights{where}",
-        location=place_of(module),
+        location=compiled_at(module),
         evidence=[module.id],
         advice=Advice(
             action=action,
-            why=f"{FROM_CONFIGURATION} Each of these layers does two multiplications more and an addition in every "
+            why=f"{FROM_LAYERS} Each of these layers does two multiplications more and an addition in every "
             "call. Merged, the model is as fast as without the adapter. How much that is here was not measured.",
             example=_EXAMPLE,
             link=_LINK,

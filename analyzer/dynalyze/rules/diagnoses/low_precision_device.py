@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Report
-from dynalyze.rules.rule import Rule
-from dynalyze.rules.setup import (
-    FROM_CONFIGURATION,
+from dynalyze.rules.report_queries import (
     FROM_GRAPH,
+    FROM_SETTINGS,
     autocast_dtype,
     capability,
     device_name,
     evidence_of,
     graphs_on_cuda,
-    on_cuda,
+    module_on_cuda,
 )
+from dynalyze.rules.rule import Rule
 
 _RANK = 60
 _SINCE = (8, 0)
@@ -27,7 +27,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     if found is None or found >= _SINCE:
         return
     graphs = [graph for graph in graphs_on_cuda(report) if any(each.dtype == "bfloat16" for each in graph.inputs)]
-    modules = [module for module in report.modules if on_cuda(module) and module.parameters.get("bfloat16")]
+    modules = [module for module in report.modules if module_on_cuda(module) and module.parameters.get("bfloat16")]
     autocast = autocast_dtype(report, "cuda") == "bfloat16"
     if not (graphs or modules or autocast):
         return
@@ -43,7 +43,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
                 action=f"Use float16 in {where}: `{change}`, with a GradScaler where you train. Or use a GPU of "
                 "compute capability 8.0 or later.",
                 why=(
-                    f"{FROM_GRAPH if graphs else FROM_CONFIGURATION} Its compute capability is {found[0]}.{found[1]}; "
+                    f"{FROM_GRAPH if graphs else FROM_SETTINGS} Its compute capability is {found[0]}.{found[1]}; "
                     "Triton has bfloat16 from 8.0 on. Inductor leaves such a graph in eager, which emulates it slowly."
                 ),
                 config=change,

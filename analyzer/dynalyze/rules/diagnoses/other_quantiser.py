@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, GraphBreak, Report, SkippedFrame
 from dynalyze.report.models import LayerGroup, ModuleFacts
-from dynalyze.rules.library_layers import (
-    FROM_CONFIGURATION,
+from dynalyze.rules.report_queries import (
+    FROM_LAYERS,
     FROM_RUN,
     breaks_in,
     comes_from,
+    compiled_at,
     counted,
     layers_of,
-    place_of,
     skipped_in,
 )
 from dynalyze.rules.rule import Rule, severity_of
@@ -74,11 +74,11 @@ def _unknown(report: Report, module: ModuleFacts) -> Finding:
         title=f"{module.class_name} is configured for {module.quantization}, and ran without its layers",
         rule="quantiser-unknown",
         severity="info",
-        location=place_of(module),
+        location=compiled_at(module),
         evidence=[module.id],
         advice=Advice(
             action=action,
-            why=f"{FROM_CONFIGURATION} The module holds no quantised layer: what ran and was measured are plain ones.",
+            why=f"{FROM_LAYERS} The module holds no quantised layer: what ran and was measured are plain ones.",
             link=_LINK,
         ),
     )

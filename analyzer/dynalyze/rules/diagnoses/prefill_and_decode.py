@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, Impact, Report
-from dynalyze.rules.library_layers import FROM_RUN, by_generate, called_from, spent
 from dynalyze.rules.recompile_series import Series
+from dynalyze.rules.report_queries import FROM_RUN, by_generate, called_from, spent
 from dynalyze.rules.rule import Rule
 
 _RANK = 660

@@ -8,11 +8,10 @@ import msgspec
 
 from dynalyze.capture.trace_records import LIMITS
 from dynalyze.report import Advice, Finding, GraphBreak, Impact, Recompile, Report
-from dynalyze.rules.recompile_advice import advise
+from dynalyze.rules.recompile_advice import advise, history, what_changed
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.tensors import is_of_input
-from dynalyze.rules.recompile_advice.titles import history, what_changed
 from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
 from dynalyze.rules.rule import Rule, recompile_owner
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Report
-from dynalyze.rules.attention_calls import FROM_GRAPH, on_cuda, once, place_of, sdpa_calls, shape
+from dynalyze.rules.report_queries import FROM_GRAPH, on_cuda, once, place_of, sdpa_calls, shape
 from dynalyze.rules.rule import Rule
 
 

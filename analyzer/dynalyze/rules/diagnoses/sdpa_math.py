@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Finding, Report
 from dynalyze.report.models import AttentionCall
-from dynalyze.rules.attention_calls import FROM_GRAPH, HALVES, on_cuda, once, place_of, sdpa_calls, shape
+from dynalyze.rules.report_queries import FROM_GRAPH, HALVES, on_cuda, once, place_of, sdpa_calls, shape
 from dynalyze.rules.rule import Rule
 
 _LINK = "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"

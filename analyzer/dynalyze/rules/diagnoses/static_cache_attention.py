@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Finding, Report
-from dynalyze.rules.attention_calls import flash_modules
-from dynalyze.rules.library_layers import FROM_CONFIGURATION, place_of
+from dynalyze.rules.report_queries import FROM_LAYERS, compiled_at, flash_modules
 from dynalyze.rules.rule import Rule
 
 _RANK = 330
@@ -26,11 +25,11 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
             _RANK,
             RULE.finding(
                 title=f"{module.class_name} uses {module.attention} with a static cache",
-                location=place_of(module),
+                location=compiled_at(module),
                 evidence=[module.id],
                 advice=Advice(
                     action=action,
-                    why=f"{FROM_CONFIGURATION} The run does not show whether its answers are wrong: that is for the "
+                    why=f"{FROM_LAYERS} The run does not show whether its answers are wrong: that is for the "
                     "accuracy test. A static cache holds empty positions after the text, which FlashAttention takes "
                     "for real ones unless the model cuts them off; and transformers compiles this pair only without "
                     "fullgraph.",

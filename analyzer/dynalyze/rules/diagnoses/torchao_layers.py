@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from dynalyze.report import Advice, Finding, Report
-from dynalyze.rules.library_layers import (
-    FROM_CONFIGURATION,
+from dynalyze.rules.report_queries import (
+    FROM_LAYERS,
     FROM_RUN,
     breaks_in,
+    compiled_at,
     counted,
     layers_of,
-    place_of,
     shown_version,
     skipped_in,
     version,
@@ -36,11 +36,11 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
                 RULE.finding(
                     title=f"torchao runs without its own kernels: {counted(group.count, 'weight')} of {group.kind}",
                     severity="info",
-                    location=place_of(module),
+                    location=compiled_at(module),
                     evidence=[module.id],
                     advice=Advice(
                         action=f"{action} torchao says: {str(reason).strip().rstrip('.')}.",
-                        why=f"{FROM_CONFIGURATION} Layouts that need its kernels fail or take a slower way; those of "
+                        why=f"{FROM_LAYERS} Layouts that need its kernels fail or take a slower way; those of "
                         "plain PyTorch operations run as they do with them.",
                         link=_LINK,
                     ),
