@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynalyze.report import Compilation, Finding, GraphBreak, Location, Process, Recompile, Report
-from dynalyze.rules.diagnoses.rank_divergence import RULE
+from dynalyze.rules.diagnoses.distributed import RULE
 from sample_reports import empty_report
 
 F = Location("/job/m.py", 3, function="f")

@@ -1,4 +1,4 @@
-"""A key-value cache that grows with each token, and what that compiles again."""
+"""A key-value cache that grows, and a prompt compiled apart from the single tokens after it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.report_queries import FROM_RUN, by_generate, called_from, callers, spent, times
 from dynalyze.rules.rule import Rule
 
-_RANK = 397
+_RANK_DYNAMIC = 397
 _MOST_NAMED = 3
 _STATE = re.compile(
     r"\.layers\[\d+\]\.(?:is_initialized|cumulative_length)\b|\.is_updated\[|len\([^)]*past_key_values?"
 )
-_LINK = "https://huggingface.co/docs/transformers/kv_cache"
+_LINK_DYNAMIC = "https://huggingface.co/docs/transformers/kv_cache"
 _OWN_LOOP = Example(
     "cache = DynamicCache(config=model.config)",
     "cache = StaticCache(config=model.config, max_cache_len=1024)  # of the longest text, and its answer",
@@ -26,8 +26,8 @@ _EXAMPLE = Example(
 )
 
 
-def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
-    series = RULE.recompiles(report)
+def _judge_dynamic(report: Report) -> Iterator[tuple[int, Finding]]:
+    series = DYNAMIC.recompiles(report)
     if not series:
         return
     members = [member for one in series for member in one.recompiles]
@@ -37,8 +37,8 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     action = _action(report, members, static=static, generates=generates)
     seconds = spent(members)
     yield (
-        _RANK,
-        RULE.finding(
+        _RANK_DYNAMIC,
+        DYNAMIC.finding(
             title=f"The key-value cache changed between calls: compiled again {times(len(members))}",
             location=called_from(report, series[0].lead),
             evidence=[member.id for member in members],
@@ -46,7 +46,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
                 action=action,
                 why=f"{FROM_RUN} {_why(static=static)} The guards were on {_named(members)}.",
                 example=None if static else _EXAMPLE if generates else _OWN_LOOP,
-                link=_LINK,
+                link=_LINK_DYNAMIC,
             ),
             impact=None if seconds is None else Impact(seconds, "spent compiling again"),
         ),
@@ -94,7 +94,7 @@ def _named(members: list[Recompile]) -> str:
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
-def _owns_series(series: Series, report: Report) -> bool:
+def _owns_series_dynamic(series: Series, report: Report) -> bool:
     layer = (series.lead.source or "").endswith(".layer_idx")
     return _is_of_cache(series.lead) or (layer and any(map(_is_of_cache, report.recompiles)))
 
@@ -103,7 +103,7 @@ def _is_of_cache(again: Recompile) -> bool:
     return read_source(again).is_cache or _STATE.search(again.source or "") is not None
 
 
-RULE = Rule(
+DYNAMIC = Rule(
     id="dynamic-cache",
     title="The key-value cache changed between calls",
     severity="warning",
@@ -114,11 +114,73 @@ RULE = Rule(
     fix="Use a cache of fixed size, at its cost in memory.",
     example=_EXAMPLE,
     passed="No key-value cache set off a recompile.",
-    judge=_judge,
-    owns_recompiles=_owns_series,
+    judge=_judge_dynamic,
+    owns_recompiles=_owns_series_dynamic,
     precedence=2,
     at_limit=(
         'Use a cache of fixed size: `cache_implementation="static"` for `generate`, `StaticCache` in a loop of '
         "your own."
     ),
 )
+
+
+_RANK_PREFILL = 660
+_TOKENS = re.compile(r"\b(?:input_ids|inputs_embeds|position_ids|cache_position)\b[^.]*\.size\(\)\[1\]$")
+_KEYWORDS = re.compile(r"^len\(\w*kwargs\)$")
+_LINK_PREFILL = "https://huggingface.co/docs/transformers/llm_optims"
+
+
+def _judge_prefill(report: Report) -> Iterator[tuple[int, Finding]]:
+    series = PREFILL.recompiles(report)
+    if not series:
+        return
+    members = [member for one in series for member in one.recompiles]
+    call = "`generate` of two tokens" if by_generate(report, members[0]) else "call with a prompt, and one with a token"
+    action = (
+        f"Nothing is wrong with it. Do both in the warm-up: one {call}, before the first text of a user. Prompts of "
+        "another length compile once more, and from then on any length fits."
+    )
+    seconds = spent(members)
+    yield (
+        _RANK_PREFILL,
+        PREFILL.finding(
+            title="The prompt and the single tokens after it were compiled apart",
+            location=called_from(report, members[0]),
+            evidence=[member.id for member in members],
+            advice=Advice(
+                action=action,
+                why=f"{FROM_RUN} A size of 1 always gets code of its own, so no setting joins the two. Each is kept.",
+                link=_LINK_PREFILL,
+            ),
+            impact=None if seconds is None else Impact(seconds, "spent compiling the second of them"),
+        ),
+    )
+
+
+def _owns_series_prefill(series: Series, report: Report) -> bool:
+    """One change from a prompt to single tokens, or back, in a model of transformers that generates."""
+    lead, sizes = series.lead, {series.lead.expected, series.lead.actual}
+    if series.changes != 1 or not any(module.family for module in report.modules):
+        return False
+    if lead.cause == "container" and _KEYWORDS.search(lead.source or ""):
+        return by_generate(report, lead)
+    return lead.cause == "shape" and "1" in sizes and _TOKENS.search(lead.source or "") is not None
+
+
+PREFILL = Rule(
+    id="prefill-and-decode",
+    title="A prompt and single tokens are compiled apart",
+    severity="info",
+    description=(
+        "A language model is called with the whole prompt first and with one token a step then. torch compiles a size "
+        "of 1 by itself, so these are two programs: one recompile, once. More than one change of the length is the "
+        "finding recompile."
+    ),
+    fix="Call the model once with a prompt and once with a single token in the warm-up.",
+    passed="No prompt and single tokens were compiled apart.",
+    judge=_judge_prefill,
+    owns_recompiles=_owns_series_prefill,
+    precedence=-1,
+)
+
+RULES = (DYNAMIC, PREFILL)

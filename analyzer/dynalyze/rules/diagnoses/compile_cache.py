@@ -1,15 +1,16 @@
-"""Compiles that no cache keeps, so that every start of the program pays for them again."""
+"""Compiles that no cache keeps, and a second start that the caches do not make warm."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, BypassReason, Compilation, Example, Finding, Impact, Report
+from dynalyze.report.audit import SecondStart
 from dynalyze.rules.rule import Rule
 
-_RANK = 600
+_RANK_BYPASS = 600
 _MOST_NAMED = 3
-_LINK = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html"
+_LINK_BYPASS = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html"
 WHAT: dict[BypassReason, str] = {
     "custom_pass": "a custom pass has no uuid",
     "autograd_function": "a custom autograd.Function is in the graph",
@@ -52,13 +53,13 @@ _EXAMPLE = Example(
 )
 
 
-def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_bypass(report: Report) -> Iterator[tuple[int, Finding]]:
     groups: dict[BypassReason, list[Compilation]] = {}
     for compilation in report.compilations:
         if compilation.cache_bypasses:
             groups.setdefault(_reason(compilation), []).append(compilation)
     for reason, compilations in groups.items():
-        yield _RANK, _finding(reason, compilations)
+        yield _RANK_BYPASS, _finding_bypass(reason, compilations)
 
 
 def _reason(compilation: Compilation) -> BypassReason:
@@ -66,18 +67,18 @@ def _reason(compilation: Compilation) -> BypassReason:
     return compilation.cache_bypasses[0].reason
 
 
-def _finding(reason: BypassReason, compilations: list[Compilation]) -> Finding:
+def _finding_bypass(reason: BypassReason, compilations: list[Compilation]) -> Finding:
     cold = [compilation for compilation in compilations if _is_cold(compilation, reason)]
     concerned = cold or compilations
     said = next((" ".join(each.said.split()) for c in concerned for each in c.cache_bypasses if each.said), "")
     quoted = f" PyTorch says: {said.rstrip('.')}." if said else ""
     detail = Advice(
         action=f"{STEPS[reason]}{quoted}",
-        why=_why(whole=bool(cold)),
+        why=_why_bypass(whole=bool(cold)),
         example=_EXAMPLE if reason == "custom_pass" else None,
-        link=_LINK,
+        link=_LINK_BYPASS,
     )
-    return RULE.finding(
+    return BYPASS.finding(
         title=f"{_named(concerned)} compiled anew at every start: {WHAT[reason]}"
         if cold
         else f"{_named(concerned)} traced anew at every start: {WHAT[reason]}",
@@ -94,7 +95,7 @@ def _is_cold(compilation: Compilation, reason: BypassReason) -> bool:
     return reason == "switched_off" or any(each.cache == "fx_graph" for each in compilation.cache_bypasses)
 
 
-def _why(*, whole: bool) -> str:
+def _why_bypass(*, whole: bool) -> str:
     if whole:
         return (
             "torch keeps compiled graphs on disk, and a second start of the program takes them from there. These it "
@@ -123,7 +124,7 @@ def _impact(cold: list[Compilation]) -> Impact | None:
     return Impact(round(sum(known), 6), "spent on compiles that no cache keeps")
 
 
-RULE = Rule(
+BYPASS = Rule(
     id="cache-bypass",
     title="A cache was bypassed",
     severity="warning",
@@ -133,5 +134,83 @@ RULE = Rule(
         "weights. Those are compiled anew in every process."
     ),
     passed="No compile went past a cache.",
-    judge=_judge,
+    judge=_judge_bypass,
 )
+
+
+_RANK_SECOND_START = 590
+_LINK_SECOND_START = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html"
+
+
+def _judge_second_start(report: Report) -> Iterator[tuple[int, Finding]]:
+    second = report.warmup.second_start if report.warmup is not None else None
+    if second is not None and not second.warm:
+        yield _RANK_SECOND_START, _finding_second_start(second)
+
+
+def _finding_second_start(second: SecondStart) -> Finding:
+    action = _action(second)
+    return SECOND_START.finding(
+        title=f"A second start is not served by the caches: {_counts(second)}",
+        evidence=list(second.reasons),
+        advice=Advice(action=action, why=_why_second_start(second), link=_LINK_SECOND_START),
+        impact=Impact(second.warm_seconds, "taken by the first calls of a second start"),
+    )
+
+
+def _action(second: SecondStart) -> str:
+    reasons = _known(second)
+    if reasons:
+        steps = " ".join(f"{WHAT[each].capitalize()}: {_lowered(STEPS[each])}" for each in reasons)
+        return f"{steps} The finding cache-bypass names the functions."
+    if second.misses:
+        return (
+            "Look for what differs from one process to the next: an object in the graph that is made anew, a constant "
+            "drawn at random, a path or a setting that the program changes. Run with TORCH_LOGS=+inductor to see keys."
+        )
+    return (
+        "Turn the caches on: `torch._inductor.config.fx_graph_cache = True`, and no TORCHINDUCTOR_FORCE_DISABLE_CACHES."
+    )
+
+
+def _known(second: SecondStart) -> list[BypassReason]:
+    return [reason for reason in STEPS if reason in second.reasons]
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _counts(second: SecondStart) -> str:
+    parts = [
+        f"{number:,} {word if number == 1 else plural}"
+        for number, word, plural in (
+            (second.hits, "hit", "hits"), (second.misses, "miss", "misses"), (second.bypasses, "bypass", "bypasses"),
+        )
+        if number
+    ]  # fmt: skip
+    return ", ".join(parts) or "they were not asked"
+
+
+def _why_second_start(second: SecondStart) -> str:
+    quoted = f" PyTorch says: {second.said.rstrip('.')}." if second.said else ""
+    return (
+        f"Measured: the first calls with all shapes took {second.cold_seconds:.1f} s with empty caches, and "
+        f"{second.warm_seconds:.1f} s in a new process with the caches that these left. Graphs that no cache keeps "
+        f"are compiled anew at every start, on every machine.{quoted}"
+    )
+
+
+SECOND_START = Rule(
+    id="second-start-cold",
+    title="A second start compiles again",
+    severity="warning",
+    description=(
+        "torch keeps compiled graphs on disk. `dynalyze audit --shapes` starts a second process with the caches that "
+        "the first one left; it should find every graph there. It did not: some were missing, or went past the cache."
+    ),
+    passed="A second start found every graph in the caches, as far as it was tried (--shapes).",
+    judge=_judge_second_start,
+)
+
+RULES = (BYPASS, SECOND_START)

@@ -1,8 +1,9 @@
-"""Layers of other quantisers (GPTQ, AWQ, HQQ, ...): what of their code the compiler could not trace."""
+"""Layers of torchao and of other quantisers (GPTQ, AWQ, HQQ, ...): what of their code the compiler could not trace."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from dynalyze.report import Advice, Finding, GraphBreak, Report, SkippedFrame
 from dynalyze.report.models import LayerGroup, ModuleFacts
@@ -14,12 +15,83 @@ from dynalyze.rules.report_queries import (
     compiled_at,
     counted,
     layers_of,
+    shown_version,
     skipped_in,
+    version,
 )
 from dynalyze.rules.rule import Rule, severity_of
 
-_RANK, _RANK_OF_UNKNOWN = 197, 630
-_LINK = "https://huggingface.co/docs/transformers/quantization/overview"
+_RANK_TORCHAO, _RANK_OF_KERNELS = 196, 620
+_LINK_TORCHAO = "https://github.com/pytorch/ao/issues/2919"
+
+
+def _judge_torchao(report: Report) -> Iterator[tuple[int, Finding]]:
+    found = _in_its_code(report)
+    if found is not None:
+        yield _RANK_TORCHAO, found
+    for module, group in layers_of(report, "torchao"):
+        if reason := group.facts.get("kernels_skipped"):
+            torch = shown_version(version(report, "torch"))
+            action = f"Install a torchao that is built for torch {torch}, or the torch that it asks for."
+            yield (
+                _RANK_OF_KERNELS,
+                TORCHAO.finding(
+                    title=f"torchao runs without its own kernels: {counted(group.count, 'weight')} of {group.kind}",
+                    severity="info",
+                    location=compiled_at(module),
+                    evidence=[module.id],
+                    advice=Advice(
+                        action=f"{action} torchao says: {str(reason).strip().rstrip('.')}.",
+                        why=f"{FROM_LAYERS} Layouts that need its kernels fail or take a slower way; those of "
+                        "plain PyTorch operations run as they do with them.",
+                        link=_LINK_TORCHAO,
+                    ),
+                ),
+            )
+
+
+def _in_its_code(report: Report) -> Finding | None:
+    breaks, skipped = TORCHAO.breaks(report), skipped_in(report, "torchao")
+    if not breaks and not skipped:
+        return None
+    parts = [counted(len(breaks), "graph break")] if breaks else []
+    parts += [f"{counted(len(skipped), 'function')} left in eager"] if skipped else []
+    library, torch = version(report, "torchao"), version(report, "torch")
+    action = (
+        f"torchao {shown_version(library) or '(version not known)'} with torch {shown_version(torch)}: install the "
+        "pair that torchao's table of versions names."
+    )
+    return TORCHAO.finding(
+        title=f"In torchao's own code: {', '.join(parts)}",
+        severity=severity_of(breaks),
+        location=(breaks or skipped)[0].location,
+        evidence=[fact.id for facts in (breaks, skipped) for fact in facts],
+        advice=Advice(
+            action=action,
+            why=f"{FROM_RUN} torchao's quantised weights are made for torch.compile, which fuses unpacking them into "
+            "the multiplication; where its code is not traced, each call pays for it apart.",
+            link=_LINK_TORCHAO,
+        ),
+    )
+
+
+TORCHAO = Rule(
+    id="torchao",
+    title="torchao's layers do not compile as they should",
+    severity="warning",
+    description=(
+        "torchao keeps quantised weights as tensor subclasses and counts on torch.compile to be fast. Each version is "
+        "built for some versions of torch: with another one its kernels are not loaded, or its code is not traced."
+    ),
+    fix="Install a torchao that is made for your torch.",
+    passed="torchao's code was traced whole.",
+    judge=_judge_torchao,
+    owns_breaks=partial(breaks_in, folder="torchao"),
+)
+
+
+_RANK_OTHER, _RANK_OF_UNKNOWN = 197, 630
+_LINK_OTHER = "https://huggingface.co/docs/transformers/quantization/overview"
 _NAMES = {
     "gptqmodel": "GPTQ or AWQ (gptqmodel)", "auto_gptq": "GPTQ (auto_gptq)", "awq": "AWQ", "hqq": "HQQ",
     "optimum": "quanto or GPTQ (optimum)", "compressed_tensors": "compressed-tensors", "fbgemm": "FBGEMM",
@@ -32,16 +104,16 @@ _NAMES = {
 _FILES = {"fbgemm": "fbgemm_fp8", "fp8": "finegrained_fp8", "gemma": "gemma_quant", "metal": "metal_quantization"}
 
 
-def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_other(report: Report) -> Iterator[tuple[int, Finding]]:
     seen: set[str] = set()
-    own = RULE.breaks(report)
+    own = OTHER.breaks(report)
     for module, group in layers_of(report, *_NAMES):
         if group.library not in seen:
             seen.add(group.library)
             breaks = [found for found in _breaks_of(report, group.library) if found in own]
             skipped = skipped_in(report, group.library)
             if breaks or skipped:
-                yield _RANK, _finding(module, group, breaks, skipped)
+                yield _RANK_OTHER, _finding(module, group, breaks, skipped)
     for module in report.modules:
         if module.quantization and not module.layers:
             yield _RANK_OF_UNKNOWN, _unknown(report, module)
@@ -55,12 +127,12 @@ def _finding(module: ModuleFacts, group: LayerGroup, breaks: list[GraphBreak], s
         f"Choose a kernel of {name} that is a custom operator, where its configuration offers one (`backend`), or "
         f"upgrade it: a `{group.kind}` that torch cannot trace is cut out of the graph in each layer."
     )
-    return RULE.finding(
+    return OTHER.finding(
         title=f"{name}: {', '.join(parts)} in the code of {counted(group.count, group.kind + ' layer')}",
         severity=severity_of(breaks),
         location=(breaks or skipped)[0].location,
         evidence=[fact.id for facts in (breaks, skipped) for fact in facts],
-        advice=Advice(action=action, why=_why(module, group), link=_LINK),
+        advice=Advice(action=action, why=_why(module, group), link=_LINK_OTHER),
     )
 
 
@@ -70,7 +142,7 @@ def _unknown(report: Report, module: ModuleFacts) -> Finding:
         f"Run it {weights} where {module.quantization} is installed and has a device that it runs on: what its layers "
         "do to the graph is unknown until then."
     )
-    return RULE.finding(
+    return OTHER.finding(
         title=f"{module.class_name} is configured for {module.quantization}, and ran without its layers",
         rule="quantiser-unknown",
         severity="info",
@@ -79,7 +151,7 @@ def _unknown(report: Report, module: ModuleFacts) -> Finding:
         advice=Advice(
             action=action,
             why=f"{FROM_LAYERS} The module holds no quantised layer: what ran and was measured are plain ones.",
-            link=_LINK,
+            link=_LINK_OTHER,
         ),
     )
 
@@ -109,7 +181,7 @@ def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
         yield from _breaks_of(report, library)
 
 
-RULE = Rule(
+OTHER = Rule(
     id="other-quantiser",
     title="A quantiser's layers are not traced",
     severity="warning",
@@ -123,8 +195,10 @@ RULE = Rule(
         "Where the layers did not run, run them on the device that they need."
     ),
     passed="No quantiser's layer broke a graph.",
-    judge=_judge,
+    judge=_judge_other,
     owns_breaks=_owned_breaks,
     precedence=1,
     more_ids=("quantiser-unknown",),
 )
+
+RULES = (TORCHAO, OTHER)
