@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynalyze.report import Compilation, Finding, GraphBreak, Location, Process, Recompile, Report
-from dynalyze.rules.diagnoses.distributed import RULE
+from dynalyze.rules.diagnoses.distributed import DIVERGENCE
 from sample_reports import empty_report
 
 F = Location("/job/m.py", 3, function="f")
@@ -22,7 +22,7 @@ def compilation(process: int, compile_id: str = "0/0", where: Location = F, ops:
 
 
 def judged(found: Report) -> list[Finding]:
-    return [finding for _, finding in RULE.judge(found)]
+    return [finding for _, finding in DIVERGENCE.judge(found)]
 
 
 def test_equal_ranks_do_not_diverge() -> None:

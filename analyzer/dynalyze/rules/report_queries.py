@@ -5,13 +5,17 @@ None, or nothing, stands for what is not known.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 
 from dynalyze.facts.stacks import Places
-from dynalyze.report import Finding, Graph, GraphBreak, Location, Recompile, Report, SkippedFrame
+from dynalyze.report import Finding, Graph, GraphBreak, Impact, Location, Recompile, Report, SkippedFrame
 from dynalyze.report.models import Adapters, AttentionBackend, AttentionCall, AttentionInput, LayerGroup, ModuleFacts
+from dynalyze.rules.recompile_series import seconds
+
+_Judge = Callable[[Report], Iterator[tuple[int, Finding]]]
 
 FROM_GRAPH = "Read from the graph."
 FROM_SETTINGS = "Read from the configuration; the run did not show it."
@@ -37,17 +41,21 @@ def sdpa_calls(report: Report) -> Iterator[AttentionCall]:
     return (call for call in report.attention if call.op == "sdpa")
 
 
-def once(found: Iterable[tuple[int, Finding]]) -> Iterator[tuple[int, Finding]]:
-    """What says the same of the same line once, with all calls as its evidence: graphs of other sizes have calls of
-    their own, and are mended by one change.
+def once(judge: _Judge) -> _Judge:
+    """What a rule says in the same words of the same line once, with all calls as its evidence: graphs of other sizes
+    have calls of their own, and are mended by one change.
     """
-    kept: dict[object, tuple[int, Finding]] = {}
-    for rank, finding in found:
-        place = finding.location
-        told = (finding.title, finding.advice, place and (place.file, place.line))
-        _, first = kept.setdefault(told, (rank, finding))
-        first.evidence += [name for name in finding.evidence if name not in first.evidence]
-    yield from kept.values()
+
+    @functools.wraps(judge)
+    def judged(report: Report) -> Iterator[tuple[int, Finding]]:
+        kept: dict[object, tuple[int, Finding]] = {}
+        for rank, finding in judge(report):
+            told = (finding.title, finding.advice, finding.location and finding.location.at)
+            _, first = kept.setdefault(told, (rank, finding))
+            first.evidence += [name for name in finding.evidence if name not in first.evidence]
+        yield from kept.values()
+
+    return judged
 
 
 def on_cuda(call: AttentionCall) -> bool:
@@ -86,7 +94,7 @@ def users_line(found: GraphBreak) -> Location:
     return next((each for each in reversed(found.stack) if places.origin(each.file) == "user"), found.location)
 
 
-def ids(facts: Iterable[AttentionCall | GraphBreak | ModuleFacts]) -> list[str]:
+def ids(facts: Iterable[AttentionCall | Graph | GraphBreak | ModuleFacts]) -> list[str]:
     """Their ids, once each."""
     return list(dict.fromkeys(fact.id for fact in facts))
 
@@ -192,13 +200,10 @@ def times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
-def spent(members: list[Recompile]) -> float | None:
+def recompile_cost(members: list[Recompile], what: str = "spent compiling again") -> Impact | None:
     """What recompiles took together, where each was timed."""
-    known = [each.seconds for each in members if each.seconds is not None]
-    return round(sum(known), 6) if known and len(known) == len(members) else None
-
-
-LOW_PRECISION = ("bfloat16", "float16")
+    known = seconds(members)
+    return None if known is None else Impact(known, what)
 
 
 def capability(report: Report) -> tuple[int, int] | None:
@@ -236,7 +241,3 @@ def dtype_of(module: ModuleFacts) -> str | None:
     """The dtype of all its floating parameters; None where there are several, or none."""
     floating = [name for name, number in module.parameters.items() if number and name.startswith(("float", "bfloat"))]
     return floating[0] if len(floating) == 1 else None
-
-
-def evidence_of(items: Iterable[ModuleFacts | Graph]) -> list[str]:
-    return [each.id for each in items]

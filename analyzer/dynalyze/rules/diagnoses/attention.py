@@ -28,11 +28,8 @@ _SWITCHES = ("flash_sdp_enabled", "mem_efficient_sdp_enabled", "cudnn_sdp_enable
 _UNKNOWN = "Why no fused kernel was taken is unknown here."
 
 
+@once
 def _judge_sdpa_math(report: Report) -> Iterator[tuple[int, Finding]]:
-    return once(_found_sdpa_math(report))
-
-
-def _found_sdpa_math(report: Report) -> Iterator[tuple[int, Finding]]:
     for call in sdpa_calls(report):
         if call.backend == "math":
             yield (230 if on_cuda(call) else 420), _finding_sdpa_math(report, call)
@@ -159,11 +156,8 @@ BACKEND = Rule(
 )
 
 
+@once
 def _judge_bool_mask(report: Report) -> Iterator[tuple[int, Finding]]:
-    return once(_found_bool_mask(report))
-
-
-def _found_bool_mask(report: Report) -> Iterator[tuple[int, Finding]]:
     for call in sdpa_calls(report):
         if not on_cuda(call) or call.mask is None or call.mask.dtype != "bool":
             continue
@@ -207,11 +201,8 @@ _MULTIPLE = 8
 _LINK_MASK_ALIGNMENT = "https://github.com/pytorch/pytorch/issues/121943"
 
 
+@once
 def _judge_mask_alignment(report: Report) -> Iterator[tuple[int, Finding]]:
-    return once(_found_mask_alignment(report))
-
-
-def _found_mask_alignment(report: Report) -> Iterator[tuple[int, Finding]]:
     for call in sdpa_calls(report):
         if not on_cuda(call) or call.mask is None or call.backend in ("flash", "math") or not _is_odd(call.mask):
             continue
@@ -272,11 +263,8 @@ _NORM_IN_FLOAT32 = (2, 12)
 _LINK_MIXED_DTYPES = "https://github.com/huggingface/diffusers/issues/14104"
 
 
+@once
 def _judge_mixed_dtypes(report: Report) -> Iterator[tuple[int, Finding]]:
-    return once(_found_mixed_dtypes(report))
-
-
-def _found_mixed_dtypes(report: Report) -> Iterator[tuple[int, Finding]]:
     # PyTorch's own attention is put right by autocast, or refuses; other libraries' kernels are called as they are.
     for call in flash_calls(report):
         dtypes = _dtypes(call)

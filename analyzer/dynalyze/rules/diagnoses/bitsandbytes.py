@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from dynalyze.report import Advice, Example, Finding, GraphBreak, Impact, Recompile, Report
+from dynalyze.report import Advice, Example, Finding, GraphBreak, Recompile, Report
 from dynalyze.report.models import LayerGroup, ModuleFacts
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_series import Series
@@ -19,8 +19,8 @@ from dynalyze.rules.report_queries import (
     compiled_at,
     counted,
     layers_of,
+    recompile_cost,
     shown_version,
-    spent,
     times,
     users_line,
     version,
@@ -118,10 +118,7 @@ def _broke(breaks: list[GraphBreak], threshold: str) -> Finding:
             action=_ACTION_INT8_THRESHOLD,
             why=f"{FROM_RUN} With a threshold above 0 each 8-bit layer finds the columns with large values and "
             "computes them in 16 bits. How many there are only the data tells, so the graph ends at each layer.",
-            example=Example(
-                "BitsAndBytesConfig(load_in_8bit=True)",
-                "BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)",
-            ),
+            example=INT8_THRESHOLD.example,
             config=f"{_CAPTURE} = True",
             config_note="The number of outlier columns becomes an unknown size in the graph.",
             link=_LINK_INT8_THRESHOLD,
@@ -242,10 +239,6 @@ _RANK_FIRST_CALL = 398
 _STATE = re.compile(r"\._parameters\['weight'\]\.(?:CB|SCB)$|\.weight\.(?:CB|SCB)$|\.state\.(?:CB|SCB)$")
 _WEIGHT_SIZE = re.compile(r"^\w+(?P<path>.*)\._parameters\['weight'\](?:\.(?:size|stride)\(\)\[\d+\])?$")
 _CHILD = re.compile(r"\._modules\['([^']+)'\]")
-_EXAMPLE = Example(
-    "compiled = torch.compile(model)",
-    "with torch.no_grad():\n    model(**inputs)  # in eager\ncompiled = torch.compile(model)",
-)
 _ACTION_FIRST_CALL = (
     "Call the model once before torch.compile, without gradients: bitsandbytes then rearranges its weights outside of "
     "the compiled code, and the first compile is the only one."
@@ -257,7 +250,6 @@ def _judge_first_call(report: Report) -> Iterator[tuple[int, Finding]]:
     if not series:
         return
     members = [member for one in series for member in one.recompiles]
-    seconds = spent(members)
     changed = f"`{clipped(as_written(series[0].lead.source or ''))}`"
     yield (
         _RANK_FIRST_CALL,
@@ -270,9 +262,9 @@ def _judge_first_call(report: Report) -> Iterator[tuple[int, Finding]]:
                 action=_ACTION_FIRST_CALL,
                 why=f"{FROM_RUN} An 8-bit layer moves its statistics away from the weight in its first call, and on "
                 f"some processors a 4-bit weight is packed in another order. Here {changed} changed.",
-                example=_EXAMPLE,
+                example=FIRST_CALL.example,
             ),
-            impact=None if seconds is None else Impact(seconds, "spent compiling again"),
+            impact=recompile_cost(members),
         ),
     )
 
@@ -305,7 +297,10 @@ FIRST_CALL = Rule(
         "may be packed anew for the processor. Where that call is compiled already, the second one compiles again."
     ),
     fix="Call the model once in eager, without gradients, before torch.compile.",
-    example=_EXAMPLE,
+    example=Example(
+        "compiled = torch.compile(model)",
+        "with torch.no_grad():\n    model(**inputs)  # in eager\ncompiled = torch.compile(model)",
+    ),
     passed="No layer of bitsandbytes was rearranged between two compiled calls.",
     judge=_judge_first_call,
     owns_recompiles=_owns_series,

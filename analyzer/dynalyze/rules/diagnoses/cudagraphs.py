@@ -166,7 +166,6 @@ _GRADIENT = (
     "Make the gradients outside of the graph: run one step in eager first, or allocate `p.grad = torch.zeros_like(p)` "
     "for each parameter and zero it in place; or set `p.grad = None` before each backward where you do not accumulate."
 )
-_EXAMPLE = Example("kept = [model(x) for x in batches]", "kept = [model(x).clone() for x in batches]")
 
 
 def _judge_overwritten(report: Report) -> Iterator[tuple[int, Finding]]:
@@ -196,7 +195,7 @@ def _finding(text: str, evidence: list[str], *, gradient: bool) -> Finding:
             action=action,
             why=f"{FROM_RUN} A CUDA graph writes its results to the same memory in every call, so those of the call "
             "before are gone. torch noticed that one of them was read, and stopped.",
-            example=None if gradient else _EXAMPLE,
+            example=None if gradient else OVERWRITTEN.example,
             link=_LINK_OVERWRITTEN,
         ),
     )
@@ -221,7 +220,7 @@ OVERWRITTEN = Rule(
         "Clone what is kept of a call, outside of the compiled function; or call "
         "`torch.compiler.cudagraph_mark_step_begin()` before each call where nothing is kept."
     ),
-    example=_EXAMPLE,
+    example=Example("kept = [model(x) for x in batches]", "kept = [model(x).clone() for x in batches]"),
     passed="No output of a CUDA graph was read too late.",
     judge=_judge_overwritten,
 )

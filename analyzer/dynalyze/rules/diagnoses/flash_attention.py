@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dynalyze.report import Advice, Compilation, Example, Finding, GraphBreak, Impact, Location, Report
+from dynalyze.report import Advice, Compilation, Example, Finding, GraphBreak, Location, Report
 from dynalyze.report.models import ModuleFacts
 from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.report_queries import (
@@ -24,8 +24,8 @@ from dynalyze.rules.report_queries import (
     flash_modules,
     ids,
     place_of,
+    recompile_cost,
     shown_version,
-    spent,
     users_line,
     version,
 )
@@ -321,7 +321,6 @@ def _finding_padding(
     report: Report, breaks: list[GraphBreak], first: GraphBreak, title: str, advice: Advice
 ) -> Finding:
     again = [member for one in PADDING.recompiles(report) for member in one.recompiles]
-    seconds = spent(again)
     apart = " What is cut off is compiled apart, anew for each layer." if again else ""
     return PADDING.finding(
         title=title,
@@ -329,7 +328,7 @@ def _finding_padding(
         location=users_line(first),
         evidence=[*ids(breaks), *(member.id for member in again)],
         advice=msgspec.structs.replace(advice, link=_LINK_PADDING, why=f"{FROM_RUN} {advice.why}{apart}"),
-        impact=None if seconds is None else Impact(seconds, "spent compiling again"),
+        impact=recompile_cost(again),
     )
 
 

@@ -29,10 +29,16 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         yield 5, _refused(compilation)
     if not refused and (outside := [each for each in report.compilations if each.function == _WRAPPER]):
         yield 150, _outside(outside)
-    made = (call for call in report.attention if call.op == "flex_attention" and call.mask_made)
-    yield from once((370, _mask_made(report, call)) for call in made)
+    yield from _masks_made(report)
     if again := [each for each in report.recompiles if _is_flex(each)]:
         yield 210, _again(again)
+
+
+@once
+def _masks_made(report: Report) -> Iterator[tuple[int, Finding]]:
+    for call in report.attention:
+        if call.op == "flex_attention" and call.mask_made:
+            yield 370, _mask_made(report, call)
 
 
 def _limit(compilation: Compilation) -> str | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Example, Finding, Impact, Recompile, Report
+from dynalyze.report import Advice, Example, Finding, Recompile, Report
 from dynalyze.rules.recompile_advice.source import as_written, clipped, read_source
 from dynalyze.rules.recompile_series import Series
-from dynalyze.rules.report_queries import FROM_RUN, by_generate, called_from, callers, spent, times
+from dynalyze.rules.report_queries import FROM_RUN, by_generate, called_from, callers, recompile_cost, times
 from dynalyze.rules.rule import Rule
 
 _RANK_DYNAMIC = 397
@@ -21,9 +21,6 @@ _OWN_LOOP = Example(
     "cache = DynamicCache(config=model.config)",
     "cache = StaticCache(config=model.config, max_cache_len=1024)  # of the longest text, and its answer",
 )
-_EXAMPLE = Example(
-    "output = model.generate(**inputs)", 'output = model.generate(**inputs, cache_implementation="static")'
-)
 
 
 def _judge_dynamic(report: Report) -> Iterator[tuple[int, Finding]]:
@@ -35,7 +32,6 @@ def _judge_dynamic(report: Report) -> Iterator[tuple[int, Finding]]:
     # A loop of the program's own; where nobody knows who called, `generate` is the likelier one.
     generates = not callers(report, members[0]) or any(by_generate(report, each) for each in members)
     action = _action(report, members, static=static, generates=generates)
-    seconds = spent(members)
     yield (
         _RANK_DYNAMIC,
         DYNAMIC.finding(
@@ -45,10 +41,10 @@ def _judge_dynamic(report: Report) -> Iterator[tuple[int, Finding]]:
             advice=Advice(
                 action=action,
                 why=f"{FROM_RUN} {_why(static=static)} The guards were on {_named(members)}.",
-                example=None if static else _EXAMPLE if generates else _OWN_LOOP,
+                example=None if static else DYNAMIC.example if generates else _OWN_LOOP,
                 link=_LINK_DYNAMIC,
             ),
-            impact=None if seconds is None else Impact(seconds, "spent compiling again"),
+            impact=recompile_cost(members),
         ),
     )
 
@@ -112,7 +108,9 @@ DYNAMIC = Rule(
         "first growth compile the model again; layers that are compiled one by one are compiled again for each layer."
     ),
     fix="Use a cache of fixed size, at its cost in memory.",
-    example=_EXAMPLE,
+    example=Example(
+        "output = model.generate(**inputs)", 'output = model.generate(**inputs, cache_implementation="static")'
+    ),
     passed="No key-value cache set off a recompile.",
     judge=_judge_dynamic,
     owns_recompiles=_owns_series_dynamic,
@@ -140,7 +138,6 @@ def _judge_prefill(report: Report) -> Iterator[tuple[int, Finding]]:
         f"Nothing is wrong with it. Do both in the warm-up: one {call}, before the first text of a user. Prompts of "
         "another length compile once more, and from then on any length fits."
     )
-    seconds = spent(members)
     yield (
         _RANK_PREFILL,
         PREFILL.finding(
@@ -152,7 +149,7 @@ def _judge_prefill(report: Report) -> Iterator[tuple[int, Finding]]:
                 why=f"{FROM_RUN} A size of 1 always gets code of its own, so no setting joins the two. Each is kept.",
                 link=_LINK_PREFILL,
             ),
-            impact=None if seconds is None else Impact(seconds, "spent compiling the second of them"),
+            impact=recompile_cost(members, "spent compiling the second of them"),
         ),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Example, Finding, Impact, Report
+from dynalyze.report import Advice, Example, Finding, Report
 from dynalyze.report.models import Adapters, ModuleFacts
 from dynalyze.rules.recompile_advice import shown_values
 from dynalyze.rules.recompile_series import Series
@@ -18,7 +18,7 @@ from dynalyze.rules.report_queries import (
     called_from,
     compiled_at,
     counted,
-    spent,
+    recompile_cost,
     times,
     trains,
     uses_peft,
@@ -30,11 +30,6 @@ _MOST_VALUES = 6
 _SWITCHED = re.compile(r"\b_?active_adapters?\b|\b_?disable_adapters\b|\b_adapters_disabled\b|\bmerged_adapters\b")
 _LIMIT = "torch._dynamo.config.recompile_limit"
 _LINK_SWITCH = "https://huggingface.co/docs/peft/developer_guides/torch_compile"
-_EXAMPLE_SWITCH = Example(
-    "compiled = torch.compile(model)",
-    'compiled = torch.compile(model)\nfor name in ("first", "second"):  # every adapter that production uses\n'
-    "    model.set_adapter(name)\n    compiled(**inputs)\nwith model.disable_adapter():\n    compiled(**inputs)",
-)
 
 
 def _judge_switch(report: Report) -> Iterator[tuple[int, Finding]]:
@@ -49,7 +44,6 @@ def _judge_switch(report: Report) -> Iterator[tuple[int, Finding]]:
 
 def _switched(series: list[Series], report: Report) -> Finding:
     members = [member for one in series for member in one.recompiles]
-    seconds = spent(members)
     names = next((adapters.names for _, adapters in adapters_of(report) if adapters.names), [])
     known = f" ({', '.join(names)})" if names else ""
     action = (
@@ -67,10 +61,10 @@ def _switched(series: list[Series], report: Report) -> Finding:
             why=f"{FROM_RUN} Which adapter is active is a Python value to the compiler, built into the code. torch "
             f"keeps {_limit(report)} versions of a function ({_LIMIT}); with more states than that, calls run in "
             "eager.",
-            example=_EXAMPLE_SWITCH,
+            example=SWITCH.example,
             link=_LINK_SWITCH,
         ),
-        impact=None if seconds is None else Impact(seconds, "spent compiling again"),
+        impact=recompile_cost(members),
     )
 
 
@@ -138,7 +132,11 @@ SWITCH = Rule(
         "Call every state of the adapters once in the warm-up. For many adapters of one shape load a single one, "
         "prepare it with `prepare_model_for_compiled_hotswap`, and swap its weights with `hotswap_adapter`."
     ),
-    example=_EXAMPLE_SWITCH,
+    example=Example(
+        "compiled = torch.compile(model)",
+        'compiled = torch.compile(model)\nfor name in ("first", "second"):  # every adapter that production uses\n'
+        "    model.set_adapter(name)\n    compiled(**inputs)\nwith model.disable_adapter():\n    compiled(**inputs)",
+    ),
     passed="No adapter was switched between calls.",
     judge=_judge_switch,
     owns_recompiles=_owns_series_switch,
@@ -163,7 +161,6 @@ def _judge_hotswap(report: Report) -> Iterator[tuple[int, Finding]]:
     prepared = any(adapters.prepared_for_hotswap for _, adapters in adapters_of(report))
     rank = _highest_rank(series, report)
     action = _action(rank, prepared=prepared)
-    seconds = spent(members)
     call = f"prepare_model_for_compiled_hotswap(model, target_rank={rank})"
     yield (
         _RANK_HOTSWAP,
@@ -179,7 +176,7 @@ def _judge_hotswap(report: Report) -> Iterator[tuple[int, Finding]]:
                 example=Example("compiled = torch.compile(model)", f"{call}\ncompiled = torch.compile(model)"),
                 link=_LINK_HOTSWAP,
             ),
-            impact=None if seconds is None else Impact(seconds, "spent compiling again"),
+            impact=recompile_cost(members),
         ),
     )
 
@@ -248,9 +245,6 @@ HOTSWAP = Rule(
 
 _RANK_UNMERGED = 640
 _LINK_UNMERGED = "https://huggingface.co/docs/peft/developer_guides/lora#merge-lora-weights-into-the-base-model"
-_EXAMPLE_UNMERGED = Example(
-    "compiled = torch.compile(model)", "model = model.merge_and_unload()\ncompiled = torch.compile(model)"
-)
 
 
 def _judge_unmerged(report: Report) -> Iterator[tuple[int, Finding]]:
@@ -282,7 +276,7 @@ def _finding(module: ModuleFacts, adapters: Adapters) -> Finding:
             action=action,
             why=f"{FROM_LAYERS} Each of these layers does two multiplications more and an addition in every "
             "call. Merged, the model is as fast as without the adapter. How much that is here was not measured.",
-            example=_EXAMPLE_UNMERGED,
+            example=UNMERGED.example,
             link=_LINK_UNMERGED,
         ),
     )
@@ -307,7 +301,9 @@ UNMERGED = Rule(
         "for switching adapters, and costs time in inference with a single one."
     ),
     fix="Merge an adapter that is always on, before torch.compile.",
-    example=_EXAMPLE_UNMERGED,
+    example=Example(
+        "compiled = torch.compile(model)", "model = model.merge_and_unload()\ncompiled = torch.compile(model)"
+    ),
     passed="No adapter was left unmerged in inference.",
     judge=_judge_unmerged,
 )

@@ -9,13 +9,13 @@ from dynalyze.report.models import ModuleFacts
 from dynalyze.rules.report_queries import (
     FROM_GRAPH,
     FROM_SETTINGS,
-    LOW_PRECISION,
+    HALVES,
     autocast_dtype,
     capability,
     device_name,
     dtype_of,
-    evidence_of,
     graphs_on_cuda,
+    ids,
     module_on_cuda,
 )
 from dynalyze.rules.rule import Rule
@@ -40,7 +40,7 @@ def _judge_float32(report: Report) -> Iterator[tuple[int, Finding]]:
         FLOAT32.finding(
             title=f"{_counted(number)} in full float32, without tensor cores",
             location=graphs[0].location,
-            evidence=[*evidence_of(graphs), "torch.float32_matmul_precision"],
+            evidence=[*ids(graphs), "torch.float32_matmul_precision"],
             advice=Advice(
                 action='Try `torch.set_float32_matmul_precision("high")` before the first call, and check the answers: '
                 f"{device_name(report)} then multiplies float32 matrices as TF32, with 10 bits of mantissa, not 23.",
@@ -109,7 +109,7 @@ def _judge_bfloat16(report: Report) -> Iterator[tuple[int, Finding]]:
         BFLOAT16.finding(
             title=f"bfloat16 on {device_name(report)}, which has no instructions for it",
             location=graphs[0].location if graphs else None,
-            evidence=[*evidence_of(graphs), *evidence_of(modules), "torch.cuda.get_device_capability"],
+            evidence=[*ids(graphs), *ids(modules), "torch.cuda.get_device_capability"],
             advice=Advice(
                 action=f"Use float16 in {where}: `{change}`, with a GradScaler where you train. Or use a GPU of "
                 "compute capability 8.0 or later.",
@@ -150,7 +150,7 @@ def _judge_autocast(report: Report) -> Iterator[tuple[int, Finding]]:
         if dtype is None:
             continue
         there = [module for module in report.modules if _is_on(module, device)]
-        same = [module for module in there if dtype in LOW_PRECISION and dtype_of(module) == dtype]
+        same = [module for module in there if dtype in HALVES and dtype_of(module) == dtype]
         if same:
             yield _RANK_AUTOCAST, _for_nothing(same, device, dtype)
         elif report.modules and not there and all(module.devices for module in report.modules):
@@ -184,7 +184,7 @@ def _finding(modules: list[ModuleFacts], title: str, action: str, why: str) -> F
     return AUTOCAST.finding(
         title=title,
         location=Location(first.file, first.line) if first is not None else None,
-        evidence=evidence_of(modules),
+        evidence=ids(modules),
         advice=Advice(action=action, why=f"{why} {FROM_SETTINGS}", link=_LINK_AUTOCAST),
     )
 
