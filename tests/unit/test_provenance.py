@@ -14,7 +14,7 @@ from dynalyze.events.log import RunLog
 from dynalyze.events.types import GraphSeen
 from dynalyze.facts import graphs as module
 from dynalyze.facts.graphs import graphs, texts_of
-from dynalyze.facts.provenance import Tracked, lacking
+from dynalyze.facts.kernels import Tracked, lacking
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.launch.artifacts import write_artifacts

@@ -16,7 +16,7 @@ _KINDS: dict[str, type] = {str(kind.__struct_config__.tag): kind for kind in get
 _IDENTITY = ("id", "epoch")
 
 
-def typed(record: Mapping[str, Any]) -> tuple[AnyEvent | None, bool]:
+def decode_event(record: Mapping[str, Any]) -> tuple[AnyEvent | None, bool]:
     """The event that a record stands for, None for one of a kind that is not known; and whether all of it was kept.
 
     A field that is of another type or out of bounds falls back on its default, as if it had not been told.

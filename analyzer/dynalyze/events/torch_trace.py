@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 import msgspec
 
 from dynalyze.capture.trace_records import CONTEXT_KEYS, TraceRecords, compile_id_of
-from dynalyze.events.log import ProcessLog, typed
+from dynalyze.events.log import ProcessLog, decode_event
 from dynalyze.events.types import (
     AnyEvent,
     BreakSeen,
@@ -406,7 +406,7 @@ class _Reader:
         event = process.records.read(head.metadata, text)
         if event is None:
             return
-        found, whole = typed({**event, "at": head.at})
+        found, whole = decode_event({**event, "at": head.at})
         self._log.unreadable += not whole
         if found is None:
             return

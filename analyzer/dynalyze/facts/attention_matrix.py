@@ -18,7 +18,7 @@ _RIGHT = ("equal", "benign", "rounding only")
 
 
 def outcome(cell: AttentionCell) -> CellOutcome:
-    """What became of a combination, its numbers included."""
+    """The outcome of a combination: its status, and the verdict on its numbers."""
     if cell.status in RAN and cell.accuracy == "suspicious":
         return "suspicious"
     if cell.status == "runs":

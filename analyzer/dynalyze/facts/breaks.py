@@ -239,7 +239,7 @@ def _effect_of_error(event: ErrorSeen, gb_id: str | None, metrics: Mapping[str, 
 
 
 def _effect_of_break(event: BreakSeen, guarded: object) -> Effect:
-    """What became of the compiled frame."""
+    """What the break did to the compiled frame: split, partly eager, eager, or an error."""
     if event.untraced:
         return "error" if event.refused else "eager"
     told = effect_in(event.text)

@@ -39,7 +39,7 @@ from dynalyze.facts.modules import modules, settings
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import Registry, registry
 from dynalyze.facts.skipped import skipped_frames
-from dynalyze.facts.source_files import LineOps, Told, hash_of_set, source_files, traced_files
+from dynalyze.facts.source_files import LineOps, RunFacts, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
 from dynalyze.facts.why_not_compiled import (
@@ -108,7 +108,9 @@ def assemble(
         environment=_environment(run, run.last(TorchLoaded)),
         target=target,
         outcome=Outcome("complete"),
-        processes=_processes(run),
+        processes=[
+            Process(log.process, log.started.pid, log.started.rank, log.started.command) for log in run.processes
+        ],
         compilations=compiled,
         graph_breaks=breaks,
         recompiles=again,
@@ -119,7 +121,7 @@ def assemble(
         graphs=down,
         kernels=kernels,
         traced_files=files,
-        sources=source_files(Told(compiled, breaks, again, skipped, files, lines), sources, places),
+        sources=source_files(RunFacts(compiled, breaks, again, skipped, files, lines), sources, places),
         traced_hash=hash_of_set(files),
         capture=capture,
         settings=settings(run),
@@ -278,7 +280,3 @@ def _environment(run: RunLog, torch: TorchLoaded | None) -> dict[str, Any]:
             variables=torch.variables,
         )
     return environment
-
-
-def _processes(run: RunLog) -> list[Process]:
-    return [Process(log.process, log.started.pid, log.started.rank, log.started.command) for log in run.processes]

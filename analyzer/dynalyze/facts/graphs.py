@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import CompileEnded, GraphSeen
 from dynalyze.facts.graph_text import GraphText, graph_input, parse
-from dynalyze.facts.kernels import KernelFound, aot_id, direction_of, kernels_of
-from dynalyze.facts.provenance import CameFrom, Tracked, came_from
+from dynalyze.facts.kernels import CameFrom, KernelFound, Tracked, aot_id, came_from, direction_of, kernels_of
 from dynalyze.facts.source_files import LineOps
 from dynalyze.facts.sources import LONGEST_LINE, Sources
 from dynalyze.facts.stacks import Places

@@ -36,7 +36,7 @@ _ORIGINS = ("user", "library", "torch")
 
 
 @dataclass(frozen=True)
-class Told:
+class RunFacts:
     """Everything else that a run tells of lines."""
 
     compilations: list[Compilation] = field(default_factory=list)
@@ -47,13 +47,13 @@ class Told:
     ops: Mapping[LineKey, Mapping[str, int]] = field(default_factory=dict)
 
 
-def source_files(told: Told, sources: Sources, places: Places) -> list[SourceFile]:
+def source_files(facts: RunFacts, sources: Sources, places: Places) -> list[SourceFile]:
     """Each file with its functions in the order of their lines; files and functions that cannot be read are left out.
 
     Of torch's own code only what has a graph break is shown, of a library's only functions that left something.
     """
-    marks = _Marks(told)
-    found = _functions(told, sources)
+    marks = _Marks(facts)
+    found = _functions(facts, sources)
     files = [_file(path, functions, marks, sources, places) for path, functions in found.items()]
     for each in files:
         if each.origin != "user":
@@ -69,17 +69,17 @@ def source_files(told: Told, sources: Sources, places: Places) -> list[SourceFil
 class _Marks:
     """What is known of single lines."""
 
-    def __init__(self, told: Told) -> None:
-        self.ops = told.ops
+    def __init__(self, facts: RunFacts) -> None:
+        self.ops = facts.ops
         self.breaks: dict[LineKey, list[str]] = {}
         self.gives_up: dict[str, list[int]] = {}
         self.recompiles: dict[LineKey, list[str]] = {}
-        for found in told.breaks:
+        for found in facts.breaks:
             place = found.location
             self.breaks.setdefault((place.file, place.line), []).append(found.id)
             if found.effect == "partly_eager":
                 self.gives_up.setdefault(place.file, []).append(place.line)
-        for again in told.recompiles:
+        for again in facts.recompiles:
             forced = again.forced_by
             for place in (again.location,) if forced is None else (again.location, forced):
                 ids = self.recompiles.setdefault((place.file, place.line), [])
@@ -87,24 +87,24 @@ class _Marks:
                     ids.append(again.id)
 
 
-def _functions(told: Told, sources: Sources) -> dict[str, dict[int, SourceFunction]]:
-    """The functions of each file by the line of their `def`, with what became of them."""
+def _functions(facts: RunFacts, sources: Sources) -> dict[str, dict[int, SourceFunction]]:
+    """The functions of each file by the line of their `def`, with the statuses of their compiles."""
     statuses: dict[LineKey, set[CompilationStatus]] = {}
     names: dict[LineKey, str] = {}
-    for compiled in told.compilations:
+    for compiled in facts.compilations:
         place = compiled.location
         at = (place.file, sources.definition(place.file, place.line))
         names.setdefault(at, place.function)
         if not compiled.resumes:
             statuses.setdefault(at, set()).add(compiled.status)
-    for skipped in told.skipped:
+    for skipped in facts.skipped:
         at = (skipped.location.file, sources.definition(skipped.location.file, skipped.location.line))
         names.setdefault(at, skipped.location.function)
         statuses.setdefault(at, set()).add("eager")
-    for file in told.traced:
+    for file in facts.traced:
         for traced in file.functions:
             names.setdefault((file.path, sources.definition(file.path, traced.line)), traced.name)
-    for found in told.breaks:
+    for found in facts.breaks:
         start = sources.enclosing(found.location.file, found.location.line)
         if start is not None:
             names.setdefault((found.location.file, start), found.location.function)

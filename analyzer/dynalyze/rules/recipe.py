@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from dynalyze.facts.sources import condition_span
-from dynalyze.rules.statement_shapes import SHAPES, Written
+from dynalyze.rules.statement_shapes import SHAPES, Statement
 from dynalyze.text.errors import DynalyzeError
 
 COOKBOOK = Path(__file__).parent / "cookbook"
@@ -166,7 +166,7 @@ class Broken:
     explanation: str = ""
     context: str = ""
     place: str = ""
-    written: Written = field(default_factory=Written)
+    written: Statement = field(default_factory=Statement)
 
     @property
     def said(self) -> str:

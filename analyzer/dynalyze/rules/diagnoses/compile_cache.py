@@ -159,7 +159,7 @@ def _finding_second_start(second: SecondStart) -> Finding:
 
 
 def _action(second: SecondStart) -> str:
-    reasons = _known(second)
+    reasons = [reason for reason in STEPS if reason in second.reasons]
     if reasons:
         steps = " ".join(f"{WHAT[each].capitalize()}: {_lowered(STEPS[each])}" for each in reasons)
         return f"{steps} The finding cache-bypass names the functions."
@@ -171,10 +171,6 @@ def _action(second: SecondStart) -> str:
     return (
         "Turn the caches on: `torch._inductor.config.fx_graph_cache = True`, and no TORCHINDUCTOR_FORCE_DISABLE_CACHES."
     )
-
-
-def _known(second: SecondStart) -> list[BypassReason]:
-    return [reason for reason in STEPS if reason in second.reasons]
 
 
 def _lowered(text: str) -> str:

@@ -51,16 +51,14 @@ def _traced(wrapper: str, breaks: list[GraphBreak], modules: list[ModuleFacts]) 
         location=_place(module) or breaks[0].location,
         evidence=[*(each.id for each in breaks), module.id],
         advice=Advice(
-            action=_blocks_first(name) if sharded else _model_first(name, short),
+            action=_blocks_first(name)
+            if sharded
+            else f"Compile `{name}` first and wrap it then: `model.compile()`, then `{short}(model)`.",
             why=f"{_why_traced(wrapper)} {FROM_RUN}",
             example=Example(*(_SHARDED_EXAMPLE if sharded else _DDP_EXAMPLE)),
             link=_WHERE,
         ),
     )
-
-
-def _model_first(name: str, short: str) -> str:
-    return f"Compile `{name}` first and wrap it then: `model.compile()`, then `{short}(model)`."
 
 
 def _blocks_first(name: str) -> str:
