@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, Protocol, TypeVar
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -46,14 +46,19 @@ LONGEST_TEXT = 1 << 20
 _NOT_TEXT = re.compile(rb"\n([^\t\n][^\n]*)")
 
 
-class RecordHead(Protocol):
-    """What a record's first line says. Without `has_text` the lines below it are skipped."""
+@dataclass(frozen=True)
+class _Head:
+    """The first line of a record of concern. Without `has_text` the lines below it are skipped."""
+
+    pid: int
+    at: float
+    kind: str
+    metadata: dict[str, Any]
 
     @property
-    def has_text(self) -> bool: ...
-
-
-Head = TypeVar("Head", bound=RecordHead)
+    def has_text(self) -> bool:
+        """Whether the text below is wanted too."""
+        return self.kind in _KINDS_WITH_TEXT
 
 
 class Foreign:
@@ -64,25 +69,25 @@ FOREIGN = Foreign()
 
 
 @dataclass
-class Record(Generic[Head]):
+class Record:
     """A wanted record: its first line, its text, and where in the file the text stands."""
 
-    head: Head
+    head: _Head
     text: str
     start: int
     end: int
 
 
-class RecordReader(Generic[Head]):
+class RecordReader:
     """The records of one log. `wanted` reads a record's first line, and returns None where it is of no concern."""
 
-    def __init__(self, wanted: Callable[[bytes], Head | Foreign | None]) -> None:
+    def __init__(self, wanted: Callable[[bytes], _Head | Foreign | None]) -> None:
         self._wanted = wanted
-        self._head: Head | None = None
+        self._head: _Head | None = None
         self._text = bytearray()
         self._start = 0
 
-    def read(self, file: BinaryIO) -> Iterator[Record[Head]]:
+    def read(self, file: BinaryIO) -> Iterator[Record]:
         """Each wanted record, in order."""
         end = 0
         for offset, block in _blocks(file):
@@ -99,7 +104,7 @@ class RecordReader(Generic[Head]):
             end = offset + len(block)
         yield from self._finished(end)
 
-    def _finished(self, end: int) -> Iterator[Record[Head]]:
+    def _finished(self, end: int) -> Iterator[Record]:
         if self._head is not None:
             yield Record(self._head, _decoded(self._text), self._start, end)
         self._text.clear()
@@ -290,21 +295,6 @@ class TraceLog:
     torch_folder: str = ""
 
 
-@dataclass(frozen=True)
-class _Head:
-    """The first line of a record of concern."""
-
-    pid: int
-    at: float
-    kind: str
-    metadata: dict[str, Any]
-
-    @property
-    def has_text(self) -> bool:
-        """Whether the text below is wanted too."""
-        return self.kind in _KINDS_WITH_TEXT
-
-
 def read_trace(path: Path, share: int = 1) -> TraceLog:
     """Read a whole log; what cannot be read is counted and skipped. Graphs refer to their texts, see `read_text`.
 
@@ -379,7 +369,7 @@ class _Reader:
             return None
         return _Head(int(found["pid"]), self._moment(found), name, metadata)
 
-    def take(self, record: Record[_Head]) -> None:
+    def take(self, record: Record) -> None:
         try:
             self._take(record)
         except _DAMAGED:
@@ -394,7 +384,7 @@ class _Reader:
             self._log.torch_folder = self._log.torch_folder or process.torch_folder
             self._log.processes.append(process.as_log(len(self._log.processes), int(found[1]) if found else None))
 
-    def _take(self, record: Record[_Head]) -> None:
+    def _take(self, record: Record) -> None:
         head, text = record.head, record.text
         process = self._process(head)
         if head.kind == _VERSION:
