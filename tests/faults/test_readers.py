@@ -23,9 +23,9 @@ import pytest
 
 from dynalyze.cli.group import run
 from dynalyze.events.types import Metrics, TracedSeen
+from dynalyze.facts.source_files import traced_files
 from dynalyze.facts.stacks import Places
-from dynalyze.facts.traced import traced_files
-from dynalyze.files import input_files
+from dynalyze.files import read_write
 from dynalyze.report.document import from_json, to_json
 from records import run_of
 from sample_reports import measured_report, rich_report
@@ -289,7 +289,7 @@ def through_a_pipe(data: bytes) -> str:
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")
 def test_reports_come_through_the_shells_pipes(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_files, "_piped", {})
+    monkeypatch.setattr(read_write, "_piped", {})
     good = to_json(rich_report()).encode()
     assert command("report", through_a_pipe(good), "--html", "x.html", "--fail-on", "none") == (0, [])
     assert command("diff", through_a_pipe(good), through_a_pipe(good)) == (0, [])
@@ -299,7 +299,7 @@ def test_reports_come_through_the_shells_pipes(command: Callable[..., Any], monk
 
 
 def test_a_file_larger_than_any_of_ours(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_files, "LARGEST", 1000)
+    monkeypatch.setattr(read_write, "LARGEST", 1000)
     Path("r.json").write_text(to_json(rich_report()))
     status, said = command("report", "r.json")
     assert (status, len(said)) == (2, 1)

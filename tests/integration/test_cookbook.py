@@ -27,7 +27,7 @@ from cookbook_statements import FITTING, NEAR, Fitting, Near
 from dynalyze.facts.sources import Sources
 from dynalyze.report import Location
 from dynalyze.rules.recipe import Broken, Recipe, find, find_by_id, recipes
-from dynalyze.rules.written import read
+from dynalyze.rules.statement_shapes import read_statement
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(
@@ -325,7 +325,7 @@ def parse_break(payload: str, error: BaseException | None) -> Break:
             found["why"],
             context[1] if context else "",
             f"{location.file}:{location.function}",
-            read(sources.block(location), sources.expression(location)),
+            read_statement(sources.block(location), sources.expression(location)),
         ),
         whole_frame="Failed to handle graph break gracefully" in payload,
     )

@@ -15,7 +15,7 @@ from dynalyze.report import (
     Snippet,
     Stage,
 )
-from dynalyze.report.sources import SourceFile, SourceFunction, SourceLine
+from dynalyze.report.code import SourceFile, SourceFunction, SourceLine
 from sample_reports import empty_report
 
 LINES = 6_000

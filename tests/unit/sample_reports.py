@@ -34,8 +34,8 @@ from dynalyze.report import (
     TracedFile,
     TracedFunction,
 )
+from dynalyze.report.code import LineState, SourceFile, SourceFunction, SourceLine
 from dynalyze.report.measurements import Measurement
-from dynalyze.report.sources import LineState, SourceFile, SourceFunction, SourceLine
 from sample_measurements import (
     accuracies,
     hostile_accuracies,

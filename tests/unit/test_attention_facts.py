@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import AnyEvent
-from dynalyze.facts.attention import attention
-from dynalyze.facts.attention.text import lowered, traced
+from dynalyze.facts.attention_calls import attention, lowered, traced
 from dynalyze.facts.compilations import compilations
-from dynalyze.facts.graph_texts import texts_of
-from dynalyze.facts.graphs import graphs
+from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.report.models import AttentionCall, AttentionInput

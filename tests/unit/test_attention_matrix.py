@@ -19,7 +19,7 @@ from dynalyze.bench.workers import Stopped, WorkerFailed
 from dynalyze.capture import adapter_attention
 from dynalyze.capture.bench.attention import attention_of
 from dynalyze.capture.inputs import Misuse
-from dynalyze.facts.attention.choice import fastest, instead_of, outcome, right
+from dynalyze.facts.attention_matrix import fastest, instead_of, outcome, right
 from dynalyze.fleet.statuses import Verdict
 from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target

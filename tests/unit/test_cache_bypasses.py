@@ -9,8 +9,7 @@ import pytest
 
 from dynalyze.capture.trace_records import TraceRecords
 from dynalyze.events.types import AnyEvent, CacheBypassed
-from dynalyze.facts.cache_bypasses import add_bypasses
-from dynalyze.facts.compilations import compilations
+from dynalyze.facts.compilations import add_bypasses, compilations
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source

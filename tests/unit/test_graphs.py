@@ -15,12 +15,10 @@ from dynalyze.events.log import RunLog
 from dynalyze.events.types import GraphSeen
 from dynalyze.facts import graphs as module
 from dynalyze.facts.compilations import compilations
-from dynalyze.facts.graph_text import Node, parse
-from dynalyze.facts.graph_texts import texts_of
-from dynalyze.facts.graphs import graphs
+from dynalyze.facts.graph_text import Node, graph_input, parse
+from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.facts.tensors import graph_input
 from dynalyze.report import Compilation, GraphInput
 from records import TORCH, end, run_of, start
 

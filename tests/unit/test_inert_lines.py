@@ -42,8 +42,7 @@ from dynalyze.rules.rule import judge
 from dynalyze.sweep.records import Row, Sweep
 from dynalyze.testing import failures
 from dynalyze.text.json_text import json_text
-from dynalyze.text.notices import notice
-from dynalyze.text.visible import one_line, visible
+from dynalyze.text.visible import notice, one_line, visible
 from hostile_texts import EXPLICIT, FORGED, HIDDEN, LINE_ENDS, TEXTS, harmful
 from records import Choose, filled, filled_report, first
 from sample_reports import HOSTILE, empty_report, hostile_report, rich_report

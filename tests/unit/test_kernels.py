@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.facts.kernel_names import split_name
-from dynalyze.facts.kernels import KernelFound, aot_id, direction_of, kernels_of
+from dynalyze.facts.kernels import KernelFound, aot_id, direction_of, kernels_of, split_name
 
 CPU = """# AOT ID: ['0_inference']
 import torch

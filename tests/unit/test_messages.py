@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.facts.messages import Message, effect_in, frames_in, message_in, parse
+from dynalyze.facts.breaks import Message, effect_in, frames_in, message_in, parse_message
 from recordings import recorded
 from records import BRANCH, LOOP, PARTLY, PRINT, SKIPPED, SPLIT, THEN, frame, payload
 
@@ -14,7 +14,7 @@ STACK = [frame(90, "<module>"), frame(12, "forward"), frame(7, "helper")]
 
 
 def test_every_part_of_a_message_is_found() -> None:
-    assert parse(PRINT) == Message(
+    assert parse_message(PRINT) == Message(
         gb_type="Failed to trace builtin operator",
         explanation=(
             "Dynamo does not know how to trace builtin operator `print` with argument types ['str'] (has_kwargs False)"
@@ -26,20 +26,20 @@ def test_every_part_of_a_message_is_found() -> None:
 
 
 def test_of_a_chain_the_root_cause_speaks_and_the_last_break_is_its_consequence() -> None:
-    found = parse(PRINT + THEN + BRANCH + THEN + LOOP)
+    found = parse_message(PRINT + THEN + BRANCH + THEN + LOOP)
     assert found.gb_type == "Failed to trace builtin operator"
     assert found.consequence == "graph break in loop"
     assert found.url.endswith("gb0059.html")
-    assert found.hints == parse(PRINT).hints
+    assert found.hints == parse_message(PRINT).hints
     assert "loop" not in found.explanation + found.context
 
 
 def test_a_single_break_has_no_consequence() -> None:
-    assert parse(BRANCH).consequence == ""
+    assert parse_message(BRANCH).consequence == ""
 
 
 def test_an_explanation_of_several_lines_keeps_its_lines_without_their_indentation() -> None:
-    found = parse(
+    found = parse_message(
         "Data-dependent branching\n  Explanation: Detected a branch.\n\n      The condition is computed as follows:\n"
         "        gt = gt(sum_1, 0)\n    \n  Hint: Use `torch.cond`.\n\n  Developer debug context: \n"
     )
@@ -49,18 +49,20 @@ def test_an_explanation_of_several_lines_keeps_its_lines_without_their_indentati
 
 
 def test_a_context_of_several_lines_is_kept_whole() -> None:
-    assert parse("Type\n  Explanation: E.\n\n  Developer debug context: one\ntwo\n").context == "one\ntwo"
+    assert parse_message("Type\n  Explanation: E.\n\n  Developer debug context: one\ntwo\n").context == "one\ntwo"
 
 
 def test_a_plain_sentence_is_its_own_type() -> None:
     """torch 2.8 raises some breaks without a registry entry."""
-    assert parse("call_function BuiltinVariable(print) [] {}") == Message("call_function BuiltinVariable(print) [] {}")
+    assert parse_message("call_function BuiltinVariable(print) [] {}") == Message(
+        "call_function BuiltinVariable(print) [] {}"
+    )
 
 
 def test_the_higher_order_operator_that_torch_puts_below_the_type_is_no_part_of_it() -> None:
     inside = PRINT.replace("operator\n", "operator\n  Higher Order Operator: cond\n", 1)
-    found = parse(message_in(payload(inside, STACK)))
-    assert (found.gb_type, found.explanation) == (parse(PRINT).gb_type, parse(PRINT).explanation)
+    found = parse_message(message_in(payload(inside, STACK)))
+    assert (found.gb_type, found.explanation) == (parse_message(PRINT).gb_type, parse_message(PRINT).explanation)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +74,8 @@ def test_the_higher_order_operator_that_torch_puts_below_the_type_is_no_part_of_
     ],
 )
 def test_what_a_higher_order_operator_puts_before_the_cause_is_no_part_of_it(preface: str) -> None:
-    assert parse(preface + PRINT) == parse(PRINT)
-    assert parse(f"{preface}{PRINT}{THEN}{LOOP}") == parse(f"{PRINT}{THEN}{LOOP}")
+    assert parse_message(preface + PRINT) == parse_message(PRINT)
+    assert parse_message(f"{preface}{PRINT}{THEN}{LOOP}") == parse_message(f"{PRINT}{THEN}{LOOP}")
 
 
 def test_a_skip_that_torch_logs_late_keeps_its_cause() -> None:
@@ -87,23 +89,23 @@ def test_a_skip_that_torch_logs_late_keeps_its_cause() -> None:
         f"torch._dynamo.exc.Unsupported: {PRINT}\n"
     )
     assert effect_in(text) == "eager"
-    assert parse(message_in(text)) == parse(PRINT)
+    assert parse_message(message_in(text)) == parse_message(PRINT)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n"])
 def test_nothing_is_an_empty_message(text: str) -> None:
-    assert parse(text) == Message("")
+    assert parse_message(text) == Message("")
 
 
 def test_attributions_of_variables_are_no_part_of_a_message() -> None:
     tail = "\n\nStack variable source attribution:\n  TensorVariable() originated from:\n  Hint: no hint\n"
-    assert parse(PRINT + tail) == parse(PRINT)
+    assert parse_message(PRINT + tail) == parse_message(PRINT)
 
 
 @pytest.mark.parametrize("reason", ["", SPLIT, SKIPPED, PARTLY])
 @pytest.mark.parametrize("message", [PRINT, BRANCH, PRINT + THEN + LOOP])
 def test_the_message_inside_a_payload_is_the_exceptions_own(reason: str, message: str) -> None:
-    assert parse(message_in(payload(message, STACK, reason))) == parse(message)
+    assert parse_message(message_in(payload(message, STACK, reason))) == parse_message(message)
 
 
 def test_frames_of_the_user_code_traceback() -> None:
@@ -150,8 +152,10 @@ def test_real_payloads_say_the_same_as_the_live_exception() -> None:
     events = [e for name in names for e in recorded(name) if e["event"] == "break"]
     assert len(events) == 10
     for event in events:
-        assert parse(message_in(event["text"])) == parse(event["message"])
-        assert parse(event["message"]).gb_type.startswith(("Failed to trace builtin", "Unsupported Tensor.item()"))
+        assert parse_message(message_in(event["text"])) == parse_message(event["message"])
+        assert parse_message(event["message"]).gb_type.startswith(
+            ("Failed to trace builtin", "Unsupported Tensor.item()")
+        )
 
 
 TORCH_WORDS = st.sampled_from(
@@ -167,7 +171,7 @@ HOSTILE = st.lists(st.one_of(st.text(), TORCH_WORDS), max_size=12).map("".join)
 
 @given(HOSTILE)
 def test_no_text_is_too_strange(text: str) -> None:
-    parse(message_in(text))
+    parse_message(message_in(text))
     assert all(line >= 0 for _, line, _ in frames_in(text))
     assert effect_in(text) in ("split", "partly_eager", "eager", None)
 
@@ -178,6 +182,6 @@ LINE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)
 @given(LINE, HOSTILE)
 def test_the_first_line_of_a_type_is_never_lost(kind: str, rest: str) -> None:
     expected = "" if kind.startswith(("Explanation:", "Hint:")) else kind
-    assert parse(f"{kind}\n{rest}").gb_type == expected
+    assert parse_message(f"{kind}\n{rest}").gb_type == expected
     for reason in ("", SPLIT, SKIPPED, PARTLY):
-        assert parse(message_in(payload(f"{kind}\n{rest}", STACK, reason))).gb_type == expected
+        assert parse_message(message_in(payload(f"{kind}\n{rest}", STACK, reason))).gb_type == expected

@@ -20,7 +20,6 @@ import pytest
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs, showable
 from dynalyze.comparison import compare, sweeps
-from dynalyze.privacy import comparison as shown
 from dynalyze.privacy.sweep import without_source as sweep_without_source
 from dynalyze.render import (
     comparison_html,
@@ -211,7 +210,7 @@ def test_no_sweep_shows_a_line_canary_report() -> None:
     assert set(shows(written(swept()), CANARY)) == {"text", "page", "csv", "json"}
     assert shows(written(sweep_without_source(swept())), CANARY) == {}
     for pair in ((Sweep("", "", [], []), swept()), (swept(), small_sweep()), (small_sweep(), swept())):
-        assert shows(differing(shown.without_source(sweeps.compare(*pair))), CANARY) == {}
+        assert shows(differing(sweep_without_source(sweeps.compare(*pair))), CANARY) == {}
 
 
 def test_no_sweep_names_the_user_or_the_machine(ada: None) -> None:

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import GraphSeen
 from dynalyze.facts import graphs as module
-from dynalyze.facts.graph_texts import texts_of
-from dynalyze.facts.graphs import graphs
-from dynalyze.facts.provenance import Tracked, lacking
+from dynalyze.facts.graphs import graphs, texts_of
+from dynalyze.facts.kernels import Tracked, lacking
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.launch.artifacts import write_artifacts

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dynalyze.rules.recipe import COOKBOOK, Broken, Recipe, fill, find, find_by_id, read_recipe, recipes
-from dynalyze.rules.written import read
+from dynalyze.rules.statement_shapes import read_statement
 from dynalyze.text.errors import DynalyzeError
 
 ALL = recipes()
@@ -129,7 +129,7 @@ CHOICES = [
 def test_a_recipe_fits_by_types_operation_and_how_the_statement_is_written(
     gb_type: str, explanation: str, context: str, code: str, expression: str, recipe_id: str | None
 ) -> None:
-    found = find(Broken(gb_type, explanation, context, "/project/unique/model.py:f", read(code, expression)))
+    found = find(Broken(gb_type, explanation, context, "/project/unique/model.py:f", read_statement(code, expression)))
 
     assert (found.id if found is not None else None) == recipe_id
 
@@ -145,7 +145,7 @@ def test_a_recipe_fits_by_types_operation_and_how_the_statement_is_written(
 )
 def test_unpadding_for_flash_attention_is_known_by_its_place(gb_type: str, code: str) -> None:
     for place in ("/env/transformers/modeling_flash_attention_utils.py:f", "/hub/modeling_own.py:_get_unpad_data"):
-        found = find(Broken(gb_type, "", "aten.nonzero.default", place, read(code, "")))
+        found = find(Broken(gb_type, "", "aten.nonzero.default", place, read_statement(code, "")))
 
         assert found is not None
         assert found.id == "flash-attention-unpad"
@@ -154,7 +154,7 @@ def test_unpadding_for_flash_attention_is_known_by_its_place(gb_type: str, code:
 
 def test_consequences_are_marked_as_such() -> None:
     for gb_type in ("graph break in loop", "Graph break under GenericContextWrappingVariable"):
-        found = find(Broken(gb_type, written=read("print(x)", "print(x)")))
+        found = find(Broken(gb_type, written=read_statement("print(x)", "print(x)")))
         assert found is not None
         assert found.kind == "consequence"
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynalyze.report import Advice, Cause, Finding, Location, Recompile, Report
-from dynalyze.rules.forced_sizes import forced_sizes
+from dynalyze.rules.diagnoses.outcome import forced_sizes
 from dynalyze.rules.recompile_advice import ADVISERS, advise
 from dynalyze.rules.recompile_advice.source import as_written, read_source
 from dynalyze.rules.recompile_series import Series, gather

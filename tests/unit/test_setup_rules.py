@@ -1,4 +1,4 @@
-"""Rules on settings, devices, distributed wrappers, and on models with nothing to gain; on reports by hand."""
+"""Rules about devices, precision, CUDA graphs, Accelerate and several processes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,25 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dynalyze.report import Finding, Graph, GraphInput, Kernel, Location, Report
+from dynalyze.report import (
+    Cause,
+    Compilation,
+    Finding,
+    Graph,
+    GraphBreak,
+    GraphInput,
+    Kernel,
+    Location,
+    Outcome,
+    Process,
+    Recompile,
+    Report,
+    Target,
+)
 from dynalyze.report.measurements import Counts, Measurement, Memory, Speedup
 from dynalyze.report.models import ModuleFacts
+from dynalyze.rules.diagnoses.accelerate_settings import RULE
+from dynalyze.rules.diagnoses.distributed import DIVERGENCE
 from dynalyze.rules.rule import judge
 from sample_measurements import MEGABYTE, measured, speedup
 from sample_reports import empty_report, graph_break, line_of, recompile
@@ -252,3 +268,109 @@ def test_measured_memory_of_cuda_graphs() -> None:
     assert with_memory("cuda", 1.1, 40) == []
     assert with_memory("rss", 1.5, 40) == []
     assert with_memory("cuda", 1.5, 0) == []
+
+
+PREPARE = "/opt/venv/lib/python3.11/site-packages/accelerate/accelerator.py"
+
+
+def of_accelerate(file: str, options: dict[str, Any], *causes: Cause) -> list[Finding]:
+    place = Location("/home/ada/train.py", 3, function="forward")
+    report = Report(
+        "0.1.0", "2026-11-21T00:00:00Z", [], {}, Target("script", "train.py:9"), Outcome("complete"),
+        modules=[ModuleFacts("m1", "Ranker", file, 2073, options=options)],
+        recompiles=[Recompile(f"r{n}", f"0/{n}", "0/0", place, cause) for n, cause in enumerate(causes, 1)],
+    )  # fmt: skip
+    return [finding for _, finding in RULE.judge(report)]
+
+
+def test_its_settings_are_named_where_a_size_made_a_recompile() -> None:
+    (found,) = of_accelerate(PREPARE, {"backend": "inductor"}, "dtype", "shape")
+    assert found.severity == "info" and found.evidence == ["m1", "r2"]
+    assert "Ranker" in found.title and "TorchDynamoPlugin(dynamic=True)" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "causes"),
+    [
+        ("/home/ada/train.py", {}, ["shape"]),
+        (PREPARE, {"dynamic": True}, ["shape"]),
+        (PREPARE, {}, ["dtype"]),
+        (PREPARE, {}, []),
+    ],
+    ids=["called by the program", "dynamic already", "no matter of sizes", "no recompile"],
+)
+def test_nothing_is_said_elsewhere(file: str, options: dict[str, Any], causes: list[Cause]) -> None:
+    assert of_accelerate(file, options, *causes) == []
+
+
+F = Location("/job/m.py", 3, function="f")
+G = Location("/job/m.py", 30, function="g")
+
+
+def run_of_ranks(ranks: list[int | None], compilations: list[Compilation]) -> Report:
+    found = empty_report()
+    found.processes = [Process(number, 100 + number, rank) for number, rank in enumerate(ranks)]
+    found.compilations, found.graph_breaks, found.recompiles = compilations, [], []
+    return found
+
+
+def compilation(process: int, compile_id: str = "0/0", where: Location = F, ops: int = 5) -> Compilation:
+    return Compilation(compile_id, process, 0, where, "compiled", ops=ops)
+
+
+def divergence(found: Report) -> list[Finding]:
+    return [finding for _, finding in DIVERGENCE.judge(found)]
+
+
+def test_equal_ranks_do_not_diverge() -> None:
+    assert divergence(run_of_ranks([0, 1], [compilation(0), compilation(1)])) == []
+
+
+def test_processes_without_ranks_are_no_ranks() -> None:
+    assert divergence(run_of_ranks([None, None], [compilation(0)])) == []
+    assert divergence(run_of_ranks([0, None], [compilation(0), compilation(0, "0/1"), compilation(1)])) == []
+
+
+def test_one_rank_compiled_more_often() -> None:
+    found = run_of_ranks([0, 1, 2], [compilation(0), compilation(1), compilation(1, "0/1"), compilation(2)])
+    found.recompiles = [Recompile("r1", "0/1", "0/0", F, "shape", process=1)]
+    (finding,) = divergence(found)
+    assert finding.title == "Ranks differ in f: compilations: 1 on ranks 0, 2; 2 on rank 1"
+    assert "Recompiles: 0 on ranks 0, 2; 1 on rank 1." in finding.advice
+    assert (finding.location, finding.evidence, finding.rule) == (F, ["r1"], "rank-divergence")
+
+
+def test_a_function_that_one_rank_never_compiled() -> None:
+    (finding,) = divergence(run_of_ranks([0, 1], [compilation(0), compilation(1), compilation(1, "1/0", G)]))
+    assert (finding.location, finding.title) == (G, "Ranks differ in g: compilations: 0 on rank 0; 1 on rank 1")
+
+
+def test_a_break_on_some_ranks_only() -> None:
+    found = run_of_ranks([0, 1, 2], [compilation(number) for number in range(3)])
+    found.graph_breaks = [
+        GraphBreak("b1", None, "T", "split", F, [F], compile_ids=["0/0"], process=0, processes=[0, 1, 2]),
+        GraphBreak("b2", None, "T", "split", F, [F], compile_ids=["0/0"], process=1, processes=[1]),
+    ]
+    (finding,) = divergence(found)
+    assert finding.title == "Ranks differ in f: graph breaks: 1 on ranks 0, 2; 2 on rank 1"
+
+
+def test_graphs_of_different_size_and_caches() -> None:
+    one, two = compilation(0), compilation(1, ops=7)
+    two.cache = {"aotautograd_local_cache_hit": 1}
+    (finding,) = divergence(run_of_ranks([0, 1], [one, two]))
+    assert finding.title == "Ranks differ in f: operations in graphs: 5 on rank 0; 7 on rank 1"
+    assert "1 aotautograd_local_cache_hit on rank 1" in finding.advice
+
+
+def test_the_rest_of_a_function_after_a_break_is_no_second_finding() -> None:
+    rest = compilation(1, "1/0", Location("/job/m.py", 5, function="f"))
+    rest.resumes = True
+    assert len(divergence(run_of_ranks([0, 1], [compilation(0), compilation(1, ops=1), rest]))) == 1
+    assert len(divergence(run_of_ranks([0, 1], [compilation(0), compilation(1), rest]))) == 1
+
+
+def test_many_ranks_are_named_briefly() -> None:
+    found = run_of_ranks(list(range(64)), [compilation(number) for number in range(63)])
+    (finding,) = divergence(found)
+    assert finding.title.endswith("1 on ranks 0, 1, 2, 3, 4, 5, 6, 7 and 55 more; 0 on rank 63")

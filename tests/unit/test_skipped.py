@@ -15,10 +15,10 @@ from dynalyze.capture.skips import Skips
 from dynalyze.capture.writer import EventWriter
 from dynalyze.events.reading import read_run
 from dynalyze.events.types import Frame, Silence, SkippedSeen, SourceSeen, TorchLoaded, Wrapped
-from dynalyze.facts.silence import reason_for_silence
 from dynalyze.facts.skipped import skipped_frames
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
+from dynalyze.facts.why_not_compiled import reason_for_silence
 from dynalyze.render import html, terminal
 from dynalyze.report import Finding, Location, Report, SkippedFrame
 from dynalyze.rules.rule import judge

@@ -1,17 +1,20 @@
-"""What became of each line of the functions that the compiler came to."""
+"""The traced files, and the per-line status of their functions: compiled, broken, eager."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
+from dynalyze.events.log import RunLog
+from dynalyze.events.types import TracedSeen
 from dynalyze.facts import source_files as module
-from dynalyze.facts.source_files import Told, source_files
+from dynalyze.facts.source_files import RunFacts, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Compilation, GraphBreak, Location, Recompile, SkippedFrame, TracedFile, TracedFunction
-from records import TORCH, write_source
+from records import TORCH, process, run_of, write_source
 
 PROGRAM = '''\
 import torch
@@ -59,56 +62,56 @@ def net(tmp_path: Path) -> str:
     return write_source(tmp_path, PROGRAM)
 
 
-def states(told: Told) -> dict[int, str]:
-    (file,) = source_files(told, Sources(), Places(TORCH))
+def states(facts: RunFacts) -> dict[int, str]:
+    (file,) = source_files(facts, Sources(), Places(TORCH))
     return {line.line: line.state for line in file.lines if line.state != "silent"}
 
 
 def test_lines_that_were_compiled_and_lines_that_broke(net: str) -> None:
-    told = Told(
+    facts = RunFacts(
         [compilation(net, 6, "Net.forward", "broken"), compilation(net, 12, "forward", resumes=True)],
         [broken(net, 11)],
         ops={(net, 8): {"g1": 1}, (net, 13): {"g2": 2, "g3": 1}, (net, 17): {"g2": 1}},
         traced=[TracedFile(net, "", [TracedFunction("Net.head", 15)])],
     )
-    (file,) = source_files(told, Sources(), Places(TORCH))
+    (file,) = source_files(facts, Sources(), Places(TORCH))
     assert [(each.name, each.line, each.last, each.status) for each in file.functions] == [
         ("Net.forward", 6, 13, "broken"),
         ("Net.head", 15, 18, "inlined"),
     ]
     assert (file.path, file.origin, file.omitted) == (net, "user", 0)
     assert [line.line for line in file.lines] == [*range(6, 14), *range(15, 19)]
-    assert states(told) == {8: "compiled", 11: "broken", 13: "compiled", 17: "compiled"}
+    assert states(facts) == {8: "compiled", 11: "broken", 13: "compiled", 17: "compiled"}
     last = next(line for line in file.lines if line.line == 13)
     assert (last.code, last.ops, last.graphs, last.breaks) == ("        return self.head(h) * n", 3, ["g2", "g3"], [])
 
 
 def test_a_function_in_eager_but_not_its_comments_or_its_def(net: str) -> None:
-    told = Told([compilation(net, 6, "Net.forward", "eager")], [broken(net, 11, "eager")])
-    assert states(told) == {7: "eager", 8: "eager", 11: "broken", 12: "eager", 13: "eager"}
+    facts = RunFacts([compilation(net, 6, "Net.forward", "eager")], [broken(net, 11, "eager")])
+    assert states(facts) == {7: "eager", 8: "eager", 11: "broken", 12: "eager", 13: "eager"}
 
 
 def test_after_a_break_that_gives_up_the_rest(net: str) -> None:
-    told = Told(
+    facts = RunFacts(
         [compilation(net, 6, "Net.forward", "broken")], [broken(net, 11, "partly_eager")], ops={(net, 8): {"g1": 1}}
     )
-    assert states(told) == {8: "compiled", 11: "broken", 12: "eager", 13: "eager"}
+    assert states(facts) == {8: "compiled", 11: "broken", 12: "eager", 13: "eager"}
 
 
 def test_the_function_of_a_break_is_shown_even_if_it_was_never_compiled(net: str) -> None:
-    (file,) = source_files(Told(breaks=[broken(net, 17)]), Sources(), Places(TORCH))
+    (file,) = source_files(RunFacts(breaks=[broken(net, 17)]), Sources(), Places(TORCH))
     assert [(each.line, each.last) for each in file.functions] == [(16, 17)]
 
 
 def test_a_compiled_call_inside_an_eager_function_stays_compiled(net: str) -> None:
     """One call was inlined, another one fell back: the line did both, and says what it left in a graph."""
-    told = Told([compilation(net, 15, "Net.head", "eager")], ops={(net, 17): {"g1": 1}})
-    assert states(told) == {16: "eager", 17: "compiled", 18: "eager"}
+    facts = RunFacts([compilation(net, 15, "Net.head", "eager")], ops={(net, 17): {"g1": 1}})
+    assert states(facts) == {16: "eager", 17: "compiled", 18: "eager"}
 
 
 def test_what_was_skipped_in_silence_runs_in_eager(net: str) -> None:
     place = Location(net, 21, None, "train", None)
-    assert states(Told(skipped=[SkippedFrame("s1", place, "skip_list")])) == {22: "eager", 23: "eager"}
+    assert states(RunFacts(skipped=[SkippedFrame("s1", place, "skip_list")])) == {22: "eager", 23: "eager"}
 
 
 def test_recompiles_stand_at_the_function_and_at_the_line_that_forced_them(net: str) -> None:
@@ -116,36 +119,36 @@ def test_recompiles_stand_at_the_function_and_at_the_line_that_forced_them(net: 
         "r1", "0/1", "0/0", Location(net, 6, None, "Net.forward", None), "shape",
         forced_by=Location(net, 8, None, "Net.forward", None),
     )  # fmt: skip
-    told = Told([compilation(net, 6, "Net.forward")], recompiles=[again])
-    (file,) = source_files(told, Sources(), Places(TORCH))
+    facts = RunFacts([compilation(net, 6, "Net.forward")], recompiles=[again])
+    (file,) = source_files(facts, Sources(), Places(TORCH))
     assert {line.line: line.recompiles for line in file.lines if line.recompiles} == {6: ["r1"], 8: ["r1"]}
 
 
 def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone.py")
-    told = Told([compilation(gone, 6, "f")], [broken(gone, 7)], ops={(gone, 7): {"g1": 1}})
-    assert source_files(told, Sources(), Places(TORCH)) == []
-    assert source_files(told, Sources(readable=False), Places(TORCH)) == []
+    facts = RunFacts([compilation(gone, 6, "f")], [broken(gone, 7)], ops={(gone, 7): {"g1": 1}})
+    assert source_files(facts, Sources(), Places(TORCH)) == []
+    assert source_files(facts, Sources(readable=False), Places(TORCH)) == []
 
 
 def test_of_torch_only_what_breaks_is_shown(tmp_path: Path) -> None:
     folder = tmp_path / "torch"
     folder.mkdir()
     inside = write_source(folder, "def relu(x):\n    return x.clamp(0)\n", "functional.py")
-    told = Told(traced=[TracedFile(inside, "", [TracedFunction("relu", 1)])])
+    facts = RunFacts(traced=[TracedFile(inside, "", [TracedFunction("relu", 1)])])
     places = Places(str(folder))
-    assert source_files(told, Sources(), places) == []
-    told.breaks.append(broken(inside, 2))
-    assert [file.origin for file in source_files(told, Sources(), places)] == ["torch"]
+    assert source_files(facts, Sources(), places) == []
+    facts.breaks.append(broken(inside, 2))
+    assert [file.origin for file in source_files(facts, Sources(), places)] == ["torch"]
 
 
 def test_what_is_broken_finds_room_first(net: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_CODE", 100)
-    told = Told(
+    facts = RunFacts(
         [compilation(net, 6, "Net.forward"), compilation(net, 21, "train"), compilation(net, 26, "unseen")],
         [broken(net, 23)],
     )
-    (file,) = source_files(told, Sources(), Places(TORCH))
+    (file,) = source_files(facts, Sources(), Places(TORCH))
     assert ([each.name for each in file.functions], file.omitted) == (["train", "unseen"], 1)
     assert {line.line for line in file.lines} == {21, 22, 23, 26, 27}
 
@@ -163,8 +166,8 @@ def test_what_is_broken_finds_room_first(net: str, monkeypatch: pytest.MonkeyPat
 )
 def test_damaged_source_is_no_harm(tmp_path: Path, text: str) -> None:
     file = write_source(tmp_path, text)
-    told = Told([compilation(file, 1, "f")], [broken(file, 2)], ops={(file, 1): {"g1": 1}})
-    for found in source_files(told, Sources(), Places(TORCH)):
+    facts = RunFacts([compilation(file, 1, "f")], [broken(file, 2)], ops={(file, 1): {"g1": 1}})
+    for found in source_files(facts, Sources(), Places(TORCH)):
         assert all(line.line >= 1 for line in found.lines)
 
 
@@ -174,6 +177,99 @@ def test_of_a_library_only_functions_that_left_something_are_shown(tmp_path: Pat
     text = "def helper(config):\n    return config.n + 1\n\n\ndef block(x):\n    return x + 1\n"
     library = write_source(folder, text, "library.py")
     traced = [TracedFile(library, "", [TracedFunction("helper", 1), TracedFunction("block", 5)])]
-    (file,) = source_files(Told(traced=traced, ops={(library, 6): {"g1": 1}}), Sources(), Places(TORCH))
+    (file,) = source_files(RunFacts(traced=traced, ops={(library, 6): {"g1": 1}}), Sources(), Places(TORCH))
     assert ([each.name for each in file.functions], [line.line for line in file.lines]) == (["block"], [5, 6])
     assert (file.origin, file.omitted) == ("library", 0)
+
+
+PLACES = Places(TORCH)
+
+
+def traced_event(*functions: tuple[str, str, int]) -> TracedSeen:
+    return TracedSeen(id="0/0", functions=list(functions))
+
+
+def test_every_file_once_in_the_order_in_which_it_was_first_read(tmp_path: Path) -> None:
+    a, b = write_source(tmp_path, "a = 1\n", "a.py"), write_source(tmp_path, "b = 2\n", "b.py")
+    run = run_of(
+        traced_event((b, "Net.forward", 3), (a, "helper", 1)), traced_event((b, "Net.forward", 3), (b, "encode", 9))
+    )
+    found = traced_files(run, PLACES)
+    assert [(f.path, f.functions, f.origin) for f in found] == [
+        (b, [TracedFunction("Net.forward", 3), TracedFunction("encode", 9)], "user"),
+        (a, [TracedFunction("helper", 1)], "user"),
+    ]
+    assert [f.sha256 for f in found] == [hashlib.sha256(text).hexdigest() for text in (b"b = 2\n", b"a = 1\n")]
+
+
+def test_two_functions_of_one_name_are_two() -> None:
+    (file,) = traced_files(run_of(traced_event(("/m.py", "forward", 3), ("/m.py", "forward", 30))), PLACES)
+    assert [f.line for f in file.functions] == [3, 30]
+
+
+def test_the_hash_is_of_the_bytes_as_they_are(tmp_path: Path) -> None:
+    data = b"# -*- coding: latin-1 -*-\r\nx = '\xe9'\r\n"
+    (file,) = traced_files(run_of(traced_event((write_source(tmp_path, data), "f", 1))), PLACES)
+    assert file.sha256 == hashlib.sha256(data).hexdigest()
+
+
+def test_a_file_that_is_gone_has_no_hash() -> None:
+    (file,) = traced_files(run_of(traced_event(("/nowhere/net.py", "f", 1))), PLACES)
+    assert file.sha256 == ""
+
+
+def test_nothing_is_opened_where_paths_are_not_ours_to_open(tmp_path: Path) -> None:
+    (file,) = traced_files(run_of(traced_event((write_source(tmp_path, "x = 1\n"), "f", 1))), PLACES, readable=False)
+    assert file.sha256 == ""
+
+
+def test_origins() -> None:
+    found = traced_files(
+        run_of(
+            traced_event(
+                (f"{TORCH}/nn/modules/linear.py", "Linear.forward", 120), ("/v/site-packages/timm/a.py", "f", 1)
+            )
+        ),
+        PLACES,
+    )
+    assert [f.origin for f in found] == ["torch", "library"]
+
+
+def test_code_that_has_no_file_is_left_out() -> None:
+    assert (
+        traced_files(
+            run_of(traced_event(("<string>", "f", 1), ("<eval_with_key>.3", "forward", 2), ("", "g", 1))), PLACES
+        )
+        == []
+    )
+
+
+def test_processes_read_one_set() -> None:
+    logs = [process(traced_event(("/m.py", "f", 1)), number=n, pid=4711 + n) for n in range(2)]
+    assert len(traced_files(RunLog(logs), PLACES)) == 1
+
+
+def file(path: str, sha256: str = "00") -> TracedFile:
+    return TracedFile(path, sha256, [])
+
+
+def test_the_hash_of_the_set_knows_paths_and_contents_but_no_order() -> None:
+    whole = hash_of_set([file("/a"), file("/b", "11")])
+    assert len(whole) == 64
+    assert whole == hash_of_set([file("/b", "11"), file("/a")])
+    others = [
+        [file("/a")],
+        [file("/a"), file("/b", "12")],
+        [file("/a"), file("/c", "11")],
+        [file("/a", "11"), file("/b")],
+        [file("/a"), file("/b", "11"), file("/c", "22")],
+    ]
+    assert len({whole, *map(hash_of_set, others)}) == 1 + len(others)
+
+
+def test_the_hash_of_no_file_is_empty() -> None:
+    assert hash_of_set([]) == ""
+
+
+def test_a_path_that_is_no_unicode_can_be_hashed() -> None:
+    assert len(hash_of_set([file("/caf\udce9.py")])) == 64

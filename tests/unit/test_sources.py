@@ -1,7 +1,8 @@
-"""Lines of the program under test, and columns in them."""
+"""Lines of the program under test, columns in them, and files that a log names, which stay closed."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.facts.sources import Sources
+from dynalyze.facts.sources import LogSources, Sources, condition_span
 from dynalyze.report import Location, Snippet
 from records import write_source
 
@@ -223,3 +224,70 @@ def test_a_decorated_function_is_at_its_def(tmp_path: Path) -> None:
     file = write_source(tmp_path, "@outer\n@inner(\n    1,\n)\nasync def f(x):\n    return x\n\n\ndef g():\n    ...\n")
     sources = Sources()
     assert [sources.definition(file, line) for line in (1, 2, 5, 6, 9, 99)] == [5, 5, 5, 6, 9, 99]
+
+
+@pytest.mark.parametrize(
+    ("line", "condition"),
+    [
+        ("    if torch.isnan(x).any():", "torch.isnan(x).any()"),
+        ("elif x > 0:  # late", "x > 0"),
+        ("\twhile größe < 1: pass", "größe < 1"),
+        ("assert x.ok, 'no'", "x.ok"),
+        ("if not flag:", "not flag"),
+        ("else:", ""),
+        ("if x.sum(", ""),
+        ("y = a if b else c", ""),
+        ("elements = 1", ""),
+        ("", ""),
+    ],
+)
+def test_the_condition_of_a_line(line: str, condition: str) -> None:
+    span = condition_span(line)
+    assert (line[slice(*span)] if span else "") == condition
+
+
+TEXT = "x = 1\ny = 2\n"
+HASH = hashlib.sha256(TEXT.encode()).hexdigest()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    path = tmp_path / "src" / "model.py"
+    path.write_text(TEXT)
+    return path
+
+
+def test_a_file_with_its_recorded_hash_below_a_root_is_read(file: Path) -> None:
+    sources = LogSources({(str(file), 2): "quoted"}, [file.parent], {str(file): HASH})
+    assert sources.location(str(file), 2).code == "y = 2"
+    assert sources.location(str(file), 3).code is None
+
+
+@pytest.mark.parametrize("hashes", [{}, {"other": HASH}, {"file": ""}, {"file": "0" * 64}])
+def test_without_a_matching_hash_it_stays_closed(file: Path, hashes: dict[str, str]) -> None:
+    recorded = {str(file) if name == "file" else name: value for name, value in hashes.items()}
+    assert LogSources({}, [file.parent], recorded).line(str(file), 1) is None
+
+
+def test_outside_the_roots_it_stays_closed(file: Path) -> None:
+    hashes = {str(file): HASH}
+    assert LogSources({}, [], hashes).line(str(file), 1) is None
+    assert LogSources({}, [file.parent / "deeper"], hashes).line(str(file), 1) is None
+
+
+def test_a_link_that_leads_out_of_the_root_stays_closed(file: Path) -> None:
+    root = file.parent.parent / "root"
+    root.mkdir()
+    for link, target in (("link.py", file), ("up.py", root / ".." / "src" / "model.py")):
+        (root / link).symlink_to(target)
+    for named in (root / "link.py", root / "up.py", root / ".." / "src" / "model.py"):
+        assert LogSources({}, [root], {str(named): HASH}).line(str(named), 1) is None
+
+
+def test_quoted_lines_are_all_there_is_otherwise(file: Path) -> None:
+    sources = LogSources({("/job/m.py", 7): "return f(x)"})
+    location = sources.location("/job/m.py", 7, "g")
+    assert (location.code, location.column) == ("return f(x)", None)
+    assert sources.snippet(location) is None
+    assert sources.line(str(file), 1) is None

@@ -8,7 +8,7 @@ from dynalyze.render.html import render
 from dynalyze.render.view import build_page
 from dynalyze.render.view import sources as module
 from dynalyze.report import Compilation, Finding, Graph, GraphBreak, Kernel, Location, Report
-from dynalyze.report.sources import SourceFile, SourceFunction, SourceLine
+from dynalyze.report.code import SourceFile, SourceFunction, SourceLine
 from sample_reports import empty_report
 
 FILE = "/home/ada/model.py"

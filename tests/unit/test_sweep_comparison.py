@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from dynalyze import privacy
 from dynalyze.comparison.sweeps import ItemChange, SweepComparison, compare
-from dynalyze.privacy.comparison import without_source
+from dynalyze.privacy.sweep import without_source
 from dynalyze.render import sweep_diff_html, sweep_diff_json, sweep_diff_text
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
 from dynalyze.words.sweep_diff import notes, verdict

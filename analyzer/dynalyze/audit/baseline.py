@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from dynalyze.facts.fingerprints import fingerprints
-from dynalyze.files.input_files import read_document, read_input
 from dynalyze.files.paths import portable_path
+from dynalyze.files.read_write import read_document, read_input
 from dynalyze.privacy import mask_secrets, redact
 from dynalyze.report import Finding, Report
 from dynalyze.report.held import FilePath, Name, Word

@@ -20,8 +20,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 from dynalyze.audit.waivers import WaiverRule, check_rule, read_waivers
-from dynalyze.files.project_file import PROJECT_FILE, nearest_table, table_of, title
-from dynalyze.files.toml_text import check_keys, dashed, nearest, parsed
+from dynalyze.files.project_file import (
+    PROJECT_FILE,
+    check_keys,
+    dashed,
+    nearest,
+    nearest_table,
+    parsed,
+    table_of,
+    title,
+)
 from dynalyze.report.measurements import AccuracyVerdict
 from dynalyze.text.errors import UsageError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from dynalyze.files.toml_text import check_keys, dashed, nearest
+from dynalyze.files.project_file import check_keys, dashed, nearest
 from dynalyze.report import Finding
 from dynalyze.report.audit import Waiver
 from dynalyze.rules.rule import stands_for

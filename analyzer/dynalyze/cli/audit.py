@@ -22,7 +22,7 @@ from dynalyze.cli.options import (
     transformers_options,
 )
 from dynalyze.text.errors import UsageError
-from dynalyze.text.notices import say
+from dynalyze.text.visible import say
 
 if TYPE_CHECKING:
     from dynalyze.audit.baseline import Baseline

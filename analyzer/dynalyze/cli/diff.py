@@ -103,7 +103,7 @@ def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bo
     from dynalyze import privacy
     from dynalyze.cli.saved import read_sweep
     from dynalyze.comparison.sweeps import compare
-    from dynalyze.privacy.comparison import without_source
+    from dynalyze.privacy.sweep import without_source
 
     first, second = (privacy.mask_secrets(read_sweep(path)) for path in (before, after))
     comparison = compare(first, second)

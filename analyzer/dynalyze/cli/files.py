@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from dynalyze.files.whole_files import write_whole_file
+from dynalyze.files.read_write import write_whole_file
 from dynalyze.text.errors import UsageError
 
 

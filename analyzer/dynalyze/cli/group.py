@@ -13,8 +13,8 @@ from dynalyze import __version__
 from dynalyze.cli import last_resort, mistakes
 from dynalyze.cli.files import drop_standard_output
 from dynalyze.launch.interrupts import EndedBySignal, as_exceptions, first_signal
-from dynalyze.text import notices
 from dynalyze.text.errors import DynalyzeError
+from dynalyze.text.visible import say
 
 _COMMANDS = ("explain", "bench", "audit", "sweep", "report", "diff", "doctor", "rules")
 _USAGE = 2
@@ -60,14 +60,14 @@ def run(arguments: list[str]) -> int:
         except (EndedBySignal, KeyboardInterrupt, click.Abort):
             return 128 + (first_signal() or signal.SIGINT)
         except click.ClickException as error:
-            notices.say(_on_one_line(mistakes.advised(error)))
+            say(_on_one_line(mistakes.advised(error)))
         except DynalyzeError as error:
-            notices.say(_on_one_line(str(error)))
+            say(_on_one_line(str(error)))
         except BrokenPipeError:  # The reader of what Click itself prints went away.
             drop_standard_output()
             return 0
         except Exception as error:
-            notices.say(_on_one_line(last_resort.told(error)))
+            say(_on_one_line(last_resort.told(error)))
     return _USAGE
 
 

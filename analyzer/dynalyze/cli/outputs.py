@@ -22,7 +22,7 @@ from dynalyze.report.audit import PolicyVerdict
 from dynalyze.report.document import to_json
 from dynalyze.rules.rule import reaches
 from dynalyze.text.errors import UsageError
-from dynalyze.text.notices import say
+from dynalyze.text.visible import say
 
 _DEFAULT_FOLDER = "dynalyze-reports"
 # Outputs that are one file each: the option's parameter, which is the renderer's module too, and what it is called.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from dynalyze.files.input_files import read_input
+from dynalyze.files.read_write import read_input
 from dynalyze.fleet.reading import is_sweep as is_sweep
 from dynalyze.fleet.reading import read_sweep as _read_sweep
 from dynalyze.report import Report

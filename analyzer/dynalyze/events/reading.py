@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 
 from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER, TRACE_FOLDER
-from dynalyze.events.log import ProcessLog, RunLog
+from dynalyze.events.log import ProcessLog, RunLog, decode_event
 from dynalyze.events.torch_trace import read_trace
-from dynalyze.events.typed import typed
 from dynalyze.events.types import (
     AnyEvent,
     CompilerEvent,
@@ -85,7 +84,7 @@ def _decode(line: bytes, run: RunLog) -> AnyEvent | None:
         except (msgspec.DecodeError, UnicodeError):
             pass
     try:
-        event, whole = typed(read_json(line, dict[str, Any]))
+        event, whole = decode_event(read_json(line, dict[str, Any]))
     except msgspec.DecodeError:
         event, whole = None, False
     run.unreadable += not whole

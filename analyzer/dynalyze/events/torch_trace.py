@@ -1,8 +1,8 @@
 """Reads a TORCH_TRACE log as the same events that our own listener writes.
 
 A log is a line `V1121 02:40:00.123456 4711 torch/_logging/_internal.py:1234] {json}` for each record, with the lines
-of its text below it, each after a tab. Reading is streaming, one record at a time; records of no concern are
-recognised by their first bytes and never decoded.
+of its text below it, each after a tab. Reading is streaming, one record at a time and in bounded memory; records of no
+concern are recognised by their first bytes and never decoded.
 """
 
 from __future__ import annotations
@@ -10,21 +10,246 @@ from __future__ import annotations
 import datetime
 import re
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
-from dynalyze.capture.trace_records import CONTEXT_KEYS, TraceRecords
-from dynalyze.events.log import ProcessLog
-from dynalyze.events.trace_lines import FOREIGN, Foreign, Record, RecordReader, text_at
-from dynalyze.events.trace_process import TraceProcess
-from dynalyze.events.typed import typed
-from dynalyze.events.types import AnyEvent, BreakSeen, ErrorSeen, GraphSeen, RecompileSeen
-from dynalyze.files.input_files import open_input
+from dynalyze.capture.trace_records import CONTEXT_KEYS, TraceRecords, compile_id_of
+from dynalyze.events.log import ProcessLog, decode_event
+from dynalyze.events.types import (
+    AnyEvent,
+    BreakSeen,
+    CompileEnded,
+    CompilerEvent,
+    CompileStarted,
+    ErrorSeen,
+    Frame,
+    GraphSeen,
+    Metrics,
+    ProcessStarted,
+    RecompileSeen,
+    SpecializedSeen,
+    TorchLoaded,
+)
+from dynalyze.files.read_write import open_input
 from dynalyze.text.json_text import read_json
+
+_BLOCK = 1 << 20
+# Longer lines are cut. torch's own stay far below: the longest are metrics, of some 50 KB.
+LONGEST_LINE = 8 << 20
+LONGEST_TEXT = 1 << 20
+# A line that belongs to no text, with the newline before it. The regex engine skips to newlines at memory speed.
+_NOT_TEXT = re.compile(rb"\n([^\t\n][^\n]*)")
+
+
+@dataclass(frozen=True)
+class _Head:
+    """The first line of a record of concern. Without `has_text` the lines below it are skipped."""
+
+    pid: int
+    at: float
+    kind: str
+    metadata: dict[str, Any]
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the text below is wanted too."""
+        return self.kind in _KINDS_WITH_TEXT
+
+
+class Foreign:
+    """What `wanted` returns for a line that is no record: the text it stands in goes on after it."""
+
+
+FOREIGN = Foreign()
+
+
+@dataclass
+class Record:
+    """A wanted record: its first line, its text, and where in the file the text stands."""
+
+    head: _Head
+    text: str
+    start: int
+    end: int
+
+
+class RecordReader:
+    """The records of one log. `wanted` reads a record's first line, and returns None where it is of no concern."""
+
+    def __init__(self, wanted: Callable[[bytes], _Head | Foreign | None]) -> None:
+        self._wanted = wanted
+        self._head: _Head | None = None
+        self._text = bytearray()
+        self._start = 0
+
+    def read(self, file: BinaryIO) -> Iterator[Record]:
+        """Each wanted record, in order."""
+        end = 0
+        for offset, block in _blocks(file):
+            at = 0
+            for found in _NOT_TEXT.finditer(block):
+                self._append(block, at, found.start())
+                at = found.end()
+                following = self._wanted(found[1])
+                if isinstance(following, Foreign):
+                    continue
+                yield from self._finished(offset + found.start())
+                self._head, self._start = following, offset + at
+            self._append(block, at, len(block))
+            end = offset + len(block)
+        yield from self._finished(end)
+
+    def _finished(self, end: int) -> Iterator[Record]:
+        if self._head is not None:
+            yield Record(self._head, _decoded(self._text), self._start, end)
+        self._text.clear()
+
+    def _append(self, block: bytes, start: int, end: int) -> None:
+        room = LONGEST_TEXT - len(self._text)
+        if self._head is not None and self._head.has_text and room > 0:
+            self._text += block[start : min(end, start + room)]
+
+
+def text_at(file: BinaryIO, start: int, end: int) -> str:
+    """The text of a record that was read before."""
+    file.seek(start)
+    return _decoded(bytearray(file.read(min(end - start, LONGEST_TEXT))))
+
+
+def _blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The file in pieces of whole lines, a newline before each line and none at the end.
+
+    With each piece goes the offset in the file of its first byte; that of the whole file is -1, for no newline is
+    before it.
+    """
+    offset = file.tell()
+    while block := file.read(_BLOCK):
+        if not block.endswith(b"\n"):
+            rest = file.readline(LONGEST_LINE)
+            block += rest
+            _skip_to_newline(file, rest)
+        yield offset - 1, b"\n" + block.removesuffix(b"\n")
+        offset = file.tell()
+
+
+def _skip_to_newline(file: BinaryIO, rest: bytes) -> None:
+    while rest and not rest.endswith(b"\n"):
+        rest = file.readline(_BLOCK)
+
+
+def _decoded(text: bytearray) -> str:
+    return text.replace(b"\n\t", b"\n")[1:].decode(errors="replace")
+
+
+_MOST_QUOTES = 20_000
+_LONGEST_QUOTE = 400
+_IN_TRACEBACK = re.compile(r'^ *File "([^"\n]+)", line (\d{1,9}), in [^\n]*\n +(\S[^\n]*)', re.MULTILINE)
+_IN_GRAPH = re.compile(r"# File: ([^\n]+):(\d{1,9}) in [^\n]+?, code: ([^\n]+)")
+_RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?(\w*(?:Error|Exception|Unsupported|Exceeded))(?::|$)", re.MULTILINE)
+_OF_DYNAMO = re.compile(r"(.*[\\/]torch)[\\/]_dynamo[\\/]convert_frame\.py$")
+
+_Key = tuple[int, str]
+
+
+class TraceProcess:
+    """Collects the events of one process, and the source lines that its records quote."""
+
+    def __init__(self, pid: int, files: dict[int, str] | None = None) -> None:
+        self.pid = pid
+        self.rank: int | None = None
+        self.torch_folder = ""
+        self.quoted: dict[tuple[str, int], str] = {}
+        self.records = TraceRecords(files)
+        self._events: list[AnyEvent] = []
+        self._guarded: set[_Key] = set()
+        self._frames: dict[Frame, Frame] = {}
+
+    def loaded(self, text: str) -> None:
+        """The record of torch's version."""
+        version = read_json(text.encode()).get("pytorch_version")
+        if isinstance(version, str) and version:
+            self._events.append(TorchLoaded(version=version))
+
+    def guarded(self, metadata: dict[str, Any]) -> None:
+        """The guards of a compile are built."""
+        self._guarded.add((self.records.epoch, compile_id_of(metadata)))
+
+    def add(self, event: AnyEvent, metadata: dict[str, Any], text: str) -> None:
+        self._events.append(event)
+        if isinstance(event, CompileStarted):
+            event.stack = [self._frames.setdefault(frame, frame) for frame in event.stack]
+            self._note_torch(event)
+        if len(self.quoted) < _MOST_QUOTES:
+            self._quote(event, metadata, text)
+
+    def as_log(self, number: int, rank: int | None) -> ProcessLog:
+        """The process, with the rank that its records name, or else its file's name."""
+        rank = self.rank if self.rank is not None else rank
+        return ProcessLog(number, ProcessStarted(pid=self.pid, rank=rank), self._events)
+
+    def supply_ends(self) -> int:
+        """End the compiles whose metrics the log lacks, as far as other records tell how; returns how many.
+
+        The last compile of a log may never have ended: nothing is made up for it.
+        """
+        ended = {_key(event) for event in self._events if isinstance(event, CompileEnded) and not event.backward}
+        starts = [event for event in self._events if isinstance(event, CompileStarted)]
+        missing = [event for event in starts if _key(event) not in ended]
+        if missing and missing[-1] is starts[-1] and _key(starts[-1]) not in self._guarded:
+            missing.pop()
+        graphs = {_key(event) for event in self._events if isinstance(event, GraphSeen)}
+        errors = {_key(event): event for event in self._events if isinstance(event, ErrorSeen)}
+        broken = {_key(event) for event in self._events if isinstance(event, BreakSeen)}
+        for start in missing:
+            key = _key(start)
+            error = errors.get(key)
+            metrics: Metrics = {"has_guarded_code": key in self._guarded or (key in graphs and error is None)}
+            if not metrics["has_guarded_code"] and (error or key in broken):
+                metrics["fail_type"] = _exception_in(error.text if error else "") or "Unsupported"
+            self._events.append(CompileEnded(id=start.id, epoch=start.epoch, metrics=metrics))
+        return len(missing)
+
+    def _note_torch(self, event: CompileStarted) -> None:
+        if not self.torch_folder:
+            folders = (_OF_DYNAMO.match(name) for name in self.records.files.values())
+            self.torch_folder = next((found[1] for found in folders if found), "")
+
+    def _quote(self, event: AnyEvent, metadata: dict[str, Any], text: str) -> None:
+        if isinstance(event, CompileStarted):
+            told = metadata["dynamo_start"].get("stack")
+            self._keep(self._quoted_in_stack([*event.stack, *([event.code] if event.code else [])], told))
+        elif isinstance(event, SpecializedSeen):
+            told = metadata["symbolic_shape_specialization"].get("user_stack")
+            self._keep(self._quoted_in_stack(event.stack, told))
+        elif isinstance(event, GraphSeen):
+            self._keep((m[1], int(m[2]), m[3]) for m in _IN_GRAPH.finditer(text))
+        elif isinstance(event, BreakSeen | ErrorSeen):
+            self._keep((m[1], int(m[2]), m[3]) for m in _IN_TRACEBACK.finditer(event.text))
+
+    def _quoted_in_stack(self, frames: list[Frame], told: Any) -> Iterator[tuple[str, int, str]]:
+        for frame, entry in zip(frames, told or (), strict=False):
+            if isinstance(entry.get("loc"), str):
+                yield frame.file, frame.line, entry["loc"]
+
+    def _keep(self, quotes: Iterator[tuple[str, int, str]]) -> None:
+        for file, line, code in quotes:
+            if code.strip():
+                self.quoted.setdefault((file, line), code.strip()[:_LONGEST_QUOTE])
+
+
+def _key(event: CompilerEvent) -> _Key:
+    return event.epoch, event.id
+
+
+def _exception_in(text: str) -> str:
+    found = _RAISED.findall(text)
+    return found[-1] if found else ""
+
 
 _RECORD = re.compile(
     rb"[A-Z](?P<day>\d{4}) (?P<time>\d\d:\d\d:\d\d)\.(?P<micro>\d{1,6})\d* (?P<pid>\d{1,18}) [^\]\n]*\] "
@@ -68,21 +293,6 @@ class TraceLog:
     processes: list[ProcessLog] = field(default_factory=list)
     quoted: dict[tuple[str, int], str] = field(default_factory=dict)
     torch_folder: str = ""
-
-
-@dataclass(frozen=True)
-class _Head:
-    """The first line of a record of concern."""
-
-    pid: int
-    at: float
-    kind: str
-    metadata: dict[str, Any]
-
-    @property
-    def has_text(self) -> bool:
-        """Whether the text below is wanted too."""
-        return self.kind in _KINDS_WITH_TEXT
 
 
 def read_trace(path: Path, share: int = 1) -> TraceLog:
@@ -159,7 +369,7 @@ class _Reader:
             return None
         return _Head(int(found["pid"]), self._moment(found), name, metadata)
 
-    def take(self, record: Record[_Head]) -> None:
+    def take(self, record: Record) -> None:
         try:
             self._take(record)
         except _DAMAGED:
@@ -174,7 +384,7 @@ class _Reader:
             self._log.torch_folder = self._log.torch_folder or process.torch_folder
             self._log.processes.append(process.as_log(len(self._log.processes), int(found[1]) if found else None))
 
-    def _take(self, record: Record[_Head]) -> None:
+    def _take(self, record: Record) -> None:
         head, text = record.head, record.text
         process = self._process(head)
         if head.kind == _VERSION:
@@ -186,7 +396,7 @@ class _Reader:
         event = process.records.read(head.metadata, text)
         if event is None:
             return
-        found, whole = typed({**event, "at": head.at})
+        found, whole = decode_event({**event, "at": head.at})
         self._log.unreadable += not whole
         if found is None:
             return

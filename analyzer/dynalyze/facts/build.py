@@ -29,25 +29,29 @@ from dynalyze.events.types import (
     TargetEnded,
     TorchLoaded,
 )
-from dynalyze.facts.attention import attention
+from dynalyze.facts.attention_calls import attention
 from dynalyze.facts.breaks import graph_breaks
-from dynalyze.facts.cache_bypasses import add_bypasses
-from dynalyze.facts.candidates import candidates, compiled_in_place
-from dynalyze.facts.compilations import compilations
+from dynalyze.facts.candidates import candidates, compiled_in_place, regions
+from dynalyze.facts.compilations import add_bypasses, compilations
 from dynalyze.facts.forced_sizes import connect, forced_sizes
-from dynalyze.facts.graph_texts import texts_of
-from dynalyze.facts.graphs import graphs
-from dynalyze.facts.models import doing, failed_stage, notes, target_model, why_never_compiled
+from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.modules import modules, settings
 from dynalyze.facts.recompiles import recompiles
-from dynalyze.facts.regions import regions
 from dynalyze.facts.registry import Registry, registry
-from dynalyze.facts.silence import reason_for_candidates, reason_for_model, reason_for_silence
 from dynalyze.facts.skipped import skipped_frames
-from dynalyze.facts.source_files import LineOps, Told, source_files
+from dynalyze.facts.source_files import LineOps, RunFacts, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
-from dynalyze.facts.traced import hash_of_set, traced_files
+from dynalyze.facts.why_not_compiled import (
+    doing,
+    failed_stage,
+    notes,
+    reason_for_candidates,
+    reason_for_model,
+    reason_for_silence,
+    target_model,
+    why_never_compiled,
+)
 from dynalyze.report import Candidate, Capture, Outcome, Process, Report, Target
 
 _MOST_ERRORS = 20
@@ -70,7 +74,7 @@ def misuse(run: RunLog) -> str | None:
 
 def build_report(run: RunLog, ended: Ended, target: Target, command: list[str]) -> Report:
     """All facts of a run; findings are left to the rules."""
-    torch = _last(run, TorchLoaded)
+    torch = run.last(TorchLoaded)
     folder = torch.folder if torch else ""
     report = assemble(run, target, command, Places(folder), Sources(run), registry(folder))
     attempted = bool(report.compilations or report.graph_breaks)
@@ -101,10 +105,12 @@ def assemble(
         dynalyze=dynalyze.__version__,
         created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         command=command,
-        environment=_environment(run, _last(run, TorchLoaded)),
+        environment=_environment(run, run.last(TorchLoaded)),
         target=target,
         outcome=Outcome("complete"),
-        processes=_processes(run),
+        processes=[
+            Process(log.process, log.started.pid, log.started.rank, log.started.command) for log in run.processes
+        ],
         compilations=compiled,
         graph_breaks=breaks,
         recompiles=again,
@@ -115,7 +121,7 @@ def assemble(
         graphs=down,
         kernels=kernels,
         traced_files=files,
-        sources=source_files(Told(compiled, breaks, again, skipped, files, lines), sources, places),
+        sources=source_files(RunFacts(compiled, breaks, again, skipped, files, lines), sources, places),
         traced_hash=hash_of_set(files),
         capture=capture,
         settings=settings(run),
@@ -134,7 +140,7 @@ def _changed(sources: Sources) -> Iterator[str]:
 
 
 def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> Outcome:
-    target = _last(run, TargetEnded) or _last(run, ProgramEnded)
+    target = run.last(TargetEnded) or run.last(ProgramEnded)
     own = target.exit_status if target is not None else ended.exit_status
     seconds = round(ended.seconds, 3)
     if ended.reason == "timed_out":
@@ -214,15 +220,13 @@ def _pending(run: RunLog) -> str:
 
 
 def _why_nothing(run: RunLog, report: Report) -> str:
-    ended = _last(run, TargetEnded) is not None
+    ended = run.last(TargetEnded) is not None
     skipped = report.skipped_frames
     if report.target.model is not None:
-        return reason_for_model(report.target.model.class_name, _last(run, Silence), skipped)
-    if report.candidates and _last(run, Silence) is None:
+        return reason_for_model(report.target.model.class_name, run.last(Silence), skipped)
+    if report.candidates and run.last(Silence) is None:
         return reason_for_candidates(report.candidates)
-    return reason_for_silence(
-        _last(run, Silence), _last(run, Definitions), _last(run, TorchLoaded), skipped, ended=ended
-    )
+    return reason_for_silence(run.last(Silence), run.last(Definitions), run.last(TorchLoaded), skipped, ended=ended)
 
 
 def _how(mode: str) -> str:
@@ -232,7 +236,7 @@ def _how(mode: str) -> str:
 
 
 def _capture(run: RunLog, called: list[Candidate]) -> Capture:
-    started = _last(run, ObjectStarted)
+    started = run.last(ObjectStarted)
     capture = Capture(events=run.count, unreadable_lines=run.unreadable)
     capture.listener_errors = [e.message for _, e in run.all() if isinstance(e, Lost)][:_MOST_ERRORS]
     if compiled_in_place(run):
@@ -244,8 +248,8 @@ def _capture(run: RunLog, called: list[Candidate]) -> Capture:
             if isinstance(e, InPlaceFailed)
         ]
     elif started is not None:
-        capture.mode = "examples" if _last(run, ProgramEnded) else "object"
-        if _last(run, ModelBuilt) is not None:
+        capture.mode = "examples" if run.last(ProgramEnded) else "object"
+        if run.last(ModelBuilt) is not None:
             capture.mode = "transformers"
         capture.replayed_calls = started.calls
         capture.notes += [
@@ -276,16 +280,3 @@ def _environment(run: RunLog, torch: TorchLoaded | None) -> dict[str, Any]:
             variables=torch.variables,
         )
     return environment
-
-
-def _processes(run: RunLog) -> list[Process]:
-    return [Process(log.process, log.started.pid, log.started.rank, log.started.command) for log in run.processes]
-
-
-def _last(run: RunLog, kind: type[Any]) -> Any:
-    found = None
-    for log in run.processes[:1]:
-        for event in log.events:
-            if isinstance(event, kind):
-                found = event
-    return found

@@ -1,18 +1,130 @@
-"""Each attempt of Dynamo to compile a frame: where, how it ended, how long it took."""
+"""Each attempt of Dynamo to compile a frame: where, how it ended, how long each phase took, what its caches did."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.types import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame
-from dynalyze.facts.messages import parse
+from dynalyze.events.types import BreakSeen, CacheBypassed, CompileEnded, CompileStarted, ErrorSeen, Frame
+from dynalyze.facts.breaks import parse_message
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name
-from dynalyze.facts.timeline import Clock, exclusive
-from dynalyze.report import BackwardCompile, Compilation, CompilationStatus, Location
+from dynalyze.report import (
+    PHASES,
+    BackwardCompile,
+    BypassReason,
+    CacheBypass,
+    CacheName,
+    Compilation,
+    CompilationStatus,
+    Location,
+)
+
+# Two readings of one clock are never further apart than this; a log's own clock may be in another time zone.
+_SAME_CLOCK = 600.0
+
+
+def exclusive(inclusive: dict[str, float]) -> dict[str, float]:
+    """What each phase took without the phase inside it; together they are as long as the outermost one.
+
+    What `total` has of its own is called `other`. A phase that claims to be longer than the one that holds it is
+    cut to that one's length.
+    """
+    known = [(name, max(0.0, inclusive[name])) for name in PHASES if name in inclusive]
+    own: dict[str, float] = {}
+    bound = float("inf")
+    for at, (name, seconds) in enumerate(known):
+        bound = min(bound, seconds)
+        inner = min(bound, known[at + 1][1]) if at + 1 < len(known) else 0.0
+        own["other" if name == "total" else name] = round(bound - inner, 6)
+    return own
+
+
+class Clock:
+    """Seconds since the start of a run."""
+
+    def __init__(self, run: RunLog) -> None:
+        starts = [log.started.at for log in run.processes if log.started.at > 0]
+        self._start = min(starts) if starts else _earliest_compile(run)
+
+    def began(self, event_at: float, metrics: Mapping[str, Any] | None) -> float | None:
+        """When a compile began, from torch's own reading where it has one, else from that of its event."""
+        measured = _start_of(metrics)
+        if measured and event_at > 0 and abs(measured - event_at) > _SAME_CLOCK:
+            measured = None
+        moment = measured or event_at
+        if moment <= 0 or self._start is None:
+            return None
+        return round(max(0.0, moment - self._start), 6)
+
+    def backward_began(self, ended_at: float, metrics: Mapping[str, Any], seconds: float) -> float | None:
+        """When a backward compile began. It has no event for its start: the one for its end is enough."""
+        return self.began(max(0.0, ended_at - seconds), metrics)
+
+
+def _earliest_compile(run: RunLog) -> float | None:
+    moments = [event.at for _, event in run.all() if isinstance(event, CompileStarted) and event.at > 0]
+    return min(moments, default=None)
+
+
+def _start_of(metrics: Mapping[str, Any] | None) -> float | None:
+    micro = (metrics or {}).get("start_time_us")
+    return micro / 1e6 if isinstance(micro, int | float) and micro > 0 else None
+
+
+# Torch's words, in part, in lower case; the first that fits counts.
+_KINDS: tuple[tuple[str, BypassReason], ...] = (
+    ("custom_pass", "custom_pass"),
+    ("custom pass", "custom_pass"),
+    ("communication_pass", "custom_pass"),
+    ("raw callable", "custom_pass"),
+    ("uuid()", "custom_pass"),
+    ("autograd_function_apply", "autograd_function"),
+    ("functionctx", "autograd_function"),
+    ("context_fn", "checkpoint"),
+    ("higherorderoperator", "higher_order"),
+    ("torch.ops.higher_order", "higher_order"),
+    ("unsupported call_", "function"),
+    ("freezing", "frozen"),
+    ("frozen", "frozen"),
+    ("constant folding", "frozen"),
+    ("not enabled", "switched_off"),
+    ("requires triton", "version"),
+    ("pickl", "not_storable"),
+    ("serialize", "not_storable"),
+    ("torchbind", "not_storable"),
+)
+# As the counts of hits and misses are called.
+_COUNTS: dict[CacheName, str] = {"autograd": "aotautograd_cache_bypass", "fx_graph": "inductor_fx_cache_bypass"}
+
+
+def add_bypasses(run: RunLog, compiled: Iterable[Compilation]) -> None:
+    """Give each compilation what went past a cache, once for each cache and reason, and their number."""
+    by_key = {(each.process, each.epoch, each.compile_id): each for each in compiled}
+    for process, event in run.all():
+        if isinstance(event, CacheBypassed):
+            compilation = by_key.get((process, event.epoch, event.id))
+            cache = next((name for name in _COUNTS if name == event.cache), None)
+            if compilation is not None and cache is not None:
+                _add(compilation, cache, event.reason)
+
+
+def _add(compilation: Compilation, cache: CacheName, said: str) -> None:
+    name = _COUNTS[cache]
+    compilation.cache[name] = compilation.cache.get(name, 0) + 1
+    for known in compilation.cache_bypasses:
+        if (known.cache, known.said) == (cache, said):
+            known.count += 1
+            return
+    compilation.cache_bypasses.append(CacheBypass(cache, _kind(said), said))
+
+
+def _kind(said: str) -> BypassReason:
+    lower = said.lower()
+    return next((kind for words, kind in _KINDS if words in lower), "other")
+
 
 # Inclusive phase times: name in the report, column of torch in microseconds, older column in seconds.
 _PHASES = (
@@ -141,7 +253,7 @@ def _status(forward: Mapping[str, Any] | None, broken: bool, error: ErrorSeen | 
     message = (error.message if error else "") or str(forward.get("fail_reason") or "")
     logged = broken or (error is not None and (error.logged or error.refused is False))
     soft = logged and kind in _GIVEN_UP
-    return ("eager" if soft else "failed"), parse(message).gb_type or kind
+    return ("eager" if soft else "failed"), parse_message(message).gb_type or kind
 
 
 def _add_times(compilation: Compilation, start: CompileStarted, ends: list[CompileEnded], clock: Clock) -> None:

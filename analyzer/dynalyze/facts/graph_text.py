@@ -6,10 +6,88 @@ an operation is what torch counts: every call, an indexing and an operator too, 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
+
+from dynalyze.report import GraphInput, InputKind, Location
+
+_TENSOR = re.compile(
+    r"(?:(?P<wrapper>\w+)\()?(?P<dtype>[a-z]+\d+\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?"
+    r"(?P<device>[a-z]+(?::\d+)?)?"
+)
+_DTYPES = {
+    "b8": "bool", "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64", "u8": "uint8",
+    "u16": "uint16", "u32": "uint32", "u64": "uint64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "c32": "complex32", "c64": "complex64", "c128": "complex128",
+}  # fmt: skip
+_FLOAT8 = re.compile(r"f8(e\d+m\d+\w*)$")
+_BITS = re.compile(r"[a-z]+(\d+)")
+_MANGLED = re.compile(r"L_(?P<path>.+?)_?$")
+_HELD = re.compile(r"_(?P<kind>parameters|buffers)_")
+
+
+class TensorText(NamedTuple):
+    """What an annotation such as `f32[2, s77][s77, 1]cuda:0` says of a tensor."""
+
+    dtype: str
+    shape: list[int | str]
+    stride: list[int | str]
+    device: str
+
+
+def read_tensor(annotation: str) -> TensorText | None:
+    """The tensor that an annotation describes; None for anything else."""
+    found = _TENSOR.match(annotation)
+    if found is None:
+        return None
+    return TensorText(_dtype(found["dtype"]), _sizes(found["shape"]), _sizes(found["stride"]), found["device"] or "")
+
+
+def graph_input(name: str, annotation: str) -> GraphInput:
+    """An input as `f32[2, s77][s77, 1]cuda:0` describes it; what is no tensor keeps the annotation as its dtype."""
+    kind, source = _source(name)
+    found = _TENSOR.match(annotation)
+    if found is None:
+        symbol = annotation.startswith("Sym(")
+        return GraphInput(name, "symbol" if symbol else kind, annotation, source=source)
+    shape = _sizes(found["shape"])
+    return GraphInput(
+        name, kind, _dtype(found["dtype"]), shape, found["device"] or "", source, _bytes(found["dtype"], shape)
+    )
+
+
+def _sizes(text: str | None) -> list[int | str]:
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+    return [int(part) if part.isdigit() else part for part in parts]
+
+
+def _dtype(short: str) -> str:
+    float8 = _FLOAT8.match(short)
+    return f"float8_{float8[1]}" if float8 else _DTYPES.get(short, short)
+
+
+def _bytes(dtype: str, shape: list[int | str]) -> int | None:
+    """The size of a contiguous tensor of this shape; None where a dimension is symbolic."""
+    bits = _BITS.match(dtype)
+    sizes = [size for size in shape if isinstance(size, int)]
+    if bits is None or len(sizes) < len(shape):
+        return None
+    return math.prod(sizes) * max(int(bits[1]), 8) // 8
+
+
+def _source(name: str) -> tuple[InputKind, str]:
+    """What the program calls an input: Dynamo writes `self.a.weight` as L_self_modules_a_parameters_weight_."""
+    mangled = _MANGLED.match(name)
+    path = mangled["path"] if mangled else name
+    held = _HELD.search(path)
+    if held is None:
+        return "input", path
+    kind: InputKind = "parameter" if held["kind"] == "parameters" else "buffer"
+    return kind, _HELD.sub(".", path.replace("_modules_", "."), count=1)
+
 
 _INPUT = re.compile(r'(\w+): (?:"([^"]*)"|\'([^\']*)\'|[\w.]+)')
 _SIGNATURE_END = re.compile(r"\)(?: *-> *.*)?:\s*(?:#.*)?$")
@@ -41,20 +119,6 @@ class Node:
     op: str
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The line of the program that a node came from."""
-
-    file: str
-    line: int
-    function: str
-    code: str
-
-    @property
-    def at(self) -> tuple[str, int]:
-        return self.file, self.line
-
-
 class Signature(NamedTuple):
     """A graph begins, or the body of a higher-order operator: names of inputs and torch's annotations of them."""
 
@@ -64,7 +128,7 @@ class Signature(NamedTuple):
 class Comment(NamedTuple):
     """What follows came from this line; None where torch says of nothing that follows where it came from."""
 
-    origin: Origin | None
+    origin: Location | None
 
 
 class Assignment(NamedTuple):
@@ -93,7 +157,7 @@ class GraphText:
 
     inputs: list[tuple[str, str]] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    origins: dict[str, Origin] = field(default_factory=dict)
+    origins: dict[str, Location] = field(default_factory=dict)
 
     def histogram(self) -> dict[str, int]:
         """How often each operation stands in the graph, the most frequent first."""
@@ -106,7 +170,7 @@ class GraphText:
 def parse(text: str) -> GraphText:
     """Read a printed graph; lines that are not understood are passed over."""
     found = GraphText()
-    origin: Origin | None = None
+    origin: Location | None = None
     outermost = True
     for statement in statements(text):
         if isinstance(statement, Signature):
@@ -146,11 +210,11 @@ def _signature(first: str, lines: Iterator[str]) -> str:
     return " ".join(parts)
 
 
-def _origin(comment: str) -> Origin | None:
+def _origin(comment: str) -> Location | None:
     found = _ORIGIN.search(comment)
     if found is None:
         return None
-    return Origin(found["file"], int(found["line"]), found["function"], found["code"])
+    return Location(found["file"], int(found["line"]), function=found["function"], code=found["code"])
 
 
 def _assignment(line: str) -> Assignment | None:

@@ -1,16 +1,94 @@
-"""Kernels, read from the Python that Inductor wrote: what is generated, what is called, and what was fused into it.
+"""Kernels, read from the Python that Inductor wrote: what is generated, what is called, what was fused into it, and the
+lines that it came from.
 
 The output code is the one source that holds cold, on a cache hit, on CPU and on CUDA; torch's counters do not.
+Inductor tracks lines where `trace.provenance_tracking_level` is on, and then gives each call of a kernel a handle; else
+they are known through the nodes that its comments name. The records hold more handles than the output code (those of
+earlier graphs stay in them), so only the code's count.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from dynalyze.facts.kernel_names import split_name
-from dynalyze.report import Direction, KernelKind
+import msgspec
+
+from dynalyze.events.types import Frame
+from dynalyze.facts.stacks import Places
+from dynalyze.report import Direction, Graph, Kernel, KernelKind, LineKey, Location, Provenance
+
+_NAME = re.compile(r"(?:cpp|triton(?:_[a-z]+)??)_fused_(?P<ops>\w+?)(?:_\d+)?$")
+# Longest operation in parts, and the longest name that is worth the search.
+_MOST_PARTS = 8
+_LONGEST_NAME = 100
+_UNKNOWN = 10
+_IMPOSSIBLE = 1000
+
+# Operations with an underscore in their name that AOTAutograd or Inductor take apart, so that no later graph has them.
+_DECOMPOSED_NAMES = """
+    _adaptive_avg_pool2d _adaptive_avg_pool2d_backward _batch_norm_no_update _batch_norm_with_update _cdist_forward
+    _embedding_bag _fft_c2c _fft_c2r _fft_r2c _fused_rms_norm _fused_rms_norm_backward _log_softmax
+    _log_softmax_backward_data _native_batch_norm_legit _native_batch_norm_legit_functional
+    _native_batch_norm_legit_no_training _prelu_kernel _prelu_kernel_backward _reshape_alias _safe_softmax _softmax
+    _softmax_backward_data _to_copy _unsafe_index _unsafe_index_put _unsafe_masked_index _unsafe_view
+    _upsample_bicubic2d_aa _upsample_bilinear2d_aa _weight_norm_interface adaptive_max_pool2d affine_grid_generator
+    avg_pool2d avg_pool2d_backward avg_pool3d binary_cross_entropy binary_cross_entropy_backward
+    binary_cross_entropy_with_logits bitwise_and bitwise_not bitwise_or bitwise_xor clamp_max clamp_min
+    constant_pad_nd convert_element_type convolution_backward diag_embed elu_backward embedding_dense_backward
+    empty_like floor_divide full_like gelu_backward glu_backward grid_sampler_2d hardsigmoid_backward
+    hardswish_backward hardtanh_backward huber_loss index_add index_copy index_fill index_put index_select
+    leaky_relu leaky_relu_backward lift_fresh lift_fresh_copy linalg_cross linalg_vector_norm log_sigmoid_backward
+    log_sigmoid_forward log_softmax logical_and logical_not logical_or logical_xor masked_fill masked_scatter
+    max_pool2d_with_indices max_pool2d_with_indices_backward mish_backward mse_loss mse_loss_backward nan_to_num
+    native_batch_norm native_batch_norm_backward native_dropout native_dropout_backward native_group_norm
+    native_group_norm_backward native_layer_norm native_layer_norm_backward new_empty new_full new_ones new_zeros
+    nll_loss nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward ones_like pixel_shuffle
+    pixel_unshuffle rand_like randn_like reflection_pad1d reflection_pad2d reflection_pad2d_backward
+    repeat_interleave replication_pad2d rms_norm scalar_tensor scatter_add scatter_reduce select_backward
+    select_scatter sigmoid_backward silu_backward slice_backward slice_scatter smooth_l1_loss
+    smooth_l1_loss_backward soft_margin_loss softplus_backward special_bessel_j0 special_bessel_j1 special_entr
+    special_erfcx special_i0 special_xlog1py split_with_sizes std_mean tanh_backward threshold_backward
+    unfold_backward unsafe_split upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d
+    upsample_nearest2d upsample_nearest2d_backward upsample_nearest3d upsample_trilinear3d var_mean zeros_like
+"""
+_DECOMPOSED = frozenset(_DECOMPOSED_NAMES.split())
+
+
+def split_name(name: str, known: Collection[str] = ()) -> list[str]:
+    """The operations in a kernel's name; parts that no known operation explains stand for themselves.
+
+    A name of another making, such as that of a user's own kernel, holds none.
+    """
+    found = _NAME.match(name)
+    if found is None:
+        return []
+    parts = found["ops"].split("_")
+    if found["ops"].isdigit() or len(parts) > _LONGEST_NAME:
+        return []
+    return _cheapest(parts, _DECOMPOSED.union(known))
+
+
+def _cheapest(parts: list[str], words: Collection[str]) -> list[str]:
+    """The split into the fewest words, where an unknown word counts as many known ones."""
+    best: list[tuple[int, list[str]]] = [(0, [])]
+    for end in range(1, len(parts) + 1):
+        ways = []
+        for start in range(max(0, end - _MOST_PARTS), end):
+            word = "_".join(parts[start:end])
+            cost, before = best[start]
+            ways.append((cost + _cost(word, end - start, words), [*before, word]))
+        best.append(min(ways, key=lambda way: way[0]))
+    return list(dict.fromkeys(best[-1][1]))
+
+
+def _cost(word: str, parts: int, words: Collection[str]) -> int:
+    if word in words:
+        return 1
+    return _UNKNOWN if parts == 1 and word else _IMPOSSIBLE * parts
+
 
 _AOT_ID = re.compile(r"^# AOT ID: \['(?P<id>\w+?)'\]", re.MULTILINE)
 _DEFINED = re.compile(r"(?P<name>\w+) = async_compile\.(?P<language>\w+)\(")
@@ -182,3 +260,139 @@ def _name_ops(kernels: Iterable[KernelFound], known: set[str]) -> None:
 
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+_FRAME = re.compile(
+    r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d{1,9}), in (?P<function>[^\n]+)(?:\n +(?P<code>\S[^\n]*))?',
+    re.MULTILINE,
+)
+_UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeError)
+
+_Read = TypeVar("_Read")
+
+
+class _Nodes(msgspec.Struct):
+    """Inductor's record of nodes; each of its two maps has its inverse beside it."""
+
+    kernels: dict[str, list[str]] = msgspec.field(name="cppCodeToPost", default_factory=dict)
+    post_grad: dict[str, list[str]] = msgspec.field(name="postToPre", default_factory=dict)
+
+
+@dataclass
+class Tracked:
+    """What Inductor tracked of one output code: nodes and stacks by the handle of a call, and nodes by nodes."""
+
+    nodes: dict[str, list[str]] = field(default_factory=dict)
+    pre_grad: dict[str, list[str]] = field(default_factory=dict)
+    stacks: dict[str, list[str]] = field(default_factory=dict)
+
+    def take(self, stage: str, text: str) -> bool:
+        """Take over one record; False where it makes no sense. An empty one says that nothing was tracked."""
+        if not text:
+            return True
+        if stage == "kernel_stacks":
+            stacks = _read(text, dict[str, list[str]])
+            self.stacks = stacks or {}
+            return stacks is not None
+        nodes = _read(text, _Nodes)
+        if nodes is not None:
+            self.nodes, self.pre_grad = nodes.kernels, nodes.post_grad
+        return nodes is not None
+
+    def origins(self, handle: str, places: Places) -> list[Location]:
+        """The lines behind a call, in the order of the source: the innermost one outside torch of each stack."""
+        found = (_innermost(stack, places) for stack in self.stacks.get(handle, ()))
+        return sorted({each.at: each for each in found if each is not None}.values(), key=lambda each: each.at)
+
+
+@dataclass
+class CameFrom:
+    """Where a kernel came from: its lines with the number of calls that each is in, and its nodes."""
+
+    lines: dict[LineKey, Location] = field(default_factory=dict)
+    calls: dict[LineKey, int] = field(default_factory=dict)
+    source_nodes: list[str] = field(default_factory=list)
+    post_grad_nodes: list[str] = field(default_factory=list)
+    provenance: Provenance = ""
+
+    def add_lines(self, origins: Iterable[Location], provenance: Provenance) -> None:
+        """The lines of one call."""
+        for origin in {each.at: each for each in origins}.values():
+            self.lines.setdefault(origin.at, origin)
+            self.calls[origin.at] = self.calls.get(origin.at, 0) + 1
+            self.provenance = "inductor" if "inductor" in (provenance, self.provenance) else provenance
+
+    def merge(self, other: CameFrom) -> None:
+        """Add what is known of the same kernel in another part of the graph."""
+        self.lines = {**other.lines, **self.lines}
+        for line, calls in other.calls.items():
+            self.calls[line] = self.calls.get(line, 0) + calls
+        self.source_nodes = list(dict.fromkeys([*self.source_nodes, *other.source_nodes]))
+        self.post_grad_nodes = list(dict.fromkeys([*self.post_grad_nodes, *other.post_grad_nodes]))
+        self.provenance = self.provenance or other.provenance
+
+
+def came_from(kernel: KernelFound, tracked: Tracked, named: Mapping[str, Location], places: Places) -> CameFrom:
+    """Where the calls of a kernel came from. `named` has the line of each node that a comment can name."""
+    found = CameFrom()
+    for site in kernel.sites:
+        told = [named[node] for node in site.nodes if node in named]
+        known = tracked.origins(site.handle, places)
+        if known:
+            found.add_lines(_own(known, told) if kernel.is_library_call else known, "inductor")
+        else:
+            found.add_lines(told, "comments")
+        found.post_grad_nodes += _nodes(kernel, site, tracked)
+    found.post_grad_nodes = list(dict.fromkeys(found.post_grad_nodes))
+    exact = dict.fromkeys(name for node in found.post_grad_nodes for name in tracked.pre_grad.get(node, ()))
+    found.source_nodes = list(exact) or kernel.source_nodes
+    return found
+
+
+def lacking(graphs: Iterable[Graph], kernels: Iterable[Kernel]) -> list[str]:
+    """A note where tracking was asked for and Inductor did not, or could not, do it."""
+    kernels = list(kernels)
+    compiled = {kernel.graph for kernel in kernels}
+    tracked = {kernel.graph for kernel in kernels if kernel.provenance == "inductor"}
+    if not compiled:
+        return ["With --provenance there was no kernel of Inductor's to track."] if list(graphs) else []
+    missing = len(compiled - tracked)
+    if not missing:
+        return []
+    return [
+        f"Asked for by --provenance, but Inductor tracked nothing for {missing} of {len(compiled)} graphs with "
+        "kernels. Their lines are read from the comments in its code, which C++ kernels lack. Tracking takes torch 2.9 "
+        "or later and INDUCTOR_PROVENANCE=1; code from a cache that was filled without it has none."
+    ]
+
+
+def _own(known: list[Location], told: list[Location]) -> list[Location]:
+    """The lines of a library call itself: Inductor also tracks what was computed into its inputs."""
+    lines = {each.at for each in told}
+    return [each for each in known if each.at in lines] or known
+
+
+def _nodes(kernel: KernelFound, site: Call, tracked: Tracked) -> list[str]:
+    nodes = tracked.nodes.get(site.handle, [])
+    if not kernel.is_library_call:
+        return nodes
+    own = set(site.nodes)
+    return [node for node in nodes if node in own or own.intersection(tracked.pre_grad.get(node, ()))] or nodes
+
+
+def _innermost(stack: str, places: Places) -> Location | None:
+    found = list(_FRAME.finditer(stack))
+    at = places.innermost([Frame(each["file"], int(each["line"]), each["function"]) for each in found])
+    if at is None:
+        return None
+    frame = found[at]
+    return Location(
+        frame["file"], int(frame["line"]), function=frame["function"].strip(), code=(frame["code"] or "").strip()
+    )
+
+
+def _read(text: str, kind: type[_Read]) -> _Read | None:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except _UNREADABLE:
+        return None

@@ -99,7 +99,7 @@ def _entry(
 ) -> Recompile:
     previous, text = _of_version(raw.guard)
     own = by_key.get((raw.process, raw.epoch, raw.compile_id))
-    before = by_key.get((raw.process, raw.epoch, previous or _first_of(raw.compile_id)))
+    before = by_key.get((raw.process, raw.epoch, previous or f"{raw.compile_id.rpartition('/')[0]}/0"))
     described = own or before or by_id.get(raw.compile_id)
     guard = read_guard(text)
     return Recompile(
@@ -173,7 +173,3 @@ def _family(entry: Recompile) -> object:
     if entry.cause in _SHAPES:
         return "shape"
     return entry.cause, entry.expected, entry.actual
-
-
-def _first_of(compile_id: str) -> str:
-    return f"{compile_id.rpartition('/')[0]}/0"

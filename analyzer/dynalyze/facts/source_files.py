@@ -1,27 +1,33 @@
-"""What became of each line of the functions that the compiler came to."""
+"""The traced source files, with a hash, and the status of each of their lines: compiled, broken, eager."""
 
 from __future__ import annotations
 
 import bisect
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from dynalyze.facts.sources import LONGEST_LINE, Sources
-from dynalyze.facts.stacks import Places
+from dynalyze.events.log import RunLog
+from dynalyze.events.types import SourceSeen, TracedSeen
+from dynalyze.facts.sources import LONGEST_LINE, Sources, changed, seen_sources
+from dynalyze.facts.stacks import Places, is_file
+from dynalyze.files.read_write import read_input
 from dynalyze.report import (
     Compilation,
     CompilationStatus,
     GraphBreak,
+    LineKey,
     Recompile,
     SkippedFrame,
     TracedFile,
+    TracedFunction,
 )
-from dynalyze.report.sources import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
+from dynalyze.report.code import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
 
 MOST_CODE = 200_000
 """Characters of source in a report, all files together. What has a graph break comes first, then the user's own."""
 
-LineKey = tuple[str, int]
 LineOps = dict[LineKey, dict[str, int]]
 """How many operations of each graph, by its id, came from a line."""
 
@@ -30,7 +36,7 @@ _ORIGINS = ("user", "library", "torch")
 
 
 @dataclass(frozen=True)
-class Told:
+class RunFacts:
     """Everything else that a run tells of lines."""
 
     compilations: list[Compilation] = field(default_factory=list)
@@ -41,13 +47,13 @@ class Told:
     ops: Mapping[LineKey, Mapping[str, int]] = field(default_factory=dict)
 
 
-def source_files(told: Told, sources: Sources, places: Places) -> list[SourceFile]:
+def source_files(facts: RunFacts, sources: Sources, places: Places) -> list[SourceFile]:
     """Each file with its functions in the order of their lines; files and functions that cannot be read are left out.
 
     Of torch's own code only what has a graph break is shown, of a library's only functions that left something.
     """
-    marks = _Marks(told)
-    found = _functions(told, sources)
+    marks = _Marks(facts)
+    found = _functions(facts, sources)
     files = [_file(path, functions, marks, sources, places) for path, functions in found.items()]
     for each in files:
         if each.origin != "user":
@@ -63,17 +69,17 @@ def source_files(told: Told, sources: Sources, places: Places) -> list[SourceFil
 class _Marks:
     """What is known of single lines."""
 
-    def __init__(self, told: Told) -> None:
-        self.ops = told.ops
+    def __init__(self, facts: RunFacts) -> None:
+        self.ops = facts.ops
         self.breaks: dict[LineKey, list[str]] = {}
         self.gives_up: dict[str, list[int]] = {}
         self.recompiles: dict[LineKey, list[str]] = {}
-        for found in told.breaks:
+        for found in facts.breaks:
             place = found.location
             self.breaks.setdefault((place.file, place.line), []).append(found.id)
             if found.effect == "partly_eager":
                 self.gives_up.setdefault(place.file, []).append(place.line)
-        for again in told.recompiles:
+        for again in facts.recompiles:
             forced = again.forced_by
             for place in (again.location,) if forced is None else (again.location, forced):
                 ids = self.recompiles.setdefault((place.file, place.line), [])
@@ -81,24 +87,24 @@ class _Marks:
                     ids.append(again.id)
 
 
-def _functions(told: Told, sources: Sources) -> dict[str, dict[int, SourceFunction]]:
-    """The functions of each file by the line of their `def`, with what became of them."""
+def _functions(facts: RunFacts, sources: Sources) -> dict[str, dict[int, SourceFunction]]:
+    """The functions of each file by the line of their `def`, with the statuses of their compiles."""
     statuses: dict[LineKey, set[CompilationStatus]] = {}
     names: dict[LineKey, str] = {}
-    for compiled in told.compilations:
+    for compiled in facts.compilations:
         place = compiled.location
         at = (place.file, sources.definition(place.file, place.line))
         names.setdefault(at, place.function)
         if not compiled.resumes:
             statuses.setdefault(at, set()).add(compiled.status)
-    for skipped in told.skipped:
+    for skipped in facts.skipped:
         at = (skipped.location.file, sources.definition(skipped.location.file, skipped.location.line))
         names.setdefault(at, skipped.location.function)
         statuses.setdefault(at, set()).add("eager")
-    for file in told.traced:
+    for file in facts.traced:
         for traced in file.functions:
             names.setdefault((file.path, sources.definition(file.path, traced.line)), traced.name)
-    for found in told.breaks:
+    for found in facts.breaks:
         start = sources.enclosing(found.location.file, found.location.line)
         if start is not None:
             names.setdefault((found.location.file, start), found.location.function)
@@ -205,3 +211,40 @@ def _size(file: SourceFile, function: SourceFunction) -> int:
 
 def _is_marked(file: SourceFile, function: SourceFunction) -> bool:
     return any(line.breaks or line.recompiles for line in _lines_of(file, function))
+
+
+def traced_files(run: RunLog, places: Places, *, readable: bool = True) -> list[TracedFile]:
+    """Every file that holds a traced function, in the order in which they were first traced."""
+    seen = seen_sources(run)
+    functions: dict[str, dict[TracedFunction, None]] = {}
+    for _, event in run.all():
+        if isinstance(event, TracedSeen):
+            for file, name, line in event.functions:
+                if is_file(file):
+                    functions.setdefault(file, {}).setdefault(TracedFunction(name, line))
+    return [
+        TracedFile(path, _sha256(path, seen.get(path)) if readable else "", list(found), places.origin(path))
+        for path, found in functions.items()
+    ]
+
+
+def hash_of_set(files: list[TracedFile]) -> str:
+    """One sha256 over paths and contents, independent of the order of tracing; "" for no files.
+
+    As in vLLM's cache key, a change of any traced file changes it.
+    """
+    if not files:
+        return ""
+    total = hashlib.sha256()
+    for file in sorted(files, key=lambda f: f.path):
+        total.update(f"{file.path}\0{file.sha256}\n".encode(errors="surrogatepass"))
+    return total.hexdigest()
+
+
+def _sha256(path: str, seen: SourceSeen | None) -> str:
+    if seen is not None and (seen.sha256 or changed(path, seen)):
+        return seen.sha256
+    try:
+        return hashlib.sha256(read_input(Path(path))).hexdigest()
+    except OSError:
+        return ""

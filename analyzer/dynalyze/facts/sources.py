@@ -4,15 +4,37 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import hashlib
 import inspect
+import io
 import re
 import tokenize
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import SourceSeen
-from dynalyze.facts.conditions import condition_span
 from dynalyze.report import Location, Snippet
+
+
+def condition_span(line: str) -> tuple[int, int] | None:
+    """The characters of a line from which to which its condition goes; None where it has none, or not all of it."""
+    code = line.lstrip()
+    before = len(line) - len(code)
+    if code.startswith("elif"):
+        code, before = code[2:], before + 2
+    for text in (code, f"{code}\n    pass"):
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+            (statement,) = ast.parse(text).body
+            if isinstance(statement, ast.If | ast.While | ast.Assert) and statement.test.end_lineno == 1:
+                begins, ends = statement.test.col_offset, statement.test.end_col_offset or 0
+                return before + _characters_in(code, begins), before + _characters_in(code, ends)
+    return None
+
+
+def _characters_in(text: str, byte: int) -> int:
+    return len(text.encode()[:byte].decode())
+
 
 _CONTEXT_LINES = 3
 LONGEST_LINE = 400
@@ -287,3 +309,51 @@ def _characters(text: str | None, offset: int | None) -> int | None:
     if text is None or text.isascii():
         return offset
     return len(text.encode()[:offset].decode(errors="replace"))
+
+
+_LARGEST_FILE = 16 << 20
+
+
+class LogSources(Sources):
+    """A file is opened only where the log recorded its sha256, and below a folder that the user gave.
+
+    torch's logs record no such hashes today, so for them every file stays closed.
+    """
+
+    def __init__(
+        self,
+        quoted: Mapping[tuple[str, int], str],
+        roots: Iterable[Path] = (),
+        hashes: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(readable=False)
+        self._quoted = quoted
+        self._roots = [root.resolve() for root in roots]
+        self._hashes = hashes or {}
+
+    def line(self, file: str, number: int) -> str | None:
+        found = super().line(file, number)
+        return found if found is not None else self._quoted.get((file, number))
+
+    def _lines(self, file: str) -> list[str]:
+        if file not in self._files:
+            self._files[file] = self._verified(file)
+        return self._files[file]
+
+    def _verified(self, file: str) -> list[str]:
+        expected = self._hashes.get(file)
+        if not expected or not Path(file).is_absolute():
+            return []
+        try:
+            path = Path(file).resolve(strict=True)
+            if not any(path.is_relative_to(root) for root in self._roots) or not path.is_file():
+                return []
+            with path.open("rb") as source:
+                content = source.read(_LARGEST_FILE)
+            if hashlib.sha256(content).hexdigest() != expected:
+                return []
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+            text = content.decode(encoding)
+        except (OSError, ValueError, RuntimeError, SyntaxError):
+            return []
+        return io.IncrementalNewlineDecoder(None, translate=True).decode(text).removesuffix("\n").split("\n")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dynalyze.report.audit import Bisection
+from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy, TensorAccuracy
-from dynalyze.report.stages import stage_name
 
 _SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 

@@ -11,8 +11,7 @@ from typing import TextIO
 
 from dynalyze.fleet.work import Finished
 from dynalyze.sweep.records import STATUSES, Row
-from dynalyze.text.notices import notice
-from dynalyze.text.visible import one_line
+from dynalyze.text.visible import notice, one_line
 
 _PLAIN_SECONDS = 10.0
 _TERMINAL_SECONDS = 0.2

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from dynalyze.files.input_files import read_document, read_input
+from dynalyze.files.read_write import read_document, read_input
 from dynalyze.sweep.records import SCHEMA_VERSION, Row, Sweep
 from dynalyze.text.json_text import read_json
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dynalyze.files.toml_text import check_keys, dashed, nearest, parsed
+from dynalyze.files.project_file import check_keys, dashed, nearest, parsed
 from dynalyze.fleet.settings import OF_COMPILING, OF_MODELS, checked
 from dynalyze.text.errors import UsageError
 

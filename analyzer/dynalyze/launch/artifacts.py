@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dynalyze.events.log import RunLog
-from dynalyze.facts.graph_texts import CompileTexts, texts_of
+from dynalyze.facts.graphs import CompileTexts, texts_of
 from dynalyze.privacy.masking import Masking
 from dynalyze.text.errors import UsageError
 

@@ -11,11 +11,11 @@ from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.torch_trace import MOST_EVENTS, TraceLog, is_trace, place_of, read_text, read_trace
 from dynalyze.events.types import GraphSeen, TorchLoaded
 from dynalyze.facts.build import assemble
-from dynalyze.facts.log_sources import LogSources
 from dynalyze.facts.registry import registry
+from dynalyze.facts.sources import LogSources
 from dynalyze.facts.stacks import Places
-from dynalyze.files.input_files import is_open_pipe, open_input, read_input
 from dynalyze.files.paths import working_folder
+from dynalyze.files.read_write import is_open_pipe, open_input, read_input
 from dynalyze.report import Outcome, Report, Target, printable
 from dynalyze.text.errors import UsageError
 

@@ -15,7 +15,7 @@ from dynalyze.capture.wire import BYTECODE_FILE, REQUEST_FILE, TRACKING_VARIABLE
 from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
 from dynalyze.facts.build import Ended, build_report, misuse
-from dynalyze.facts.provenance import lacking
+from dynalyze.facts.kernels import lacking
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.packages import folder_of

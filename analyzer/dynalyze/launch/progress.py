@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dynalyze.launch.streams import Streams
-from dynalyze.text.notices import say
+from dynalyze.text.visible import say
 
 
 def progress_line(streams: Streams) -> tuple[Callable[[str], None], float]:

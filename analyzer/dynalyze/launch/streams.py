@@ -11,8 +11,7 @@ from typing import TextIO
 from dynalyze.launch.prefix import Prefixer, Source
 from dynalyze.launch.repeats import Repeats
 from dynalyze.launch.sink import Sink
-from dynalyze.text.notices import notice
-from dynalyze.text.visible import one_line
+from dynalyze.text.visible import notice, one_line
 
 _TAIL_BYTES = 16 * 1024
 _TAIL_LINES = 20

@@ -100,12 +100,8 @@ def redaction() -> Redact:
 def _replacing(pattern: str, mark: str, names: Iterable[str]) -> Redact:
     """What puts the mark in place of the pattern, of which one of the names is a part."""
     compiled = re.compile(pattern, re.IGNORECASE)
-    hints = _hints(names)
+    hints = [form.lower() for name in names for form in dict.fromkeys((name, quote(name, safe="")))]
     return lambda text: compiled.sub(mark, text) if _holds(text, hints) else text
-
-
-def _hints(names: Iterable[str]) -> list[str]:
-    return [form.lower() for name in names for form in dict.fromkeys((name, quote(name, safe="")))]
 
 
 def _holds(text: str, hints: list[str]) -> bool:

@@ -15,9 +15,9 @@ from dynalyze.events.reading import read_run
 from dynalyze.events.types import Silence, TorchLoaded
 from dynalyze.facts.build import assemble
 from dynalyze.facts.registry import registry
-from dynalyze.facts.silence import reason_for_block
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
+from dynalyze.facts.why_not_compiled import reason_for_block
 from dynalyze.files.paths import working_folder
 from dynalyze.recording.around import leave_out_around
 from dynalyze.recording.cells import cell_names, with_cell_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from dynalyze.files.whole_files import write_whole_file
+from dynalyze.files.read_write import write_whole_file
 from dynalyze.report import Report
 from dynalyze.report.document import to_json
 

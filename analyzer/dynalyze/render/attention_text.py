@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from dynalyze.facts.attention.choice import CellOutcome, is_own, outcome
+from dynalyze.facts.attention_matrix import CellOutcome, is_own, outcome
 from dynalyze.render.console import Summary, one_line
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.words import attention as words

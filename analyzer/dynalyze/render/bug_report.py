@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 from dynalyze.files.paths import portable_path
 from dynalyze.render.markdown_text import code, prose
 from dynalyze.report import Compilation, GraphBreak, Location, Report
-from dynalyze.report.audit import Bisection
+from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy
-from dynalyze.report.stages import stage_name
 from dynalyze.text.visible import clipped, one_line, visible
 from dynalyze.words.report import command_line, count_of, effect_words
 

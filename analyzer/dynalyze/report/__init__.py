@@ -11,6 +11,12 @@ from typing import Annotated, Literal
 import msgspec
 
 from dynalyze.report.audit import AttentionMatrix, Bisection, PolicyVerdict, Warmup
+from dynalyze.report.code import LineKey as LineKey
+from dynalyze.report.code import Location as Location
+from dynalyze.report.code import Snippet as Snippet
+from dynalyze.report.code import SourceFile
+from dynalyze.report.code import TracedFile as TracedFile
+from dynalyze.report.code import TracedFunction as TracedFunction
 from dynalyze.report.held import (
     Argument,
     BreakType,
@@ -30,7 +36,6 @@ from dynalyze.report.held import (
 )
 from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.report.models import AttentionCall, ModuleFacts
-from dynalyze.report.sources import SourceFile
 
 SCHEMA_VERSION = 1
 
@@ -47,24 +52,6 @@ Cause = Literal[
 
 PHASES = ("total", "dynamo", "aot_autograd", "inductor", "code_generation")
 """The phases of a compile as keys of `seconds`, outermost first: each holds the next one that is there."""
-
-
-class Location(msgspec.Struct, frozen=True):
-    """One line of code. `line` counts from 1; `column` and `end_column` are characters, counted from 0."""
-
-    file: FilePath
-    line: int
-    column: int | None = None
-    function: Name = ""
-    code: Source | None = None
-    end_column: int | None = None
-
-
-class Snippet(msgspec.Struct, frozen=True):
-    """Lines of source around a location: `lines[0]` is line `first_line` of the file."""
-
-    first_line: int
-    lines: list[Source]
 
 
 class TargetModel(msgspec.Struct):
@@ -401,20 +388,6 @@ class Kernel(msgspec.Struct):
     places_omitted: int = 0
     post_grad_nodes: list[Quote] = []
     provenance: Provenance = ""
-
-
-class TracedFunction(msgspec.Struct, frozen=True):
-    name: Name
-    line: int
-
-
-class TracedFile(msgspec.Struct):
-    """A source file that Dynamo inlined; `sha256` is of the file's bytes, "" where it could not be read."""
-
-    path: FilePath
-    sha256: Word
-    functions: list[TracedFunction]
-    origin: Literal["user", "library", "torch"] = "user"
 
 
 class Impact(msgspec.Struct):

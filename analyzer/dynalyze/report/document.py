@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from dynalyze.files.input_files import read_document
+from dynalyze.files.read_write import read_document
 from dynalyze.report import SCHEMA_VERSION, Report
 from dynalyze.text.json_text import json_text
 

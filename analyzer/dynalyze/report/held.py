@@ -1,6 +1,6 @@
 """What each text of a record is, marked in its type, and a walk over the texts of a document by these marks.
 
-Privacy rests on the marks alone (privacy.py says what becomes of each kind): a text without one counts as a quote,
+Privacy rests on the marks alone (`privacy` says what becomes of each kind): a text without one counts as a quote,
 which nothing keeps. Numbers, switches and fields of a few fixed words tell of nobody and need no mark.
 """
 

@@ -16,9 +16,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from dynalyze.facts.conditions import condition_span
-from dynalyze.rules.statement_shapes import SHAPES
-from dynalyze.rules.written import Written
+from dynalyze.facts.sources import condition_span
+from dynalyze.rules.statement_shapes import SHAPES, Statement
 from dynalyze.text.errors import DynalyzeError
 
 COOKBOOK = Path(__file__).parent / "cookbook"
@@ -167,7 +166,7 @@ class Broken:
     explanation: str = ""
     context: str = ""
     place: str = ""
-    written: Written = field(default_factory=Written)
+    written: Statement = field(default_factory=Statement)
 
     @property
     def said(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dynalyze.report import Compilation, Location, Recompile, Report
+from dynalyze.report import Compilation, LineKey, Location, Recompile, Report
 
 _Key = tuple[object, ...]
 
@@ -189,11 +189,11 @@ def _same_value(one: Recompile, other: Recompile) -> bool:
 
 
 def _apart_from_limits(found: list[Series]) -> tuple[list[Series], list[Limited]]:
-    limits = {_place(m.location) for one in found for m in one.members if m.cause == "limit"}
+    limits = {m.location.at for one in found for m in one.members if m.cause == "limit"}
     free: list[Series] = []
-    groups: list[tuple[set[tuple[str, int]], list[Series]]] = []
+    groups: list[tuple[set[LineKey], list[Series]]] = []
     for one in found:
-        places = {_place(member.location) for member in one.members} & limits
+        places = {member.location.at for member in one.members} & limits
         if not places:
             free.append(one)
             continue
@@ -202,7 +202,3 @@ def _apart_from_limits(found: list[Series]) -> tuple[list[Series], list[Limited]
         joined = [each for group in touched for each in group[1]]
         groups.append((places.union(*(group[0] for group in touched)), [*joined, one]))
     return free, [Limited(series) for _, series in groups]
-
-
-def _place(location: Location) -> tuple[str, int]:
-    return location.file, location.line

@@ -83,7 +83,8 @@ def rules() -> tuple[Rule, ...]:
     from dynalyze.rules import diagnoses
 
     names = (module.name for module in pkgutil.iter_modules(diagnoses.__path__, f"{diagnoses.__name__}."))
-    return tuple(sorted((importlib.import_module(name).RULE for name in names), key=lambda rule: rule.id))
+    found = (getattr(module, "RULES", None) or (module.RULE,) for module in map(importlib.import_module, names))
+    return tuple(sorted((rule for family in found for rule in family), key=lambda rule: rule.id))
 
 
 def break_owners(report: Report) -> dict[str, str]:

@@ -1,24 +1,114 @@
-"""The shapes of a statement that recipes ask for by name: what must be so for the change shown to be one of it."""
+"""How the code at a graph break is written: what recipes ask of a statement, by its syntax tree and never its text."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from dynalyze.rules.written import Written, called, plain
 
-SHAPES: dict[str, Callable[[Written], bool]] = {}
+@dataclass(frozen=True)
+class Statement:
+    """The statement of a break, those that follow it in its block, and the expression that torch points at.
+
+    `statement` is None where the source is not known: then no recipe that asks for a shape fits.
+    """
+
+    statement: ast.stmt | None = None
+    following: list[ast.stmt] = field(default_factory=list)
+    expression: ast.expr | None = None
+
+    @cached_property
+    def calls(self) -> list[ast.Call]:
+        """Calls in the expression, or, where that is not known, in the statement's own lines."""
+        within = self.expression or (head(self.statement) if self.statement is not None else None)
+        return [] if within is None else [each for each in ast.walk(within) if isinstance(each, ast.Call)]
+
+    def calls_any(self, *names: str) -> bool:
+        """Whether a function or method of one of these names is called."""
+        return any(called(each) in names for each in self.calls)
+
+    @property
+    def test(self) -> ast.expr | None:
+        """The condition of an `if`, `while` or `assert`."""
+        return self.statement.test if isinstance(self.statement, ast.If | ast.While | ast.Assert) else None
+
+    @property
+    def target(self) -> ast.expr | None:
+        """What the statement assigns to, where that is one thing."""
+        if isinstance(self.statement, ast.Assign) and len(self.statement.targets) == 1:
+            return self.statement.targets[0]
+        return self.statement.target if isinstance(self.statement, ast.AugAssign) else None
+
+    @property
+    def value(self) -> ast.expr | None:
+        """What the statement assigns or returns."""
+        held = isinstance(self.statement, ast.Assign | ast.AugAssign | ast.Return)
+        return self.statement.value if held else None  # type: ignore[union-attr]
+
+    def holders(self, node: ast.AST) -> list[ast.AST]:
+        """What holds a part of the statement, the nearest first."""
+        parents = {id(child): each for each in ast.walk(self.statement or node) for child in ast.iter_child_nodes(each)}
+        found: list[ast.AST] = []
+        while (parent := parents.get(id(found[-1] if found else node))) is not None:
+            found.append(parent)
+        return found
+
+    def located(self) -> ast.expr | None:
+        """The expression of the break as a part of the statement: the first that is written like it."""
+        if self.expression is None or self.statement is None:
+            return None
+        wanted = plain(self.expression)
+        parts = (each for each in ast.walk(self.statement) if isinstance(each, ast.expr))
+        return next((each for each in parts if plain(each) == wanted), None)
+
+
+def read_statement(block: str, expression: str) -> Statement:
+    """The code of a break from its report; what cannot be parsed is not known."""
+    statements: list[ast.stmt] = []
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+        statements = ast.parse(block).body
+    node: ast.expr | None = None
+    for text in (expression, f"{expression})"):  # A call in a condition is told without its last bracket.
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+            node = ast.parse(text.strip(), mode="eval").body
+            break
+    return Statement(statements[0] if statements else None, statements[1:], node)
+
+
+def head(statement: ast.stmt) -> ast.AST:
+    """A statement without the blocks inside of it: of an `if` the condition, of a `for` what it goes through."""
+    if isinstance(statement, ast.If | ast.While | ast.Assert):
+        return statement.test
+    if isinstance(statement, ast.For):
+        return statement.iter
+    return ast.Tuple([item.context_expr for item in statement.items]) if isinstance(statement, ast.With) else statement
+
+
+def plain(node: ast.AST) -> str:
+    """A part of code without its place, and alike whether it is read or written to."""
+    return ast.unparse(node)
+
+
+def called(call: ast.Call) -> str:
+    """The name of what is called: `sum` for `x.sum()`."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+SHAPES: dict[str, Callable[[Statement], bool]] = {}
 """Every shape under the name that a recipe's head gives as `shape`."""
 
 
-def shape(predicate: Callable[[Written], bool]) -> Callable[[Written], bool]:
+def shape(predicate: Callable[[Statement], bool]) -> Callable[[Statement], bool]:
     """Let recipes name a predicate."""
     SHAPES[predicate.__name__] = predicate
     return predicate
 
 
 @shape
-def only_raises(written: Written) -> bool:
+def only_raises(written: Statement) -> bool:
     """`if ...:` whose only way is an exception, perhaps after its message was made."""
     found = written.statement
     if not isinstance(found, ast.If) or found.orelse or not isinstance(found.body[-1], ast.Raise):
@@ -27,14 +117,14 @@ def only_raises(written: Written) -> bool:
 
 
 @shape
-def updates(written: Written) -> bool:
+def updates(written: Statement) -> bool:
     """`if ...:` that computes variables anew, and has no other way: `if c: x = step(x)`."""
     found = written.statement
     return isinstance(found, ast.If) and not found.orelse and _computes(found.body)
 
 
 @shape
-def chooses(written: Written) -> bool:
+def chooses(written: Statement) -> bool:
     """An `if` of which both ways compute the same variable, or return; a conditional expression."""
     found = written.statement
     if isinstance(found, ast.If):
@@ -49,14 +139,14 @@ def chooses(written: Written) -> bool:
 
 
 @shape
-def repeats(written: Written) -> bool:
+def repeats(written: Statement) -> bool:
     """A `while` that only computes variables anew."""
     found = written.statement
     return isinstance(found, ast.While) and not found.orelse and _computes(found.body)
 
 
 @shape
-def counts(written: Written) -> bool:
+def counts(written: Statement) -> bool:
     """A `for` over a range, whose number of turns is read there, that only computes variables anew."""
     found = written.statement
     if not isinstance(found, ast.For) or not isinstance(found.iter, ast.Call):
@@ -65,7 +155,7 @@ def counts(written: Written) -> bool:
 
 
 @shape
-def repairs(written: Written) -> bool:
+def repairs(written: Statement) -> bool:
     """`if` there is inf or nan, then values are clamped or replaced."""
     found = written.statement
     if not isinstance(found, ast.If) or not updates(written):
@@ -77,19 +167,19 @@ def repairs(written: Written) -> bool:
 
 
 @shape
-def averages_masked(written: Written) -> bool:
+def averages_masked(written: Statement) -> bool:
     """`x[mask].mean()`, or `torch.masked_select(x, mask).mean()`."""
     return _picks(written) and _reduces(written, "mean")
 
 
 @shape
-def sums_masked(written: Written) -> bool:
+def sums_masked(written: Statement) -> bool:
     """`x[mask].sum()`, or `torch.masked_select(x, mask).sum()`."""
     return _picks(written) and _reduces(written, "sum")
 
 
 @shape
-def updates_masked(written: Written) -> bool:
+def updates_masked(written: Statement) -> bool:
     """`x[mask] += w`, where `w` is the same for all: not taken with a mask itself."""
     found = written.statement
     if not isinstance(found, ast.AugAssign) or _masked(written) is None or not isinstance(found.target, ast.Subscript):
@@ -99,7 +189,7 @@ def updates_masked(written: Written) -> bool:
 
 
 @shape
-def copies_masked(written: Written) -> bool:
+def copies_masked(written: Statement) -> bool:
     """`x[mask] = y[mask]`."""
     found, target = written.statement, written.target
     if not isinstance(found, ast.Assign) or not isinstance(target, ast.Subscript) or _masked(written) is None:
@@ -108,7 +198,7 @@ def copies_masked(written: Written) -> bool:
 
 
 @shape
-def slice_is_summed(written: Written) -> bool:
+def slice_is_summed(written: Statement) -> bool:
     """`x[: n.item()].sum()`."""
     found = _slices(written)
     above = written.holders(found)[:3] if found is not None else []
@@ -118,7 +208,7 @@ def slice_is_summed(written: Written) -> bool:
 
 
 @shape
-def compares_positions(written: Written) -> bool:
+def compares_positions(written: Statement) -> bool:
     """`arange(...) < lengths[:, None]`, with the number of positions read from a tensor."""
     part = written.located()
     above = [part, *written.holders(part)] if part is not None else []
@@ -127,7 +217,7 @@ def compares_positions(written: Written) -> bool:
 
 
 @shape
-def indexes(written: Written) -> bool:
+def indexes(written: Statement) -> bool:
     """`scales[level]` that is used as a value: a list's entry, by one plain index, and not called."""
     part = written.located()
     if not isinstance(part, ast.Subscript) or not isinstance(part.slice, ast.Name | ast.Attribute):
@@ -137,7 +227,7 @@ def indexes(written: Written) -> bool:
 
 
 @shape
-def computes(written: Written) -> bool:
+def computes(written: Statement) -> bool:
     """A read value that is the whole of what a variable gets, or takes part in arithmetic."""
     part = written.located()
     if part is None or not isinstance(written.statement, ast.Assign | ast.AugAssign | ast.Return):
@@ -149,13 +239,13 @@ def computes(written: Written) -> bool:
 
 
 @shape
-def computes_through_numpy(written: Written) -> bool:
+def computes_through_numpy(written: Statement) -> bool:
     """`scale = float(x.max().numpy())`: a value read by way of NumPy, and computed with."""
     return written.calls_any("numpy") and computes(written)
 
 
 @shape
-def asks_for_equality(written: Written) -> bool:
+def asks_for_equality(written: Statement) -> bool:
     """`if torch.equal(a, b):` or `allclose`, which chooses between tensors."""
     test = written.test
     asked = isinstance(test, ast.Call) and called(test) in ("allclose", "equal")
@@ -163,7 +253,7 @@ def asks_for_equality(written: Written) -> bool:
 
 
 @shape
-def sums_rows(written: Written) -> bool:
+def sums_rows(written: Statement) -> bool:
     """`for row, n in zip(x, lengths.tolist()): total = total + row[:n].sum()`."""
     found = written.statement
     if not isinstance(found, ast.For) or not _computes(found.body) or len(found.body) != 1:
@@ -178,37 +268,37 @@ def sums_rows(written: Written) -> bool:
 
 
 @shape
-def asserts(written: Written) -> bool:
+def asserts(written: Statement) -> bool:
     """An `assert`."""
     return isinstance(written.statement, ast.Assert)
 
 
 @shape
-def asks_for_address(written: Written) -> bool:
+def asks_for_address(written: Statement) -> bool:
     """`x.data_ptr()`."""
     return written.calls_any("data_ptr")
 
 
 @shape
-def sorts_without_key(written: Written) -> bool:
+def sorts_without_key(written: Statement) -> bool:
     """`sorted(x)`, with neither a key nor `reverse`."""
     return all(len(each.args) == 1 and not each.keywords for each in written.calls if called(each) == "sorted")
 
 
 @shape
-def bins_without_weights(written: Written) -> bool:
+def bins_without_weights(written: Statement) -> bool:
     """`torch.bincount(x)` of one tensor; weights would be a second one."""
     return all(len(each.args) == 1 for each in written.calls if called(each) == "bincount")
 
 
 @shape
-def counts_elements(written: Written) -> bool:
+def counts_elements(written: Statement) -> bool:
     """`torch.unique(x).numel()`."""
     return _reduces(written, "numel")
 
 
 @shape
-def gathers_and_adds(written: Written) -> bool:
+def gathers_and_adds(written: Statement) -> bool:
     """`rows = torch.where(c)[0]`, and what follows adds something computed of these rows back to their places."""
     rows = written.target
     if isinstance(rows, ast.Tuple) and len(rows.elts) == 1:  # rows, = torch.where(c)
@@ -221,7 +311,7 @@ def gathers_and_adds(written: Written) -> bool:
 
 
 @shape
-def fills(written: Written) -> bool:
+def fills(written: Statement) -> bool:
     """`rows = torch.nonzero(c)...`, and what follows fills these rows with one number."""
     rows = written.target
     if not isinstance(rows, ast.Name):
@@ -230,7 +320,7 @@ def fills(written: Written) -> bool:
     return len(users) == 1 and _calls_with(users[0], rows.id, "index_fill_", "index_fill")
 
 
-def _reduces(written: Written, method: str) -> bool:
+def _reduces(written: Statement, method: str) -> bool:
     """Whether the expression of the break is reduced at once, by a method of that name without arguments."""
     part = written.located()
     above = written.holders(part)[:2] if part is not None else []
@@ -239,7 +329,7 @@ def _reduces(written: Written, method: str) -> bool:
     return above[0].attr == method and not above[1].args and not above[1].keywords
 
 
-def _masked(written: Written) -> ast.Subscript | None:
+def _masked(written: Statement) -> ast.Subscript | None:
     """`x[mask]` at the break: one index that is a name, an attribute or a comparison, and no position."""
     part = written.located()
     if not isinstance(part, ast.Subscript):
@@ -251,12 +341,12 @@ def _masked(written: Written) -> ast.Subscript | None:
     return part if whole or inverted or joined else None
 
 
-def _picks(written: Written) -> bool:
+def _picks(written: Statement) -> bool:
     """`x[mask]` or `torch.masked_select(x, mask)`."""
     return _masked(written) is not None or written.calls_any("masked_select")
 
 
-def _slices(written: Written) -> ast.Slice | None:
+def _slices(written: Statement) -> ast.Slice | None:
     """The slice from the beginning within which a value is read: `x[: n.item()]`."""
     part = written.located()
     above = [part, *written.holders(part)] if part is not None else []

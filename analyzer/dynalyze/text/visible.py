@@ -1,6 +1,12 @@
-"""Text from a run, made safe to look at: control, bidirectional and other hidden characters are shown."""
+"""Text from a run, made safe to look at: control, bidirectional and other hidden characters are shown.
+
+And our own lines on standard error beside what the target prints there, each on one line, whatever it quotes.
+"""
 
 from __future__ import annotations
+
+import contextlib
+import sys
 
 TAB = "    "
 
@@ -52,3 +58,15 @@ def _spelled(character: str) -> str:
     if code in _PICTURES:
         return _PICTURES[code]
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def notice(text: str) -> str:
+    """The line for a text: who says it, and nothing in it that could distort a terminal."""
+    return f"dynalyze: {one_line(text)}"
+
+
+def say(text: str) -> None:
+    """Print one such line at once; where standard error takes none there is nobody to tell."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(notice(text), file=sys.stderr, flush=True)

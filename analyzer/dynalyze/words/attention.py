@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import get_args
 
-from dynalyze.facts.attention.choice import RAN, CellOutcome, fastest, outcome, right
+from dynalyze.facts.attention_matrix import RAN, CellOutcome, fastest, outcome, right
 from dynalyze.report import Cause
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.text.amounts import count_of, listed, milliseconds

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dynalyze.bench.workers import WorkerFailed
-from dynalyze.facts.attention.choice import RAN
+from dynalyze.facts.attention_matrix import RAN
 from dynalyze.fleet.statuses import Verdict
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.audit import AttentionCell, CellStatus

@@ -16,12 +16,12 @@ from dynalyze.audit.attention.trials import STATIC, Available, ProcessTrials, ca
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
 from dynalyze.capture.bench.wire import LANGUAGE_PHASES
-from dynalyze.facts.attention.choice import RAN, is_own
+from dynalyze.facts.attention_matrix import RAN, is_own
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams
 from dynalyze.report.audit import AttentionMatrix
 from dynalyze.text.errors import UsageError
-from dynalyze.text.notices import say
+from dynalyze.text.visible import say
 
 DTYPES = ("float32", "bfloat16", "float16")
 

@@ -19,8 +19,7 @@ from dynalyze.events.types import (
     WarmupEnded,
 )
 from dynalyze.facts.breaks import graph_breaks
-from dynalyze.facts.cache_bypasses import add_bypasses
-from dynalyze.facts.compilations import NOTHING_TRACED, compilations
+from dynalyze.facts.compilations import NOTHING_TRACED, add_bypasses, compilations
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources

@@ -17,7 +17,7 @@ from dynalyze.fleet.ray.ray_session import Session
 from dynalyze.fleet.work import RunSettings, lost_item
 from dynalyze.privacy.redaction import redaction
 from dynalyze.text.errors import UsageError
-from dynalyze.text.notices import say
+from dynalyze.text.visible import say
 
 _LOOK_SECONDS = 0.2
 # An item whose worker died is tried once more, and is a crash when that one dies too.

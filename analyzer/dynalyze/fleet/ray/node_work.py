@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from dynalyze.facts.traced import hash_of_set
+from dynalyze.facts.source_files import hash_of_set
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.ray.parcels import Delivery, Node, Parcel, pack, unpack_parcel
 from dynalyze.fleet.runner import Runner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dynalyze.facts.attention.choice import CellOutcome, is_own, outcome
+from dynalyze.facts.attention_matrix import CellOutcome, is_own, outcome
 from dynalyze.report import Report
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.text.visible import clipped

@@ -13,7 +13,7 @@ from dynalyze.render.view.graphs import GraphView
 from dynalyze.render.view.lines import LineKey
 from dynalyze.render.view.links import Anchors, Index, Link
 from dynalyze.report import Finding, GraphBreak, Location, Report, Severity
-from dynalyze.report.sources import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
+from dynalyze.report.code import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
 from dynalyze.text.amounts import count_of
 from dynalyze.words.report import short_path
 

@@ -1,1 +1,1 @@
-"""The diagnoses, one file each: a module with `RULE`. Order of files does not matter."""
+"""The diagnoses: a file has one `RULE`, or the `RULES` of a family that share code. Order does not matter."""

@@ -43,10 +43,7 @@ def _advice() -> Advice:
             "No call of torch.compile stands in your program: Accelerate makes it when it prepares the model. A "
             "Trainer has arguments for backend and mode alone."
         ),
-        example=Example(
-            'Accelerator(dynamo_backend="inductor")',
-            'Accelerator(dynamo_plugin=TorchDynamoPlugin(backend="inductor", dynamic=True))',
-        ),
+        example=RULE.example,
         link="https://huggingface.co/docs/accelerate/package_reference/utilities#accelerate.utils.TorchDynamoPlugin",
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dynalyze.facts.attention.choice import CellOutcome, instead_of, is_own, outcome, right
+from dynalyze.facts.attention_matrix import CellOutcome, instead_of, is_own, outcome, right
 from dynalyze.report import Advice, Finding, Location, Report, Severity, Target
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.rules.rule import Rule

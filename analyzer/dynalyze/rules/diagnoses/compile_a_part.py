@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Example, Finding, Region, Report, Severity
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Rule, severity_of
 
 _MOST_PARTS = 4
 _LEAST_SHARE = 0.25
@@ -26,12 +26,8 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     for root, parts in by_root.items():
         held = sum(_share(part) for part in parts)
         if held >= _LEAST_SHARE:
-            rank, severity = (_FIRST, _severity(report)) if foreign else (_AFTER_BREAKS, "info")
+            rank, severity = (_FIRST, severity_of(report.graph_breaks)) if foreign else (_AFTER_BREAKS, "info")
             yield rank, _finding(report, root, parts[:_MOST_PARTS], severity, foreign=foreign)
-
-
-def _severity(report: Report) -> Severity:
-    return "error" if any(found.effect == "error" for found in report.graph_breaks) else "warning"
 
 
 def _finding(report: Report, root: str, parts: list[Region], severity: Severity, *, foreign: bool) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dynalyze.report import Advice, Compilation, Finding, Recompile, Report
 from dynalyze.report.models import AttentionCall
-from dynalyze.rules.attention_calls import FROM_GRAPH, FROM_RUN, counted, ids, once, place_of
+from dynalyze.rules.report_queries import FROM_GRAPH, FROM_RUN, counted, ids, once, place_of
 from dynalyze.rules.rule import Rule
 
 _LINK = "https://docs.pytorch.org/docs/stable/nn.attention.flex_attention.html"
@@ -29,10 +29,16 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         yield 5, _refused(compilation)
     if not refused and (outside := [each for each in report.compilations if each.function == _WRAPPER]):
         yield 150, _outside(outside)
-    made = (call for call in report.attention if call.op == "flex_attention" and call.mask_made)
-    yield from once((370, _mask_made(report, call)) for call in made)
+    yield from _masks_made(report)
     if again := [each for each in report.recompiles if _is_flex(each)]:
         yield 210, _again(again)
+
+
+@once
+def _masks_made(report: Report) -> Iterator[tuple[int, Finding]]:
+    for call in report.attention:
+        if call.op == "flex_attention" and call.mask_made:
+            yield 370, _mask_made(report, call)
 
 
 def _limit(compilation: Compilation) -> str | None:

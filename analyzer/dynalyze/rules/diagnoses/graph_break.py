@@ -12,7 +12,7 @@ from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Location, Report, Severity
 from dynalyze.rules.recipe import Broken, Recipe, fill, find
 from dynalyze.rules.rule import Rule, break_owners
-from dynalyze.rules.written import Written, read
+from dynalyze.rules.statement_shapes import Statement, read_statement
 
 # What costs most comes first: a whole function in eager, then a part, then a cut.
 _RANKS: dict[Effect, int] = {"error": 0, "eager": 100, "partly_eager": 200, "split": 300}
@@ -34,7 +34,7 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     for found in report.graph_breaks:
         if found.id in told:
             continue  # A rule of its own tells of it.
-        code = read(found.block, found.expression)
+        code = read_statement(found.block, found.expression)
         place = f"{found.location.file}:{found.location.function}"
         recipe = find(Broken(found.gb_type, found.explanation, found.context, place, code))
         detail = _from_recipe(found, recipe, code) if recipe is not None else _from_torch(found)
@@ -74,7 +74,7 @@ def _title(found: GraphBreak, recipe: Recipe | None) -> str:
     return found.gb_type or "Graph break"
 
 
-def _from_recipe(found: GraphBreak, recipe: Recipe, code: Written) -> Advice:
+def _from_recipe(found: GraphBreak, recipe: Recipe, code: Statement) -> Advice:
     # Of a condition torch can tell columns that are no expression.
     asked = ast.unparse(code.test) if code.test is not None and code.expression is None else ""
     return Advice(

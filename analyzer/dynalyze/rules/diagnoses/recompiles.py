@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import msgspec
 
 from dynalyze.capture.trace_records import LIMITS
-from dynalyze.report import Advice, Finding, GraphBreak, Impact, Recompile, Report
-from dynalyze.rules.recompile_advice import advise
+from dynalyze.report import Advice, Finding, GraphBreak, Recompile, Report
+from dynalyze.rules.recompile_advice import advise, history, what_changed
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.tensors import is_of_input
-from dynalyze.rules.recompile_advice.titles import history, what_changed
 from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
+from dynalyze.rules.report_queries import recompile_cost
 from dynalyze.rules.rule import Rule, recompile_owner
 
 _RANK = 400
@@ -48,7 +48,7 @@ def _changed(series: Series) -> Finding:
         location=series.forced_by or series.lead.location,
         evidence=_evidence(series.members),
         advice=advice,
-        impact=_impact(series.members),
+        impact=recompile_cost(series.members),
     )
 
 
@@ -88,7 +88,7 @@ def _reached_limit(group: Limited, report: Report) -> Finding:
         location=group.reached[0].location,
         evidence=[*_evidence(group.members), *refused],
         advice=advice,
-        impact=_impact(group.members),
+        impact=recompile_cost(group.members),
     )
 
 
@@ -144,11 +144,6 @@ def _what_follows(group: Limited, stopped: list[str], *, raises: bool) -> str:
 
 def _evidence(members: list[Recompile]) -> list[str]:
     return sorted((member.id for member in members), key=lambda name: (len(name), name))
-
-
-def _impact(members: list[Recompile]) -> Impact | None:
-    spent = seconds(members)
-    return Impact(spent, "spent compiling again") if spent is not None else None
 
 
 def _duration(spent: float) -> str:

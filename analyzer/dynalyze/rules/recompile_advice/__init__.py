@@ -1,22 +1,135 @@
-"""What to do against a recompile: one piece of advice a cause, with code that names the user's own variable."""
+"""Advice on one series of recompiles, and its title, by the guard that failed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from dynalyze.report import Advice, Cause
-from dynalyze.rules.recompile_advice import sizes, state, tensors, values
-from dynalyze.rules.recompile_advice.modules import different_modules
-from dynalyze.rules.recompile_advice.source import Source, read_source
-from dynalyze.rules.recompile_advice.writing import RECOMPILATION_PAGE
+from dynalyze.rules.recompile_advice import state, tensors, values
+from dynalyze.rules.recompile_advice.source import (
+    RECOMPILATION_PAGE,
+    Source,
+    as_called,
+    as_written,
+    clipped,
+    read_source,
+)
+from dynalyze.rules.recompile_advice.state import State, different_modules, one_code, states_of
 from dynalyze.rules.recompile_series import Series
 
+_SUBJECTS: dict[Cause, str] = {
+    "rank": "The number of dimensions of {name}",
+    "dtype": "The dtype of {name}",
+    "device": "The device of {name}",
+    "requires_grad": "requires_grad of {name}",
+    "tensor_type": "The class of {name}",
+    "backend": "The backend",
+    "container": "{name}",
+}
+_MOST_VALUES = 3
+
+
+def what_changed(series: Series) -> str:
+    """ "`n` changed 7 times (1, 2, 3, ...)", "The dtype of `x` changed from Float to Double"."""
+    if series.modules:
+        return one_code(series)
+    if series.lead.cause == "dynamic_marking":
+        return "A tensor was marked dynamic in one call and not in another"
+    if series.lead.cause == "aliasing":
+        return f"{_name(series)} were {series.lead.expected}, then {series.lead.actual}"
+    if not series.lead.source:
+        return "Something changed between calls"
+    if series.lead.cause == "global_state":
+        return _states_changed(series)
+    subject, values = _subject(series), _rounded(shown_values(series))
+    if series.changes > 1:
+        return f"{subject} changed {series.changes} times{_listed(values)}"
+    if series.lead.cause == "container" and " in " in (series.lead.expected or ""):
+        return f"{subject} changed, now {series.lead.actual}"
+    if len(values) > 1:
+        return f"{subject} changed from {values[0]} to {values[1]}"
+    return f"{subject} changed to {values[0]}" if series.lead.actual is not None and values else f"{subject} changed"
+
+
+def history(series: Series, most: int) -> str:
+    """The values of a series of changes in their order, as a sentence; "" where the title tells all."""
+    values = shown_values(series)
+    if (
+        series.modules
+        or series.lead.source is None
+        or series.changes < 2
+        or len(values) < 2
+        or series.lead.cause == "global_state"
+    ):
+        return ""
+    rest = ", ..." if len(values) > most else ""
+    return f"{_name(series)} went {', '.join(values[:most])}{rest}."
+
+
+def shown_values(series: Series) -> list[str]:
+    """The values as a user writes them."""
+    return [clipped(_value(value, series.lead.cause)) for value in series.values]
+
+
+def _subject(series: Series) -> str:
+    return _SUBJECTS.get(series.lead.cause, "{name}").format(name=_name(series))
+
+
+def _states_changed(series: Series) -> str:
+    """ "The gradient mode changed from True to False, and autocast for "cpu" from True to False"."""
+    often = f" {series.changes} times" if series.changes > 1 else ""
+    told = [
+        f"{each.words}{'' if number else f' changed{often}'}{'' if often else _step(each)}"
+        for number, each in enumerate(states_of(series.lead))
+    ]
+    text = told[0] if len(told) == 1 else f"{', '.join(told[:-1])}, and {told[-1]}"
+    return text[0].upper() + text[1:]
+
+
+def _step(state: State) -> str:
+    if state.after is None:
+        return ""
+    return f" to {state.after}" if state.before is None else f" from {state.before} to {state.after}"
+
+
+def _name(series: Series) -> str:
+    closed_over = read_source(series.lead).closed_over_by
+    if closed_over:
+        return f"A value that `{closed_over}` closes over"
+    text = as_written(as_called(series.lead.source or "", series.lead)).removesuffix(".__code__")
+    if series.lead.cause == "aliasing":
+        return " and ".join(f"`{part.strip()}`" for part in text.split(","))
+    return f"`{clipped(text)}`"
+
+
+def _value(text: str, cause: Cause) -> str:
+    if cause == "requires_grad":
+        return {"0": "False", "1": "True"}.get(text, text)
+    named = re.fullmatch(r"<class '(?:__main__\.)?(.+)'>", text)
+    return named[1] if named else text
+
+
+def _rounded(values: list[str]) -> list[str]:
+    """Long fractions cut to the digits that tell them apart: a title is no place for sixteen."""
+    if not all(re.fullmatch(r"-?\d+\.\d{4,}(e[-+]\d+)?", value) for value in values):
+        return values
+    shorter = ([f"{float(value):.{digits}g}" for value in values] for digits in (4, 6, 9, 12))
+    return next((each for each in shorter if len(set(each)) == len(set(values))), values)
+
+
+def _listed(values: list[str]) -> str:
+    if len(values) < 2:
+        return ""
+    return f" ({', '.join(values[:_MOST_VALUES])}{', ...' if len(values) > _MOST_VALUES else ''})"
+
+
 ADVISERS: dict[Cause, Callable[[Series, Source], Advice]] = {
-    "shape": sizes.shape,
-    "symbolic": sizes.symbolic,
-    "rank": sizes.rank,
-    "stride": sizes.stride,
-    "dynamic_marking": sizes.dynamic_marking,
+    "shape": tensors.shape,
+    "symbolic": tensors.symbolic,
+    "rank": tensors.rank,
+    "stride": tensors.stride,
+    "dynamic_marking": tensors.dynamic_marking,
     "dtype": tensors.dtype,
     "device": tensors.device,
     "requires_grad": tensors.requires_grad,

@@ -6,8 +6,7 @@ import ast
 import re
 
 from dynalyze.report import Advice, Example
-from dynalyze.rules.recompile_advice.source import Source
-from dynalyze.rules.recompile_advice.writing import RECOMPILATION_PAGE, callee, dynamic_sources
+from dynalyze.rules.recompile_advice.source import RECOMPILATION_PAGE, Source, callee, dynamic_sources
 from dynalyze.rules.recompile_series import Series
 
 _CONSTANT = "To the compiler a Python value is a constant: it is built into the code, and another one does not fit."

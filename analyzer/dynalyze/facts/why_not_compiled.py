@@ -1,0 +1,205 @@
+"""Why nothing was compiled, in one or two sentences that say what to do; and what is known of the model of `hf:`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dynalyze.events.log import RunLog
+from dynalyze.events.types import (
+    Definitions,
+    EagerCall,
+    ModelBuilt,
+    ObjectStarted,
+    Silence,
+    StageFailed,
+    TorchLoaded,
+    Wrapped,
+)
+from dynalyze.facts.skipped import next_step
+from dynalyze.report import Candidate, FailedStage, SkippedFrame, TargetModel
+
+_NOT_BUILT = {
+    "config": "its configuration cannot be had",
+    "weights": "its weights cannot be had",
+    "inputs": "no inputs could be made for it",
+}
+
+
+def target_model(run: RunLog) -> TargetModel | None:
+    """The model that was built; None for targets of another kind, or where it never was."""
+    built, eager = run.last(ModelBuilt), run.last(EagerCall)
+    if built is None:
+        return None
+    return TargetModel(
+        built.class_name,
+        built.family,
+        built.parameters,
+        built.inputs,
+        warm=eager is not None,
+        eager_seconds=None if eager is None else round(eager.seconds, 3),
+    )
+
+
+def failed_stage(run: RunLog) -> FailedStage | None:
+    """Why there was nothing to compile; None where it came to that."""
+    told = run.last(StageFailed)
+    if told is None:
+        return None
+    return FailedStage(told.stage, told.exception, told.message, told.file, told.line, told.out_of_memory)  # type: ignore[arg-type]
+
+
+def why_never_compiled(name: str, failed: FailedStage) -> str:
+    """The failure in one sentence: `LlamaModel could not be built: ValueError: ... (modeling_llama.py:12).`"""
+    if failed.stage == "eager":
+        what = "runs out of memory in eager already" if failed.out_of_memory else "fails in eager already"
+    elif failed.out_of_memory:
+        what = "could not be built: out of memory"
+    else:
+        what = f"could not be built{', ' + _NOT_BUILT[failed.stage] if failed.stage in _NOT_BUILT else ''}"
+    place = f" ({Path(failed.file).name}:{failed.line})" if failed.file else ""
+    return f"{name} {what}: {failed.message.rstrip('.')}{place}."
+
+
+def doing(run: RunLog, name: str) -> str:
+    """What was going on with a model before it was compiled, as a clause; empty once it was."""
+    if run.last(ObjectStarted) is not None:
+        return ""
+    return f"while {name} ran in eager" if run.last(ModelBuilt) is not None else f"while {name} was being built"
+
+
+def notes(run: RunLog) -> Iterator[str]:
+    """What a reader has to know of a model that was built, one sentence each."""
+    built, started = run.last(ModelBuilt), run.last(ObjectStarted)
+    if built is not None:
+        yield from (*built.notes, *(started.notes if started is not None else ()))
+
+
+def reason_for_silence(
+    silence: Silence | None,
+    definitions: Definitions | None,
+    torch: TorchLoaded | None,
+    skipped: Sequence[SkippedFrame] = (),
+    *,
+    ended: bool,
+) -> str:
+    """The reason as far as it can be known; each case ends with the step that mends it."""
+    if silence is not None:
+        return _switched_off(silence) or _skipped(skipped) or _wrapped(silence.wrapped)
+    if torch is None:
+        return "The program never imported torch."
+    if definitions is not None:
+        return _only_definitions(definitions)
+    if not ended:
+        return "The program left by os._exit before anything was compiled."
+    return "No call of torch.compile and no nn.Module call was seen."
+
+
+def reason_for_candidates(seen: Sequence[Candidate]) -> str:
+    """Why nothing of what the program called was compiled in its own calls."""
+    failed = next((each for each in seen if each.error), None)
+    if failed is not None:
+        return f"{failed.name or failed.class_name} raised under torch.compile at its first call: {failed.error}"
+    named = next((each.name for each in seen if each.name), "")
+    what = ", ".join(dict.fromkeys(each.class_name or each.name for each in seen if each.kind == "module"))
+    choose = f" `--compile {named}` compiles one all the same." if named else ""
+    return f"No module with parameters of its own was called, only {what or 'functions'}, left in eager.{choose}"
+
+
+def reason_for_model(name: str, silence: Silence | None, skipped: Sequence[SkippedFrame] = ()) -> str:
+    """Why a model that dynalyze compiled and called itself did not reach the compiler."""
+    told = _switched_off(silence) if silence is not None else ""
+    return told or _skipped(skipped) or f"{name} was compiled and called, but torch compiled none of its functions."
+
+
+def reason_for_block(silence: Silence | None, skipped: Sequence[SkippedFrame], compiled_before: int) -> str:
+    """Why a block of a program compiled nothing, as `dynalyze.record()` heard it."""
+    told = _switched_off(silence) if silence is not None else ""
+    if told or (told := _skipped(skipped)):
+        return told
+    if compiled_before:
+        return (
+            "What had been compiled before the block served it, or nothing in it was compiled: have the first call "
+            "inside of the block, or call torch.compiler.reset() before it."
+        )
+    return "No compiled function was called in it, or torch skipped its code. Call what torch.compile returns."
+
+
+def _switched_off(silence: Silence) -> str:
+    if silence.variable:
+        return f"The environment variable {silence.variable} turns torch.compile off: unset it."
+    if silence.stance == "force_eager":
+        return 'torch.compiler.set_stance("force_eager") is in force: every compiled function runs in eager. Remove it.'
+    if silence.disabled:
+        return "torch._dynamo.config.disable is True: torch.compile does nothing. Remove that setting."
+    return ""
+
+
+def _skipped(frames: Sequence[SkippedFrame]) -> str:
+    """What torch itself says of the function that it was given."""
+    entry = next((frame for frame in frames if frame.entry), None)
+    if entry is None:
+        return ""
+    place = f"{Path(entry.location.file).name}:{entry.location.line}"
+    told = f"torch was given {entry.location.function}() ({place}) and left it in eager. {entry.explanation}"
+    return f"{told} {next_step(entry.reason).replace('`', '')}".strip()
+
+
+def _wrapped(wrapped: list[Wrapped]) -> str:
+    skipped = next((each for each in wrapped if each.in_place_of_torch), None)
+    if skipped is not None:
+        return (
+            f"{_name(skipped)} was compiled by its own compile() at {_place(skipped)}: its forward is torch's own "
+            "code, which torch compiles from outside alone. Use model = torch.compile(model), and call what that "
+            "returns."
+        )
+    bypassed = next((each for each in wrapped if each.bypassed), None)
+    if bypassed is not None:
+        method = "generate()" if bypassed.generates else "a method other than the call itself"
+        return (
+            f"{_name(bypassed)} was compiled at {_place(bypassed)}, but the program went round the compiled wrapper: "
+            f"{method} runs the original forward. Use model.compile(), or model.forward = torch.compile(model.forward)."
+        )
+    idle = next((each for each in wrapped if not each.called), None)
+    if idle is not None and idle.kind == "module":
+        return (
+            f"{_name(idle)} was given to torch.compile at {_place(idle)}, and the result was never called. "
+            "Call what torch.compile returns."
+        )
+    if wrapped:
+        first = wrapped[0]
+        return (
+            f"{_name(first)} was given to torch.compile at {_place(first)}, but no frame was compiled: the result was "
+            "never called, or torch skipped its code (a C function, a library that Dynamo does not trace)."
+        )
+    return "torch.compile was not called."
+
+
+def _only_definitions(definitions: Definitions) -> str:
+    if not definitions.modules:
+        hint = " It has a `model`: give it `example_inputs` too, or use --input." if definitions.has_model else ""
+        return "The program compiled nothing and called no nn.Module." + hint
+    names = ", ".join(f"{module.name}{module.init}" for module in definitions.modules)
+    return f"The program only defines {names} and calls nothing. {_next_step(definitions)}"
+
+
+def _next_step(definitions: Definitions) -> str:
+    """The command to try: with the first class that needs no arguments, else through a factory."""
+    module = next((each for each in definitions.modules if each.ready), definitions.modules[0])
+    tensors = ", ".join(["torch.randn(2, 3)"] * max(module.inputs, 1))
+    inputs = f'--input "({tensors})"' if module.inputs > 1 else f'--input "{tensors}"'
+    forward = f"with the shapes that its forward{module.forward} takes"
+    if module.ready:
+        return f"Try: dynalyze explain {definitions.spec}:{module.name} {inputs}, {forward}."
+    return (
+        f"{module.name} needs arguments: write a function make() that returns the module, then try "
+        f"dynalyze explain {definitions.spec}:make {inputs}, {forward}."
+    )
+
+
+def _name(wrapped: Wrapped) -> str:
+    return f"{wrapped.name}" if wrapped.kind == "module" else f"{wrapped.name}()"
+
+
+def _place(wrapped: Wrapped) -> str:
+    return f"{Path(wrapped.file).name}:{wrapped.line}" if wrapped.file else "an unknown place"

@@ -1,0 +1,165 @@
+"""Files that a command reads: only those that come to an end, and documents in them only with numbers that can be.
+Files that it writes: whole or not at all.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, get_type_hints
+
+import msgspec
+
+from dynalyze.text.json_text import read_json
+
+_Document = TypeVar("_Document")
+
+LARGEST = 64 << 20
+"""Bytes of a file that is read whole: a report of ten thousand ranks has 38 MB."""
+
+MOST_VALUES = 2_000_000
+"""Values of a document, which decide what memory it takes: that report has 1.5 million, and takes 0.6 GiB."""
+
+# An end of a pipe that somebody else holds open for this process: a shell's `<(...)`, or standard input.
+_OPEN_ALREADY = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
+_KINDS = (
+    (stat.S_ISDIR, "a directory, not a file"),
+    (stat.S_ISFIFO, "a pipe, which may never end; write it to a file, or name it as /dev/stdin or <(...)"),
+    (stat.S_ISSOCK, "a socket, not a file"),
+    (stat.S_ISCHR, "a device, not a file"),
+    (stat.S_ISBLK, "a device, not a file"),
+)
+# What is computed of numbers up to these, sums and products of two, is a number too; no measurement comes near.
+_MOST = 1e100
+_MOST_WHOLE = 2**63
+# A number in JSON that may be beyond: only where there is one, the whole document is looked through.
+_LARGE = re.compile(rb"(?<=[\s:,\[])-?(?:\d{18,}|\d+(?:\.\d+)?[eE]\+?\d\d)")
+
+
+# What came through such a pipe: it comes but once.
+_piped: dict[str, bytes] = {}
+
+
+def open_input(path: Path) -> BinaryIO:
+    """Open a file for reading; never waits for somebody to write it.
+
+    Raises:
+        OSError: it cannot be opened, or is no file; `strerror` says what it is.
+    """
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "no name that a file can have", str(path))
+    _check_file(path, path.stat().st_mode)
+    file = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
+    try:
+        _check_file(path, os.fstat(file.fileno()).st_mode)  # It may have been another one until now.
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def read_input(path: Path) -> bytes:
+    """The whole content of a file, or of a pipe that is open already.
+
+    Raises:
+        OSError: as `open_input`, or it is larger than `LARGEST`.
+    """
+    if str(path) in _piped:
+        return _piped[str(path)]
+    is_pipe = is_open_pipe(path)
+    with path.open("rb") if is_pipe else open_input(path) as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise OSError(errno.EFBIG, f"larger than {LARGEST >> 20} MiB; nothing of dynalyze's is", str(path))
+    if is_pipe:
+        _piped[str(path)] = content
+    return content
+
+
+def is_open_pipe(path: Path) -> bool:
+    """Whether this names a pipe that a shell opened for us, `<(...)` or standard input: whoever writes it ends it."""
+    try:
+        return _OPEN_ALREADY.fullmatch(str(path)) is not None and stat.S_ISFIFO(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _check_file(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        words = next((words for is_kind, words in _KINDS if is_kind(mode)), "not a file")
+        raise OSError(errno.EINVAL, words, str(path))
+
+
+def read_document(data: bytes, kind: type[_Document]) -> _Document:
+    """A document of typed records, from JSON that anybody may have written.
+
+    Raises:
+        msgspec.DecodeError: no JSON, no `kind`, or a number that no run gives; the message names the place.
+    """
+    if data.count(b",") > MOST_VALUES:
+        raise msgspec.DecodeError(f"more than {MOST_VALUES:,} values; no report of dynalyze has so many")
+    document = read_json(data, kind)
+    if _LARGE.search(data):
+        for place in _beyond(document, "$"):
+            raise msgspec.ValidationError(f"Number out of range - at `{place}`")
+    return document
+
+
+def _beyond(value: Any, place: str) -> Iterator[str]:
+    """The places of numbers that are too large."""
+    if isinstance(value, float | int):
+        if abs(value) > (_MOST if isinstance(value, float) else _MOST_WHOLE):
+            yield place
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _beyond(each, f"{place}[...]")
+    elif isinstance(value, msgspec.Struct):
+        for name in _computed(type(value)):
+            yield from _beyond(getattr(value, name), f"{place}.{name}")
+
+
+@cache
+def _computed(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields of a record that may hold numbers with which something is computed: settings are shown alone."""
+    return tuple(name for name, hint in get_type_hints(struct).items() if hint not in (str, bool, dict[str, Any]))
+
+
+# Of a name, in that of the file beside it: that is longer by some characters, and a name has at most 255 bytes.
+_SHOWN = 40
+
+
+def write_whole_file(path: Path, text: str) -> None:
+    """Write a file whole or not at all; a link stays a link, and the file's mode stays.
+
+    Raises:
+        OSError: it cannot be written; what was there before is untouched.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():  # A pipe or a device has no whole to keep.
+        target.write_text(text, encoding="utf-8", errors="backslashreplace")
+    else:
+        _replace(target, text)
+
+
+def _replace(target: Path, text: str) -> None:
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:_SHOWN]}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        Path(name).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

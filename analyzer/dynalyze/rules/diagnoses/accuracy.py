@@ -1,0 +1,195 @@
+"""Answers that are wrong beyond what rounding explains, NaN that eager does not have, and answers not comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_operation
+from dynalyze.report import Advice, Finding, Location, Report
+from dynalyze.report.audit import Bisection, BisectStage, stage_name
+from dynalyze.report.measurements import Accuracy
+from dynalyze.rules.rule import Rule
+
+_WITHOUT: dict[BisectStage, str] = {
+    "inductor": "`backend='aot_eager_decomp_partition'` gives right answers",
+    "decompositions": "`backend='aot_eager'` gives right answers",
+    "aot_autograd": "`backend='eager'` gives right answers",
+    "backend": "`backend='aot_eager'` gives right answers",
+}
+
+
+def _has_nan(test: Accuracy) -> bool:
+    """Whether compiling made NaN or infinities in these answers."""
+    return test.verdict == "suspicious" and any(tensor.nonfinite for tensor in test.tensors)
+
+
+def _place_of(found: Bisection | None) -> Location | None:
+    """The line of the operation, or where the forward of the module begins."""
+    if found is None or not found.file or not found.line:
+        return None
+    return Location(file=found.file, line=found.line, function=found.module_class)
+
+
+def _advice_on(found: Bisection | None) -> Advice:
+    """One thing to do, how sure it is, and the script that shows it."""
+    if found is None or not found.stage:
+        return Advice(
+            "Do not ship this configuration. `dynalyze audit` finds the stage of the compiler and the operation.",
+            why="Measured against fp64 in this run; where it comes from was not searched for, or not found.",
+        )
+    action = "Do not ship this configuration before the cause is known."
+    if found.repro:
+        action = f"Run `python {found.repro}`: it shows the fault alone. Send it to whoever makes the {_maker(found)}."
+    elif without := _WITHOUT.get(found.stage):
+        action = f"{action} Until then {without}."
+    elif found.stage == "dynamo":
+        action = (
+            f"Look in {found.module_class or 'the function'} for code that runs otherwise under compile "
+            "(`torch.compiler.is_compiling()`, state that is changed outside of tensors); "
+            "`torch.compiler.disable` on it gives eager's answers."
+        )
+    return Advice(action, why=_why(found))
+
+
+def _maker(found: Bisection) -> str:
+    return f"backend {stage_name(found)}" if found.stage == "backend" else "compiler, PyTorch"
+
+
+def _why(found: Bisection) -> str:
+    told = "Found by running it stage by stage"
+    if found.op:
+        told += f"; the operation was judged on the very inputs that it had in the compiled run ({found.why})"
+    elif found.module:
+        told += ", and with one module compiled at a time"
+    return f"{told}. {found.reason}".strip().rstrip(".") + "."
+
+
+_RANK_SUSPICIOUS = 1
+_RANK_OF_OPERATIONS = 60
+
+
+def _judge_suspicious(report: Report) -> Iterator[tuple[int, Finding]]:
+    for test in report.accuracy:
+        if test.verdict == "suspicious" and not _has_nan(test):
+            yield _RANK_SUSPICIOUS, _wrong(test, search_of(test, report.bisections))
+    for found in report.bisections:
+        if found.hidden and found.op:
+            yield _RANK_OF_OPERATIONS, _hidden(found)
+
+
+def _wrong(test: Accuracy, found: Bisection | None) -> Finding:
+    told = _advice_on(found)
+    return SUSPICIOUS.finding(
+        title=f"{test.configuration}, {test.phase}: {wrong_answers(test, found)}",
+        location=_place_of(found),
+        advice=msgspec.structs.replace(told, action=f"{test.reason} {told.action}".strip()),
+    )
+
+
+def _hidden(found: Bisection) -> Finding:
+    told = _advice_on(found)
+    errors = ""
+    if found.eager_rmse is not None and found.compiled_rmse is not None:
+        errors = f" Its error against fp64 is {found.compiled_rmse:.3g}, that of eager {found.eager_rmse:.3g}."
+    return SUSPICIOUS.finding(
+        title=f"{found.configuration}, {found.phase}: {wrong_operation(found)}",
+        rule="accuracy-operation",
+        severity="warning",
+        location=_place_of(found),
+        advice=msgspec.structs.replace(told, action=f"{told.action}{errors} Other inputs or weights may not hide it."),
+    )
+
+
+SUSPICIOUS = Rule(
+    id="accuracy-suspicious",
+    title="Answers that rounding does not explain",
+    severity="error",
+    description=(
+        "The compiled answers, or gradients, are further from fp64 than those of eager, and not by rounding; "
+        "or they have another dtype or shape. The stage of the compiler, the module and the operation are named where "
+        "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
+        "what comes after it rounds more."
+    ),
+    passed="Compiled answers are as near to fp64 as those of eager, as far as they were tested.",
+    judge=_judge_suspicious,
+    more_ids=("accuracy-operation",),
+)
+
+
+def _judge_makes_nan(report: Report) -> Iterator[tuple[int, Finding]]:
+    for test in report.accuracy:
+        if _has_nan(test):
+            yield 0, _finding_makes_nan(test, search_of(test, report.bisections))
+
+
+def _finding_makes_nan(test: Accuracy, found: Bisection | None) -> Finding:
+    worst = max(test.tensors, key=lambda tensor: tensor.nonfinite)
+    what = f"{'the gradient of ' if worst.kind == 'gradient' else ''}{worst.name}"
+    told = _advice_on(found)
+    return MAKES_NAN.finding(
+        title=f"{test.configuration}, {test.phase}: {wrong_answers(test, found)}",
+        location=_place_of(found),
+        advice=msgspec.structs.replace(
+            told, action=f"{worst.nonfinite:,} values of {what} are NaN or infinite. {told.action}"
+        ),
+    )
+
+
+MAKES_NAN = Rule(
+    id="compile-makes-nan",
+    title="Compiling makes NaN or infinities",
+    severity="error",
+    description=(
+        "Eager's values are finite and the compiled ones are not. That is an error whatever else was measured: it "
+        "spreads through all that is computed from them."
+    ),
+    passed="Compiling made no NaN and no infinity, as far as answers were tested.",
+    judge=_judge_makes_nan,
+)
+
+
+_RANK_NOT_COMPARABLE = 700
+_OTHERWISE = "Nothing is known of its answers. Compare them by what your task counts, the loss or a score."
+# What the reason says, and what helps.
+_ADVICE = (
+    ("random numbers", "Switch dropout and sampling off (`model.eval()`), or draw the noise outside of the model."),
+    ("each time", "Eager gives something else each time: seed it, or test a part of the model that draws nothing."),
+    ("same way twice", "Eager gives something else each time: seed it, or test a part that draws nothing."),
+    ("near tie", "Test `--phase prefill` or `decode`: they compare logits, not tokens."),
+    ("memory", "Test a smaller batch, fewer layers, or a machine with more memory: fp64 needs 2 to 4 times as much."),
+    ("far from fp64", "In this dtype eager itself is not near the exact answer: test it in float32."),
+)  # fmt: skip
+
+
+def _judge_not_comparable(report: Report) -> Iterator[tuple[int, Finding]]:
+    for test in report.accuracy:
+        if test.verdict == "not comparable":
+            yield _RANK_NOT_COMPARABLE, _finding_not_comparable(test)
+
+
+def _finding_not_comparable(test: Accuracy) -> Finding:
+    action = next((advice for words, advice in _ADVICE if words in test.reason), _OTHERWISE)
+    return NOT_COMPARABLE.finding(
+        title=f"{test.configuration}, {test.phase}: the answers could not be compared",
+        advice=Advice(
+            action=f"{test.reason} {action}".strip(),
+            why="The test ran and could not decide; this says nothing against the answers.",
+        ),
+    )
+
+
+NOT_COMPARABLE = Rule(
+    id="accuracy-not-comparable",
+    title="Answers that could not be compared",
+    severity="info",
+    description=(
+        "Whether compiled is as right as eager cannot be told here: other random numbers were drawn, eager differs "
+        "from itself, memory ran out, or a run failed. The reason is with the finding."
+    ),
+    passed="Every test of answers could be decided.",
+    judge=_judge_not_comparable,
+)
+
+RULES = (SUSPICIOUS, MAKES_NAN, NOT_COMPARABLE)

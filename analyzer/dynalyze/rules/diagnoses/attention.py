@@ -1,0 +1,323 @@
+"""Which kernels compute attention, and what keeps it from a fused one: masks, shapes, dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.report import Advice, Example, Finding, Report
+from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInput
+from dynalyze.rules.report_queries import (
+    BACKENDS,
+    FROM_GRAPH,
+    HALVES,
+    counted,
+    flash_calls,
+    ids,
+    on_cuda,
+    once,
+    place_of,
+    sdpa_calls,
+    shape,
+    shown_version,
+    version,
+)
+from dynalyze.rules.rule import Rule
+
+_LINK_SDPA_MATH = "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"
+_SWITCHES = ("flash_sdp_enabled", "mem_efficient_sdp_enabled", "cudnn_sdp_enabled")
+_UNKNOWN = "Why no fused kernel was taken is unknown here."
+
+
+@once
+def _judge_sdpa_math(report: Report) -> Iterator[tuple[int, Finding]]:
+    for call in sdpa_calls(report):
+        if call.backend == "math":
+            yield (230 if on_cuda(call) else 420), _finding_sdpa_math(report, call)
+
+
+def _finding_sdpa_math(report: Report, call: AttentionCall) -> Finding:
+    reason, action = _reason(report, call)
+    return SDPA_MATH.finding(
+        title="scaled_dot_product_attention runs as single operations",
+        severity="warning" if on_cuda(call) else "info",
+        location=place_of(report, call),
+        evidence=[call.id],
+        advice=Advice(
+            action=action,
+            why=f"{FROM_GRAPH} {reason} The whole matrix of scores is written to memory. Query {shape(call.query)}, "
+            f"key {shape(call.key)}, value {shape(call.value)}.",
+            link=_LINK_SDPA_MATH,
+        ),
+    )
+
+
+def _reason(report: Report, call: AttentionCall) -> tuple[str, str]:
+    """Why there is no fused kernel, as far as it can be told, and what to do."""
+    graph = next((graph for graph in report.graphs if graph.id == call.graph), None)
+    if graph is not None and "_sdpa_kernel" in graph.histogram:
+        return (
+            "The graph chooses its kernels by `sdpa_kernel(...)`.",
+            "Leave `SDPBackend.MATH` out of `sdpa_kernel(...)`, or list a fused backend first.",
+        )
+    off = [name for name in _SWITCHES if report.settings.get(f"torch.backends.cuda.{name}") is False]
+    if len(off) == len(_SWITCHES) or (not on_cuda(call) and "flash_sdp_enabled" in off):
+        return (
+            f"It is switched off: {', '.join(f'torch.backends.cuda.{name}() is False' for name in off)}.",
+            "Switch the fused kernels on again: `torch.backends.cuda.enable_flash_sdp(True)` and its like.",
+        )
+    if call.why_not:
+        said = "; ".join(f"{backend}: {words}" for backend, words in call.why_not.items())
+        return f"PyTorch says: {said}.", "Change what PyTorch names, for one of its kernels."
+    return _from_tensors(call)
+
+
+def _from_tensors(call: AttentionCall) -> tuple[str, str]:
+    """What rules fused kernels out by itself."""
+    tensors = [tensor for tensor in (call.query, call.key, call.value) if tensor is not None]
+    widths = {str(tensor.shape[-1]) for tensor in tensors if tensor.shape}
+    if any(len(tensor.shape) != 4 for tensor in tensors):
+        return (
+            "Fused kernels take four dimensions.",
+            "Give query, key and value the shape (batch, heads, length, width).",
+        )
+    if not on_cuda(call) and call.dropout:
+        return "The fused kernel for CPUs has no dropout.", "Call it with `dropout_p=0.0` on a CPU (eval mode)."
+    if not on_cuda(call) and len(widths) > 1:
+        return (
+            "The fused kernel for CPUs takes one width of heads.",
+            f"Pad value to the width of query and key (here {', '.join(sorted(widths))}), and cut the result.",
+        )
+    if on_cuda(call) and any(tensor.dtype == "float64" for tensor in tensors):
+        return "No fused kernel takes float64.", f"Compute attention in {' or '.join(HALVES)}, or in float32."
+    return _UNKNOWN, (
+        "Call it once in eager under `with sdpa_kernel(SDPBackend.FLASH_ATTENTION)`: PyTorch then warns why that "
+        "kernel cannot be taken."
+    )
+
+
+SDPA_MATH = Rule(
+    id="sdpa-math",
+    title="Attention without a fused kernel",
+    severity="warning",
+    description=(
+        "scaled_dot_product_attention has kernels that never write the matrix of scores to memory. Where none of them "
+        "fits the inputs it falls back to single operations, without a word."
+    ),
+    fix=(
+        "Give query, key and value four dimensions, one width and, on a GPU, float16 or bfloat16, and leave the "
+        "fused kernels switched on."
+    ),
+    passed="No scaled_dot_product_attention was seen to run as single operations.",
+    judge=_judge_sdpa_math,
+)
+
+
+def _judge_backend(report: Report) -> Iterator[tuple[int, Finding]]:
+    by_backend: dict[AttentionBackend, list[AttentionCall]] = {}
+    for call in sdpa_calls(report):
+        by_backend.setdefault(call.backend, []).append(call)
+    # One kernel for all calls is as it should be, or has a finding of its own; an unknown one is no news.
+    if len(by_backend.keys() - {""}) > 1:
+        yield 900, _finding_backend(report, by_backend)
+
+
+def _finding_backend(report: Report, by_backend: dict[AttentionBackend, list[AttentionCall]]) -> Finding:
+    parts = [
+        f"{BACKENDS[backend]} ({counted(sum(call.count for call in calls), 'call')})"
+        for backend, calls in by_backend.items()
+    ]
+    calls = [call for group in by_backend.values() for call in group]
+    action = "Look at the calls that have another kernel than the rest: their types, masks and shapes chose it."
+    if "" in by_backend:
+        action = "What is unknown here is not in an ATen graph: compile with the default backend to see it."
+    return BACKEND.finding(
+        title=f"scaled_dot_product_attention is computed by {', '.join(parts)}",
+        location=place_of(report, calls[0]),
+        evidence=ids(calls),
+        advice=Advice(
+            action=action,
+            why=f"{FROM_GRAPH} PyTorch chooses a kernel by device, types and shapes when a graph is made, and does not "
+            "say which.",
+        ),
+    )
+
+
+BACKEND = Rule(
+    id="attention-backend",
+    title="Several kernels for attention",
+    severity="info",
+    description=(
+        "scaled_dot_product_attention is one name for several kernels. The ATen graph says which of them was taken for "
+        "each call. Without such a graph (backend eager) it is unknown."
+    ),
+    fix="Look at the calls that have another kernel than the rest: their types, masks and shapes chose it.",
+    passed="All calls of scaled_dot_product_attention have one kernel, or none is known: see `attention` in the JSON.",
+    judge=_judge_backend,
+)
+
+
+@once
+def _judge_bool_mask(report: Report) -> Iterator[tuple[int, Finding]]:
+    for call in sdpa_calls(report):
+        if not on_cuda(call) or call.mask is None or call.mask.dtype != "bool":
+            continue
+        dtype = call.query.dtype if call.query is not None else "float16"
+        action = (
+            "Pass `is_causal=True` and no mask where the mask is causal: FlashAttention takes no mask at all. Else "
+            f"make a {dtype} mask once (0 where a key is seen, -inf elsewhere) and pass it to every layer."
+        )
+        yield (
+            510,
+            BOOL_MASK.finding(
+                title="A boolean attention mask is made into numbers in each call",
+                location=place_of(report, call),
+                evidence=[call.id],
+                advice=Advice(
+                    action=action,
+                    why=f"{FROM_GRAPH} The mask is {shape(call.mask)}. What it costs was not measured.",
+                ),
+            ),
+        )
+
+
+BOOL_MASK = Rule(
+    id="sdpa-bool-mask",
+    title="A boolean mask for attention",
+    severity="info",
+    description=(
+        "Kernels add a mask to the scores. A boolean one is made into zeros and minus infinities first, in every "
+        "layer, and any mask at all keeps FlashAttention from being taken."
+    ),
+    fix="Pass `is_causal=True` and no mask where it is causal; else make a mask of numbers once, for all layers.",
+    example=Example(
+        "mask = allowed", "mask = torch.zeros(allowed.shape, dtype=query.dtype).masked_fill(~allowed, float('-inf'))"
+    ),
+    passed="No boolean mask was given to scaled_dot_product_attention on CUDA.",
+    judge=_judge_bool_mask,
+)
+
+
+_MULTIPLE = 8
+_LINK_MASK_ALIGNMENT = "https://github.com/pytorch/pytorch/issues/121943"
+
+
+@once
+def _judge_mask_alignment(report: Report) -> Iterator[tuple[int, Finding]]:
+    for call in sdpa_calls(report):
+        if not on_cuda(call) or call.mask is None or call.backend in ("flash", "math") or not _is_odd(call.mask):
+            continue
+        keys = call.mask.shape[-1]
+        action = (
+            f"Make the mask {_rounded(keys)} keys wide and pass `mask[..., :{keys}]`: its rows then begin at multiples "
+            f"of {_MULTIPLE}."
+        )
+        yield (
+            360,
+            MASK_ALIGNMENT.finding(
+                title=f"The attention mask is {keys} wide, no multiple of {_MULTIPLE}",
+                location=place_of(report, call),
+                evidence=[call.id],
+                advice=Advice(
+                    action=action,
+                    why=f"{FROM_GRAPH} The mask is {shape(call.mask)}. The memory-efficient kernel wants aligned rows: "
+                    "compiled code copies such a mask in each call, and some versions of torch stop with "
+                    "`attn_bias is not correctly aligned`, in compiled code alone.",
+                    link=_LINK_MASK_ALIGNMENT,
+                ),
+            ),
+        )
+
+
+def _is_odd(mask: AttentionInput) -> bool:
+    """Whether rows are known to begin at odd places; a mask that is a part of a wider one is fine."""
+    width = mask.shape[-1] if mask.shape else None
+    if not isinstance(width, int) or width % _MULTIPLE == 0 or width == 1:
+        return False
+    step = mask.stride[-2] if len(mask.stride) > 1 else width
+    return isinstance(step, int) and step % _MULTIPLE != 0
+
+
+def _rounded(keys: int | str) -> int:
+    return -(-int(keys) // _MULTIPLE) * _MULTIPLE
+
+
+MASK_ALIGNMENT = Rule(
+    id="attention-mask-alignment",
+    title="A mask with unaligned rows",
+    severity="warning",
+    description=(
+        "On CUDA the memory-efficient kernel reads a mask in aligned pieces. A mask whose last dimension is no "
+        "multiple of 8 has to be copied first, and with compiled code this has failed."
+    ),
+    fix="Make the mask a multiple of 8 wide and pass the part of it that is needed: `mask[..., :keys]`.",
+    example=Example(
+        "mask = torch.zeros(batch, 1, queries, keys)",
+        "wide = -(-keys // 8) * 8\nmask = torch.zeros(batch, 1, queries, wide)[..., :keys]",
+    ),
+    passed="Every attention mask on CUDA was aligned, or there was none.",
+    judge=_judge_mask_alignment,
+)
+
+
+_NORM_IN_FLOAT32 = (2, 12)
+_LINK_MIXED_DTYPES = "https://github.com/huggingface/diffusers/issues/14104"
+
+
+@once
+def _judge_mixed_dtypes(report: Report) -> Iterator[tuple[int, Finding]]:
+    # PyTorch's own attention is put right by autocast, or refuses; other libraries' kernels are called as they are.
+    for call in flash_calls(report):
+        dtypes = _dtypes(call)
+        if len(set(dtypes.values())) > 1:
+            yield 60, _finding_mixed_dtypes(report, call, dtypes)
+
+
+def _dtypes(call: AttentionCall) -> dict[str, str]:
+    inputs = {"query": call.query, "key": call.key, "value": call.value}
+    return {name: tensor.dtype for name, tensor in inputs.items() if tensor is not None and tensor.dtype}
+
+
+def _finding_mixed_dtypes(report: Report, call: AttentionCall, dtypes: dict[str, str]) -> Finding:
+    wanted = dtypes.get("value", "bfloat16")
+    others = " and ".join(name for name, dtype in dtypes.items() if dtype != wanted)
+    action = f"Cast {others} to value's {wanted} before the call: `query.to(value.dtype), key.to(value.dtype)`."
+    return MIXED_DTYPES.finding(
+        title=f"FlashAttention is given {', '.join(f'{name} in {dtype}' for name, dtype in dtypes.items())}",
+        location=place_of(report, call),
+        evidence=[call.id],
+        advice=Advice(
+            action=action,
+            why=f"{FROM_GRAPH} Its kernels take one type for all three. {_cause(report, call)}",
+            link=_LINK_MIXED_DTYPES,
+        ),
+    )
+
+
+def _cause(report: Report, call: AttentionCall) -> str:
+    graph = next((graph for graph in report.graphs if graph.id == call.graph), None)
+    torch = version(report, "torch")
+    if graph is not None and "rms_norm" in graph.histogram and torch >= _NORM_IN_FLOAT32:
+        return (
+            f"This graph has rms_norm, which autocast computes in float32 on CUDA since torch 2.12 "
+            f"({shown_version(torch)} here): a norm on query and key leaves them in float32."
+        )
+    return "What made them differ is not in the graph."
+
+
+MIXED_DTYPES = Rule(
+    id="attention-mixed-dtypes",
+    title="Attention over different types",
+    severity="warning",
+    description=(
+        "Kernels of other libraries want query, key and value in one type. Under autocast a norm on query and key may "
+        "leave these two in float32 while value is bfloat16."
+    ),
+    fix="Cast query and key to the type of value before the call.",
+    example=Example(
+        "flash_attn_func(query, key, value)", "flash_attn_func(query.to(value.dtype), key.to(value.dtype), value)"
+    ),
+    passed="Query, key and value had one type wherever a kernel of flash-attn was called.",
+    judge=_judge_mixed_dtypes,
+)
+
+RULES = (SDPA_MATH, BACKEND, BOOL_MASK, MASK_ALIGNMENT, MIXED_DTYPES)

@@ -1,0 +1,212 @@
+"""Compiles that no cache keeps, and a second start that the caches do not make warm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynalyze.report import Advice, BypassReason, Compilation, Example, Finding, Impact, Report
+from dynalyze.report.audit import SecondStart
+from dynalyze.rules.rule import Rule
+
+_RANK_BYPASS = 600
+_MOST_NAMED = 3
+_LINK_BYPASS = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html"
+WHAT: dict[BypassReason, str] = {
+    "custom_pass": "a custom pass has no uuid",
+    "autograd_function": "a custom autograd.Function is in the graph",
+    "function": "the graph calls a function that torch does not know",
+    "higher_order": "a higher-order operator is in the graph",
+    "checkpoint": "the context_fn of a checkpoint has no hash",
+    "frozen": "weights are frozen into the graph",
+    "switched_off": "a cache is switched off",
+    "not_storable": "something in the graph cannot be stored",
+    "version": "Triton is too old",
+    "other": "torch gives another reason",
+}
+STEPS: dict[BypassReason, str] = {
+    "custom_pass": "Make the pass a subclass of `torch._inductor.custom_graph_pass.CustomGraphPass` (or the class of "
+    "its kind beside it) with a `uuid()` that changes with its code.",
+    "autograd_function": "If its code depends on nothing but its inputs, allow it with "
+    "`torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True`.",
+    "function": "Make the function a custom operator with `torch.library.custom_op` instead of "
+    "`torch.compiler.allow_in_graph`.",
+    "higher_order": "Keep `torch.cond` and its like out of the functions whose start must be fast. There is no "
+    "setting.",
+    "checkpoint": "Give the `context_fn` an attribute `cache_hash`: a text that changes with its code.",
+    "frozen": "Compile without `torch._inductor.config.freezing`, if the start matters more than the speed that it "
+    "gains.",
+    "switched_off": "Set `torch._inductor.config.fx_graph_cache = True` (the default), or remove "
+    "TORCHINDUCTOR_FX_GRAPH_CACHE=0.",
+    "not_storable": "Look at what PyTorch names: an object that pickle refuses, held by the module or by a setting.",
+    "version": "Install Triton 3.2 or later.",
+    "other": "Look up what PyTorch says.",
+}
+_EXAMPLE = Example(
+    "torch._inductor.config.post_grad_custom_post_pass = my_pass",
+    "from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files\n\n"
+    "class MyPass(CustomGraphPass):\n"
+    "    def __call__(self, graph):\n"
+    "        my_pass(graph)\n\n"
+    "    def uuid(self):\n"
+    "        return get_hash_for_files((__file__,))\n\n"
+    "torch._inductor.config.post_grad_custom_post_pass = MyPass()",
+)
+
+
+def _judge_bypass(report: Report) -> Iterator[tuple[int, Finding]]:
+    groups: dict[BypassReason, list[Compilation]] = {}
+    for compilation in report.compilations:
+        if compilation.cache_bypasses:
+            groups.setdefault(_reason(compilation), []).append(compilation)
+    for reason, compilations in groups.items():
+        yield _RANK_BYPASS, _finding_bypass(reason, compilations)
+
+
+def _reason(compilation: Compilation) -> BypassReason:
+    """The first that was met: the same cause often stops both caches, and the second words it otherwise."""
+    return compilation.cache_bypasses[0].reason
+
+
+def _finding_bypass(reason: BypassReason, compilations: list[Compilation]) -> Finding:
+    cold = [compilation for compilation in compilations if _is_cold(compilation, reason)]
+    concerned = cold or compilations
+    said = next((" ".join(each.said.split()) for c in concerned for each in c.cache_bypasses if each.said), "")
+    quoted = f" PyTorch says: {said.rstrip('.')}." if said else ""
+    detail = Advice(
+        action=f"{STEPS[reason]}{quoted}",
+        why=_why_bypass(whole=bool(cold)),
+        example=_EXAMPLE if reason == "custom_pass" else None,
+        link=_LINK_BYPASS,
+    )
+    return BYPASS.finding(
+        title=f"{_named(concerned)} compiled anew at every start: {WHAT[reason]}"
+        if cold
+        else f"{_named(concerned)} traced anew at every start: {WHAT[reason]}",
+        severity="warning" if cold and reason != "switched_off" else "info",
+        location=concerned[0].location,
+        evidence=list(dict.fromkeys(compilation.compile_id for compilation in concerned)),
+        advice=detail,
+        impact=_impact(cold),
+    )
+
+
+def _is_cold(compilation: Compilation, reason: BypassReason) -> bool:
+    """Whether neither cache keeps the compile; with Inductor's cache off, none is left."""
+    return reason == "switched_off" or any(each.cache == "fx_graph" for each in compilation.cache_bypasses)
+
+
+def _why_bypass(*, whole: bool) -> str:
+    if whole:
+        return (
+            "torch keeps compiled graphs on disk, and a second start of the program takes them from there. These it "
+            "cannot keep: each new process compiles them from the beginning."
+        )
+    return (
+        "Inductor's kernels come from the cache at the next start. What AOTAutograd does before them, tracing forward "
+        "and backward, is done anew in each process."
+    )
+
+
+def _named(compilations: list[Compilation]) -> str:
+    names = list(dict.fromkeys(each.location.function or "a function" for each in compilations))
+    shown, left = names[:_MOST_NAMED], len(names) - _MOST_NAMED
+    if len(names) == 1:
+        return f"{names[0]} is"
+    last = f"{left} more" if left > 0 else shown.pop()
+    return f"{', '.join(shown)} and {last} are"
+
+
+def _impact(cold: list[Compilation]) -> Impact | None:
+    times = [compilation.seconds.get("total") for compilation in cold]
+    known = [seconds for seconds in times if seconds is not None]
+    if not known or len(known) < len(times):
+        return None
+    return Impact(round(sum(known), 6), "spent on compiles that no cache keeps")
+
+
+BYPASS = Rule(
+    id="cache-bypass",
+    title="A cache was bypassed",
+    severity="warning",
+    description=(
+        "torch keeps compiled graphs on disk, so that the next start of the program is fast. Some graphs it cannot "
+        "keep, and says so only in a trace: a custom pass without a uuid, an unknown function in the graph, frozen "
+        "weights. Those are compiled anew in every process."
+    ),
+    passed="No compile went past a cache.",
+    judge=_judge_bypass,
+)
+
+
+_RANK_SECOND_START = 590
+_LINK_SECOND_START = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html"
+
+
+def _judge_second_start(report: Report) -> Iterator[tuple[int, Finding]]:
+    second = report.warmup.second_start if report.warmup is not None else None
+    if second is not None and not second.warm:
+        yield _RANK_SECOND_START, _finding_second_start(second)
+
+
+def _finding_second_start(second: SecondStart) -> Finding:
+    action = _action(second)
+    return SECOND_START.finding(
+        title=f"A second start is not served by the caches: {_counts(second)}",
+        evidence=list(second.reasons),
+        advice=Advice(action=action, why=_why_second_start(second), link=_LINK_SECOND_START),
+        impact=Impact(second.warm_seconds, "taken by the first calls of a second start"),
+    )
+
+
+def _action(second: SecondStart) -> str:
+    reasons = [reason for reason in STEPS if reason in second.reasons]
+    if reasons:
+        steps = " ".join(f"{WHAT[each].capitalize()}: {_lowered(STEPS[each])}" for each in reasons)
+        return f"{steps} The finding cache-bypass names the functions."
+    if second.misses:
+        return (
+            "Look for what differs from one process to the next: an object in the graph that is made anew, a constant "
+            "drawn at random, a path or a setting that the program changes. Run with TORCH_LOGS=+inductor to see keys."
+        )
+    return (
+        "Turn the caches on: `torch._inductor.config.fx_graph_cache = True`, and no TORCHINDUCTOR_FORCE_DISABLE_CACHES."
+    )
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _counts(second: SecondStart) -> str:
+    parts = [
+        f"{number:,} {word if number == 1 else plural}"
+        for number, word, plural in (
+            (second.hits, "hit", "hits"), (second.misses, "miss", "misses"), (second.bypasses, "bypass", "bypasses"),
+        )
+        if number
+    ]  # fmt: skip
+    return ", ".join(parts) or "they were not asked"
+
+
+def _why_second_start(second: SecondStart) -> str:
+    quoted = f" PyTorch says: {second.said.rstrip('.')}." if second.said else ""
+    return (
+        f"Measured: the first calls with all shapes took {second.cold_seconds:.1f} s with empty caches, and "
+        f"{second.warm_seconds:.1f} s in a new process with the caches that these left. Graphs that no cache keeps "
+        f"are compiled anew at every start, on every machine.{quoted}"
+    )
+
+
+SECOND_START = Rule(
+    id="second-start-cold",
+    title="A second start compiles again",
+    severity="warning",
+    description=(
+        "torch keeps compiled graphs on disk. `dynalyze audit --shapes` starts a second process with the caches that "
+        "the first one left; it should find every graph there. It did not: some were missing, or went past the cache."
+    ),
+    passed="A second start found every graph in the caches, as far as it was tried (--shapes).",
+    judge=_judge_second_start,
+)
+
+RULES = (BYPASS, SECOND_START)

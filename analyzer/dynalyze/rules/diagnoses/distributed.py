@@ -1,0 +1,349 @@
+"""Several processes: the order of wrapper and compile, and ranks that compiled differently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from dynalyze.report import Advice, Compilation, CompilationStatus, Example, Finding, GraphBreak, Location, Report
+from dynalyze.report.models import ModuleFacts
+from dynalyze.rules.report_queries import FROM_RUN, FROM_SETTINGS
+from dynalyze.rules.rule import Rule, severity_of
+
+_RANK = 120
+_WHERE = "https://docs.pytorch.org/docs/stable/compile/programming_model.where_to_apply_compile.html"
+_DDP = "https://docs.pytorch.org/docs/stable/notes/ddp.html"
+_OPTIMIZE = "torch._dynamo.config.optimize_ddp"
+_SHARDED = ("FSDPModule", "FullyShardedDataParallel")
+_SHORT = {"DistributedDataParallel": "DDP", "FSDPModule": "fully_shard", "FullyShardedDataParallel": "FSDP"}
+# The wrapper and its code, below torch's folder.
+_WRAPPERS = {
+    "DistributedDataParallel": "nn/parallel/distributed.py",
+    "DataParallel": "nn/parallel/data_parallel.py",
+    "FullyShardedDataParallel": "distributed/fsdp/",
+    "FSDPModule": "distributed/fsdp/",
+}
+
+
+def _judge_order(report: Report) -> Iterator[tuple[int, Finding]]:
+    for wrapper, breaks in _breaks_of_wrappers(report).items():
+        yield _RANK, _traced(wrapper, breaks, report.modules)
+    for module in report.modules:
+        if "DistributedDataParallel" not in module.wrappers:
+            continue
+        if module.compiled_unwrapped:
+            yield _RANK, _too_early(module)
+        elif report.settings.get(_OPTIMIZE) in (False, "no_optimization"):
+            yield _RANK + 1, _not_split(module)
+
+
+def _traced(wrapper: str, breaks: list[GraphBreak], modules: list[ModuleFacts]) -> Finding:
+    """torch.compile was given the wrapper, and broke in the wrapper's own code."""
+    module = next(each for each in modules if wrapper in each.wrappers and not each.inside_wrapper)
+    name, short = module.class_name or "model", _SHORT.get(wrapper, wrapper)
+    number = "a graph break" if len(breaks) == 1 else f"{len(breaks)} graph breaks"
+    sharded = wrapper in _SHARDED
+    return ORDER.finding(
+        title=f"torch.compile traces {short} around {name}: {number} in torch's own code",
+        severity=severity_of(breaks),
+        location=_place(module) or breaks[0].location,
+        evidence=[*(each.id for each in breaks), module.id],
+        advice=Advice(
+            action=_blocks_first(name)
+            if sharded
+            else f"Compile `{name}` first and wrap it then: `model.compile()`, then `{short}(model)`.",
+            why=f"{_why_traced(wrapper)} {FROM_RUN}",
+            example=Example(*(_SHARDED_EXAMPLE if sharded else _DDP_EXAMPLE)),
+            link=_WHERE,
+        ),
+    )
+
+
+def _blocks_first(name: str) -> str:
+    return (
+        f"Compile each block of `{name}`, those that are sharded by themselves, in place of the whole: "
+        "`block.compile()` before it is sharded."
+    )
+
+
+def _why_traced(wrapper: str) -> str:
+    if wrapper == "DistributedDataParallel":
+        return (
+            "The compiler enters the wrapper's forward and meets logging and switches there that no graph can hold; "
+            "with fullgraph=True it refuses. Nothing is lost by the other order: the graph is split at DDP's buckets "
+            "whenever DDP makes the call, so that gradients still travel during backward."
+        )
+    return (
+        "The hooks that gather and free the shards run in eager by design. Around a whole model they cut it at every "
+        "block, and a loop over the blocks sends the function that holds it to eager; inside a block there are none."
+    )
+
+
+_DDP_EXAMPLE = (
+    "model = DistributedDataParallel(model)\nmodel = torch.compile(model)\n",
+    "model.compile()\nmodel = DistributedDataParallel(model)\n",
+)
+_SHARDED_EXAMPLE = (
+    "for block in model.layers:\n    fully_shard(block)\nfully_shard(model)\nmodel = torch.compile(model)\n",
+    "for block in model.layers:\n    block.compile()\n    fully_shard(block)\nfully_shard(model)\n",
+)
+
+
+def _too_early(module: ModuleFacts) -> Finding:
+    return ORDER.finding(
+        title=f"{module.class_name} was compiled before DDP was put around it",
+        location=_place(module),
+        evidence=[module.id],
+        advice=Advice(
+            action=f"Put DistributedDataParallel around `{module.class_name}` before its first call: keep warm-up "
+            "calls for the wrapped model, or call `torch._dynamo.reset()` after wrapping.",
+            why=(
+                "DDP exchanges gradients bucket by bucket while backward runs. The compiler splits the graph at these "
+                "buckets only if DDP makes the call that is compiled. A graph that was compiled before is used as it "
+                f"is: all gradients come at its end, and nothing is exchanged meanwhile. {FROM_RUN}"
+            ),
+            link=_DDP,
+        ),
+    )
+
+
+def _not_split(module: ModuleFacts) -> Finding:
+    return ORDER.finding(
+        title=f"{module.class_name} is not split at DDP's buckets: {_OPTIMIZE} is off",
+        severity="info",
+        location=_place(module),
+        evidence=[module.id, _OPTIMIZE],
+        advice=Advice(
+            action=f"Leave `{_OPTIMIZE}` at True, unless you measured that the split costs more than it hides.",
+            why=(
+                "As one graph the backward pass gives all gradients at its end, so no exchange runs beside it. "
+                f"{FROM_SETTINGS}"
+            ),
+            config=f"{_OPTIMIZE} = True",
+            link=_DDP,
+        ),
+    )
+
+
+def _place(module: ModuleFacts) -> Location | None:
+    return Location(module.file, module.line) if module.file else None
+
+
+def _breaks_of_wrappers(report: Report) -> dict[str, list[GraphBreak]]:
+    """The breaks that tracing a wrapper's own code led to, by the wrapper; only wrappers that stand inside of what
+    was compiled.
+    """
+    wrapped = [module for module in report.modules if not module.inside_wrapper]
+    kinds = dict.fromkeys(name for module in wrapped for name in module.wrappers if name in _WRAPPERS)
+    found: dict[str, list[GraphBreak]] = {}
+    for each in report.graph_breaks:
+        kind = next((name for name in kinds if _is_in(each, _WRAPPERS[name])), None)
+        if kind is not None:
+            found.setdefault(kind, []).append(each)
+    return found
+
+
+def _is_in(found: GraphBreak, code: str) -> bool:
+    """Whether the wrapper's code is the last of torch's on the way to the break, and no line of the program follows."""
+    files = [place.file.replace("\\", "/") for place in found.stack]
+    at = max((number for number, file in enumerate(files) if f"/torch/{code}" in file), default=None)
+    return at is not None and all(_is_plumbing(file) for file in files[at + 1 :])
+
+
+def _is_plumbing(file: str) -> bool:
+    return "/torch/" in file or file.endswith(("/contextlib.py", "/functools.py"))
+
+
+def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
+    for breaks in _breaks_of_wrappers(report).values():
+        yield from breaks
+
+
+ORDER = Rule(
+    id="distributed-order",
+    title="torch.compile and a distributed wrapper in an unlucky order",
+    severity="warning",
+    description=(
+        "DistributedDataParallel and FSDP do work that a graph cannot hold. Compiled from outside, the graph breaks in "
+        "their code; compiled inside of them, it does not, and DDP still splits it at its buckets. A model that ran "
+        "compiled before DDP was put around it keeps a graph that is not split."
+    ),
+    fix=(
+        "With DDP call `model.compile()` and wrap the model then, before its first call. With FSDP compile each "
+        "block before it is sharded."
+    ),
+    example=Example(*_DDP_EXAMPLE),
+    passed="No distributed wrapper stands in the way of the compiler.",
+    judge=_judge_order,
+    owns_breaks=_owned_breaks,
+    precedence=-2,
+)
+
+
+_MOST_SIDES = 4
+_MOST_RANKS = 8
+_ADVICE = (
+    "Give every rank the same shapes and the same values here. Ranks that do not compile at the same moment wait for "
+    "each other in the next collective, until its timeout ends the job."
+)
+
+_STATUSES: dict[CompilationStatus, str] = {
+    "compiled": "compiled", "broken": "compiled in part", "eager": "left in eager", "failed": "failed",
+}  # fmt: skip
+_Function = tuple[str, int]
+
+
+@dataclass
+class _Side:
+    """What one rank did with one function."""
+
+    compilations: list[Compilation] = field(default_factory=list)
+    breaks: set[str] = field(default_factory=set)
+    recompiles: list[str] = field(default_factory=list)
+
+    def aspects(self) -> dict[str, str]:
+        """What is compared, in words; equal words on all ranks are no difference."""
+        statuses = Counter(_STATUSES[each.status] for each in self.compilations)
+        ops = [str(each.ops) for each in self.compilations if each.ops]
+        caches = Counter[str]()
+        for each in self.compilations:
+            caches.update(each.cache)
+        return {
+            "compilations": str(len(self.compilations)),
+            "recompiles": str(len(self.recompiles)),
+            "graph breaks": str(len(self.breaks)),
+            "outcomes": _counted(statuses),
+            "operations in graphs": ", ".join(ops) or "none",
+            "cache": _counted(caches),
+        }
+
+
+def _judge_divergence(report: Report) -> Iterator[tuple[int, Finding]]:
+    ranks = {process.process: process.rank for process in report.processes if process.rank is not None}
+    everyone = sorted(set(ranks.values()))
+    if len(everyone) < 2:
+        return
+    functions = _by_function(report, ranks)
+    told: set[tuple[str, str]] = set()
+    for location, sides in functions.values():
+        found = _finding(location, sides, everyone)
+        # The part of a function after a graph break has an entry of its own: one finding is enough for both.
+        name = (location.file, location.function)
+        if found is not None and not (name in told and _only_resumes(sides)):
+            told.add(name)
+            yield 350, found
+
+
+def _by_function(report: Report, ranks: dict[int, int]) -> dict[_Function, tuple[Location, dict[int, _Side]]]:
+    """The location of each compiled function, and what each rank did with it."""
+    functions: dict[_Function, tuple[Location, dict[int, _Side]]] = {}
+    compiled: dict[tuple[int, int, str], _Side] = {}
+    for each in report.compilations:
+        rank = ranks.get(each.process)
+        if rank is None:
+            continue
+        _, sides = functions.setdefault((each.location.file, each.location.line), (each.location, {}))
+        side = sides.setdefault(rank, _Side())
+        side.compilations.append(each)
+        compiled[each.process, each.epoch, each.compile_id] = side
+    for recompile in report.recompiles:
+        side_of = compiled.get((recompile.process, recompile.epoch, recompile.compile_id))
+        if side_of is not None:
+            side_of.recompiles.append(recompile.id)
+    for found in report.graph_breaks:
+        owner = compiled.get((found.process, found.epoch, next(iter(found.compile_ids), "")))
+        if owner is not None:
+            place = owner.compilations[0].location
+            _, sides = functions[place.file, place.line]
+            for rank in {ranks[process] for process in found.processes if process in ranks}:
+                sides.setdefault(rank, _Side()).breaks.add(found.id)
+    return functions
+
+
+def _only_resumes(sides: dict[int, _Side]) -> bool:
+    return all(each.resumes for side in sides.values() for each in side.compilations)
+
+
+def _finding(location: Location, sides: dict[int, _Side], everyone: list[int]) -> Finding | None:
+    told = _kinds(sides, everyone)
+    differing = [name for name in told[0].aspects if len({kind.aspects[name] for kind in told}) > 1]
+    if not differing:
+        return None
+    name = location.function or "a function"
+    known = [sides[rank] for rank in sorted(sides)]
+    evidence = dict.fromkeys(fact for side in known for fact in (*sorted(side.breaks), *side.recompiles))
+    return DIVERGENCE.finding(
+        title=f"Ranks differ in {name}: {_sides(differing[0], told)}",
+        location=location,
+        evidence=list(evidence),
+        advice=" ".join([*(f"{_sides(each, told).capitalize()}." for each in differing[1:]), _ADVICE]),
+    )
+
+
+@dataclass
+class _Kind:
+    """Ranks that did the same: how many, and the first of them."""
+
+    aspects: dict[str, str]
+    count: int
+    first: list[int]
+
+    @property
+    def named(self) -> str:
+        if self.count == 1:
+            return f"rank {self.first[0]}"
+        left = self.count - len(self.first)
+        return f"ranks {', '.join(map(str, self.first))}" + (f" and {left} more" if left > 0 else "")
+
+
+def _kinds(sides: dict[int, _Side], everyone: list[int]) -> list[_Kind]:
+    """The ranks by what they did. Those that never came here are one kind: there may be very many."""
+    found: dict[tuple[str, ...], _Kind] = {}
+    for rank in sorted(sides):
+        aspects = sides[rank].aspects()
+        _merge(found.setdefault(tuple(aspects.values()), _Kind(aspects, 0, [])), 1, [rank])
+    if len(sides) < len(everyone):
+        absent = islice((rank for rank in everyone if rank not in sides), _MOST_RANKS)
+        aspects = _Side().aspects()
+        kind = found.setdefault(tuple(aspects.values()), _Kind(aspects, 0, []))
+        _merge(kind, len(everyone) - len(sides), absent)
+    return list(found.values())
+
+
+def _merge(kind: _Kind, count: int, first: Iterable[int]) -> None:
+    kind.count += count
+    kind.first = sorted([*kind.first, *first])[:_MOST_RANKS]
+
+
+def _sides(aspect: str, told: list[_Kind]) -> str:
+    """ "compilations: 1 on rank 0; 2 on ranks 1, 2", the commonest first."""
+    by_value: dict[str, _Kind] = {}
+    for kind in told:
+        value = kind.aspects[aspect]
+        _merge(by_value.setdefault(value, _Kind(kind.aspects, 0, [])), kind.count, kind.first)
+    sides = sorted(by_value.items(), key=lambda pair: (-pair[1].count, pair[1].first))
+    shown = [f"{value} on {kind.named}" for value, kind in sides[:_MOST_SIDES]]
+    left = len(sides) - len(shown)
+    return f"{aspect}: {'; '.join(shown)}" + (f"; and {left} more kinds" if left else "")
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "none"
+
+
+DIVERGENCE = Rule(
+    id="rank-divergence",
+    title="Ranks compiled the same function differently",
+    severity="warning",
+    description=(
+        "The ranks of a distributed job differ in how often they compiled a function, in its graph breaks, its "
+        "recompiles, the size of its graphs, or in what their caches held. Ranks that run the same code on purpose "
+        "should not: one that still compiles keeps all others waiting. Stages of a pipeline differ by design."
+    ),
+    passed="No two ranks compiled a function differently.",
+    judge=_judge_divergence,
+)
+
+RULES = (ORDER, DIVERGENCE)
