@@ -39,7 +39,7 @@ from dynalyze.facts.graph_text import parse  # noqa: E402
 from dynalyze.facts.guards import read_guard  # noqa: E402
 from dynalyze.facts.kernels import kernels_of  # noqa: E402
 from dynalyze.facts.recompiles import first_reason  # noqa: E402
-from dynalyze.fleet.toml_file import read_toml  # noqa: E402
+from dynalyze.fleet.settings import read_toml  # noqa: E402
 from dynalyze.launch.logs import report_from_logs  # noqa: E402
 from dynalyze.launch.shapes import combinations, read_dims, read_shapes  # noqa: E402
 from dynalyze.launch.spec import read_target  # noqa: E402

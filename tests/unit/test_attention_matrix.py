@@ -20,7 +20,7 @@ from dynalyze.capture import adapter_attention
 from dynalyze.capture.bench.attention import attention_of
 from dynalyze.capture.inputs import Misuse
 from dynalyze.facts.attention.choice import fastest, instead_of, outcome, right
-from dynalyze.fleet.statuses import Verdict
+from dynalyze.fleet.rows import Verdict
 from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.privacy.shown import showable

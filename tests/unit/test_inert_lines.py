@@ -22,7 +22,7 @@ from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.doctor import text as doctor_text
 from dynalyze.doctor.diagnose import diagnose
 from dynalyze.doctor.records import Diagnosis, Facts
-from dynalyze.fleet.progress import Progress
+from dynalyze.fleet.drive import Progress
 from dynalyze.launch.streams import Streams
 from dynalyze.render import (
     bug_report,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dynalyze import privacy
-from dynalyze.fleet.reading import is_sweep, read_sweep, rows_in
+from dynalyze.fleet.folder import is_sweep, read_sweep, rows_in
 from dynalyze.privacy.sweep import without_source
 from dynalyze.report.document import to_json
 from sample_reports import rich_report

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from dynalyze.files.input_files import read_input
-from dynalyze.fleet.reading import is_sweep as is_sweep
-from dynalyze.fleet.reading import read_sweep as _read_sweep
+from dynalyze.fleet.folder import is_sweep as is_sweep
+from dynalyze.fleet.folder import read_sweep as _read_sweep
 from dynalyze.report import Report
 from dynalyze.report.document import from_json
 from dynalyze.sweep.records import Sweep

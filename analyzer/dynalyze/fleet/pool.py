@@ -16,8 +16,7 @@ import msgspec
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fleet import worker
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.runner import start_server
-from dynalyze.fleet.work import Finished, RunSettings, lost_item
+from dynalyze.fleet.work import Finished, RunSettings, lost_item, start_server
 from dynalyze.fleet.worker import Briefing, Result, Task
 from dynalyze.launch.forkserver import ForkServer
 

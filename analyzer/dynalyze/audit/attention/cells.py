@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from dynalyze.bench.workers import WorkerFailed
 from dynalyze.facts.attention.choice import RAN
-from dynalyze.fleet.statuses import Verdict
+from dynalyze.fleet.rows import Verdict
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.audit import AttentionCell, CellStatus
 from dynalyze.report.measurements import Measurement

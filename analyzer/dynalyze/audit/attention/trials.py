@@ -17,7 +17,7 @@ from dynalyze.bench.stats import MIN_PAIRS
 from dynalyze.bench.workers import Stopped, WorkerFailed, Workshop
 from dynalyze.capture.bench.wire import LANGUAGE_PHASES, Configuration, WorkerRequest
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.statuses import RunEnd, Verdict, after_eager, judge_run
+from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, judge_run
 from dynalyze.launch.observe import CompileOptions, Observation, Observed, observed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report.measurements import Measurement
