@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dynalyze.doctor.ask import trials_of
-from dynalyze.doctor.diagnose import diagnose
-from dynalyze.doctor.folders import folder
+from dynalyze.doctor.ask import folder, trials_of
+from dynalyze.doctor.checks import diagnose
 from dynalyze.doctor.records import Device, Facts, Folder, Line, Package, Trial
 from dynalyze.doctor.text import render
 from dynalyze.privacy import redact

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from dynalyze.doctor import question
-from dynalyze.doctor.ask import _import_packages, _tried
-from dynalyze.doctor.question import Asker
+from dynalyze.doctor import ask as asking
+from dynalyze.doctor.ask import Asker, _import_packages, _tried
+from dynalyze.doctor.packages import exactly, meets, named
 from dynalyze.doctor.records import Facts, Package, Trial
-from dynalyze.doctor.requirements import exactly, meets, named
 from dynalyze.text.errors import UsageError
 from limits import WALL_SECONDS
 
@@ -60,7 +59,7 @@ for backend, device in request["trials"]:
 
 @pytest.fixture
 def asker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asker:
-    monkeypatch.setattr(question, "_START", tmp_path / "answers.py")
+    monkeypatch.setattr(asking, "_START", tmp_path / "answers.py")
     return Asker(sys.executable, 3.0, lambda _step: None)
 
 

@@ -20,7 +20,7 @@ from dynalyze.comparison import compare
 from dynalyze.comparison import sweeps as compared_sweeps
 from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.doctor import text as doctor_text
-from dynalyze.doctor.diagnose import diagnose
+from dynalyze.doctor.checks import diagnose
 from dynalyze.doctor.records import Diagnosis, Facts
 from dynalyze.fleet.drive import Progress
 from dynalyze.launch.streams import Streams

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.launch.prefix import Prefixer
+from dynalyze.launch.streams import Prefixer
 
 PIECES = st.lists(st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\x1b[31m", b" "])).map(b"".join))
 

@@ -6,9 +6,7 @@ import io
 import os
 import threading
 
-from dynalyze.launch.prefix import Source
-from dynalyze.launch.pump import Pump
-from dynalyze.launch.streams import Streams
+from dynalyze.launch.streams import Pump, Source, Streams
 
 
 class SlowStreams(Streams):

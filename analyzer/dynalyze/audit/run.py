@@ -115,7 +115,7 @@ def _steps(asked: Asked) -> list[_Step]:
 
 def _check_attention(asked: Asked) -> None:
     """What is no model of transformers is refused now, not after all other steps."""
-    from dynalyze.audit.attention.matrix import check_model
+    from dynalyze.audit.attention_matrix import check_model
 
     check_model(asked.observation.target, asked.plan)
 
@@ -180,7 +180,7 @@ class _Attention:
     asked: Asked
 
     def __call__(self, seen: Observed, left: float) -> None:
-        from dynalyze.audit.attention.matrix import attention_matrix
+        from dynalyze.audit.attention_matrix import attention_matrix
 
         plan = replace(self.asked.plan, total=left)
         plan = plan if self.asked.bench else replace(plan, seconds=0.0)

@@ -8,20 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from dynalyze.audit import counted, measured
-from dynalyze.audit.baseline import Baseline
-from dynalyze.audit.judging import Case
+from dynalyze.audit.checks import CHECKS, Case, failing, findings_words
+from dynalyze.audit.excused import Baseline, Sorting, sort_findings
 from dynalyze.audit.policy import Policy
-from dynalyze.audit.sorting import Sorting, sort_findings
 from dynalyze.report import Finding, Report, Status
 from dynalyze.report.audit import PolicyCheck, PolicyVerdict, Waiver
 from dynalyze.rules.rule import judge
 from dynalyze.words.policy import title
 
-_CHECKS = (
-    measured.answers, counted.breaks, counted.recompiles, counted.after_warmup, counted.eager_frames, counted.findings,
-    measured.speedup, measured.memory, measured.compile_seconds,
-)  # fmt: skip
 _ENDED: dict[Status, str] = {
     "failed": "the program failed",
     "timed_out": "the time limit ended the audit",
@@ -74,7 +68,7 @@ def judge_policy(
     """
     sorting = sorting or sorted_findings(report, policy, baseline)
     case = Case(report, policy, sorting)
-    checks = [_ran(case), *(check for make in _CHECKS if (check := make(case)) is not None)]
+    checks = [_ran(case), *(check for make in CHECKS if (check := make(case)) is not None)]
     passed = not any(check.fails for check in checks)
     return PolicyVerdict(
         passed=passed,
@@ -113,7 +107,7 @@ def _failure(case: Case, checks: list[PolicyCheck]) -> str:
         if check.status == "unknown":
             told.append(f"{title(check).lower()} not known, though asked for ({check.reason})")
         elif check.name == _FINDINGS:
-            told += [counted.findings_words(left)] if (left := _not_said(case, failed)) else []
+            told += [findings_words(left)] if (left := _not_said(case, failed)) else []
         else:
             told.append(check.found)
     told += [_expired(waiver) for waiver, _ in case.sorting.waived if waiver.expired and waiver.used]
@@ -122,7 +116,7 @@ def _failure(case: Case, checks: list[PolicyCheck]) -> str:
 
 def _not_said(case: Case, failed: set[str]) -> list[Finding]:
     """Findings that fail and that no other failed check tells of."""
-    reached = counted.failing(case.sorting.counting(case.report.findings), case.policy.fail_on)
+    reached = failing(case.sorting.counting(case.report.findings), case.policy.fail_on)
     return [finding for finding in reached if _SAID_BY.get(finding.rule) not in failed]
 
 
@@ -134,7 +128,7 @@ def _advice(case: Case, checks: list[PolicyCheck]) -> str:
     """That of the first finding that made a check fail: findings come worst first."""
     wanted = {identity for check in checks if check.fails for identity in check.evidence}
     counting = case.sorting.counting(case.report.findings)
-    reached = {id(finding) for finding in counted.failing(counting, case.policy.fail_on)}
+    reached = {id(finding) for finding in failing(counting, case.policy.fail_on)}
     for finding in counting:
         if id(finding) in reached or wanted & set(finding.evidence):
             place = finding.location

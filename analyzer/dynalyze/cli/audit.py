@@ -25,7 +25,7 @@ from dynalyze.text.errors import UsageError
 from dynalyze.text.notices import say
 
 if TYPE_CHECKING:
-    from dynalyze.audit.baseline import Baseline
+    from dynalyze.audit.excused import Baseline
     from dynalyze.audit.policy import Policy
     from dynalyze.audit.run import Asked
     from dynalyze.launch.spec import TargetSpec
@@ -97,7 +97,7 @@ def audit(context: click.Context, /, **options: Any) -> int:
 
 def _baseline(options: dict[str, Any]) -> Baseline | None:
     """What is known so far; with --update-baseline the run itself says so."""
-    from dynalyze.audit.baseline import read_baseline
+    from dynalyze.audit.excused import read_baseline
 
     file = options["baseline"]
     if options["update_baseline"]:
@@ -125,7 +125,7 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
     from dynalyze.audit.run import Asked
     from dynalyze.bench.shaping import shaped
     from dynalyze.launch.observe import Observation
-    from dynalyze.launch.shapes import read_dims, read_shapes
+    from dynalyze.launch.shape_options import read_dims, read_shapes
 
     sizes, dims = read_shapes(options["shapes"]), read_dims(options["dims"])
     plan = replace(short_bench(options, target), memory=True, answers_first=True)
@@ -139,7 +139,7 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
         bundle=not options["no_bench"] or bool(sizes),
     )
     if options["attention_matrix"]:
-        from dynalyze.audit.attention.matrix import check_target
+        from dynalyze.audit.attention_matrix import check_target
 
         check_target(target, plan.works[0].phase)
     shapes = shaped(plan.works, sizes, dims, target)
@@ -162,7 +162,7 @@ def _is_given(context: click.Context, name: str) -> bool:
 
 def _updated(report: Report, policy: Policy, file: str, *, hide_names: bool) -> Baseline | None:
     """The baseline of this run, written; an earlier one stays where the run did not come to its end."""
-    from dynalyze.audit.baseline import Baseline, known_of, read_baseline, to_json
+    from dynalyze.audit.excused import Baseline, known_of, read_baseline, to_json
     from dynalyze.audit.verdict import judged, sorted_findings
 
     path = Path(file)

@@ -21,7 +21,7 @@ from dynalyze.cli.options import (
     shape_options,
     target_options,
 )
-from dynalyze.launch.shapes import read_dims, read_shapes
+from dynalyze.launch.shape_options import read_dims, read_shapes
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
 
