@@ -29,7 +29,7 @@ from dynalyze.audit.policy import read_policy  # noqa: E402
 from dynalyze.audit.verdict import conclusion  # noqa: E402
 from dynalyze.capture.trace_records import CONTEXT_KEYS  # noqa: E402
 from dynalyze.capture.wire import EVENTS_FOLDER  # noqa: E402
-from dynalyze.cli.saved import read_report, read_sweep  # noqa: E402
+from dynalyze.cli.files import read_report  # noqa: E402
 from dynalyze.comparison import compare  # noqa: E402
 from dynalyze.comparison.sweeps import compare as compare_sweeps  # noqa: E402
 from dynalyze.events.reading import read_run  # noqa: E402
@@ -39,6 +39,7 @@ from dynalyze.facts.graph_text import parse  # noqa: E402
 from dynalyze.facts.guards import read_guard  # noqa: E402
 from dynalyze.facts.kernels import kernels_of  # noqa: E402
 from dynalyze.facts.recompiles import first_reason  # noqa: E402
+from dynalyze.fleet.folder import read_sweep  # noqa: E402
 from dynalyze.fleet.settings import read_toml  # noqa: E402
 from dynalyze.launch.logs import report_from_logs  # noqa: E402
 from dynalyze.launch.shape_options import combinations, read_dims, read_shapes  # noqa: E402

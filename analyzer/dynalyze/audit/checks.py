@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynalyze.audit.excused import Sorting
+from dynalyze.audit.excused import Excused
 from dynalyze.audit.policy import Policy
 from dynalyze.bench.stats import MIN_PAIRS
 from dynalyze.facts.skipped import costly
@@ -37,11 +37,11 @@ _NOT_COMPARED = "no answers were compared"
 
 @dataclass(frozen=True)
 class Case:
-    """A run before its policy. `sorting` says which of its findings count."""
+    """A run before its policy. `excused` says which of its findings do not count."""
 
     report: Report
     policy: Policy
-    sorting: Sorting
+    excused: Excused
 
     def check(
         self, name: str, status: CheckStatus, limit: str, found: str, reason: str = "", evidence: Iterable[str] = ()
@@ -72,7 +72,7 @@ def place_words(place: Location) -> str:
 def breaks(case: Case) -> PolicyCheck | None:
     """Distinct graph breaks, however often they were met."""
     limit = case.policy.max_graph_breaks
-    items = [(each.id, each.location, each.id in case.sorting.facts) for each in case.report.graph_breaks]
+    items = [(each.id, each.location, each.id in case.excused.facts) for each in case.report.graph_breaks]
     phases = {measured.phase for measured in case.report.measurements}
     path = next((f" in the {phase} path" for phase in _NAMED_PHASES if phases == {phase}), "")
     return _limited(case, "max-graph-breaks", limit, "graph break", items, path)
@@ -82,7 +82,7 @@ def recompiles(case: Case) -> PolicyCheck | None:
     """Compiles of what had been compiled before; reaching the limit is a finding of its own."""
     limit = case.policy.max_recompiles
     items = [
-        (each.id, each.location, each.id in case.sorting.facts)
+        (each.id, each.location, each.id in case.excused.facts)
         for each in case.report.recompiles
         if each.cause != "limit"
     ]
@@ -116,7 +116,7 @@ def findings(case: Case) -> PolicyCheck | None:
         return None
     limit = f"no finding of {listed(levels)}"
     reached = failing(case.report.findings, levels)
-    counting = failing(case.sorting.counting(case.report.findings), levels)
+    counting = failing(case.excused.counting(case.report.findings), levels)
     excused = len(reached) - len(counting)
     reason = f"{count_of(excused, 'finding')} waived or known" if excused else ""
     status: CheckStatus = "failed" if counting else "waived" if excused else "passed"
@@ -156,7 +156,7 @@ def _limited(
 
 def _eager(case: Case) -> list[_Item]:
     """Each function once, by its place. One that a graph break left in eager is excused with the break."""
-    facts, report = case.sorting.facts, case.report
+    facts, report = case.excused.facts, case.report
     excused = {
         (process, compile_id)
         for each in report.graph_breaks

@@ -117,12 +117,12 @@ def _known(fingerprint: str, finding: Finding, folder: str) -> Known:
 
 
 @dataclass(frozen=True)
-class Sorting:
-    """`excused` findings do not count, and neither do the facts that they are about. `waived` are the findings that
+class Excused:
+    """These `findings` do not count, and neither do the facts that they are about. `waived` are the findings that
     each waiver covers, `new` those that a baseline lacks.
     """
 
-    excused: frozenset[Key] = frozenset()
+    findings: frozenset[Key] = frozenset()
     facts: frozenset[str] = frozenset()
     waived: tuple[tuple[Waiver, frozenset[Key]], ...] = ()
     baseline: str = ""
@@ -131,8 +131,8 @@ class Sorting:
     fixed: tuple[str, ...] = ()
 
     def counting(self, findings: Sequence[Finding]) -> list[Finding]:
-        """Those that are neither waived nor known, of the very run that was sorted."""
-        return [finding for finding, key in zip(findings, _keys(findings), strict=True) if key not in self.excused]
+        """Those that are neither waived nor known, of the very run that was judged."""
+        return [finding for finding, key in zip(findings, _keys(findings), strict=True) if key not in self.findings]
 
     def told_waivers(self, report: Report) -> list[Waiver]:
         """The waivers with the fingerprints of the findings that they cover, as the report has these."""
@@ -148,17 +148,17 @@ class Sorting:
         return [found for key, found in pairs if key in keys]
 
 
-def sort_findings(report: Report, policy: Policy, baseline: Baseline | None, today: datetime.date) -> Sorting:
-    """Sort the findings of a judged report, by all that is known of them: call it before anything is left out."""
+def excused_findings(report: Report, policy: Policy, baseline: Baseline | None = None) -> Excused:
+    """What of a judged report does not count today, by all that is known of it: call it before anything is left out."""
     keys = _keys(report.findings)
-    waived = _waived(policy, report.findings, keys, today)
+    waived = _waived(policy, report.findings, keys, datetime.date.today())
     passing = frozenset(key for waiver, covered in waived if not waiver.expired for key in covered)
     facts = _facts(report.findings, keys, passing)
-    sorting = Sorting(excused=passing, facts=facts, waived=waived)
-    return sorting if baseline is None else _against(baseline, sorting, report, keys)
+    excused = Excused(findings=passing, facts=facts, waived=waived)
+    return excused if baseline is None else _against(baseline, excused, report, keys)
 
 
-def _against(baseline: Baseline, sorting: Sorting, report: Report, keys: list[Key]) -> Sorting:
+def _against(baseline: Baseline, excused: Excused, report: Report, keys: list[Key]) -> Excused:
     """What the baseline knows passes too; what it lacks, and nobody waived, is new."""
     prints = fingerprints(report)
     left = Counter(known.fingerprint for known in baseline.findings)
@@ -167,13 +167,13 @@ def _against(baseline: Baseline, sorting: Sorting, report: Report, keys: list[Ke
         if left[fingerprint] > 0:
             left[fingerprint] -= 1
             known.add(key)
-        elif key not in sorting.excused and finding.severity != "info":
+        elif key not in excused.findings and finding.severity != "info":
             new.add(key)
-    excused = sorting.excused | known
+    passing = excused.findings | known
     return replace(
-        sorting,
-        excused=excused,
-        facts=_facts(report.findings, keys, excused),
+        excused,
+        findings=passing,
+        facts=_facts(report.findings, keys, passing),
         baseline=baseline.source,
         known=len(known),
         new=frozenset(new),

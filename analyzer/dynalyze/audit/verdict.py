@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from dynalyze.audit.checks import CHECKS, Case, failing, findings_words
-from dynalyze.audit.excused import Baseline, Sorting, sort_findings
+from dynalyze.audit.excused import Baseline, Excused, excused_findings
 from dynalyze.audit.policy import Policy
 from dynalyze.report import Finding, Report, Status
 from dynalyze.report.audit import PolicyCheck, PolicyVerdict, Waiver
@@ -40,19 +39,14 @@ def judged(report: Report) -> Report:
     return whole
 
 
-def sorted_findings(report: Report, policy: Policy, baseline: Baseline | None = None) -> Sorting:
-    """Which findings of a judged report count today."""
-    return sort_findings(report, policy, baseline, datetime.date.today())
-
-
 def conclusion(report: Report, policy: Policy, baseline: Baseline | None) -> Callable[[Report], PolicyVerdict]:
     """What gives the verdict on a report once it has been cleaned of what may not be shown.
 
     Waivers and baseline are matched here and now, with the code and all values at hand: leaving these out of a report
     changes nothing in its verdict.
     """
-    sorting = sorted_findings(judged(report), policy, baseline)
-    return lambda shown: judge_policy(shown, policy, sorting=sorting)
+    excused = excused_findings(judged(report), policy, baseline)
+    return lambda shown: judge_policy(shown, policy, excused=excused)
 
 
 def judge_policy(
@@ -60,14 +54,14 @@ def judge_policy(
     policy: Policy,
     baseline: Baseline | None = None,
     *,
-    sorting: Sorting | None = None,
+    excused: Excused | None = None,
 ) -> PolicyVerdict:
     """Whether the run may ship. The report was judged by the rules before.
 
-    `sorting` is given where the report has been cleaned since its findings were sorted.
+    `excused` is given where the report has been cleaned since its findings were matched.
     """
-    sorting = sorting or sorted_findings(report, policy, baseline)
-    case = Case(report, policy, sorting)
+    excused = excused or excused_findings(report, policy, baseline)
+    case = Case(report, policy, excused)
     checks = [_ran(case), *(check for make in CHECKS if (check := make(case)) is not None)]
     passed = not any(check.fails for check in checks)
     return PolicyVerdict(
@@ -76,11 +70,11 @@ def judge_policy(
         advice="" if passed else _advice(case, checks),
         source=policy.source,
         checks=checks,
-        waivers=sorting.told_waivers(report),
-        baseline=sorting.baseline,
-        known=sorting.known,
-        new=sorting.told_new(report),
-        fixed=list(sorting.fixed),
+        waivers=excused.told_waivers(report),
+        baseline=excused.baseline,
+        known=excused.known,
+        new=excused.told_new(report),
+        fixed=list(excused.fixed),
     )
 
 
@@ -110,13 +104,13 @@ def _failure(case: Case, checks: list[PolicyCheck]) -> str:
             told += [findings_words(left)] if (left := _not_said(case, failed)) else []
         else:
             told.append(check.found)
-    told += [_expired(waiver) for waiver, _ in case.sorting.waived if waiver.expired and waiver.used]
+    told += [_expired(waiver) for waiver, _ in case.excused.waived if waiver.expired and waiver.used]
     return f"FAIL: {'; '.join(told)}"
 
 
 def _not_said(case: Case, failed: set[str]) -> list[Finding]:
     """Findings that fail and that no other failed check tells of."""
-    reached = failing(case.sorting.counting(case.report.findings), case.policy.fail_on)
+    reached = failing(case.excused.counting(case.report.findings), case.policy.fail_on)
     return [finding for finding in reached if _SAID_BY.get(finding.rule) not in failed]
 
 
@@ -127,7 +121,7 @@ def _expired(waiver: Waiver) -> str:
 def _advice(case: Case, checks: list[PolicyCheck]) -> str:
     """That of the first finding that made a check fail: findings come worst first."""
     wanted = {identity for check in checks if check.fails for identity in check.evidence}
-    counting = case.sorting.counting(case.report.findings)
+    counting = case.excused.counting(case.report.findings)
     reached = {id(finding) for finding in failing(counting, case.policy.fail_on)}
     for finding in counting:
         if id(finding) in reached or wanted & set(finding.evidence):

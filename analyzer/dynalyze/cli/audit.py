@@ -162,15 +162,15 @@ def _is_given(context: click.Context, name: str) -> bool:
 
 def _updated(report: Report, policy: Policy, file: str, *, hide_names: bool) -> Baseline | None:
     """The baseline of this run, written; an earlier one stays where the run did not come to its end."""
-    from dynalyze.audit.excused import Baseline, known_of, read_baseline, to_json
-    from dynalyze.audit.verdict import judged, sorted_findings
+    from dynalyze.audit.excused import Baseline, excused_findings, known_of, read_baseline, to_json
+    from dynalyze.audit.verdict import judged
 
     path = Path(file)
     if report.outcome.status != "complete":
         report.capture.notes.append(f"The baseline {path.name} was not written: the run did not come to its end.")
         return read_baseline(path) if path.is_file() else None
     whole = judged(report)
-    counting = sorted_findings(whole, policy).counting(whole.findings)
+    counting = excused_findings(whole, policy).counting(whole.findings)
     known = known_of(counting, whole)
     write_whole(path, to_json(known, hide_names=hide_names))
     return Baseline(str(path), tuple(known))

@@ -51,9 +51,17 @@ def read_sweep(path: Path) -> Sweep:
     """The sweep in a file or folder.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no sweep of a version that we know; the message names what is wrong.
+        UsageError: it cannot be read, or is no sweep of a version that we know; one line.
     """
+    try:
+        return _read(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is not a sweep of dynalyze: {error}") from error
+
+
+def _read(path: Path) -> Sweep:
     if path.is_dir() or path.suffix == ".jsonl":
         return _of_rows(path / ROWS if path.is_dir() else path)
     sweep = read_document(read_input(path), Sweep)
