@@ -103,7 +103,9 @@ def recorded_cell(name: str, combination: Combination, trials: Trials) -> Attent
         first = report.recompiles[0]
         cell.file, cell.line, cell.facts["cause"] = first.location.file, first.location.line, first.cause
     elif cell.status != "runs":
-        cell.reason, cell.file, cell.line = _one_line(_without_stage(verdict.error)), verdict.file, verdict.line
+        # The status says already that it was in eager.
+        cell.reason = _one_line((verdict.error or "").removeprefix("eager: "))
+        cell.file, cell.line = verdict.file, verdict.line
         if verdict.status in _RAISED:
             cell.facts["raised"] = True
     return cell
@@ -169,11 +171,6 @@ def _tell_break(cell: AttentionCell, found: GraphBreak) -> None:
     cell.reason, cell.file, cell.line = found.gb_type, found.location.file, found.location.line
     if found.gb_id:
         cell.facts["gb_id"] = found.gb_id
-
-
-def _without_stage(error: str | None) -> str:
-    """The status says already that it was in eager."""
-    return (error or "").removeprefix("eager: ")
 
 
 def _one_line(text: str | None) -> str:

@@ -207,7 +207,7 @@ def answers(case: Case) -> PolicyCheck | None:
     if lacking or not tests:
         return case.unknown(name, limit, next((test.reason for test in lacking if test.reason), "") or _NOT_COMPARED)
     told = dict.fromkeys(words_bench.answers_title(test.verdict) for test in tests)
-    return case.check(name, "passed", limit, listed([_small(words) for words in told]))
+    return case.check(name, "passed", limit, listed([words[:1].lower() + words[1:] for words in told]))
 
 
 def speedup(case: Case) -> PolicyCheck | None:
@@ -294,10 +294,6 @@ def _wrong_words(wrong: list[Accuracy], bisections: list[Bisection]) -> str:
     tensor = wrong_tensor(worst)
     which = words_bench.workload_name(worst) if tensor is None else f"{tensor.kind} {tensor.name}"
     return f"answers are not allowed to be {worst.verdict}: {which}"
-
-
-def _small(words: str) -> str:
-    return words[:1].lower() + words[1:]
 
 
 CHECKS = (

@@ -11,7 +11,7 @@ from dynalyze.audit.checks import CHECKS, Case, failing, findings_words
 from dynalyze.audit.excused import Baseline, Excused, excused_findings
 from dynalyze.audit.policy import Policy
 from dynalyze.report import Finding, Report, Status
-from dynalyze.report.audit import PolicyCheck, PolicyVerdict, Waiver
+from dynalyze.report.audit import PolicyCheck, PolicyVerdict
 from dynalyze.rules.rule import judge
 from dynalyze.words.policy import title
 
@@ -104,7 +104,8 @@ def _failure(case: Case, checks: list[PolicyCheck]) -> str:
             told += [findings_words(left)] if (left := _not_said(case, failed)) else []
         else:
             told.append(check.found)
-    told += [_expired(waiver) for waiver, _ in case.excused.waived if waiver.expired and waiver.used]
+    expired = [waiver for waiver, _ in case.excused.waived if waiver.expired and waiver.used]
+    told += [f"the waiver of {waiver.rule} expired on {waiver.expires}" for waiver in expired]
     return f"FAIL: {'; '.join(told)}"
 
 
@@ -112,10 +113,6 @@ def _not_said(case: Case, failed: set[str]) -> list[Finding]:
     """Findings that fail and that no other failed check tells of."""
     reached = failing(case.excused.counting(case.report.findings), case.policy.fail_on)
     return [finding for finding in reached if _SAID_BY.get(finding.rule) not in failed]
-
-
-def _expired(waiver: Waiver) -> str:
-    return f"the waiver of {waiver.rule} expired on {waiver.expires}"
 
 
 def _advice(case: Case, checks: list[PolicyCheck]) -> str:

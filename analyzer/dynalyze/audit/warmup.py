@@ -12,7 +12,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -81,7 +81,10 @@ class Runner:
         streams = Streams(self.label, quiet=self.quiet)
         progress, every = progress_line(streams)
         watch = Watch(folder, None, progress, every)
-        command = Command([python, str(_START), str(folder)], _environment(order.caches))
+        # Caches of its own: whatever an earlier program left does not count.
+        command = Command(
+            [python, str(_START), str(folder)], {**os.environ, **NOTHING_REMEMBERED, **cache_variables(order.caches)}
+        )
         ending = run(command, timeout=order.seconds, streams=streams, stop_file=folder / "stop", watch=watch.poll)
         log = read_run(folder)
         mistake = misuse(log)
@@ -126,11 +129,6 @@ def _fields(order: Order) -> dict[str, object]:
         "shapes": sizes,
         "passes": [[name, list(at)] for name, at in order.passes],
     }
-
-
-def _environment(caches: Path) -> Mapping[str, str]:
-    """With caches of its own: whatever an earlier program left does not count."""
-    return {**os.environ, **NOTHING_REMEMBERED, **cache_variables(caches)}
 
 
 def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: Sequence[Dim] = ()) -> Warmup:

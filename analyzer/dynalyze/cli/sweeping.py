@@ -56,7 +56,8 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
         with Interrupts() as interrupts:
             with _pool(options, workers, settings, folder, expanded) as pool:
                 environment = {**expanded.interpreter.versions, "device": options["device"] or "cpu"}
-                describing = about(expanded.items, _command(), environment, pool.workers, notes, _now())
+                now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+                describing = about(expanded.items, _command(), environment, pool.workers, notes, now)
                 done_before = sum(item.key in folder.rows for item in expanded.items)
                 progress = Progress(
                     len(expanded.items), done_before, show_output=options["show_output"], quiet=options["quiet_target"]
@@ -206,10 +207,6 @@ def _bytes(text: str | None) -> int | None:
     if found is None or not float(found[1]):
         raise UsageError(f"--memory {text}: a size such as 800M or 4G")
     return int(float(found[1]) * _UNITS[found[2].upper()])
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class _Findings(msgspec.Struct):

@@ -147,14 +147,12 @@ def ask(python: str | None, timeout: float, tell: Tell) -> Facts:
     facts = msgspec.convert({**msgspec.to_builtins(facts), **said}, Facts)
     if facts.silence and said.get("doing") == "importing torch":
         facts.torch_error = facts.silence
-    facts.folders = [folder(name, path) for name, path in facts.caches.items() if _is_used(name, facts)]
+    facts.folders = [
+        folder(name, path) for name, path in facts.caches.items() if name != "Triton" or facts.triton or facts.devices
+    ]
     if facts.imports and not facts.silence and not facts.switched_off:
         _try_out(facts, asker)
     return facts
-
-
-def _is_used(cache: str, facts: Facts) -> bool:
-    return cache != "Triton" or bool(facts.triton or facts.devices)
 
 
 def _try_out(facts: Facts, asker: Asker) -> None:

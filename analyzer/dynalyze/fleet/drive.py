@@ -58,7 +58,8 @@ class Progress:
         self._counts[row.status] += 1
         failed = row.status not in _WENT
         if failed:
-            self._say(notice(f"{_name(row)}: {row.status}: {row.error or 'no more is known'}"))
+            name = row.target if row.configuration == "default" else f"{row.target} ({row.configuration})"
+            self._say(notice(f"{name}: {row.status}: {row.error or 'no more is known'}"))
         if not self._quiet and (failed or self._show_output):
             lines = finished.output.rstrip().splitlines()
             for line in lines if self._show_output else lines[-_OUTPUT_LINES:]:
@@ -105,10 +106,6 @@ class Progress:
             self._stream.flush()
         except (OSError, ValueError):  # Nobody reads it any more.
             return
-
-
-def _name(row: Row) -> str:
-    return row.target if row.configuration == "default" else f"{row.target} ({row.configuration})"
 
 
 def _duration(seconds: float) -> str:

@@ -83,13 +83,9 @@ def run(
             Interrupts(killing=True) as interrupts,
             Supervised(command.argv, command.env, command.cwd, pump.stdout, pump.stderr) as target,
         ):
-            return _Run(target, interrupts, limits, stop_file, watch or _keep_on).to_the_end()
+            return _Run(target, interrupts, limits, stop_file, watch or (lambda: False)).to_the_end()
     finally:
         streams.close()
-
-
-def _keep_on() -> bool:
-    return False
 
 
 class _Limits:

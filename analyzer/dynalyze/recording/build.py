@@ -105,8 +105,9 @@ def block_report(folder: Path, place: Place, ended: BlockEnding, compiled_before
         report.outcome.status = "incomplete"
         report.outcome.message = f"Not recorded: {report.capture.listener_errors[0]}."
     elif ended.status == "complete" and not (report.compilations or report.graph_breaks):
+        silence = next((event for _, event in run.all() if isinstance(event, Silence)), None)
         report.outcome.status = "nothing_compiled"
-        report.outcome.message = reason_for_block(_silence(run), report.skipped_frames, compiled_before)
+        report.outcome.message = reason_for_block(silence, report.skipped_frames, compiled_before)
     report.capture.mode = "block"
     report.folder = printable(working_folder())
     if compiled_before:
@@ -122,10 +123,6 @@ def _add_torch(run: RunLog) -> str:
     told = msgspec.convert(torch_facts(torch), TorchLoaded, strict=False)
     run.processes[0].events.insert(0, told)
     return told.folder
-
-
-def _silence(run: RunLog) -> Silence | None:
-    return next((event for _, event in run.all() if isinstance(event, Silence)), None)
 
 
 def _unheard(count: int) -> str:
