@@ -48,7 +48,7 @@ _DYNAMIC = "dynamic=on"
 
 
 @dataclass(frozen=True)
-class Order:
+class ChildRequest:
     """What one process has to do: `request` without sizes, the works with theirs, and the passes over them."""
 
     request: WorkerRequest
@@ -59,14 +59,14 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Runner:
+class ChildRunner:
     """How the processes are started."""
 
     label: str
     python: str | None = None
     quiet: bool = False
 
-    def run(self, order: Order) -> Child:
+    def run(self, order: ChildRequest) -> Child:
         """Run one process to its end, or to its limit.
 
         Raises:
@@ -75,7 +75,7 @@ class Runner:
         with TemporaryFolder() as folder:
             return self._run(order, folder)
 
-    def _run(self, order: Order, folder: Path) -> Child:
+    def _run(self, order: ChildRequest, folder: Path) -> Child:
         (folder / REQUEST_FILE).write_text(json.dumps(_fields(order)), encoding="utf-8")
         python = self.python or sys.executable
         streams = Streams(self.label, quiet=self.quiet)
@@ -122,7 +122,7 @@ class Child:
         return f"its process ended with status {self.ending.exit_status}{where}"
 
 
-def _fields(order: Order) -> dict[str, object]:
+def _fields(order: ChildRequest) -> dict[str, object]:
     sizes = [{"batch": work.batch, "sequence": work.sequence, "shape": dict(work.shape)} for work in order.works]
     return {
         "request": asdict(order.request),
@@ -143,7 +143,7 @@ def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: S
     if not source:
         return Warmup(reason="the calls of the program are not known")
     plan = replace(plan, source=source, dims=tuple(dims))
-    runner = Runner(Path(target.path or target.stem).name, plan.python, plan.quiet)
+    runner = ChildRunner(Path(target.path or target.stem).name, plan.python, plan.quiet)
     with TemporaryFolder() as folder:
         return _Check(plan, tuple(shapes), folder, runner).run()
 
@@ -151,7 +151,7 @@ def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: S
 class _Check:
     """The processes of one check, one after the other."""
 
-    def __init__(self, plan: Plan, works: tuple[Work, ...], folder: Path, runner: Runner) -> None:
+    def __init__(self, plan: Plan, works: tuple[Work, ...], folder: Path, runner: ChildRunner) -> None:
         self._plan = plan
         self._works = works
         self._configuration = plan.configurations[0] if plan.configurations else plan.default
@@ -184,7 +184,7 @@ class _Check:
         # One model for all shapes: none of their sizes goes into it.
         sizeless = replace(self._works[0], batch=None, sequence=None, shape=())
         request = worker_request(self._plan, sizeless, configuration)
-        return self._runner.run(Order(request, self._works, passes, folder, seconds))
+        return self._runner.run(ChildRequest(request, self._works, passes, folder, seconds))
 
     def _left(self) -> float:
         return self._until - time.monotonic()

@@ -33,7 +33,7 @@ _LONGEST = 256 * 1024
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
-def advised(error: click.ClickException) -> str:
+def usage_message(error: click.ClickException) -> str:
     """The message of Click's error, with what to do about it where that can be known."""
     message = error.format_message()
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
@@ -69,7 +69,7 @@ def _outputs(command: click.Command, help_command: str) -> str:
     return f"Each output has its own: {', '.join(names)}."
 
 
-def told(error: Exception) -> str:
+def unforeseen_message(error: Exception) -> str:
     """The line for an error that reached the group of commands."""
     if isinstance(error, OSError):
         return _of_system(error)

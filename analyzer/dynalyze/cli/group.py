@@ -60,14 +60,14 @@ def run(arguments: list[str]) -> int:
         except (EndedBySignal, KeyboardInterrupt, click.Abort):
             return 128 + (first_signal() or signal.SIGINT)
         except click.ClickException as error:
-            notices.say(_on_one_line(errors.advised(error)))
+            notices.say(_on_one_line(errors.usage_message(error)))
         except DynalyzeError as error:
             notices.say(_on_one_line(str(error)))
         except BrokenPipeError:  # The reader of what Click itself prints went away.
             drop_standard_output()
             return 0
         except Exception as error:
-            notices.say(_on_one_line(errors.told(error)))
+            notices.say(_on_one_line(errors.unforeseen_message(error)))
     return _USAGE
 
 
