@@ -12,12 +12,11 @@ import click
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.files import check_writable, write_whole
 from dynalyze.cli.options import (
-    asked_of,
-    check_fail_on,
     compile_asked,
     compile_options,
     output_options,
     shape_options,
+    target_of,
     target_options,
     transformers_options,
 )
@@ -76,13 +75,8 @@ def audit(context: click.Context, /, **options: Any) -> int:
     from dynalyze.audit.verdict import conclusion
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
-    from dynalyze.launch.spec import read_target
 
-    check_fail_on(options["fail_on"])
-    target = read_target(
-        options["target"], options["module"], options["arguments"], options["inputs"], options["chosen"]
-    )
-    target = asked_of(context, target)
+    target = target_of(context)
     baseline = _baseline(options)
     policy = _policy(context, options, target)
     asked = _asked(context, options, target)

@@ -369,7 +369,7 @@ def progress_line(streams: Streams) -> tuple[Callable[[str], None], float]:
 
 
 @contextmanager
-def telling() -> Iterator[Callable[[str], None]]:
+def transient_progress() -> Iterator[Callable[[str], None]]:
     """What shows each step as it begins; on a terminal nothing of it stays."""
     streams = Streams("")
     tell, _ = progress_line(streams)
