@@ -23,13 +23,13 @@ from fuzz_mutation import TEXTS, as_json, hostile, mutate, mutate_bytes, mutate_
 
 from comparison_reports import report as small_report  # noqa: E402
 from dynalyze import report as report_records  # noqa: E402
-from dynalyze.audit.baseline import known_of, missing, read_baseline  # noqa: E402
-from dynalyze.audit.baseline import to_json as baseline_json  # noqa: E402
+from dynalyze.audit.excused import known_of, missing, read_baseline  # noqa: E402
+from dynalyze.audit.excused import to_json as baseline_json  # noqa: E402
 from dynalyze.audit.policy import read_policy  # noqa: E402
 from dynalyze.audit.verdict import conclusion  # noqa: E402
 from dynalyze.capture.trace_records import CONTEXT_KEYS  # noqa: E402
 from dynalyze.capture.wire import EVENTS_FOLDER  # noqa: E402
-from dynalyze.cli.saved import read_report, read_sweep  # noqa: E402
+from dynalyze.cli.files import read_report  # noqa: E402
 from dynalyze.comparison import compare  # noqa: E402
 from dynalyze.comparison.sweeps import compare as compare_sweeps  # noqa: E402
 from dynalyze.events.reading import read_run  # noqa: E402
@@ -39,9 +39,10 @@ from dynalyze.facts.graph_text import parse  # noqa: E402
 from dynalyze.facts.guards import read_guard  # noqa: E402
 from dynalyze.facts.kernels import kernels_of  # noqa: E402
 from dynalyze.facts.recompiles import first_reason  # noqa: E402
-from dynalyze.fleet.toml_file import read_toml  # noqa: E402
+from dynalyze.fleet.folder import read_sweep  # noqa: E402
+from dynalyze.fleet.settings import read_toml  # noqa: E402
 from dynalyze.launch.logs import report_from_logs  # noqa: E402
-from dynalyze.launch.shapes import combinations, read_dims, read_shapes  # noqa: E402
+from dynalyze.launch.shape_options import combinations, read_dims, read_shapes  # noqa: E402
 from dynalyze.launch.spec import read_target  # noqa: E402
 from dynalyze.privacy.shown import showable  # noqa: E402
 from dynalyze.report import Report, Target, measurements  # noqa: E402

@@ -155,7 +155,7 @@ def test_what_nobody_foresaw_is_one_line_status_2_and_a_file_for_an_issue(
         raise error
 
     secret = "hunter2hunter2"
-    monkeypatch.setattr("dynalyze.cli.saved.read_report", fail)
+    monkeypatch.setattr("dynalyze.cli.files.read_report", fail)
     monkeypatch.setattr(sys, "argv", ["dynalyze", "report", "saved.json", "--api-key", secret])
     ended = in_process("report", "saved.json", cwd=here, env={"TMPDIR": str(here)})
     assert is_one_line(ended) and said in ended.stderr, ended
@@ -174,8 +174,8 @@ def test_a_file_for_an_issue_that_cannot_be_written_is_told_in_the_line(
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("dynalyze.cli.saved.read_report", fail)
-    monkeypatch.setattr("dynalyze.cli.last_resort.tempfile.mkstemp", fail)
+    monkeypatch.setattr("dynalyze.cli.files.read_report", fail)
+    monkeypatch.setattr("dynalyze.cli.errors.tempfile.mkstemp", fail)
     ended = in_process("report", "saved.json", cwd=here)
     assert is_one_line(ended) and "could not be written" in ended.stderr
 

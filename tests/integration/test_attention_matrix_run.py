@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.audit.attention.matrix import attention_matrix
+from dynalyze.audit.attention_matrix import attention_matrix
 from dynalyze.bench.plan import Plan, Work, with_options
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.report.audit import AttentionCell, AttentionMatrix

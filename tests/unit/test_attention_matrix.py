@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from dynalyze.audit.attention import matrix as attention_matrix_module
-from dynalyze.audit.attention import trials as attention_trials
-from dynalyze.audit.attention.cells import Combination, Recorded
-from dynalyze.audit.attention.matrix import attention_matrix, check_target, fill
-from dynalyze.audit.attention.trials import Available, caches_of
+from dynalyze.audit import attention_cells
+from dynalyze.audit import attention_matrix as attention_matrix_module
+from dynalyze.audit.attention_cells import Available, Combination, Recorded, caches_of
+from dynalyze.audit.attention_matrix import attention_matrix, check_target, fill
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Stopped, WorkerFailed
@@ -20,7 +19,7 @@ from dynalyze.capture import adapter_attention
 from dynalyze.capture.bench.attention import attention_of
 from dynalyze.capture.inputs import Misuse
 from dynalyze.facts.attention_matrix import fastest, instead_of, outcome, right
-from dynalyze.fleet.statuses import Verdict
+from dynalyze.fleet.rows import Verdict
 from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.privacy.shown import showable
@@ -238,11 +237,11 @@ def test_what_hangs_costs_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch)
 def test_the_end_of_the_whole_is_not_told_as_a_hang_of_a_combination(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome_of_run = SimpleNamespace(status="timed_out")
     seen = nullcontext(SimpleNamespace(report=SimpleNamespace(outcome=outcome_of_run)))
-    monkeypatch.setattr(attention_trials, "observed", lambda observation: seen)
+    monkeypatch.setattr(attention_cells, "observed", lambda observation: seen)
     clock = iter((0.0, 1.0, 99.0))
-    monkeypatch.setattr(attention_trials, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(attention_cells, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     shop: Any = SimpleNamespace(attend=lambda: None)
-    trials = attention_trials.ProcessTrials(read_target("hf:LlamaModel", None, ()), Plan({}, total=10.0), shop)
+    trials = attention_cells.ProcessTrials(read_target("hf:LlamaModel", None, ()), Plan({}, total=10.0), shop)
     with pytest.raises(Stopped, match="out_of_time"):
         trials.recorded(Combination("sdpa", "float32"))
 

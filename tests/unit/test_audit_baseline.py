@@ -12,7 +12,7 @@ import pytest
 
 from comparison_reports import MODEL, at, broken, compiled
 from comparison_reports import report as plain_report
-from dynalyze.audit.baseline import Baseline, known_of, read_baseline, to_json
+from dynalyze.audit.excused import Baseline, known_of, read_baseline, to_json
 from dynalyze.audit.policy import Policy, as_asked
 from dynalyze.audit.verdict import judge_policy
 from dynalyze.report import Report

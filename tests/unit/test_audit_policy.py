@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from dynalyze.audit.policy import Policy, as_asked, read_policy
-from dynalyze.audit.waivers import WaiverRule
+from dynalyze.audit.policy import Policy, WaiverRule, as_asked, read_policy
 from dynalyze.report import Finding, Location
 from dynalyze.text.errors import UsageError
 

@@ -112,7 +112,7 @@ def test_the_steps_may_take_longer_than_the_run(seen: Report, monkeypatch: pytes
 
 def test_ctrl_c_keeps_what_was_found_and_ends_the_audit(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "add_bench", bench(seen, KeyboardInterrupt()))
-    monkeypatch.setattr("dynalyze.audit.attention.matrix.check_model", lambda *given: None)
+    monkeypatch.setattr("dynalyze.audit.attention_matrix.check_model", lambda *given: None)
     report = audit(asked(attention_matrix=True), lambda line: None)
     assert report.outcome.status == "interrupted"
     assert report.outcome.message == "Interrupted during: the measurement of speed, memory and answers."

@@ -9,9 +9,8 @@ import pytest
 
 from comparison_reports import again, at, broken, compiled
 from comparison_reports import report as plain_report
-from dynalyze.audit.policy import Policy
+from dynalyze.audit.policy import Policy, WaiverRule
 from dynalyze.audit.verdict import conclusion, judge_policy
-from dynalyze.audit.waivers import WaiverRule
 from dynalyze.privacy.shown import showable
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, PolicyCheck, PolicyVerdict, ShapeRun, Warmup

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.ray import cluster, node, node_work, shipping
-from dynalyze.fleet.ray.demand import Demand, demand_of
-from dynalyze.fleet.ray.parcels import Delivery, Node, Parcel, pack, unpack_delivery, unpack_parcel
+from dynalyze.fleet.ray import node, node_work, ray_session
+from dynalyze.fleet.ray.node_work import Delivery, Node, Parcel, pack, unpack_delivery, unpack_parcel
+from dynalyze.fleet.ray.ray_pool import ClusterPool, Demand, demand_of
 from dynalyze.fleet.rows import bare_row
 from dynalyze.fleet.work import Finished, RunSettings
 from dynalyze.launch.observe import CompileOptions
@@ -82,12 +82,12 @@ def test_torchs_switches_travel_and_paths_and_secrets_do_not(monkeypatch: pytest
         "TORCHDYNAMO_VERBOSE": "1", "TORCH_HOME": "/models", "TORCH_TOKEN": "x", "HF_TOKEN": "x", "MY_KEY": "x",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    shipped = shipping.runtime_env(tmp_path, None)
+    shipped = ray_session.runtime_env(tmp_path, None)
     assert shipped["env_vars"]["TORCHDYNAMO_VERBOSE"] == "1"
     assert not {"TORCH_HOME", "TORCH_TOKEN", "HF_TOKEN", "MY_KEY"} & set(shipped["env_vars"])
     assert "working_dir" not in shipped
     package = Path(shipped["py_modules"][0])
-    assert (package / "fleet" / "agent.py").is_file() and (package / "templates" / "page.html.jinja").is_file()
+    assert (package / "fleet" / "ray" / "agent.py").is_file() and (package / "templates" / "page.html.jinja").is_file()
 
 
 # On a node.
@@ -215,13 +215,13 @@ class FakeRay:
 NODE = Node("one", "torch 2")
 
 
-def pool_on(ray: FakeRay, **options: Any) -> cluster.ClusterPool:
-    pool = cluster.ClusterPool("auto", options.pop("settings", SETTINGS), **options)
+def pool_on(ray: FakeRay, **options: Any) -> ClusterPool:
+    pool = ClusterPool("auto", options.pop("settings", SETTINGS), **options)
     pool._session = SimpleNamespace(ray=ray, starts_cluster=False)  # type: ignore[assignment]
     return pool
 
 
-def run(pool: cluster.ClusterPool, names: str, keep_on: Any = lambda: True) -> list[tuple[str, str, int]]:
+def run(pool: ClusterPool, names: str, keep_on: Any = lambda: True) -> list[tuple[str, str, int]]:
     rows: list[tuple[str, str, int]] = []
     pool.run(
         (item(name) for name in names),

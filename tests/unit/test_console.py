@@ -17,8 +17,7 @@ from dynalyze.comparison.types import FunctionChange, FunctionSide
 from dynalyze.doctor import text as doctor_text
 from dynalyze.doctor.records import Diagnosis, Line
 from dynalyze.facts.registry import registry
-from dynalyze.launch.progress import progress_line
-from dynalyze.launch.streams import Streams
+from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.render.console import Summary
 from dynalyze.report import Location
 from dynalyze.rules import catalogue

@@ -10,11 +10,10 @@ import pytest
 
 from dynalyze.capture.hf.options import ModelOptions
 from dynalyze.fleet import expand as expanding
-from dynalyze.fleet import matrix
 from dynalyze.fleet.expand import Expanded, Request, expand
 from dynalyze.fleet.interpreter import Interpreter
 from dynalyze.fleet.items import Item, with_key
-from dynalyze.fleet.toml_file import read_toml
+from dynalyze.fleet.settings import configurations, matrix, read_toml
 from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.text.errors import UsageError
@@ -87,7 +86,7 @@ def test_an_item_named_twice_runs_once_and_that_is_said(folder: Path) -> None:
 
 
 def test_each_target_in_each_configuration(folder: Path) -> None:
-    found = items("hf:LlamaModel", "models/a.py", configurations=matrix.configurations("default,dynamic+train"))
+    found = items("hf:LlamaModel", "models/a.py", configurations=configurations("default,dynamic+train"))
     assert [(item.target, item.configuration) for item in found.items] == [
         ("hf:LlamaModel", "default"),
         ("hf:LlamaModel", "dynamic=on+train"),
@@ -99,7 +98,7 @@ def test_each_target_in_each_configuration(folder: Path) -> None:
 
 
 def test_the_matrix_asks_what_breaks() -> None:
-    assert list(matrix.matrix()) == ["default", "fullgraph", "dynamic=on", "dynamic=mark", "train"]
+    assert list(matrix()) == ["default", "fullgraph", "dynamic=on", "dynamic=mark", "train"]
 
 
 @pytest.mark.parametrize(
@@ -113,18 +112,18 @@ def test_the_matrix_asks_what_breaks() -> None:
     ],
 )
 def test_configurations_by_name(text: str, settings: dict[str, Any]) -> None:
-    assert list(matrix.configurations(text).values()) == [settings]
+    assert list(configurations(text).values()) == [settings]
 
 
 @pytest.mark.parametrize("text", ["", "regional", "dynamic=on+static", "fulgraph", "train+eval", "backend="])
 def test_configurations_that_are_none(text: str) -> None:
     with pytest.raises(UsageError):
-        matrix.configurations(text)
+        configurations(text)
 
 
 def test_a_misspelt_configuration_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean fullgraph"):
-        matrix.configurations("fulgraph")
+        configurations("fulgraph")
 
 
 class TestKeys:
@@ -223,7 +222,7 @@ class TestToml:
         assert found[-1].options.train is False
 
     def test_configurations_of_the_command_line_take_the_place_of_the_files(self, folder: Path) -> None:
-        found = shown(self.write(folder, PLAN), configurations=matrix.configurations("train"))
+        found = shown(self.write(folder, PLAN), configurations=configurations("train"))
         assert found == [
             ("hf:LlamaForCausalLM", "train"), ("hf:LlamaModel", "train"), ("models/a.py:Net", "long+train"),
         ]  # fmt: skip

@@ -9,11 +9,10 @@ from types import TracebackType
 import msgspec
 import pytest
 
-from dynalyze.fleet.drive import Job, about, drive
+from dynalyze.fleet.drive import Job, Progress, about, drive
 from dynalyze.fleet.folder import SweepFolder
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Done
-from dynalyze.fleet.progress import Progress
 from dynalyze.fleet.rows import bare_row
 from dynalyze.fleet.work import Finished, RunSettings
 from dynalyze.launch.observe import CompileOptions

@@ -22,9 +22,7 @@ from dynalyze.events.types import (
     TargetEnded,
 )
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.places import caller, portable
-from dynalyze.fleet.rows import row_of
-from dynalyze.fleet.statuses import RunEnd, Verdict, after_eager, judge_run
+from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, caller, judge_run, portable, row_of
 from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import Mode, TargetSpec
 from dynalyze.report import (

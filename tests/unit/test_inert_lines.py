@@ -20,9 +20,9 @@ from dynalyze.comparison import compare
 from dynalyze.comparison import sweeps as compared_sweeps
 from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.doctor import text as doctor_text
-from dynalyze.doctor.diagnose import diagnose
+from dynalyze.doctor.checks import diagnose
 from dynalyze.doctor.records import Diagnosis, Facts
-from dynalyze.fleet.progress import Progress
+from dynalyze.fleet.drive import Progress
 from dynalyze.launch.streams import Streams
 from dynalyze.render import (
     bug_report,

@@ -1,4 +1,4 @@
-"""What the target's output becomes on our side, without any process."""
+"""What the target's output becomes on a terminal, in a file, and in memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dynalyze.launch.streams import Streams
+from dynalyze.launch.streams import Prefixer, Pump, Source, Streams
+
+PIECES = st.lists(st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\x1b[31m", b" "])).map(b"".join))
+WARNING = b"W1122 07:02:45.907000 22433 torch/utils/_pytree.py:630] is deprecated\n"
+SAME_LATER = b"W1122 07:03:11.120000 22518 torch/utils/_pytree.py:630] is deprecated\n"
 
 
 class Terminal:
@@ -163,3 +169,133 @@ def test_there_is_no_status_line_where_it_could_not_be_taken_back(
     monkeypatch.setenv("TERM", "dumb")
     Streams("m", stream=terminal.stream).status("compiling")
     assert terminal.shown() == b""
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        ([b"one\ntwo\n"], b"m | one\nm | two\n"),
+        ([b"on", b"e", b"\n", b"two\n"], b"m | one\nm | two\n"),
+        ([b"one\n\ntwo\n"], b"m | one\nm | \nm | two\n"),
+        ([b"no end"], b"m | no end"),
+        ([b"dos\r\nlines\r\n"], b"m | dos\r\nm | lines\r\n"),
+        ([b"dos\r", b"\nlines\r\n"], b"m | dos\r\nm | lines\r\n"),
+        ([b"\r 0%", b"\r50%", b"\r100%\n"], b"\rm |  0%\rm | 50%\rm | 100%\n"),
+        ([b"\x1b[31mred\n", b"still red\n"], b"m | \x1b[31mred\n\x1b[0mm | still red\n"),
+        ([b""], b""),
+    ],
+)
+def test_each_line_gets_the_prefix_once(pieces: list[bytes], shown: bytes) -> None:
+    prefixer = Prefixer(b"m | ")
+    assert b"".join(prefixer.feed("stdout", piece) for piece in pieces) == shown
+
+
+def test_a_stream_that_goes_on_while_the_other_has_an_open_line_gets_a_line_of_its_own() -> None:
+    prefixer = Prefixer(b"m | ")
+    shown = [
+        prefixer.feed("stderr", b"\r10%"),
+        prefixer.feed("stdout", b"loss 1\n"),
+        prefixer.feed("stderr", b"\r20%"),
+        prefixer.close(),
+    ]
+    assert b"".join(shown) == b"\rm | 10%\nm | loss 1\n\rm | 20%\n"
+
+
+def test_closing_restores_the_colours_and_ends_the_line() -> None:
+    prefixer = Prefixer(b"m | ")
+    prefixer.feed("stdout", b"\x1b[32mgreen")
+    assert prefixer.close() == b"\x1b[0m\n"
+    assert prefixer.close() == b""
+
+
+@given(PIECES)
+def test_how_a_stream_is_cut_into_pieces_changes_nothing(pieces: list[bytes]) -> None:
+    in_pieces, whole = Prefixer(b"m | "), Prefixer(b"m | ")
+    shown = b"".join(in_pieces.feed("stdout", piece) for piece in pieces)
+    assert shown == whole.feed("stdout", b"".join(pieces))
+
+
+@given(PIECES)
+def test_nothing_of_the_target_is_lost(pieces: list[bytes]) -> None:
+    prefixer = Prefixer(b"m | ")
+    shown = b"".join(prefixer.feed("stdout", piece) for piece in pieces)
+    assert shown.replace(b"\x1b[0m", b"").replace(b"m | ", b"") == b"".join(pieces)
+
+
+def shown(*pieces: tuple[str, bytes], once: bool = True, quiet: bool = False) -> str:
+    stream = io.StringIO()
+    streams = Streams("net.py", stream=stream, once=once, quiet=quiet)
+    for source, data in pieces:
+        streams.feed("stdout" if source == "stdout" else "stderr", data)
+    streams.close()
+    return stream.getvalue()
+
+
+def test_what_comes_again_is_counted() -> None:
+    again = [("stderr", b"Failed to load a.so\n"), ("stderr", b"other\n")] * 3
+    assert shown(*again) == (
+        "Failed to load a.so\nother\ndynalyze: 2 times more: Failed to load a.so\ndynalyze: 2 times more: other\n"
+    )
+
+
+def test_time_and_process_in_a_line_of_torchs_log_make_no_other_line() -> None:
+    told = "dynalyze: once more: torch/utils/_pytree.py:630] is deprecated\n"
+    assert shown(("stderr", WARNING), ("stderr", SAME_LATER)) == WARNING.decode() + told
+
+
+def test_numbers_elsewhere_make_another_line() -> None:
+    assert shown(("stdout", b"step 1\nstep 2\n")) == "step 1\nstep 2\n"
+
+
+def test_a_line_may_come_in_pieces_and_need_not_end() -> None:
+    assert shown(("stdout", b"al"), ("stderr", b"between\n"), ("stdout", b"one\nopen")) == "between\nalone\nopen"
+
+
+def test_many_lines_are_counted_together() -> None:
+    lines = b"".join(b"line %d\n" % number for number in range(8))
+    told = shown(("stdout", lines * 2)).splitlines()[8:]
+    assert told[:5] == [f"dynalyze: once more: line {number}" for number in range(5)]
+    assert told[5:] == ["dynalyze: 3 other lines came 3 times more"]
+
+
+def test_without_it_all_is_passed_on() -> None:
+    assert shown(("stdout", b"a\na\n"), once=False) == "a\na\n"
+
+
+def test_quiet_tells_nothing() -> None:
+    assert shown(("stdout", b"a\na\n"), quiet=True) == ""
+
+
+def test_the_last_lines_are_kept_whether_shown_or_not() -> None:
+    streams = Streams("net.py", stream=io.StringIO(), once=True)
+    streams.feed("stderr", b"same\nsame\n")
+    assert streams.last_lines() == ["same", "same"]
+
+
+class SlowStreams(Streams):
+    """Takes nothing until `released`, as a terminal does that somebody has stopped."""
+
+    def __init__(self) -> None:
+        super().__init__("m", stream=io.StringIO())
+        self.busy = threading.Event()
+        self.released = threading.Event()
+        self.got: dict[Source, bytes] = {"stdout": b"", "stderr": b""}
+
+    def feed(self, source: Source, data: bytes) -> None:
+        self.busy.set()
+        self.released.wait()
+        self.got[source] += data
+
+
+def test_what_is_left_in_the_pipes_at_the_end_comes_through_though_others_hold_them() -> None:
+    streams = SlowStreams()
+    with Pump(streams) as pump:
+        somebody_else = [os.dup(pump.stdout), os.dup(pump.stderr)]
+        os.write(pump.stdout, b"first ")
+        streams.busy.wait()
+        os.write(pump.stdout, b"second")
+        os.write(pump.stderr, b"x" * 60_000)
+        threading.Timer(0.2, streams.released.set).start()
+    for descriptor in somebody_else:
+        os.close(descriptor)
+    assert streams.got == {"stdout": b"first second", "stderr": b"x" * 60_000}

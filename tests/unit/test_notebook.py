@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dynalyze.recording.cells import cell_names, with_cell_names
-from dynalyze.recording.framed import framed
+from dynalyze.recording.build import cell_names, with_cell_names
+from dynalyze.recording.output import framed
 from dynalyze.recording.recorder import Recording
 from dynalyze.render import terminal
 from dynalyze.report import Location

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.audit.waivers import WaiverRule
+from dynalyze.audit.policy import WaiverRule
 from dynalyze.report import Compilation, Effect, Finding, Graph, GraphBreak, Location, Report
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.models import AttentionCall, AttentionInput, LayerGroup, ModuleFacts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.objects import prepare
 from dynalyze.capture.shapes import Dim, fit, resized
-from dynalyze.launch.shapes import MOST_SHAPES, check_dims, combinations, read_dims, read_shapes, shape_words
+from dynalyze.launch.shape_options import MOST_SHAPES, check_dims, combinations, read_dims, read_shapes, shape_words
 from dynalyze.text.errors import UsageError
 
 

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from dynalyze import privacy
-from dynalyze.fleet.reading import is_sweep, read_sweep, rows_in
+from dynalyze.fleet.folder import is_sweep, read_sweep, rows_in
 from dynalyze.privacy.sweep import without_source
 from dynalyze.report.document import to_json
+from dynalyze.text.errors import UsageError
 from sample_reports import rich_report
 from sample_sweeps import broken, failed, row, small_sweep, sweep
 
@@ -69,7 +70,7 @@ def test_a_last_line_that_was_cut_off_is_left_out_and_any_other_is_an_error() ->
 def test_another_version_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "sweep.json"
     file.write_bytes(msgspec.json.encode(sweep(row("hf:A"), schema_version=9)))
-    with pytest.raises(ValueError, match="schema_version 9"):
+    with pytest.raises(UsageError, match="schema_version 9"):
         read_sweep(file)
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dynalyze.bench.measure import add_bench, planned
 from dynalyze.bench.plan import Plan, Work
 from dynalyze.capture.shapes import Dim
 from dynalyze.events.log import RunLog
 from dynalyze.launch.observe import Observation, Observed, observed
-from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Report
 from dynalyze.text.errors import UsageError
 
@@ -65,7 +65,9 @@ def audit(asked: Asked, progress: Callable[[str], None], keep: Callable[[RunLog]
     steps = _steps(asked)
     if asked.attention_matrix and asked.observation.target.asked is None:
         progress("audit, before the run: is this a model of transformers, whose attention can be chosen?")
-        _check_attention(asked)
+        from dynalyze.audit.attention_matrix import check_model
+
+        check_model(asked.observation.target, asked.plan)  # Refused now, not after all other steps.
     progress(f"audit, step 1 of {len(steps) + 1}: the run under torch.compile")
     with observed(asked.observation, keep) as seen:
         outcome = seen.report.outcome
@@ -103,88 +105,57 @@ def _interrupted(report: Report, doing: str) -> None:
 
 
 def _steps(asked: Asked) -> list[_Step]:
-    steps = []
-    if asked.shapes:
-        steps.append(_Step(_WARMUP, _Warmup(asked)))
-    if asked.bench:
-        steps.append(_Step(_BENCH, _Bench(asked)))
-    if asked.attention_matrix:
-        steps.append(_Step(_ATTENTION, _Attention(asked)))
-    return steps
+    wanted = (
+        (asked.shapes, _WARMUP, _warmup), (asked.bench, _BENCH, _bench),
+        (asked.attention_matrix, _ATTENTION, _attention),
+    )  # fmt: skip
+    return [_Step(doing, partial(step, asked)) for is_wanted, doing, step in wanted if is_wanted]
 
 
-def _check_attention(asked: Asked) -> None:
-    """What is no model of transformers is refused now, not after all other steps."""
-    from dynalyze.audit.attention.matrix import check_model
-
-    check_model(asked.observation.target, asked.plan)
-
-
-@dataclass(frozen=True)
-class _Bench:
+def _bench(asked: Asked, seen: Observed, left: float) -> None:
     """Speed, memory and answers; then the place that wrong answers come from, or a wrong operation that they hide."""
-
-    asked: Asked
-
-    def __call__(self, seen: Observed, left: float) -> None:
-        report, target = seen.report, self.asked.observation.target
-        until = time.monotonic() + left
-        plan = add_bench(seen, target, replace(self.asked.plan, total=left))
-        verdicts = {test.verdict for test in report.accuracy} - {"not comparable"}
-        if plan is not None and verdicts and report.outcome.status == "complete":
-            share = 1.0 if "suspicious" in verdicts else _SHARE_OF_RIGHT_ANSWERS
-            left = max(until - time.monotonic(), 0.0) * share
-            _taken(_Step(_BISECT, _Bisect(target, plan, self.asked.scripts)), seen, left)
+    report, target = seen.report, asked.observation.target
+    until = time.monotonic() + left
+    plan = add_bench(seen, target, replace(asked.plan, total=left))
+    verdicts = {test.verdict for test in report.accuracy} - {"not comparable"}
+    if plan is not None and verdicts and report.outcome.status == "complete":
+        share = 1.0 if "suspicious" in verdicts else _SHARE_OF_RIGHT_ANSWERS
+        left = max(until - time.monotonic(), 0.0) * share
+        _taken(_Step(_BISECT, partial(_bisect, asked, plan)), seen, left)
 
 
-@dataclass(frozen=True)
-class _Bisect:
+def _bisect(asked: Asked, plan: Plan, seen: Observed, left: float) -> None:
     """The stage, module and operation that wrong numbers come from."""
+    from dynalyze.bench.bisect import bisect_suspicious
 
-    target: TargetSpec
-    plan: Plan
-    scripts: bool
-
-    def __call__(self, seen: Observed, left: float) -> None:
-        from dynalyze.bench.bisect import bisect_suspicious
-
-        plan = replace(self.plan, total=left)
-        seen.report.bisections = bisect_suspicious(seen.report, self.target, plan, scripts=self.scripts)
+    plan = replace(plan, total=left)
+    target = asked.observation.target
+    seen.report.bisections = bisect_suspicious(seen.report, target, plan, scripts=asked.scripts)
 
 
-@dataclass(frozen=True)
-class _Warmup:
+def _warmup(asked: Asked, seen: Observed, left: float) -> None:
     """Every shape of production, one call after another."""
+    from dynalyze.audit.warmup import check_warmup
+    from dynalyze.report.audit import Warmup
 
-    asked: Asked
-
-    def __call__(self, seen: Observed, left: float) -> None:
-        from dynalyze.audit.warmup import check_warmup
-        from dynalyze.report.audit import Warmup
-
-        target, shapes, dims = self.asked.observation.target, self.asked.shapes, self.asked.dims
-        plan, source = planned(seen, target, replace(self.asked.plan, total=left))
-        if plan is None:
-            seen.report.warmup = Warmup(reason=source.reason)
-            return
-        found = check_warmup(target, replace(plan, works=shapes, dims=dims), shapes, dims)
-        seen.report.warmup = found
-        if found.stopped == "interrupted":
-            _interrupted(seen.report, _WARMUP)
+    target, shapes, dims = asked.observation.target, asked.shapes, asked.dims
+    plan, source = planned(seen, target, replace(asked.plan, total=left))
+    if plan is None:
+        seen.report.warmup = Warmup(reason=source.reason)
+        return
+    found = check_warmup(target, replace(plan, works=shapes, dims=dims), shapes, dims)
+    seen.report.warmup = found
+    if found.stopped == "interrupted":
+        _interrupted(seen.report, _WARMUP)
 
 
-@dataclass(frozen=True)
-class _Attention:
+def _attention(asked: Asked, seen: Observed, left: float) -> None:
     """The combinations of attention, dtype and cache."""
+    from dynalyze.audit.attention_matrix import attention_matrix
 
-    asked: Asked
-
-    def __call__(self, seen: Observed, left: float) -> None:
-        from dynalyze.audit.attention.matrix import attention_matrix
-
-        plan = replace(self.asked.plan, total=left)
-        plan = plan if self.asked.bench else replace(plan, seconds=0.0)
-        found = attention_matrix(self.asked.observation.target, plan)
-        seen.report.attention_matrix = found
-        if found.stopped == "interrupted":
-            _interrupted(seen.report, _ATTENTION)
+    plan = replace(asked.plan, total=left)
+    plan = plan if asked.bench else replace(plan, seconds=0.0)
+    found = attention_matrix(asked.observation.target, plan)
+    seen.report.attention_matrix = found
+    if found.stopped == "interrupted":
+        _interrupted(seen.report, _ATTENTION)

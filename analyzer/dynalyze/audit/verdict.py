@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from dynalyze.audit import counted, measured
-from dynalyze.audit.baseline import Baseline
-from dynalyze.audit.judging import Case
+from dynalyze.audit.checks import CHECKS, Case, failing, findings_words
+from dynalyze.audit.excused import Baseline, Excused, excused_findings
 from dynalyze.audit.policy import Policy
-from dynalyze.audit.sorting import Sorting, sort_findings
 from dynalyze.report import Finding, Report, Status
-from dynalyze.report.audit import PolicyCheck, PolicyVerdict, Waiver
+from dynalyze.report.audit import PolicyCheck, PolicyVerdict
 from dynalyze.rules.rule import judge
 from dynalyze.words.policy import title
 
-_CHECKS = (
-    measured.answers, counted.breaks, counted.recompiles, counted.after_warmup, counted.eager_frames, counted.findings,
-    measured.speedup, measured.memory, measured.compile_seconds,
-)  # fmt: skip
 _ENDED: dict[Status, str] = {
     "failed": "the program failed",
     "timed_out": "the time limit ended the audit",
@@ -46,19 +39,14 @@ def judged(report: Report) -> Report:
     return whole
 
 
-def sorted_findings(report: Report, policy: Policy, baseline: Baseline | None = None) -> Sorting:
-    """Which findings of a judged report count today."""
-    return sort_findings(report, policy, baseline, datetime.date.today())
-
-
 def conclusion(report: Report, policy: Policy, baseline: Baseline | None) -> Callable[[Report], PolicyVerdict]:
     """What gives the verdict on a report once it has been cleaned of what may not be shown.
 
     Waivers and baseline are matched here and now, with the code and all values at hand: leaving these out of a report
     changes nothing in its verdict.
     """
-    sorting = sorted_findings(judged(report), policy, baseline)
-    return lambda shown: judge_policy(shown, policy, sorting=sorting)
+    excused = excused_findings(judged(report), policy, baseline)
+    return lambda shown: judge_policy(shown, policy, excused=excused)
 
 
 def judge_policy(
@@ -66,15 +54,15 @@ def judge_policy(
     policy: Policy,
     baseline: Baseline | None = None,
     *,
-    sorting: Sorting | None = None,
+    excused: Excused | None = None,
 ) -> PolicyVerdict:
     """Whether the run may ship. The report was judged by the rules before.
 
-    `sorting` is given where the report has been cleaned since its findings were sorted.
+    `excused` is given where the report has been cleaned since its findings were matched.
     """
-    sorting = sorting or sorted_findings(report, policy, baseline)
-    case = Case(report, policy, sorting)
-    checks = [_ran(case), *(check for make in _CHECKS if (check := make(case)) is not None)]
+    excused = excused or excused_findings(report, policy, baseline)
+    case = Case(report, policy, excused)
+    checks = [_ran(case), *(check for make in CHECKS if (check := make(case)) is not None)]
     passed = not any(check.fails for check in checks)
     return PolicyVerdict(
         passed=passed,
@@ -82,11 +70,11 @@ def judge_policy(
         advice="" if passed else _advice(case, checks),
         source=policy.source,
         checks=checks,
-        waivers=sorting.told_waivers(report),
-        baseline=sorting.baseline,
-        known=sorting.known,
-        new=sorting.told_new(report),
-        fixed=list(sorting.fixed),
+        waivers=excused.told_waivers(report),
+        baseline=excused.baseline,
+        known=excused.known,
+        new=excused.told_new(report),
+        fixed=list(excused.fixed),
     )
 
 
@@ -113,28 +101,25 @@ def _failure(case: Case, checks: list[PolicyCheck]) -> str:
         if check.status == "unknown":
             told.append(f"{title(check).lower()} not known, though asked for ({check.reason})")
         elif check.name == _FINDINGS:
-            told += [counted.findings_words(left)] if (left := _not_said(case, failed)) else []
+            told += [findings_words(left)] if (left := _not_said(case, failed)) else []
         else:
             told.append(check.found)
-    told += [_expired(waiver) for waiver, _ in case.sorting.waived if waiver.expired and waiver.used]
+    expired = [waiver for waiver, _ in case.excused.waived if waiver.expired and waiver.used]
+    told += [f"the waiver of {waiver.rule} expired on {waiver.expires}" for waiver in expired]
     return f"FAIL: {'; '.join(told)}"
 
 
 def _not_said(case: Case, failed: set[str]) -> list[Finding]:
     """Findings that fail and that no other failed check tells of."""
-    reached = counted.failing(case.sorting.counting(case.report.findings), case.policy.fail_on)
+    reached = failing(case.excused.counting(case.report.findings), case.policy.fail_on)
     return [finding for finding in reached if _SAID_BY.get(finding.rule) not in failed]
-
-
-def _expired(waiver: Waiver) -> str:
-    return f"the waiver of {waiver.rule} expired on {waiver.expires}"
 
 
 def _advice(case: Case, checks: list[PolicyCheck]) -> str:
     """That of the first finding that made a check fail: findings come worst first."""
     wanted = {identity for check in checks if check.fails for identity in check.evidence}
-    counting = case.sorting.counting(case.report.findings)
-    reached = {id(finding) for finding in counted.failing(counting, case.policy.fail_on)}
+    counting = case.excused.counting(case.report.findings)
+    reached = {id(finding) for finding in failing(counting, case.policy.fail_on)}
     for finding in counting:
         if id(finding) in reached or wanted & set(finding.evidence):
             place = finding.location

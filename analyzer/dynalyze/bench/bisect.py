@@ -15,9 +15,8 @@ from dynalyze.bench.plan import Plan, Work
 from dynalyze.bench.requests import worker_request
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
 from dynalyze.capture.bench.wire import Configuration
-from dynalyze.launch.progress import progress_line
 from dynalyze.launch.spec import TargetSpec
-from dynalyze.launch.streams import Streams
+from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report import Report, printable
 from dynalyze.report.audit import Bisection, BisectStage, StageRun
 from dynalyze.report.measurements import Accuracy

@@ -11,7 +11,7 @@ from typing import Any
 from dynalyze.bench.stats import DEFAULT_PAIRS
 from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, Phase
 from dynalyze.capture.shapes import Dim
-from dynalyze.launch.shapes import Shape
+from dynalyze.launch.shape_options import Shape
 from dynalyze.text.errors import UsageError
 
 EAGER = Configuration("eager", compile=False)

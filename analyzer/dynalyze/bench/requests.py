@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynalyze.bench.plan import Plan, Work
 from dynalyze.capture.bench.wire import Configuration, WorkerRequest
-from dynalyze.launch.packages import folder_of
+from dynalyze.launch.observe import folder_of
 
 
 def worker_request(plan: Plan, work: Work, configuration: Configuration) -> WorkerRequest:

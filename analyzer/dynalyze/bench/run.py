@@ -18,8 +18,7 @@ from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS, enough
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
 from dynalyze.launch.interrupts import how_it_ended
-from dynalyze.launch.progress import progress_line
-from dynalyze.launch.streams import Streams
+from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.text.errors import UsageError
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dynalyze.bench.plan import Work
 from dynalyze.capture.bench.wire import LANGUAGE_PHASES
 from dynalyze.capture.shapes import Dim
-from dynalyze.launch.shapes import Shape, check_dims, combinations
+from dynalyze.launch.shape_options import Shape, check_dims, combinations
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
 

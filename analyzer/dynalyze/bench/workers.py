@@ -22,11 +22,10 @@ from typing import Any, Literal
 from dynalyze.bench.forks import Forks
 from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Failure, WorkerRequest
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
-from dynalyze.launch.caches import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.forkserver import Forked
 from dynalyze.launch.interrupts import Interrupts
-from dynalyze.launch.pump import Pump
-from dynalyze.launch.streams import Streams
+from dynalyze.launch.run import NOTHING_REMEMBERED, cache_variables
+from dynalyze.launch.streams import Pump, Streams
 from dynalyze.launch.supervised import Supervised
 
 START = Path(__file__).resolve().parents[1] / "capture" / "start.py"

@@ -12,12 +12,11 @@ import click
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.files import check_writable, write_whole
 from dynalyze.cli.options import (
-    asked_of,
-    check_fail_on,
     compile_asked,
     compile_options,
     output_options,
     shape_options,
+    target_of,
     target_options,
     transformers_options,
 )
@@ -25,7 +24,7 @@ from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
 if TYPE_CHECKING:
-    from dynalyze.audit.baseline import Baseline
+    from dynalyze.audit.excused import Baseline
     from dynalyze.audit.policy import Policy
     from dynalyze.audit.run import Asked
     from dynalyze.launch.spec import TargetSpec
@@ -76,13 +75,8 @@ def audit(context: click.Context, /, **options: Any) -> int:
     from dynalyze.audit.verdict import conclusion
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
-    from dynalyze.launch.spec import read_target
 
-    check_fail_on(options["fail_on"])
-    target = read_target(
-        options["target"], options["module"], options["arguments"], options["inputs"], options["chosen"]
-    )
-    target = asked_of(context, target)
+    target = target_of(context)
     baseline = _baseline(options)
     policy = _policy(context, options, target)
     asked = _asked(context, options, target)
@@ -97,7 +91,7 @@ def audit(context: click.Context, /, **options: Any) -> int:
 
 def _baseline(options: dict[str, Any]) -> Baseline | None:
     """What is known so far; with --update-baseline the run itself says so."""
-    from dynalyze.audit.baseline import read_baseline
+    from dynalyze.audit.excused import read_baseline
 
     file = options["baseline"]
     if options["update_baseline"]:
@@ -125,7 +119,7 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
     from dynalyze.audit.run import Asked
     from dynalyze.bench.shaping import shaped
     from dynalyze.launch.observe import Observation
-    from dynalyze.launch.shapes import read_dims, read_shapes
+    from dynalyze.launch.shape_options import read_dims, read_shapes
 
     sizes, dims = read_shapes(options["shapes"]), read_dims(options["dims"])
     plan = replace(short_bench(options, target), memory=True, answers_first=True)
@@ -139,7 +133,7 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
         bundle=not options["no_bench"] or bool(sizes),
     )
     if options["attention_matrix"]:
-        from dynalyze.audit.attention.matrix import check_target
+        from dynalyze.audit.attention_matrix import check_target
 
         check_target(target, plan.works[0].phase)
     shapes = shaped(plan.works, sizes, dims, target)
@@ -162,15 +156,15 @@ def _is_given(context: click.Context, name: str) -> bool:
 
 def _updated(report: Report, policy: Policy, file: str, *, hide_names: bool) -> Baseline | None:
     """The baseline of this run, written; an earlier one stays where the run did not come to its end."""
-    from dynalyze.audit.baseline import Baseline, known_of, read_baseline, to_json
-    from dynalyze.audit.verdict import judged, sorted_findings
+    from dynalyze.audit.excused import Baseline, excused_findings, known_of, read_baseline, to_json
+    from dynalyze.audit.verdict import judged
 
     path = Path(file)
     if report.outcome.status != "complete":
         report.capture.notes.append(f"The baseline {path.name} was not written: the run did not come to its end.")
         return read_baseline(path) if path.is_file() else None
     whole = judged(report)
-    counting = sorted_findings(whole, policy).counting(whole.findings)
+    counting = excused_findings(whole, policy).counting(whole.findings)
     known = known_of(counting, whole)
     write_whole(path, to_json(known, hide_names=hide_names))
     return Baseline(str(path), tuple(known))

@@ -12,16 +12,15 @@ from dynalyze.bench.shaping import shaped
 from dynalyze.bench.stats import DEFAULT_PAIRS
 from dynalyze.capture.hf.options import BUILDING
 from dynalyze.cli.options import (
-    asked_of,
-    check_fail_on,
     compile_options,
     given_compile_options,
     model_options,
     report_options,
     shape_options,
+    target_of,
     target_options,
 )
-from dynalyze.launch.shapes import read_dims, read_shapes
+from dynalyze.launch.shape_options import read_dims, read_shapes
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
 
@@ -103,13 +102,8 @@ def bench(context: click.Context, /, **options: Any) -> int:
     from dynalyze.bench.measure import measure
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
-    from dynalyze.launch.spec import read_target
 
-    check_fail_on(options["fail_on"])
-    target = read_target(
-        options["target"], options["module"], options["arguments"], options["inputs"], options["chosen"]
-    )
-    target = asked_of(context, target, BUILDING)
+    target = target_of(context, BUILDING)
     plan = _plan(context, options, target)
     outputs = Outputs.from_options(options, f"{target.stem}.bench", target.path)
     with Interrupts():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.cli.files import check_writable, print_document, print_summary, same_file, write_whole
+from dynalyze.cli.files import check_writable, print_document, print_summary, read_report, same_file, write_whole
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def diff(
       a run that now fails, runs out of time or compiles nothing
       of a sweep, an item with a worse status, or with a new graph break
     """
-    from dynalyze.cli.saved import is_sweep, read_report
+    from dynalyze.fleet.folder import is_sweep
 
     _check_outputs(json_file, html_file, (before, after))
     first, second = Path(before), Path(after)
@@ -90,7 +90,6 @@ def diff(
 def _reports(before: Path, after: Path, **shown: bool) -> _Compared:
     from dynalyze import privacy
     from dynalyze.cli.outputs import showable
-    from dynalyze.cli.saved import read_report
     from dynalyze.comparison import compare
 
     first, second = (read_report(path, hint=_HINT) for path in (before, after))
@@ -101,8 +100,8 @@ def _reports(before: Path, after: Path, **shown: bool) -> _Compared:
 def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bool) -> _Compared:
     """Long values were hidden, or not, when the sweeps ran."""
     from dynalyze import privacy
-    from dynalyze.cli.saved import read_sweep
     from dynalyze.comparison.sweeps import compare
+    from dynalyze.fleet.folder import read_sweep
     from dynalyze.privacy.sweep import without_source
 
     first, second = (privacy.mask_secrets(read_sweep(path)) for path in (before, after))

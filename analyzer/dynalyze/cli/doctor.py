@@ -29,14 +29,14 @@ def doctor(python: str | None, json_file: str | None, timeout: float, redact: bo
     """
     from dynalyze import privacy
     from dynalyze.doctor.ask import ask
-    from dynalyze.doctor.diagnose import diagnose
+    from dynalyze.doctor.checks import diagnose
     from dynalyze.doctor.text import render
-    from dynalyze.launch.progress import telling
+    from dynalyze.launch.streams import transient_progress
     from dynalyze.text.json_text import json_text
 
     if json_file not in (None, "-"):
         check_writable("--json", str(json_file))
-    with telling() as tell:
+    with transient_progress() as tell:
         facts = ask(python, timeout, tell)
     diagnosis = privacy.mask_secrets(diagnose(facts))
     if redact:

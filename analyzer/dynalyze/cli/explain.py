@@ -12,11 +12,10 @@ from click.core import ParameterSource
 
 from dynalyze.cli.options import (
     artifacts_option,
-    asked_of,
-    check_fail_on,
     compile_asked,
     compile_options,
     output_options,
+    target_of,
     target_options,
     transformers_options,
 )
@@ -78,13 +77,8 @@ def explain(context: click.Context, /, **options: Any) -> int:
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
     from dynalyze.launch.observe import Observation, observed
-    from dynalyze.launch.spec import read_target
 
-    check_fail_on(options["fail_on"])
-    target = read_target(
-        options["target"], options["module"], options["arguments"], options["inputs"], options["chosen"]
-    )
-    target = asked_of(context, target)
+    target = target_of(context)
     outputs = Outputs.from_options(options, target.stem, target.path)
     observation = Observation(
         target=target,

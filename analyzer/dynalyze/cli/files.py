@@ -1,4 +1,7 @@
-"""Files that a command writes: checked before anything runs, written whole or not at all; documents are UTF-8."""
+"""Files that a command writes: checked before anything runs, written whole or not at all; documents are UTF-8.
+
+And the report JSON that another one reads.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dynalyze.files.read_write import write_whole_file
 from dynalyze.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from dynalyze.report import Report
 
 
 def check_writable(option: str, file: str, source: str | None = None) -> None:
@@ -99,3 +106,20 @@ def drop_standard_output() -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
         os.close(nothing)
+
+
+def read_report(path: Path, kind: str = "a report of dynalyze", hint: str = "") -> Report:
+    """The report in a file.
+
+    Raises:
+        UsageError: the file cannot be read, or is not `kind`; one line, with `hint` at its end.
+    """
+    from dynalyze.files.read_write import read_input
+    from dynalyze.report.document import from_json
+
+    try:
+        return from_json(read_input(path))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is not {kind}: {error}{hint}") from error

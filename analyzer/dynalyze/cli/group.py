@@ -10,7 +10,7 @@ import sys
 import click
 
 from dynalyze import __version__
-from dynalyze.cli import last_resort, mistakes
+from dynalyze.cli import errors
 from dynalyze.cli.files import drop_standard_output
 from dynalyze.launch.interrupts import EndedBySignal, as_exceptions, first_signal
 from dynalyze.text.errors import DynalyzeError
@@ -36,7 +36,7 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and args[0] not in _COMMANDS:
-            raise click.UsageError(mistakes.unknown_command(args[0], _COMMANDS), ctx)
+            raise click.UsageError(errors.unknown_command(args[0], _COMMANDS), ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -60,14 +60,14 @@ def run(arguments: list[str]) -> int:
         except (EndedBySignal, KeyboardInterrupt, click.Abort):
             return 128 + (first_signal() or signal.SIGINT)
         except click.ClickException as error:
-            say(_on_one_line(mistakes.advised(error)))
+            say(_on_one_line(errors.usage_message(error)))
         except DynalyzeError as error:
             say(_on_one_line(str(error)))
         except BrokenPipeError:  # The reader of what Click itself prints went away.
             drop_standard_output()
             return 0
         except Exception as error:
-            say(_on_one_line(last_resort.told(error)))
+            say(_on_one_line(errors.unforeseen_message(error)))
     return _USAGE
 
 

@@ -122,6 +122,20 @@ def transformers_options(command: _Command) -> _Command:
     )
 
 
+def target_of(context: click.Context, names: Sequence[str] = OPTION_NAMES) -> TargetSpec:
+    """What `target_options` name, with what the options for `hf:` targets ask for; --fail-on is checked before it.
+
+    Raises:
+        UsageError: one of them cannot be.
+    """
+    from dynalyze.launch.spec import read_target
+
+    given = context.params
+    check_fail_on(given["fail_on"])
+    target = read_target(given["target"], given["module"], given["arguments"], given["inputs"], given["chosen"])
+    return asked_of(context, target, names)
+
+
 def asked_of(context: click.Context, target: TargetSpec, names: Sequence[str] = OPTION_NAMES) -> TargetSpec:
     """The target with what the options for `hf:` targets ask for; `names` are those that the command has.
 

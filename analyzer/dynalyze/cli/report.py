@@ -30,8 +30,8 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
 
     The facts are judged by the rules of this version. No file that a log names is opened.
     """
+    from dynalyze.cli.files import read_report
     from dynalyze.cli.outputs import Outputs
-    from dynalyze.cli.saved import read_report
 
     check_fail_on(options["fail_on"])
     path = Path(source)

@@ -11,29 +11,30 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from dynalyze.capture.hf.options import OPTION_NAMES
 from dynalyze.cli.files import check_writable, print_document, print_summary, same_file, write_whole
 from dynalyze.cli.options import asked_of
-from dynalyze.fleet import failing, matrix
-from dynalyze.fleet.drive import Job, about, drive
+from dynalyze.fleet.drive import Job, Progress, about, drive
 from dynalyze.fleet.expand import Configurations, Expanded, Request, expand
-from dynalyze.fleet.folder import INDEX, SweepFolder
+from dynalyze.fleet.folder import INDEX, ROWS, SweepFolder
 from dynalyze.fleet.memory import LEAST_BYTES, available_bytes
 from dynalyze.fleet.pool import LocalPool, Pool
-from dynalyze.fleet.progress import Progress
-from dynalyze.fleet.reading import ROWS
+from dynalyze.fleet.settings import configurations, matrix
 from dynalyze.fleet.work import RunSettings
 from dynalyze.launch.interrupts import Interrupts, first_signal
 from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import TargetSpec
-from dynalyze.report import printable
-from dynalyze.sweep.records import Sweep
+from dynalyze.report import Finding, printable
+from dynalyze.rules.rule import reaches, rules
+from dynalyze.sweep.records import STATUSES, Sweep
 from dynalyze.text.errors import UsageError
 from dynalyze.text.json_text import json_text
 
 _SHOWN = ("no_source", "redact", "show_values", "bench")
 _COMPILING = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
+_LEVELS = ("error", "warning", "info", "none")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -55,7 +56,8 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
         with Interrupts() as interrupts:
             with _pool(options, workers, settings, folder, expanded) as pool:
                 environment = {**expanded.interpreter.versions, "device": options["device"] or "cpu"}
-                describing = about(expanded.items, _command(), environment, pool.workers, notes, _now())
+                now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+                describing = about(expanded.items, _command(), environment, pool.workers, notes, now)
                 done_before = sum(item.key in folder.rows for item in expanded.items)
                 progress = Progress(
                     len(expanded.items), done_before, show_output=options["show_output"], quiet=options["quiet_target"]
@@ -65,7 +67,7 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
             _publish(result, folder.path, options)
             if (interrupted := first_signal()) is not None:
                 return 128 + interrupted
-        return 1 if failing.met(result, folder.path, options["fail_on"]) else 0
+        return 1 if _fails(result, folder.path, options["fail_on"]) else 0
 
 
 _ONE_AT_A_TIME = "Items ran one at a time, because their speed was measured (--bench)."
@@ -73,7 +75,7 @@ _ONE_AT_A_TIME = "Items ran one at a time, because their speed was measured (--b
 
 def _check(options: dict[str, Any]) -> None:
     """Everything that can be refused before anything runs."""
-    failing.check(options["fail_on"])
+    _check_fail_on(options["fail_on"])
     if options["configs"] is not None and options["matrix"]:
         raise UsageError("--configs and --matrix exclude each other")
     for name in ("gpus_per_item", "shared_disk"):
@@ -111,8 +113,8 @@ def _request(context: click.Context, options: dict[str, Any]) -> Request:
 
 def _configurations(options: dict[str, Any]) -> Configurations | None:
     if options["matrix"]:
-        return matrix.matrix()
-    return None if options["configs"] is None else matrix.configurations(options["configs"])
+        return matrix()
+    return None if options["configs"] is None else configurations(options["configs"])
 
 
 def _check_models_options(context: click.Context, expanded: Expanded) -> None:
@@ -152,7 +154,7 @@ def _pool(
 ) -> Pool:
     if options["cluster"] is None:
         return LocalPool(workers, settings, folder.path.resolve())
-    from dynalyze.fleet.ray.cluster import ClusterPool
+    from dynalyze.fleet.ray.ray_pool import ClusterPool
 
     own = any(item.spec.mode != "transformers" for item in expanded.items)
     return ClusterPool(
@@ -183,16 +185,12 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
 
 def _seen_from(sweep: Sweep, folder: Path, file: Path) -> Sweep:
     """The sweep with pages named as a file elsewhere has to link them."""
-    import msgspec
-
     way = os.path.relpath(folder.resolve(), file.resolve().parent)
     rows = [msgspec.structs.replace(row, page=row.page and f"{way}/{row.page}") for row in sweep.items]
     return msgspec.structs.replace(sweep, items=rows)
 
 
 def _json(sweep: Sweep) -> str:
-    import msgspec
-
     document = msgspec.to_builtins(sweep)
     ordered = {"schema_version": document.pop("schema_version"), **document}
     return json_text(ordered)
@@ -211,5 +209,40 @@ def _bytes(text: str | None) -> int | None:
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+class _Findings(msgspec.Struct):
+    """All that is read of a report."""
+
+    findings: list[Finding] = []
+
+
+def _check_fail_on(text: str) -> None:
+    """Refuse what no item can meet.
+
+    Raises:
+        UsageError: neither a level, nor a rule, nor a status.
+    """
+    known = [*_LEVELS, *STATUSES, *(rule_id for rule in rules() for rule_id in rule.ids)]
+    for word in _fail_words(text):
+        if word not in known:
+            raise UsageError(f"--fail-on {word}: choose from {', '.join(known)}")
+
+
+def _fails(sweep: Sweep, folder: Path, text: str) -> bool:
+    """Whether an item has such a status, or its report such a finding. A report that cannot be read has none."""
+    words = _fail_words(text)
+    if any(row.status in words for row in sweep.items):
+        return True
+    levels = [word for word in words if word not in STATUSES and word != "none"]
+    reports = [folder / row.report for row in sweep.items if row.report] if levels else []
+    return any(reaches(findings, level) for path in reports for findings in [_findings_in(path)] for level in levels)
+
+
+def _findings_in(path: Path) -> list[Finding]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Findings).findings
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return []
+
+
+def _fail_words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()] or ["none"]

@@ -1,21 +1,138 @@
-"""All facts of an environment: asked of its interpreter, and looked up in the environment and its folders."""
+"""All facts of an environment: asked of its interpreter, and looked up in the environment and its folders.
+
+A question is a process that writes its answer to a file step by step, with a limit for each.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import shutil
+import signal
+import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from dynalyze.doctor.checks.packages import KNOWN
-from dynalyze.doctor.folders import folder
-from dynalyze.doctor.question import TOO_LONG, Asker, Tell
-from dynalyze.doctor.records import Facts, Trial
+import dynalyze
+from dynalyze.doctor.packages import KNOWN
+from dynalyze.doctor.records import Facts, Folder, Trial
+from dynalyze.files.temporary import TemporaryFolder
+from dynalyze.launch.supervised import Supervised
 
+Answer = dict[str, Any]
+Tell = Callable[[str], None]
+
+TOO_LONG = "it took longer than"
+_START = Path(dynalyze.__file__).resolve().parent / "capture" / "start_doctor.py"
+_PAUSE = 0.05
+_MOST_FILES = 200_000
 _PREFIXES = ("TORCH_COMPILE", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_LOGS", "TORCH_TRACE", "PYTORCH_", "TRITON_")
 _NAMES = ("CXX", "CC", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
+
+
+class Asker:
+    """Asks one interpreter. `tell` hears of each step; `stop` ends what is under way, from any thread."""
+
+    def __init__(self, python: str, timeout: float, tell: Tell) -> None:
+        self.python = python
+        self.timeout = timeout
+        self.stop = threading.Event()
+        self._tell = tell
+
+    def ask(self, what: str, request: Mapping[str, Any]) -> Answer:
+        """The answer as far as it came; with `silence`, the reason, where the process ended before it was whole.
+
+        Raises:
+            UsageError: the interpreter cannot be started.
+        """
+        with TemporaryFolder() as folder:
+            file, printed = folder / "question.json", folder / "printed.txt"
+            file.write_text(json.dumps({**request, "cache": str(folder / "cache")}), encoding="utf-8")
+            # One process: a pool of compilers costs more than it gives for one small function.
+            env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+            silence = self._run([self.python, str(_START), what, str(file)], env, file, printed)
+            answer = _read(file)
+        return {**answer, "silence": silence} if silence else answer
+
+    def _run(self, command: list[str], env: dict[str, str], file: Path, printed: Path) -> str:
+        """Why it did not end well; "" where it did. All that it started ends with it."""
+        with printed.open("wb") as output:
+            sink = output.fileno()
+            with Supervised(command, env, None, sink, sink, stdin=subprocess.DEVNULL) as process:
+                status = self._watched(process, file)
+        if status is None:
+            return f"{TOO_LONG} {self.timeout:g} s (--timeout)"
+        return "" if status == 0 else _last_line(printed) or _ending(status)
+
+    def _watched(self, process: Supervised, file: Path) -> int | None:
+        """Its exit status; None where one step took too long."""
+        step, deadline = "", time.monotonic() + self.timeout
+        while not process.exited:
+            if time.monotonic() > deadline or self.stop.is_set():
+                return None
+            if (now := str(_read(file).get("doing", ""))) != step:
+                step, deadline = now, time.monotonic() + self.timeout
+                if step:
+                    self._tell(step)
+            process.wait(_PAUSE)
+        return process.exit_status
+
+
+def _read(file: Path) -> Answer:
+    """Nothing where the process came not so far; then the file still holds the question."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and "cache" not in found else {}
+
+
+def _last_line(printed: Path) -> str:
+    lines = printed.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def _ending(status: int) -> str:
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"the process was ended by {signal.Signals(-status).name}"
+    return f"the process ended with status {status}"
+
+
+def folder(name: str, path: str) -> Folder:
+    """A folder of compiled code; one that is not there yet is judged by the nearest folder above it."""
+    place = Path(path)
+    above = place
+    while not above.exists() and above != above.parent:
+        above = above.parent
+    free, runs = None, True
+    with contextlib.suppress(OSError):
+        free = shutil.disk_usage(above).free
+        runs = not os.statvfs(above).f_flag & getattr(os, "ST_NOEXEC", 0)
+    writable = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
+    return Folder(name, path, place.is_dir(), writable, _size(place), free, runs)
+
+
+def _size(place: Path) -> int | None:
+    total, files = 0, 0
+    for root, _, names in os.walk(place):
+        for name in names:
+            files += 1
+            if files > _MOST_FILES:
+                return None
+            try:
+                total += (Path(root) / name).lstat().st_size
+            except OSError:
+                continue
+    return total
 
 
 def ask(python: str | None, timeout: float, tell: Tell) -> Facts:
@@ -30,14 +147,12 @@ def ask(python: str | None, timeout: float, tell: Tell) -> Facts:
     facts = msgspec.convert({**msgspec.to_builtins(facts), **said}, Facts)
     if facts.silence and said.get("doing") == "importing torch":
         facts.torch_error = facts.silence
-    facts.folders = [folder(name, path) for name, path in facts.caches.items() if _is_used(name, facts)]
+    facts.folders = [
+        folder(name, path) for name, path in facts.caches.items() if name != "Triton" or facts.triton or facts.devices
+    ]
     if facts.imports and not facts.silence and not facts.switched_off:
         _try_out(facts, asker)
     return facts
-
-
-def _is_used(cache: str, facts: Facts) -> bool:
-    return cache != "Triton" or bool(facts.triton or facts.devices)
 
 
 def _try_out(facts: Facts, asker: Asker) -> None:

@@ -1,24 +1,117 @@
-"""Sees a sweep through: gives the pool what is not done yet, keeps what comes back, and makes the document of it."""
+"""Sees a sweep through: what is not done yet goes to the pool, what comes back is kept, progress is shown."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
 import dynalyze
 from dynalyze import privacy
-from dynalyze.fleet.folder import About, SweepFolder, sweep_of
+from dynalyze.fleet.folder import About, SweepFolder, store, sweep_of
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Pool
-from dynalyze.fleet.progress import Progress
-from dynalyze.fleet.storing import store
 from dynalyze.fleet.work import Finished, RunSettings
 from dynalyze.privacy.sweep import without_source
-from dynalyze.sweep.records import Row, Sweep
+from dynalyze.sweep.records import STATUSES, Row, Sweep
+from dynalyze.text.visible import notice, one_line
+
+_PLAIN_SECONDS = 10.0
+_TERMINAL_SECONDS = 0.2
+_OUTPUT_LINES = 10
+_WENT = ("full_graph", "graph_break")
+_CLEAR = "\r\x1b[K"
+
+
+class Progress:
+    """A line that renews itself on a terminal, and a line now and then elsewhere.
+
+    What an item printed is shown where it failed, its last lines; `show_output` shows that of every item, `quiet` none.
+    """
+
+    def __init__(
+        self, planned: int, done_before: int, *, show_output: bool = False, quiet: bool = False,
+        stream: TextIO | None = None,
+    ) -> None:  # fmt: skip
+        self._stream = stream if stream is not None else sys.stderr
+        self._terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._planned = planned
+        self._before = done_before
+        self._show_output = show_output
+        self._quiet = quiet
+        self._counts: Counter[str] = Counter()
+        self._began = time.monotonic()
+        self._shown_at = self._began
+        self._shown = ""
+
+    def done(self, finished: Finished) -> None:
+        """One item more has ended; its row is as it may be shown."""
+        row = finished.row
+        self._counts[row.status] += 1
+        failed = row.status not in _WENT
+        if failed:
+            name = row.target if row.configuration == "default" else f"{row.target} ({row.configuration})"
+            self._say(notice(f"{name}: {row.status}: {row.error or 'no more is known'}"))
+        if not self._quiet and (failed or self._show_output):
+            lines = finished.output.rstrip().splitlines()
+            for line in lines if self._show_output else lines[-_OUTPUT_LINES:]:
+                self._say(f"{one_line(row.target)} | {line}")
+
+    def tick(self) -> None:
+        """Called some times a second."""
+        now = time.monotonic()
+        if now - self._shown_at < (_TERMINAL_SECONDS if self._terminal else _PLAIN_SECONDS):
+            return
+        self._shown_at = now
+        line = notice(self.line(now - self._began))
+        if self._terminal:
+            self._write(_CLEAR + line[: shutil.get_terminal_size().columns - 1])
+            self._shown = line
+        elif line != self._shown:
+            self._shown = line
+            self._write(line + "\n")
+
+    def close(self) -> None:
+        """Leave the terminal at the start of a line."""
+        if self._terminal and self._shown:
+            self._write(_CLEAR)
+            self._shown = ""
+
+    def line(self, seconds: float) -> str:
+        """Counts, rate and time left; the rate is that of this run, not of what an earlier one did."""
+        ended = sum(self._counts.values())
+        counts = ", ".join(f"{self._counts[status]} {status}" for status in STATUSES if self._counts[status])
+        parts = [f"{self._before + ended} of {self._planned} items", *([counts] if counts else [])]
+        if ended and seconds > 0:
+            left = (self._planned - self._before - ended) * seconds / ended
+            parts.append(f"{ended * 60 / seconds:.1f} a minute")
+            parts.append(f"about {_duration(left)} left")
+        return "; ".join(parts)
+
+    def _say(self, line: str) -> None:
+        self._write((_CLEAR if self._terminal and self._shown else "") + line + "\n")
+        self._shown = "" if self._terminal else self._shown
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text.encode(errors="replace").decode())
+            self._stream.flush()
+        except (OSError, ValueError):  # Nobody reads it any more.
+            return
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,128 @@
-"""The folder of a sweep: rows as they come, what they belong to, and a lock against a second sweep in it."""
+"""The folder of a sweep: rows, reports and pages as they come, a lock against a second sweep; and reading one back."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dynalyze.fleet.reading import ABOUT, ROWS, rows_in
+from dynalyze.files.read_write import read_document, read_input
+from dynalyze.privacy.redaction import redaction
 from dynalyze.sweep.records import SCHEMA_VERSION, Row, Sweep
 from dynalyze.text.errors import UsageError
+from dynalyze.text.json_text import read_json
 
+if TYPE_CHECKING:
+    from dynalyze.fleet.items import Item
+    from dynalyze.fleet.work import Finished
+
+ROWS = "rows.jsonl"
+ABOUT = "sweep.json"
 INDEX = "index.html"
 _LOCK = ".lock"
+_REPORTS = "reports"
+
+
+class _Kind(msgspec.Struct):
+    """What tells a sweep from a report: a list of items."""
+
+    items: msgspec.Raw = msgspec.Raw()
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether a file or folder claims to be a sweep; what cannot be read claims nothing."""
+    if path.is_dir():
+        return (path / ROWS).is_file()
+    if path.suffix == ".jsonl":
+        return True
+    try:
+        return read_json(read_input(path), _Kind).items != msgspec.Raw()
+    except (OSError, msgspec.DecodeError):
+        return False
+
+
+def read_sweep(path: Path) -> Sweep:
+    """The sweep in a file or folder.
+
+    Raises:
+        UsageError: it cannot be read, or is no sweep of a version that we know; one line.
+    """
+    try:
+        return _read(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is not a sweep of dynalyze: {error}") from error
+
+
+def _read(path: Path) -> Sweep:
+    if path.is_dir() or path.suffix == ".jsonl":
+        return _of_rows(path / ROWS if path.is_dir() else path)
+    sweep = read_document(read_input(path), Sweep)
+    _check_version(sweep.schema_version)
+    return sweep
+
+
+def rows_in(content: bytes) -> list[Row]:
+    """The rows of a JSONL: a later row of an item replaces an earlier one, a last line that was cut off is left out.
+
+    Raises:
+        ValueError: a whole line is no row.
+    """
+    found: dict[tuple[str, str], Row] = {}
+    for row in _whole_rows(content):
+        identity = (row.key, "") if row.key else (row.target, row.configuration)
+        found.pop(identity, None)
+        found[identity] = row
+    return list(found.values())
+
+
+def _whole_rows(content: bytes) -> Iterator[Row]:
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield read_document(line, Row)
+        except msgspec.DecodeError as error:
+            if number == len(lines):  # No newline after it: the writer was killed in it.
+                return
+            raise ValueError(f"line {number}: {error}") from error
+
+
+def _of_rows(path: Path) -> Sweep:
+    rows = rows_in(read_input(path))
+    beside = path.with_name(ABOUT)
+    about = read_document(read_input(beside), About) if beside.is_file() else About()
+    _check_version(about.schema_version)
+    if about.order:  # The folder may hold rows of items that its last sweep was not asked for.
+        known = {row.key: row for row in rows}
+        rows = [known[key] for key in about.order if key in known]
+    about.planned = about.planned or len(rows)
+    return _document(about, rows)
+
+
+def _check_version(version: int) -> None:
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"schema_version {version} is not the version {SCHEMA_VERSION} that this dynalyze reads")
 
 
 class About(msgspec.Struct):
     """What the rows of a folder belong to. `order` are the keys of the items in the order they were asked for."""
 
-    dynalyze: str
-    created: str
-    command: list[str]
-    environment: dict[str, Any]
-    order: list[str]
-    planned: int
-    workers: int
+    dynalyze: str = ""
+    created: str = ""
+    command: list[str] = []
+    environment: dict[str, Any] = {}
+    order: list[str] = []
+    planned: int = 0
+    workers: int = 1
     notes: list[str] = []
     seconds: float = 0.0
     schema_version: int = SCHEMA_VERSION
@@ -117,14 +212,34 @@ def write(path: Path, data: bytes) -> None:
 
 def sweep_of(about: About, rows: dict[str, Row]) -> Sweep:
     """The document of a sweep: the rows of its own items, in the order in which they were asked for."""
+    return _document(about, [rows[key] for key in about.order if key in rows])
+
+
+def _document(about: About, items: list[Row]) -> Sweep:
     return Sweep(
         dynalyze=about.dynalyze,
         created=about.created,
         command=about.command,
-        items=[rows[key] for key in about.order if key in rows],
+        items=items,
         environment=about.environment,
         seconds=about.seconds,
         planned=about.planned,
         workers=about.workers,
         notes=about.notes,
     )
+
+
+def store(folder: Path, item: Item, finished: Finished, *, hide_names: bool = False) -> None:
+    """Write report and page below the sweep's folder, and their names, relative to it, into the row."""
+    stem = re.sub(r"[^\w.=+-]+", "_", redaction()(item.file_stem)) if hide_names else item.file_stem
+    for suffix, content in ((".json", finished.report), (".html", finished.page)):
+        if content is None:
+            continue
+        name = f"{_REPORTS}/{stem}{suffix}"
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        write(path, content)
+        if suffix == ".json":
+            finished.row.report = name
+        else:
+            finished.row.page = name

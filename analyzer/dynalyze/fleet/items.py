@@ -74,7 +74,7 @@ def with_key(item: Item, environment: dict[str, Any], shown: dict[str, Any]) -> 
         "mode": spec.mode,
         "name": spec.name,
         "module": spec.module,
-        "file": _digest(spec.path),
+        "file": "" if spec.path is None else hashlib.sha256(Path(spec.path).read_bytes()).hexdigest(),
         "options": {key: value for key, value in asdict(item.options).items() if key != "given"},
         "asked": None if spec.asked is None else asdict(spec.asked),
         "arguments": spec.arguments,
@@ -84,10 +84,6 @@ def with_key(item: Item, environment: dict[str, Any], shown: dict[str, Any]) -> 
     }
     text = json.dumps(told, sort_keys=True, default=str)
     return replace(item, key=hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH])
-
-
-def _digest(path: str | None) -> str:
-    return "" if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _differing(asked: ModelOptions) -> dict[str, Any]:

@@ -16,8 +16,7 @@ import msgspec
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fleet import worker
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.runner import start_server
-from dynalyze.fleet.work import Finished, RunSettings, lost_item
+from dynalyze.fleet.work import Finished, RunSettings, lost_item, start_server
 from dynalyze.fleet.worker import Briefing, Result, Task
 from dynalyze.launch.forkserver import ForkServer
 
@@ -137,16 +136,16 @@ class LocalPool:
         waiting = iter(items)
         with selectors.DefaultSelector() as selector:
             while keep_on():
-                self._hand_out(waiting, selector)
+                self._assign(waiting, selector)
                 if not self._busy():
                     return
                 for key, _ in selector.select(_LOOK_SECONDS):
-                    self._hear(key.data, done, selector)
+                    self._handle(key.data, done, selector)
 
     def _busy(self) -> list[_Worker]:
         return [each for each in self._staff if each.task is not None]
 
-    def _hand_out(self, waiting: Iterator[Item], selector: selectors.BaseSelector) -> None:
+    def _assign(self, waiting: Iterator[Item], selector: selectors.BaseSelector) -> None:
         """Give every free worker an item. While there are suspects, one of them runs and nothing beside it."""
         if self._suspects:
             if not self._busy():
@@ -177,7 +176,7 @@ class LocalPool:
             self._server = start_server(self._settings)
         return self._server.address
 
-    def _hear(self, worker: _Worker, done: Done, selector: selectors.BaseSelector) -> None:
+    def _handle(self, worker: _Worker, done: Done, selector: selectors.BaseSelector) -> None:
         result = worker.result()
         if result is None:
             return

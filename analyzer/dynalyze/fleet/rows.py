@@ -1,17 +1,199 @@
-"""From the report of an item to its row. The status is decided in `statuses.py`."""
+"""From the run of an item to its row: the status, the error and its place, the counts.
+
+compile_error is said only of what works in eager: a model of transformers ran there before it was compiled, a call
+that raised in the compiler was made again in eager, and an object whose compiled call failed is called once more
+without compiling. Where nothing at all was compiled, no status speaks of a full graph.
+"""
 
 from __future__ import annotations
 
+import re
+import signal
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
+from dynalyze.events.log import RunLog
+from dynalyze.events.types import (
+    CompileStarted,
+    Definitions,
+    ErrorSeen,
+    Event,
+    InPlaceFailed,
+    ObjectCall,
+    ObjectStarted,
+    ProgramEnded,
+    TargetEnded,
+)
+from dynalyze.files.paths import below, package_path
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.places import caller, portable
-from dynalyze.fleet.statuses import Verdict, error_place
-from dynalyze.report import GraphBreak, Report
+from dynalyze.report import GraphBreak, Location, Report
 from dynalyze.report.measurements import Measurement
 from dynalyze.sweep.records import Row, RowBreak, Speed, Status
 
+_MODEL_OF_TRANSFORMERS = re.compile(r"transformers/models/[^/]+/(?:modeling|modular)_[^/]+\.py$")
+_COMPILERS = re.compile(r"/torch/(?:_dynamo|_inductor|_functorch|fx|_higher_order_ops|_subclasses)/")
+_OF_TORCH = re.compile(r"/(?:site|dist)-packages/torch/")
+# Exceptions that only the compiler raises; a program's own class of that name would have to be called from torch.
+_OF_COMPILERS = (
+    "BackendCompilerFailed", "InductorError", "InternalTorchDynamoError", "TorchRuntimeError", "Unsupported",
+    "UserError", "FailOnRecompileLimitHit", "ConstraintViolationError",
+)  # fmt: skip
+
+
+_Kind = TypeVar("_Kind", bound=Event)
 _LONGEST_ERROR = 500
+
+
+def portable(file: str, root: str = "") -> str:
+    """A file from its package on; one of the user's from the folder that the sweep was started in, or by its name."""
+    if (library := package_path(file)) is not None:
+        return library
+    path = Path(file)
+    package = path.parent
+    while (package / "__init__.py").is_file() and package != package.parent:
+        package = package.parent
+    if package != path.parent:
+        return path.relative_to(package).as_posix()
+    if path.is_absolute():
+        return below(file, root) or path.name
+    return file.replace("\\", "/")
+
+
+def caller(found: GraphBreak, root: str, own_file: str | None) -> str:
+    """The model's own line that led to a break, "path:line"; empty where the break is on a line of its own."""
+    if _is_own(found.location, own_file):
+        return ""
+    line = next((line for line in reversed(found.stack) if _is_own(line, own_file)), None)
+    if line is None or (line.file, line.line) == (found.location.file, found.location.line):
+        return ""
+    return f"{portable(line.file, root)}:{line.line}"
+
+
+def _is_own(line: Location, own_file: str | None) -> bool:
+    """Without a file of the user's the model is one of transformers, or of code that came with a checkpoint."""
+    if own_file is not None and Path(line.file).name == Path(own_file).name:
+        return True
+    if _MODEL_OF_TRANSFORMERS.search(line.file.replace("\\", "/")):
+        return True
+    return own_file is None and "transformers_modules" in line.file
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How the process of an item ended. `reason`: ended, timed_out, memory. `status` as subprocess has it."""
+
+    reason: str
+    status: int | None
+    seconds: float
+    peak_memory: int | None = None
+    memory_limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`unsure`: whether it is the compiler's fault can be told only by a call without compiling."""
+
+    status: Status
+    error: str | None = None
+    file: str = ""
+    line: int = 0
+    unsure: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> Verdict:
+    """The status of an item that ran, from how it ended and what was recorded."""
+    lost = _lost(report, log, end)
+    if lost is not None:
+        return lost
+    failed = report.outcome.failed_stage
+    if failed is not None:
+        status: Status = "eager_error" if failed.stage == "eager" else "create_error"
+        return Verdict(status, f"{failed.stage}: {failed.message or failed.exception}", failed.file, failed.line)
+    error = _error_of_program(item, log) or _error_in_place(log)
+    if error is not None:
+        return error
+    if report.outcome.status == "nothing_compiled" or not (report.graphs or report.graph_breaks):
+        return _nothing_compiled(report, log)
+    failures = [each for each in report.compilations if each.status == "failed"]
+    if failures and not report.graph_breaks:
+        place = failures[0].location
+        return Verdict("compile_error", f"{place.function}: {failures[0].reason}", place.file, place.line)
+    return Verdict("graph_break" if report.graph_breaks else "full_graph")
+
+
+def after_eager(verdict: Verdict, *, works: bool) -> Verdict:
+    """The verdict of an item whose compiled call failed, once it is known whether it works without compiling."""
+    return replace(verdict, status="compile_error" if works else "eager_error", unsure=False)
+
+
+def error_place(report: Report, verdict: Verdict, root: str) -> str:
+    """Where an error was raised, "path:line"; empty for what is no error."""
+    return f"{portable(verdict.file, root)}:{verdict.line}" if verdict.error and verdict.file else ""
+
+
+def _lost(report: Report, log: RunLog, end: RunEnd) -> Verdict | None:
+    if end.reason == "memory":
+        limit = (end.memory_limit or 0) / (1 << 30)
+        return Verdict("crash", f"ended by the sweep: it held more than {limit:.2g} GiB of memory (--memory)")
+    if end.reason == "timed_out" or report.outcome.status == "timed_out":
+        return Verdict("timeout", report.outcome.message)
+    if end.status is not None and (end.status < 0 or (end.status and _last(log, TargetEnded) is None)):
+        program = _last(log, ProgramEnded)
+        if end.status > 0 and program is not None and program.exit_status == end.status:
+            return None
+        hint = " The kernel does that where memory runs out." if end.status == -signal.SIGKILL else ""
+        return Verdict("crash", report.outcome.message + hint)
+    return None
+
+
+def _error_of_program(item: Item, log: RunLog) -> Verdict | None:
+    """An exception or exit status of the target itself, and whose fault it was."""
+    ending = _last(log, TargetEnded) or _last(log, ProgramEnded)
+    if ending is None or ending.exit_status == 0 or ending.stopped:
+        return None
+    message = ending.message or ending.exception or f"it ended with exit status {ending.exit_status}"
+    found = Verdict("eager_error", message, ending.file, ending.line)
+    refused = _at_own_line(replace(found, status="compile_error"), log)
+    if item.spec.mode == "transformers":
+        return refused
+    if item.spec.mode == "object" and _last(log, ObjectStarted) is None:
+        return replace(found, status="create_error")
+    if not any(isinstance(event, CompileStarted) for _, event in log.all()):
+        return found
+    if item.spec.mode == "object":
+        return replace(refused, unsure=True)
+    ours = ending.exception in _OF_COMPILERS or _COMPILERS.search(ending.file.replace("\\", "/"))
+    return refused if ours else found
+
+
+def _at_own_line(verdict: Verdict, log: RunLog) -> Verdict:
+    """With the innermost line outside torch that the compiler was at, where it told one."""
+    frames = [frame for _, event in log.all() if isinstance(event, ErrorSeen) for frame in event.inside]
+    own = next((frame for frame in reversed(frames) if not _OF_TORCH.search(frame.file.replace("\\", "/"))), None)
+    return verdict if own is None else replace(verdict, file=own.file, line=own.line)
+
+
+def _error_in_place(log: RunLog) -> Verdict | None:
+    """What a program's calls raised under compile alone is the compiler's doing."""
+    for _, event in log.all():
+        if isinstance(event, InPlaceFailed):
+            return Verdict("compile_error", event.error)
+    return None
+
+
+def _nothing_compiled(report: Report, log: RunLog) -> Verdict:
+    refused = next((event.refused for _, event in log.all() if isinstance(event, ObjectCall) and event.refused), "")
+    told = refused or report.outcome.message or next((f.explanation for f in report.skipped_frames), "")
+    nothing = f"nothing was compiled: {told}" if told else "nothing was compiled"
+    return Verdict("create_error" if _last(log, Definitions) is not None else "compile_error", nothing)
+
+
+def _last(log: RunLog, kind: type[_Kind]) -> _Kind | None:
+    """The last event of this kind in the target's main process."""
+    events = log.processes[0].events if log.processes else []
+    return next((event for event in reversed(events) if isinstance(event, kind)), None)
 
 
 def row_of(item: Item, report: Report, verdict: Verdict, seconds: float, peak_memory: int | None) -> Row:

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
+from types import TracebackType
 
 import msgspec
 
@@ -22,20 +24,22 @@ from dynalyze.capture.wire import OUTPUT_FILE, REQUEST_FILE
 from dynalyze.events.reading import read_run
 from dynalyze.facts.build import Ended, misuse
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.fleet import eager
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.memory import MemoryWatch
-from dynalyze.fleet.rows import bare_row, row_of
-from dynalyze.fleet.statuses import RunEnd, Verdict, after_eager, judge_run
-from dynalyze.launch.forkserver import ask
-from dynalyze.launch.observe import Observation, Observed, observed, report_of, request_of
+from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, bare_row, judge_run, row_of
+from dynalyze.launch.forkserver import ForkServer, ServerLost, ask
+from dynalyze.launch.observe import Observation, Observed, observe, observed, report_of, request_of
 from dynalyze.privacy.shown import showable
 from dynalyze.report import Report
 from dynalyze.sweep.records import Row, Status
-from dynalyze.text.errors import DynalyzeError
+from dynalyze.text.errors import DynalyzeError, UsageError
 
 _OUTPUT_BYTES = 16 * 1024
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_SWITCH = "TORCH_COMPILE_DISABLE"
+_ATTEMPTS = 2
+# numpy's library would start its threads when it is imported, which is before the fork.
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,6 @@ class _Ran:
     output: str
 
 
-class Misused(DynalyzeError):
-    """What was asked for cannot be run; found only in the child."""
-
-
 def run_item(item: Item, settings: RunSettings, address: str | None = None) -> Finished:
     """Run one item and make all of its results. `address` is that of a fork server, for items that are forked.
 
@@ -112,7 +112,7 @@ def _finish(item: Item, settings: RunSettings, ran: _Ran) -> Finished:
     report = ran.seen.report
     verdict = judge_run(item, report, ran.seen.log, ran.end)
     if verdict.unsure:
-        verdict = after_eager(verdict, works=eager.works(_observation(item, settings), ran.end.seconds))
+        verdict = after_eager(verdict, works=works_in_eager(_observation(item, settings), ran.end.seconds))
     if settings.bench and verdict.status in ("full_graph", "graph_break"):
         add_bench(ran.seen, item.spec, _plan(item, settings))
     shown = showable(report, no_source=settings.no_source, redact=settings.redact, show_values=settings.show_values)
@@ -144,7 +144,7 @@ def _forked(item: Item, settings: RunSettings, address: str) -> Iterator[_Ran]:
         log = read_run(folder)
         mistake = misuse(log)
         if mistake is not None:
-            raise Misused(mistake)
+            raise UsageError(mistake)
         reason = "timed_out" if answer.reason == "timed_out" else "ended"
         status = None if reason == "timed_out" else answer.status
         report = report_of(log, Ended(reason, status, answer.seconds), observation)
@@ -209,3 +209,86 @@ def _tail(file: Path) -> str:
             return output.read().decode(errors="replace")
     except OSError:
         return ""
+
+
+def works_in_eager(observation: Observation, seconds: float) -> bool:
+    """Whether an item works without compiling, the question that tells eager_error from compile_error.
+
+    It is run once more with torch.compile switched off, and may take some times as long as it did compiled.
+
+    For objects alone: a program might do again what it should do once.
+    """
+    limited = replace(observation, timeout=min(observation.timeout, 60.0 + 5 * seconds), bundle=False)
+    with redirect_stderr(StringIO()), _switched_off():
+        try:
+            report = observe(limited)
+        except DynalyzeError:
+            return False
+    return report.outcome.status in ("complete", "nothing_compiled", "incomplete")
+
+
+@contextmanager
+def _switched_off() -> Iterator[None]:
+    before = os.environ.get(_SWITCH)
+    os.environ[_SWITCH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SWITCH]
+        else:
+            os.environ[_SWITCH] = before
+
+
+def start_server(settings: RunSettings) -> ForkServer:
+    """A fork server as these settings need it.
+
+    Raises:
+        UsageError: torch or transformers cannot be imported.
+    """
+    backends = ("inductor",) if settings.inductor else ()
+    environment = {**_ONE_THREAD, **os.environ, **settings.env}
+    return ForkServer(settings.python or sys.executable, environment, ["serve", *backends])
+
+
+class Runner:
+    """Starts its fork server with the first item that is forked, and again when it died. One item at a time."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._settings = settings
+        self._server: ForkServer | None = None
+
+    def run(self, item: Item) -> Finished:
+        """The results of one item; whatever it does, this comes back."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                finished = run_item(item, self._settings, self._address(item))
+            except ServerLost:
+                continue
+            except UsageError as error:
+                return lost_item(item, str(error), attempt, "create_error")
+            finished.row.attempts = attempt
+            return finished
+        return lost_item(item, "it ended the fork server, twice", _ATTEMPTS)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _address(self, item: Item) -> str | None:
+        if not self._settings.forks(item):
+            return None
+        if self._server is not None and not self._server.alive:
+            self.close()
+        if self._server is None:
+            self._server = start_server(self._settings)
+        return self._server.address

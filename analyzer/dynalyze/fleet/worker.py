@@ -22,8 +22,8 @@ if __name__ == "__main__":  # The package may be on no path here; its own folder
 
 import msgspec
 
+from dynalyze.fleet.folder import store
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.storing import store
 from dynalyze.fleet.work import Finished, RunSettings, lost_item, run_item
 from dynalyze.launch.forkserver import ServerLost
 from dynalyze.sweep.records import Row

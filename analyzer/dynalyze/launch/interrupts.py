@@ -40,14 +40,14 @@ class Interrupts:
     @property
     def count(self) -> int:
         """How many have come since the outermost block began; what comes again at once is one."""
-        return _heard.count
+        return _signals.count
 
     def __enter__(self) -> Interrupts:
         if _in_main_thread():
-            _heard.enter(self._killing)
+            _signals.enter(self._killing)
             handler = signal.getsignal(signal.SIGINT)
-            if callable(handler) and handler != _heard.came:
-                self._before = signal.signal(signal.SIGINT, _heard.came)
+            if callable(handler) and handler != _signals.handle:
+                self._before = signal.signal(signal.SIGINT, _signals.handle)
         return self
 
     def __exit__(
@@ -56,7 +56,7 @@ class Interrupts:
         if _in_main_thread():
             if self._before is not None:
                 signal.signal(signal.SIGINT, self._before)
-            _heard.leave(self._killing)
+            _signals.leave(self._killing)
 
 
 @contextmanager
@@ -64,31 +64,31 @@ def as_exceptions() -> Iterator[None]:
     """Around a command: each of SIGNALS ends it by an exception, outside of `Interrupts`, unless it is ignored."""
     before: dict[signal.Signals, Any] = {}
     if _in_main_thread():
-        _heard.forget()
+        _signals.forget()
         for number in SIGNALS:
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                before[number] = signal.signal(number, _heard.came)
-        _heard.commanding = True
+                before[number] = signal.signal(number, _signals.handle)
+        _signals.commanding = True
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        _heard.commanding = False
+        _signals.commanding = False
 
 
 def first_signal() -> signal.Signals | None:
     """The one that ended what ran, or is about to; None where none came."""
-    return _heard.first
+    return _signals.first
 
 
 def how_it_ended() -> str:
     """A sentence on that signal, for a report."""
-    number = _heard.first or signal.SIGINT
+    number = _signals.first or signal.SIGINT
     return "Interrupted from the keyboard." if number == signal.SIGINT else f"Ended by {number.name}."
 
 
-class _Heard:
+class _SignalCount:
     """What this process has heard. A signal has one handler, however many blocks lie in each other."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class _Heard:
         self._blocks -= 1
         self._killers -= killing
 
-    def came(self, number: int, frame: FrameType | None) -> None:
+    def handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         again, self._last = now - self._last < _ONE_PRESS_SECONDS, now
         if again or self._unwinding:
@@ -125,7 +125,7 @@ class _Heard:
         raise EndedBySignal
 
 
-_heard = _Heard()
+_signals = _SignalCount()
 
 
 def _in_main_thread() -> bool:

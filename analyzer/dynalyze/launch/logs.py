@@ -110,19 +110,14 @@ def _read(path: Path, share: int) -> TraceLog:
 def _run(logs: Sequence[TraceLog]) -> RunLog:
     """Every process of every log, by rank where all have one."""
     processes = [process for log in logs for process in log.processes]
-    processes.sort(key=_by_rank)
+    processes.sort(key=lambda process: -1 if process.started.rank is None else process.started.rank)
     for number, process in enumerate(processes):
         process.process = number
     for number, log in enumerate(logs):
-        _name_log(log, number)
+        for event in _graphs(log.processes):  # A reference to a text names its log before the place in it.
+            event.text = f"{number}/{event.text}"
     paths = [log.path for log in logs]
     return RunLog(processes, sum(log.unreadable for log in logs), partial(_text, paths))
-
-
-def _name_log(log: TraceLog, number: int) -> None:
-    """A reference to a text names its log, by number, before the place in it."""
-    for event in _graphs(log.processes):
-        event.text = f"{number}/{event.text}"
 
 
 def _text(paths: Sequence[Path], reference: str) -> str:
@@ -151,10 +146,6 @@ def _limit_texts(run: RunLog, room: int) -> int:
 
 def _graphs(processes: Iterable[ProcessLog]) -> Iterator[GraphSeen]:
     return (event for process in processes for event in process.events if isinstance(event, GraphSeen))
-
-
-def _by_rank(process: ProcessLog) -> int:
-    return process.started.rank if process.started.rank is not None else -1
 
 
 def _torch_folder(logs: Sequence[TraceLog]) -> str:

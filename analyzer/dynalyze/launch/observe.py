@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
@@ -18,11 +19,9 @@ from dynalyze.facts.build import Ended, build_report, misuse
 from dynalyze.facts.kernels import lacking
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.launch.packages import folder_of
-from dynalyze.launch.progress import progress_line
 from dynalyze.launch.run import Command, run
 from dynalyze.launch.spec import TargetSpec
-from dynalyze.launch.streams import Streams
+from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.launch.watch import Watch
 from dynalyze.report import Report, printable
 from dynalyze.text.errors import UsageError
@@ -158,3 +157,9 @@ def _never_started(observation: Observation, streams: Streams) -> str:
     said = streams.last_lines()
     reason = said[-1].strip() if said else "it wrote nothing"
     return f"{observation.python or sys.executable} did not start: {reason}"
+
+
+def folder_of(package: str) -> str:
+    """The folder of a package of ours; empty where we have none."""
+    spec = importlib.util.find_spec(package)
+    return "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)

@@ -15,13 +15,21 @@ from pathlib import Path
 from typing import Literal
 
 from dynalyze.launch.interrupts import Interrupts, first_signal, how_it_ended
-from dynalyze.launch.pump import Pump
-from dynalyze.launch.streams import Streams
+from dynalyze.launch.streams import Pump, Streams
 from dynalyze.launch.supervised import Supervised
 
 Reason = Literal["ended", "timed_out", "interrupted", "stopped_early"]
 
 _WATCH_SECONDS = 0.2
+# Whatever could make a cold start warm, beside the cache folders, which are new.
+NOTHING_REMEMBERED = {
+    "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": "0",
+    "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE": "0",
+    "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE": "0",
+    "TORCHINDUCTOR_BUNDLED_AUTOTUNE_REMOTE_CACHE": "0",
+    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO": "0",
+    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO": "0",
+}
 
 
 @dataclass(frozen=True)
@@ -75,13 +83,9 @@ def run(
             Interrupts(killing=True) as interrupts,
             Supervised(command.argv, command.env, command.cwd, pump.stdout, pump.stderr) as target,
         ):
-            return _Run(target, interrupts, limits, stop_file, watch or _keep_on).to_the_end()
+            return _Run(target, interrupts, limits, stop_file, watch or (lambda: False)).to_the_end()
     finally:
         streams.close()
-
-
-def _keep_on() -> bool:
-    return False
 
 
 class _Limits:
@@ -177,3 +181,12 @@ class _Run:
         """A target that ended by itself while the order to kill was on its way was in time."""
         in_time = self._reason == "timed_out" and exit_status is not None
         return "ended" if in_time else self._reason
+
+
+def cache_variables(caches: Path) -> dict[str, str]:
+    """Where the compilers keep what they made; CUDA's driver has a cache of its own."""
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+        "CUDA_CACHE_PATH": str(caches / "cuda"),
+    }

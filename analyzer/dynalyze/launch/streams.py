@@ -1,22 +1,234 @@
-"""Where the target's output goes: to our standard error as it comes, and its last lines into memory."""
+"""The target's output: a thread empties its pipes, it goes to our standard error, and its last lines are kept.
+
+On a terminal each line has a label, and a line of our own may stand below it. Nothing is decoded where that can be.
+"""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import os
 import re
+import select
 import sys
 import threading
-from typing import TextIO
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import BinaryIO, Literal, TextIO
 
-from dynalyze.launch.prefix import Prefixer, Source
-from dynalyze.launch.repeats import Repeats
-from dynalyze.launch.sink import Sink
-from dynalyze.text.visible import notice, one_line
+from dynalyze.text.visible import notice, one_line, say
 
+_NO_SUCH_THING = (OSError, ValueError, AttributeError)  # how streams say that they have no descriptor
+Source = Literal["stdout", "stderr"]
+
+_LINE_END = re.compile(rb"([\r\n])")
+_RESET = b"\x1b[0m"
+_TOLD = 5
+"""Lines whose count is told each by itself."""
+
+_LONGEST = 64 * 1024
+# What differs in one and the same line of torch's log: when it was written, and by which process.
+_STAMP = re.compile(rb"^[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ ")
+_WORDS = 100
 _TAIL_BYTES = 16 * 1024
 _TAIL_LINES = 20
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CLEAR_LINE = b"\r\x1b[K"
+_CHUNK = 64 * 1024
+# No pipe holds more (Linux's default limit for a pipe is this); what is in it is all that a dead writer left.
+_MOST_LEFT_BEHIND = 1024 * 1024
+
+
+class Sink:
+    """Passes bytes on, undecoded where that can be; drops them once nobody reads them any more."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self._write = _writer(stream)
+
+    def write(self, data: bytes) -> None:
+        if not data:
+            return
+        try:
+            self._write(data)
+        except (OSError, ValueError):  # the reader of a pipe has left, or the file was closed
+            self._write = _drop
+
+    def is_terminal(self) -> bool:
+        with contextlib.suppress(*_NO_SUCH_THING):
+            return self._stream is not None and self._stream.isatty()
+        return False
+
+    def width(self) -> int:
+        """Columns of the terminal."""
+        with contextlib.suppress(*_NO_SUCH_THING):
+            if self._stream is not None:
+                return os.get_terminal_size(self._stream.fileno()).columns or 80
+        return 80
+
+
+def _writer(stream: TextIO | None) -> Callable[[bytes], None]:
+    if stream is None:  # a program without a console has none
+        return _drop
+    with contextlib.suppress(*_NO_SUCH_THING):
+        return _to_descriptor(stream, stream.fileno())
+    buffer = getattr(stream, "buffer", None)
+    return _to_text(stream) if buffer is None else _to_buffer(stream, buffer)
+
+
+def _drop(data: bytes) -> None:
+    """Where nothing can be written."""
+
+
+def _to_descriptor(stream: TextIO, descriptor: int) -> Callable[[bytes], None]:
+    def write(data: bytes) -> None:
+        with contextlib.suppress(BlockingIOError):
+            stream.flush()  # what we said before it comes before it
+        rest = memoryview(data)
+        while rest:
+            rest = rest[_write_some(descriptor, rest) :]
+
+    return write
+
+
+def _write_some(descriptor: int, data: memoryview) -> int:
+    try:
+        return os.write(descriptor, data)
+    except BlockingIOError:  # a program that shares the terminal made it non-blocking
+        poller = select.poll()
+        poller.register(descriptor, select.POLLOUT)
+        poller.poll()
+        return 0
+
+
+def _to_buffer(stream: TextIO, buffer: BinaryIO) -> Callable[[bytes], None]:
+    def write(data: bytes) -> None:
+        stream.flush()
+        buffer.write(data)
+        buffer.flush()
+
+    return write
+
+
+def _to_text(stream: TextIO) -> Callable[[bytes], None]:
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def write(data: bytes) -> None:
+        stream.write(decoder.decode(data))
+        stream.flush()
+
+    return write
+
+
+class Prefixer:
+    """Puts a prefix before each line of two streams that share one screen. Nothing of theirs is taken away.
+
+    A line may come in pieces. A carriage return starts its line again (progress bars), so the prefix comes
+    again too. Where one stream leaves a line open and the other goes on, the second starts on a line of its
+    own.
+    """
+
+    def __init__(self, prefix: bytes) -> None:
+        self._prefix = prefix
+        self._open_by: Source | None = None  # whose line holds text and has not ended
+        self._owed = True  # the next text needs the prefix first
+        self._styled = False  # an escape sequence went by since the last reset
+
+    @property
+    def in_line(self) -> bool:
+        """True while the last line has no end yet."""
+        return self._open_by is not None
+
+    def feed(self, source: Source, data: bytes) -> bytes:
+        """What to write for the next piece of one stream."""
+        out: list[bytes] = []
+        if self._open_by not in (None, source):
+            out.append(self.close())
+        for part in _LINE_END.split(data):
+            if part == b"\n":
+                self._end_line(out)
+            elif part == b"\r":
+                out.append(part)
+                self._owed = True
+            elif part:
+                self._text(source, part, out)
+        return b"".join(out)
+
+    def close(self) -> bytes:
+        """What to write so that the next writer starts on a clean line."""
+        reset = self._reset()
+        if self._open_by is None:
+            return reset
+        self._open_by = None
+        self._owed = True
+        return reset + b"\n"
+
+    def _text(self, source: Source, text: bytes, out: list[bytes]) -> None:
+        self._begin(out)
+        out.append(text)
+        self._open_by = source
+        self._styled = self._styled or b"\x1b" in text
+
+    def _end_line(self, out: list[bytes]) -> None:
+        if self._open_by is None:
+            self._begin(out)  # an empty line shows whose it is
+        out.append(b"\n")
+        self._open_by = None
+        self._owed = True
+
+    def _begin(self, out: list[bytes]) -> None:
+        if self._owed:
+            out += [self._reset(), self._prefix]
+            self._owed = False
+
+    def _reset(self) -> bytes:
+        styled, self._styled = self._styled, False
+        return _RESET if styled else b""
+
+
+class Repeats:
+    """Passes a line on when it comes for the first time. A line is passed on whole."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[bytes] = Counter()
+        self._open: dict[Source, bytes] = {}
+
+    def new(self, source: Source, data: bytes) -> bytes:
+        """What is new in the next piece of a stream."""
+        *lines, rest = (self._open.get(source, b"") + data).split(b"\n")
+        if len(rest) > _LONGEST:
+            lines, rest = [*lines, rest], b""
+        self._open[source] = rest
+        return b"".join(line + b"\n" for line in lines if self._is_new(line))
+
+    def rest(self) -> list[tuple[Source, bytes]]:
+        """The new lines that have had no end by now."""
+        left, self._open = self._open, {}
+        return [(source, line) for source, line in left.items() if line and self._is_new(line)]
+
+    def told(self) -> list[str]:
+        """How often lines came again: the most frequent by themselves, the others together."""
+        again = [(line, count - 1) for line, count in self._seen.most_common() if count > 1 and line.strip()]
+        told = [f"{_times(count)} more: {_shortened(line)}" for line, count in again[:_TOLD]]
+        if others := again[_TOLD:]:
+            told.append(f"{len(others)} other lines came {_times(sum(count for _, count in others))} more")
+        return told
+
+    def _is_new(self, line: bytes) -> bool:
+        key = _STAMP.sub(b"", line)
+        self._seen[key] += 1
+        return self._seen[key] == 1
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _shortened(line: bytes) -> str:
+    text = line.decode(errors="replace").strip()
+    return text if len(text) <= _WORDS else text[: _WORDS - 3] + "..."
 
 
 class Streams:
@@ -93,3 +305,74 @@ class Streams:
         after = b"" if prefixer.in_line else self._status
         self._status_shown = bool(after)
         return before + output + after
+
+
+class Pump:
+    """Reads two pipes into Streams inside its `with` block; `stdout` and `stderr` are the ends to write to.
+
+    Leaving the block passes on what is still in the pipes and closes them, whoever else holds the other ends.
+    """
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        out, self.stdout = os.pipe()
+        error, self.stderr = os.pipe()
+        self._pipes: dict[int, Source] = {out: "stdout", error: "stderr"}
+        self._finish, self._finisher = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="dynalyze-pump", daemon=True)
+
+    def __enter__(self) -> Pump:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for descriptor in (self._finisher, self.stdout, self.stderr):
+            os.close(descriptor)
+        self._thread.join()
+
+    def _run(self) -> None:
+        poller = select.poll()
+        for reader in (*self._pipes, self._finish):
+            poller.register(reader, select.POLLIN)
+        while self._finish not in (ready := [descriptor for descriptor, _ in poller.poll()]):
+            for reader in ready:
+                self._pass_on(reader)
+        for reader in self._pipes:
+            self._drain(reader)
+        for descriptor in (*self._pipes, self._finish):
+            os.close(descriptor)
+
+    def _pass_on(self, reader: int) -> int:
+        data = os.read(reader, _CHUNK)
+        if data:
+            self._streams.feed(self._pipes[reader], data)
+        return len(data)
+
+    def _drain(self, reader: int) -> None:
+        os.set_blocking(reader, False)
+        left = _MOST_LEFT_BEHIND
+        try:
+            while left > 0 and (count := self._pass_on(reader)):
+                left -= count
+        except BlockingIOError:  # empty, and something still holds the other end
+            return
+
+
+def progress_line(streams: Streams) -> tuple[Callable[[str], None], float]:
+    """What shows a line, and every how many seconds: it renews itself on a terminal, in a log it is a plain one."""
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return streams.status, 1.0
+    return say, 10.0
+
+
+@contextmanager
+def transient_progress() -> Iterator[Callable[[str], None]]:
+    """What shows each step as it begins; on a terminal nothing of it stays."""
+    streams = Streams("")
+    tell, _ = progress_line(streams)
+    try:
+        yield tell
+    finally:
+        streams.close()

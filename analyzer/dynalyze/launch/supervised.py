@@ -96,11 +96,11 @@ class Supervised:
 
     def interrupt(self, number: signal.Signals = signal.SIGINT) -> None:
         """Sends this signal to the target's main process where that handles it, and SIGINT where it does not."""
-        self._order(supervisor.ORDERS[number])
+        self._send(supervisor.ORDERS[number])
 
     def kill(self) -> None:
         """Ends the target and everything below it at once."""
-        self._order(supervisor.KILL)
+        self._send(supervisor.KILL)
 
     def wait(self, seconds: float) -> None:
         """Waits for news, but no longer than this."""
@@ -110,15 +110,15 @@ class Supervised:
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             word, *numbers = line.decode().split()
-            self._hear(word, [int(number) for number in numbers])
+            self._handle(word, [int(number) for number in numbers])
         if not data and not self.done:
             self._supervisor_died()
 
-    def _order(self, order: bytes) -> None:
+    def _send(self, order: bytes) -> None:
         with contextlib.suppress(BrokenPipeError):  # it has ended meanwhile
             os.write(self._control, order)
 
-    def _hear(self, word: str, numbers: list[int]) -> None:
+    def _handle(self, word: str, numbers: list[int]) -> None:
         if word == "started":
             self._pid = numbers[0]
         elif word == "failed":

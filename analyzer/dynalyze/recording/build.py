@@ -3,28 +3,80 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from dynalyze.capture.environment import torch_facts
 from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
-from dynalyze.events.types import Silence, TorchLoaded
+from dynalyze.events.types import BreakSeen, CompileStarted, ErrorSeen, Frame, Silence, TorchLoaded
 from dynalyze.facts.build import assemble
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.facts.why_not_compiled import reason_for_block
 from dynalyze.files.paths import working_folder
-from dynalyze.recording.around import leave_out_around
-from dynalyze.recording.cells import cell_names, with_cell_names
-from dynalyze.recording.ending import BlockEnding
-from dynalyze.recording.place import Place
+from dynalyze.recording.block import BlockEnding, Place
 from dynalyze.report import Outcome, Report, Target, printable
+from dynalyze.report.held import Holds, changed
 from dynalyze.text.amounts import count_of
+
+
+def leave_out_around(run: RunLog, place: Place) -> None:
+    """Take the frames around the block out of every stack that begins with them."""
+    for _, event in run.all():
+        if isinstance(event, CompileStarted):
+            event.stack = _inside(event.stack, place)
+        elif isinstance(event, BreakSeen | ErrorSeen):
+            event.above = _inside(event.above, place)
+
+
+def _inside(stack: list[Frame], place: Place) -> list[Frame]:
+    count = len(place.around)
+    begins = tuple((frame.file, frame.name) for frame in stack[:count])
+    return stack[count:] if begins == place.around else stack
+
+
+def cell_names() -> dict[str, str]:
+    """The file names that IPython gave to the cells of this process, each with the cell's own name."""
+    shell = _shell()
+    if shell is None:
+        return {}
+    # IPython keeps the lines of every cell there.
+    named = {file: _name(shell, file) for file in list(linecache.cache)}
+    return {file: name for file, name in named.items() if name}
+
+
+def with_cell_names(report: Report, names: Mapping[str, str]) -> Report:
+    """The report with these names in every text, guards and messages included."""
+    if not names:
+        return report
+    files = re.compile("|".join(re.escape(file) for file in sorted(names, key=len, reverse=True)))
+
+    def renamed(_: Holds, text: str) -> str:
+        return files.sub(lambda found: names[found[0]], text)
+
+    return changed(report, renamed)
+
+
+def _shell() -> Any:
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get_ipython() if get_ipython is not None else None
+
+
+def _name(shell: Any, file: str) -> str:
+    """The name of a cell as IPython's own tracebacks have it: "In[3]"; "" for any other file."""
+    try:
+        told = shell.compile.format_code_name(file)
+    except AttributeError:  # An IPython before 8.
+        return ""
+    return str(told[1]) if told else ""
 
 
 class LiveSources(Sources):
@@ -53,8 +105,9 @@ def block_report(folder: Path, place: Place, ended: BlockEnding, compiled_before
         report.outcome.status = "incomplete"
         report.outcome.message = f"Not recorded: {report.capture.listener_errors[0]}."
     elif ended.status == "complete" and not (report.compilations or report.graph_breaks):
+        silence = next((event for _, event in run.all() if isinstance(event, Silence)), None)
         report.outcome.status = "nothing_compiled"
-        report.outcome.message = reason_for_block(_silence(run), report.skipped_frames, compiled_before)
+        report.outcome.message = reason_for_block(silence, report.skipped_frames, compiled_before)
     report.capture.mode = "block"
     report.folder = printable(working_folder())
     if compiled_before:
@@ -70,10 +123,6 @@ def _add_torch(run: RunLog) -> str:
     told = msgspec.convert(torch_facts(torch), TorchLoaded, strict=False)
     run.processes[0].events.insert(0, told)
     return told.folder
-
-
-def _silence(run: RunLog) -> Silence | None:
-    return next((event for _, event in run.all() if isinstance(event, Silence)), None)
 
 
 def _unheard(count: int) -> str:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from dynalyze.capture import adapter
 from dynalyze.capture.in_process import InProcess
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.recording.ending import BlockEnding, ending
-from dynalyze.recording.place import Place, here
+from dynalyze.recording.block import BlockEnding, Place, ending, here
 
 if TYPE_CHECKING:
     from dynalyze.report import Finding, GraphBreak, Recompile, Report
@@ -137,7 +136,7 @@ class Recording:
             ValueError: another suffix.
             OSError: the file cannot be written; what was there before is untouched.
         """
-        from dynalyze.recording.saving import save
+        from dynalyze.recording.output import save
 
         save(self.report, Path(path))
 
@@ -169,12 +168,12 @@ class Recording:
 
     def _repr_html_(self) -> str:
         """The page, in a frame of its own: nothing in it reaches the notebook around it."""
-        from dynalyze.recording.framed import framed
+        from dynalyze.recording.output import framed
 
         return framed(self.report)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The page for a notebook, and the summary for what shows text alone."""
-        from dynalyze.recording.framed import summary
+        from dynalyze.recording.output import summary
 
         return {"text/html": self._repr_html_(), "text/plain": summary(self.report)}

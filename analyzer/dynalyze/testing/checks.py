@@ -2,21 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
+from dynalyze.capture import adapter
 from dynalyze.capture.adapter_compiled import is_compiled_function, is_compiled_module
+from dynalyze.capture.adapter_trace import TRACE_LOGGER
 from dynalyze.capture.inputs import Inputs, calls_from
 from dynalyze.recording.recorder import Recording
-from dynalyze.testing import judges
-from dynalyze.testing.block import CompileCheck
-from dynalyze.testing.quiet import quiet_trace
+from dynalyze.testing import failures
 
+if TYPE_CHECKING:
+    from dynalyze.report import Report
+
+Judge = Callable[["Report", BaseException | None], str]
 Function = Callable[..., Any]
 # Graph breaks and recompiles are Dynamo's: no backend has to generate code for them.
 _DYNAMO_ALONE = "eager"
+
+
+@contextmanager
+def quiet_trace() -> Iterator[None]:
+    """Without pytest's own handlers on the logger of torch's trace, which is for programs; all others stay."""
+    logger = logging.getLogger(TRACE_LOGGER)
+    set_aside = [handler for handler in logger.handlers if type(handler).__module__.startswith("_pytest.")]
+    for handler in set_aside:
+        logger.removeHandler(handler)
+    try:
+        yield
+    finally:
+        for handler in set_aside:
+            logger.addHandler(handler)
+
+
+class CompileCheck:
+    """`with` this the block is recorded, and judged at its end; `as seen` is the recording.
+
+    An exception of the block's own goes on as it is. One of the compiler's is judged where `judges_errors`. With
+    `clean` nothing that was compiled before serves the block, and nothing of the block stays.
+    """
+
+    def __init__(self, judge: Judge, *, judges_errors: bool = False, clean: bool = False) -> None:
+        self._judge = judge
+        self._judges_errors = judges_errors
+        self._clean = clean
+        self._recording = Recording()
+        self._around = ExitStack()
+
+    def __enter__(self) -> Recording:
+        self._around.enter_context(quiet_trace())
+        if self._clean:
+            torch.compiler.reset()
+            self._around.callback(torch.compiler.reset)
+        return self._recording.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        __tracebackhide__ = True
+        self._recording.stop(error)
+        self._around.close()
+        if error is not None and not (self._judges_errors and adapter.is_compile_error(error)):
+            return
+        failure = self._judge(self._recording.report, error)
+        if failure:
+            raise AssertionError(failure) from None
 
 
 class CompileChecks:
@@ -44,7 +99,7 @@ class CompileChecks:
     def assert_no_graph_breaks(self, fn: Function | None = None, /, *args: Any, **kwargs: Any) -> Any:
         """`fn(*args, **kwargs)` compiles without a graph break; with backend "eager" unless you choose one."""
         __tracebackhide__ = True
-        check = CompileCheck(judges.whole_graphs, judges_errors=True, clean=fn is None)
+        check = CompileCheck(failures.whole_graphs, judges_errors=True, clean=fn is None)
         if fn is None:
             return _block(check, kwargs)
         return self._checked(check, fn, [Inputs(args, kwargs)], backend=_DYNAMO_ALONE)
@@ -61,11 +116,11 @@ class CompileChecks:
         """
         __tracebackhide__ = True
         if fn is None:
-            return _block(CompileCheck(judges.no_recompiles), {"warmup": warmup} if warmup else {})
+            return _block(CompileCheck(failures.no_recompiles), {"warmup": warmup} if warmup else {})
         made = [call for value in calls for call in calls_from(dict(value) if isinstance(value, Mapping) else value)]
         if len(made) <= warmup:
             raise TypeError("assert_no_recompiles(fn, *calls) needs the inputs of a call after warm-up")
-        check = CompileCheck(judges.no_recompiles if warmup else judges.compiled_once)
+        check = CompileCheck(failures.no_recompiles if warmup else failures.compiled_once)
         return self._checked(check, fn, made, warmup, backend=_DYNAMO_ALONE)
 
     @overload
@@ -75,7 +130,7 @@ class CompileChecks:
     def assert_compiles(self, fn: Function | None = None, /, *args: Any, fullgraph: bool = True, **kwargs: Any) -> Any:
         """`torch.compile(fn, fullgraph=fullgraph)(*args, **kwargs)` works, down to the backend."""
         __tracebackhide__ = True
-        judge = judges.whole_graphs if fullgraph else judges.compiles
+        judge = failures.whole_graphs if fullgraph else failures.compiles
         check = CompileCheck(judge, judges_errors=True, clean=fn is None)
         if fn is None:
             return _block(check, kwargs)

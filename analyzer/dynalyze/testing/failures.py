@@ -1,10 +1,11 @@
-"""What a failed assertion says: the lines of code, the causes and the fixes, from the rules' own findings."""
+"""What each assertion demands of a recorded report, and what a failure says: lines of code, causes and fixes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from dynalyze.capture.environment import compile_disabled
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.terminal import add_findings
 from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report
@@ -70,3 +71,23 @@ def _said(error: BaseException) -> str:
     """The first paragraph of torch's message, without hints: the rest is about the compiler's own code."""
     lines = str(error).strip().partition("\n\n")[0].splitlines()
     return "\n".join(visible(line) for line in lines if not line.lstrip().startswith("Hint:"))[:_LONGEST]
+
+
+def whole_graphs(report: Report, error: BaseException | None) -> str:
+    """Something compiled, each function as one graph."""
+    return graph_break_failure(report) or compiles(report, error)
+
+
+def compiles(report: Report, error: BaseException | None) -> str:
+    """Something compiled, and nothing failed to."""
+    return compile_failure(report, error) or silence_failure(report)
+
+
+def compiled_once(report: Report, error: BaseException | None) -> str:
+    """Something compiled, and nothing twice."""
+    return recompile_failure(report) or silence_failure(report)
+
+
+def no_recompiles(report: Report, error: BaseException | None) -> str:
+    """Nothing compiled again. Where torch.compile is switched off that proves nothing."""
+    return recompile_failure(report) or (silence_failure(report) if compile_disabled() else "")

@@ -62,13 +62,13 @@ class Agent:
             )  # fmt: skip
         finally:
             theirs.close()
-        self._greet()
+        self._check_started()
 
     def ask(self, parcel: bytes) -> bytes:
         """Send an item and wait for what comes back."""
         try:
             self._connection.send_bytes(parcel)
-            return self._hear()
+            return self._receive()
         except (EOFError, OSError) as error:
             raise AgentLost("the process that ran it died") from error
 
@@ -76,15 +76,15 @@ class Agent:
         """The agent takes it as its end."""
         self._connection.close()
 
-    def _greet(self) -> None:
+    def _check_started(self) -> None:
         try:
-            problem = self._hear().decode()
+            problem = self._receive().decode()
         except (EOFError, OSError) as error:
             raise NodeUnusable("the process that runs items ended at its start") from error
         if problem:
             raise NodeUnusable(problem)
 
-    def _hear(self) -> bytes:
+    def _receive(self) -> bytes:
         # In short waits: Ray interrupts a worker between two lines of Python, not in a call that blocks.
         while not self._connection.poll(_LOOK_SECONDS):
             continue

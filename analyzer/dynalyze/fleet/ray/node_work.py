@@ -1,4 +1,4 @@
-"""What an agent does with a parcel: run its item here, and name its files as they are where the sweep was started."""
+"""Items on a node of a cluster: the messages to and from it, and what its agent does with an item."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ import msgspec
 
 from dynalyze.facts.source_files import hash_of_set
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.ray.parcels import Delivery, Node, Parcel, pack, unpack_parcel
-from dynalyze.fleet.runner import Runner
-from dynalyze.fleet.work import Finished, RunSettings, lost_item, page_of
+from dynalyze.fleet.work import Finished, Runner, RunSettings, lost_item, page_of
 from dynalyze.report import Report
 from dynalyze.sweep.records import Row
 
@@ -30,6 +28,52 @@ for name in ("torch", "transformers"):
         pass
 print(json.dumps(found))
 """
+
+
+class Parcel(msgspec.Struct):
+    """An item for a node. `root` is the sweep's folder here, `shown_root` what results may call it.
+
+    With `shipped` the node has that folder's files in the current folder of its Ray worker.
+    """
+
+    item: Item
+    settings: RunSettings
+    root: str = ""
+    shown_root: str = ""
+    shipped: bool = False
+
+
+class Node(msgspec.Struct, frozen=True):
+    """Where an item ran: the host's name, and its versions of the packages that decide a row, as one text."""
+
+    host: str
+    packages: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.host} ({self.packages})" if self.packages else self.host
+
+
+class Delivery(msgspec.Struct):
+    """What came back. `unusable` says why nothing can run on that node; the item has not been touched then."""
+
+    node: Node
+    finished: Finished | None = None
+    unusable: str = ""
+
+
+def pack(content: Parcel | Delivery) -> bytes:
+    """As bytes for another process or machine."""
+    return msgspec.msgpack.encode(content)
+
+
+def unpack_parcel(data: bytes) -> Parcel:
+    """What `pack` made of a parcel."""
+    return msgspec.msgpack.decode(data, type=Parcel)
+
+
+def unpack_delivery(data: bytes) -> Delivery:
+    """What `pack` made of a delivery."""
+    return msgspec.msgpack.decode(data, type=Delivery)
 
 
 class NodeWork:

@@ -1,6 +1,7 @@
-"""Connects to a Ray cluster, or starts one here for the time of a sweep; the only module that imports ray.
+"""Connects to a Ray cluster, or starts one here for the time of a sweep, and ships it dynalyze and the sweep's folder.
 
-Ray is quiet: its messages would stand between rows, and what they tell of lost workers is in the rows.
+The only module that imports ray, which is quiet: its messages would stand between rows, and what they tell of lost
+workers is in the rows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import os
 import re
 import secrets
+import shutil
 import signal
 import socket
 import threading
@@ -18,8 +20,8 @@ from types import ModuleType, TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
+import dynalyze
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.fleet.ray.shipping import runtime_env
 from dynalyze.text.errors import DynalyzeError, UsageError
 
 LOCAL = "local"
@@ -37,6 +39,10 @@ _VARIABLES = {
 _IMPATIENT = {"RAY_py_gcs_connect_timeout_s": "5", "RAY_NUM_REDIS_GET_RETRIES": "1"}
 # Without this a cluster on one machine listens on all of its addresses.
 _LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+_PACKAGE = Path(dynalyze.__file__).resolve().parent
+# The wheel carries the templates inside the package; a checkout keeps them in reports/.
+_CHECKOUT_TEMPLATES = _PACKAGE.parents[1] / "reports" / "templates"
+_SWITCHES = ("TORCH", "PYTORCH_", "TRANSFORMERS_", "HF_HUB_OFFLINE")
 
 
 class Session:
@@ -178,3 +184,32 @@ def _refused(address: str, error: Exception, folder: Path | None) -> DynalyzeErr
         return UsageError("--cluster auto: no Ray cluster runs here; start one (ray start --head), or give its address")
     lines = text.splitlines()
     return UsageError(f"--cluster {address}: {lines[0] if lines else type(error).__name__}")
+
+
+def runtime_env(stage: Path, folder: Path | None) -> dict[str, Any]:
+    """Ray's description of it. `stage` is an empty folder that lives until Ray has connected.
+
+    `folder` is that of the user's files; None ships none.
+    """
+    shipped: dict[str, Any] = {"py_modules": [str(_staged(stage))], "env_vars": _switches()}
+    if folder is not None:
+        shipped["working_dir"] = str(folder)
+    return shipped
+
+
+def _staged(stage: Path) -> Path:
+    """A copy of the package as a wheel has it."""
+    package = stage / "dynalyze"
+    shutil.copytree(_PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    if not (package / "templates").is_dir():
+        shutil.copytree(_CHECKOUT_TEMPLATES, package / "templates")
+    return package
+
+
+def _switches() -> dict[str, str]:
+    """What of our environment decides how torch compiles. Paths are of this machine, and stay."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(_SWITCHES) and not os.path.isabs(value) and "TOKEN" not in name  # noqa: PTH117  text
+    }

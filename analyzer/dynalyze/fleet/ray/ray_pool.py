@@ -11,8 +11,7 @@ from typing import Any
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Done
 from dynalyze.fleet.ray import node
-from dynalyze.fleet.ray.demand import Demand, demand_of
-from dynalyze.fleet.ray.parcels import Node, Parcel, pack, unpack_delivery
+from dynalyze.fleet.ray.node_work import Node, Parcel, pack, unpack_delivery
 from dynalyze.fleet.ray.ray_session import Session
 from dynalyze.fleet.work import RunSettings, lost_item
 from dynalyze.privacy.redaction import redaction
@@ -29,7 +28,7 @@ _WAITING = 16
 
 
 @dataclass
-class _Flight:
+class _Submitted:
     """An item that is with the cluster, and what it went through before."""
 
     item: Item
@@ -77,7 +76,7 @@ class ClusterPool:
         ships = self._folder is not None and not shared_disk
         self._session = Session(address, self._folder if ships else None, cores=workers)
         self._ships = ships and not self._session.starts_cluster
-        self._flying: dict[Any, _Flight] = {}
+        self._pending: dict[Any, _Submitted] = {}
         self._nodes: set[Node] = set()
         self._told: set[Demand] = set()
         self._largest = 0.0
@@ -100,33 +99,33 @@ class ClusterPool:
         """As `Pool.run` says. Leaves by UsageError where a node cannot run any item."""
         waiting = iter(items)
         while keep_on():
-            self._send_off(waiting)
-            if not self._flying:
+            self._submit_waiting(waiting)
+            if not self._pending:
                 self._note_mixture()
                 return
-            ready, _ = self._session.ray.wait(list(self._flying), num_returns=1, timeout=_LOOK_SECONDS)
+            ready, _ = self._session.ray.wait(list(self._pending), num_returns=1, timeout=_LOOK_SECONDS)
             for reference in ready:
-                self._land(reference, done)
+                self._collect(reference, done)
         self._cancel()
         self._note_mixture()
 
-    def _send_off(self, waiting: Iterator[Item]) -> None:
+    def _submit_waiting(self, waiting: Iterator[Item]) -> None:
         """Submit items until as many are with the cluster as it can take, and some to wait for room."""
-        most = self._most_flying()
-        while len(self._flying) < most and (item := next(waiting, None)) is not None:
-            self._submit(_Flight(item))
+        most = self._most_pending()
+        while len(self._pending) < most and (item := next(waiting, None)) is not None:
+            self._submit(_Submitted(item))
 
-    def _most_flying(self) -> int:
+    def _most_pending(self) -> int:
         if self._most is not None:
             return self._most
         return 2 * int(self._session.ray.cluster_resources().get("CPU", 0)) + _WAITING
 
-    def _submit(self, flight: _Flight) -> None:
-        demand = demand_of(flight.item, self._settings, self._gpus, self._largest)
+    def _submit(self, submitted: _Submitted) -> None:
+        demand = demand_of(submitted.item, self._settings, self._gpus, self._largest)
         self._check(demand)
         # Ray's own retries tell nobody whether a node or an item was at fault: `_lost` counts them.
-        task = self._session.ray.remote(node.run).options(name=flight.item.target, max_retries=0, **demand.options)
-        self._flying[task.remote(pack(self._parcel(flight.item)))] = flight
+        task = self._session.ray.remote(node.run).options(name=submitted.item.target, max_retries=0, **demand.options)
+        self._pending[task.remote(pack(self._parcel(submitted.item)))] = submitted
 
     def _parcel(self, item: Item) -> Parcel:
         root = "" if self._folder is None else str(self._folder)
@@ -147,16 +146,16 @@ class ClusterPool:
     def _living(self) -> list[dict[str, Any]]:
         return [each for each in self._session.ray.nodes() if each["Alive"]]
 
-    def _land(self, reference: Any, done: Done) -> None:
-        flight = self._flying.pop(reference)
+    def _collect(self, reference: Any, done: Done) -> None:
+        submitted = self._pending.pop(reference)
         errors = self._session.ray.exceptions
         try:
             delivery = unpack_delivery(self._session.ray.get(reference))
         except (errors.NodeDiedError, errors.ObjectLostError):
-            flight.nodes_lost += 1
+            submitted.nodes_lost += 1
         except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.RayTaskError) as error:
             _refuse_broken_node(error)
-            flight.killed += 1
+            submitted.killed += 1
         except errors.RuntimeEnvSetupError as error:
             raise UsageError(f"a node could not get what this sweep ships: {_first_line(error)}") from error
         else:
@@ -164,22 +163,22 @@ class ClusterPool:
                 raise UsageError(f"a node of the cluster cannot run the items: {delivery.unusable}")
             self._nodes.add(delivery.node)
             assert delivery.finished is not None
-            delivery.finished.row.attempts += flight.failed
-            done(flight.item, delivery.finished)
+            delivery.finished.row.attempts += submitted.failed
+            done(submitted.item, delivery.finished)
             return
-        self._try_again(flight, done)
+        self._try_again(submitted, done)
 
-    def _try_again(self, flight: _Flight, done: Done) -> None:
-        if flight.lost:
-            done(flight.item, lost_item(flight.item, flight.lost, flight.failed))
+    def _try_again(self, submitted: _Submitted, done: Done) -> None:
+        if submitted.lost:
+            done(submitted.item, lost_item(submitted.item, submitted.lost, submitted.failed))
         else:
-            self._submit(flight)
+            self._submit(submitted)
 
     def _cancel(self) -> None:
         """End what runs, and take back what waits."""
-        for reference in self._flying:
+        for reference in self._pending:
             self._session.ray.cancel(reference, force=True)
-        self._flying.clear()
+        self._pending.clear()
 
     def _note_mixture(self) -> None:
         """Rows of different versions do not compare: say so, and which nodes had which."""
@@ -205,3 +204,45 @@ def _refuse_broken_node(error: Exception) -> None:
 
 def _first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Cores, GPUs and bytes of memory of one item, in Ray's sense: what is counted, not what is enforced."""
+
+    cpus: float
+    gpus: float
+    memory: int | None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As the options of a task."""
+        return {"num_cpus": self.cpus, "num_gpus": self.gpus, "memory": self.memory}
+
+    def fits(self, resources: dict[str, float]) -> bool:
+        """Whether a node with these resources could ever take it."""
+        asked = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory or 0}
+        return all(resources.get(name, 0) >= amount for name, amount in asked.items())
+
+    def __str__(self) -> str:
+        parts = [f"{self.cpus:g} CPU"]
+        if self.gpus:
+            parts.append(f"{self.gpus:g} GPU")
+        if self.memory:
+            parts.append(f"{self.memory / 2**30:.1f} GiB of memory")
+        return ", ".join(parts)
+
+
+def demand_of(item: Item, settings: RunSettings, gpus_per_item: float | None, largest: float) -> Demand:
+    """One GPU for an item whose device is CUDA, or as many as were asked for; those of the CPU get none.
+
+    A program chooses its device itself: it gets GPUs where their number was given. Where the CPU is measured, an item
+    has a node to itself, one of `largest` cores: others beside it would disturb what is timed.
+    """
+    device = item.device or ""
+    if device.startswith("cuda"):
+        gpus = 1.0 if gpus_per_item is None else gpus_per_item
+    else:
+        gpus = 0.0 if device or item.spec.mode == "transformers" else gpus_per_item or 0.0
+    alone = settings.bench and not gpus
+    return Demand(max(1.0, largest if alone else float(settings.threads or 1)), gpus, settings.memory)

@@ -11,8 +11,18 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from dynalyze.audit.attention.cells import Combination, Trials, add_accuracy, add_speed, not_here, recorded_cell
-from dynalyze.audit.attention.trials import STATIC, Available, ProcessTrials, caches_of
+from dynalyze.audit.attention_cells import (
+    STATIC,
+    Available,
+    Combination,
+    ProcessTrials,
+    Trials,
+    add_accuracy,
+    add_speed,
+    caches_of,
+    not_here,
+    recorded_cell,
+)
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
 from dynalyze.capture.bench.wire import LANGUAGE_PHASES

@@ -1,7 +1,11 @@
-"""What a command says of an error that nobody foresaw: one line, and a file for an issue where the fault is ours."""
+"""What is said of a wrong call, beyond what Click says, and of an error that nobody foresaw.
+
+That is one line, and a file for an issue where the fault is ours.
+"""
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import platform
@@ -9,6 +13,7 @@ import shlex
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -19,12 +24,52 @@ from dynalyze.files.paths import working_folder
 from dynalyze.report import printable
 from dynalyze.report.held import CommandLine, ErrorText, Word
 
+# What people type from the habit of other tools; here each output has an option of its own.
+_ANY_OUTPUT = ("-o", "-O", "--out", "--outfile", "--out-file", "--output", "--output-file", "--output-path", "--save")
+_WRITES = "Write "
+_LOOKS_LIKE_TARGET = (".py", ".json", ".toml", ".log")
 _ISSUES = "https://github.com/dynalyze/dynalyze/issues"
 _LONGEST = 256 * 1024
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
-def told(error: Exception) -> str:
+def usage_message(error: click.ClickException) -> str:
+    """The message of Click's error, with what to do about it where that can be known."""
+    message = error.format_message()
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return message
+    context = error.ctx
+    help_command = f"{context.command_path} --help"
+    if error.option_name in _ANY_OUTPUT:
+        return f"{error.message} {_outputs(context.command, help_command)}"
+    told = f"{message} {help_command} lists what there is"
+    takes_arguments = "[-- ARGS...]" in context.command.collect_usage_pieces(context)
+    return f"{told}; what is for your program stands after --." if takes_arguments else f"{told}."
+
+
+def unknown_command(name: str, commands: Sequence[str]) -> str:
+    """What to say to a command that does not exist; a target without a command is meant for `explain`."""
+    if name.startswith("hf:") or name.partition(":")[0].endswith(_LOOKS_LIKE_TARGET):
+        verb = "report" if name.endswith((".json", ".log")) else "explain"
+        return f"No such command {name!r}. Did you mean dynalyze {verb} {name}?"
+    if near := difflib.get_close_matches(name, commands, n=1):
+        return f"No such command {name!r}. Did you mean {near[0]!r}?"
+    return f"No such command {name!r}. There are {', '.join(commands)}."
+
+
+def _outputs(command: click.Command, help_command: str) -> str:
+    """The options of a command that write something, the page's first."""
+    found = [
+        each for each in command.params if isinstance(each, click.Option) and (each.help or "").startswith(_WRITES)
+    ]
+    names = [f"{each.opts[0]} {each.metavar}" for each in found if each.metavar]
+    if not names:
+        return f"It writes no file: {help_command} lists what there is."
+    names.sort(key=lambda name: not name.startswith("--html "))
+    return f"Each output has its own: {', '.join(names)}."
+
+
+def unforeseen_message(error: Exception) -> str:
     """The line for an error that reached the group of commands."""
     if isinstance(error, OSError):
         return _of_system(error)

@@ -7,30 +7,128 @@ third what dynamic=True would change.
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from dynalyze.audit import buckets
-from dynalyze.audit.warmup.child import Child, Order, Passes, Runner
-from dynalyze.audit.warmup.facts import compiled_anything, warm_after
+from dynalyze.audit.warmup_facts import Warmed, compiled_anything, read_warmed, warm_after
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, Work
 from dynalyze.bench.requests import worker_request
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.wire import Configuration, WorkerRequest
 from dynalyze.capture.shapes import Dim
-from dynalyze.capture.warmup_wire import LOOK, SERVING, WARM_UP
+from dynalyze.capture.warmup_wire import LOOK, REQUEST_FILE, SERVING, WARM_UP
+from dynalyze.events.reading import read_run
+from dynalyze.facts.build import misuse
 from dynalyze.files.temporary import TemporaryFolder
+from dynalyze.launch.run import NOTHING_REMEMBERED, Command, Ending, Reason, cache_variables, run
 from dynalyze.launch.spec import TargetSpec
-from dynalyze.report.audit import DynamicTrial, SecondStart, ShapeRun, Warmup
+from dynalyze.launch.streams import Streams, progress_line
+from dynalyze.launch.watch import Watch
+from dynalyze.report.audit import DynamicTrial, SecondStart, ShapeRun, Stopping, Warmup
+from dynalyze.text.errors import UsageError
 
+_START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
+
+_STOPPED: dict[Reason, Stopping] = {"timed_out": "out_of_time", "interrupted": "interrupted"}
+
+Passes = Sequence[tuple[str, Sequence[int]]]
+"""Names of passes, each with the numbers of the shapes in their order."""
 FEW_VERSIONS = 2
 """One for the first sizes and one for all others: what automatic dynamic shapes come to."""
 _LEAST_SECONDS = 5.0
 """With less time than this no further process is started."""
 _DYNAMIC = "dynamic=on"
+
+
+@dataclass(frozen=True)
+class ChildRequest:
+    """What one process has to do: `request` without sizes, the works with theirs, and the passes over them."""
+
+    request: WorkerRequest
+    works: tuple[Work, ...]
+    passes: Passes
+    caches: Path
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ChildRunner:
+    """How the processes are started."""
+
+    label: str
+    python: str | None = None
+    quiet: bool = False
+
+    def run(self, order: ChildRequest) -> Child:
+        """Run one process to its end, or to its limit.
+
+        Raises:
+            UsageError: what was asked for cannot be; or the interpreter did not start.
+        """
+        with TemporaryFolder() as folder:
+            return self._run(order, folder)
+
+    def _run(self, order: ChildRequest, folder: Path) -> Child:
+        (folder / REQUEST_FILE).write_text(json.dumps(_fields(order)), encoding="utf-8")
+        python = self.python or sys.executable
+        streams = Streams(self.label, quiet=self.quiet)
+        progress, every = progress_line(streams)
+        watch = Watch(folder, None, progress, every)
+        # Caches of its own: whatever an earlier program left does not count.
+        command = Command(
+            [python, str(_START), str(folder)], {**os.environ, **NOTHING_REMEMBERED, **cache_variables(order.caches)}
+        )
+        ending = run(command, timeout=order.seconds, streams=streams, stop_file=folder / "stop", watch=watch.poll)
+        log = read_run(folder)
+        mistake = misuse(log)
+        if mistake is not None:
+            raise UsageError(mistake)
+        said = streams.last_lines()
+        if not log.processes and ending.reason == "ended":
+            raise UsageError(f"{python} did not start: {said[-1].strip() if said else 'it wrote nothing'}")
+        return Child(read_warmed(log, [work.sizes for work in order.works]), ending)
+
+
+@dataclass(frozen=True)
+class Child:
+    """A process of the check that has ended."""
+
+    warmed: Warmed
+    ending: Ending
+
+    @property
+    def stopped(self) -> Stopping:
+        """Whether Ctrl-C or the limit ended it."""
+        return _STOPPED.get(self.ending.reason, "") if self.warmed.ended is None else ""
+
+    @property
+    def problem(self) -> str:
+        """Why it did not make all of its calls; "" where it did."""
+        if self.warmed.ended is not None:
+            return self.warmed.ended.error
+        made = sum(call.ended is not None for call, _ in self.warmed.calls)
+        where = f" after {made} calls" if made != 1 else " after 1 call"
+        if self.ending.reason == "timed_out":
+            return f"the time was up{where}"
+        if self.ending.reason == "interrupted":
+            return f"interrupted{where}"
+        return f"its process ended with status {self.ending.exit_status}{where}"
+
+
+def _fields(order: ChildRequest) -> dict[str, object]:
+    sizes = [{"batch": work.batch, "sequence": work.sequence, "shape": dict(work.shape)} for work in order.works]
+    return {
+        "request": asdict(order.request),
+        "shapes": sizes,
+        "passes": [[name, list(at)] for name, at in order.passes],
+    }
 
 
 def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: Sequence[Dim] = ()) -> Warmup:
@@ -45,7 +143,7 @@ def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: S
     if not source:
         return Warmup(reason="the calls of the program are not known")
     plan = replace(plan, source=source, dims=tuple(dims))
-    runner = Runner(Path(target.path or target.stem).name, plan.python, plan.quiet)
+    runner = ChildRunner(Path(target.path or target.stem).name, plan.python, plan.quiet)
     with TemporaryFolder() as folder:
         return _Check(plan, tuple(shapes), folder, runner).run()
 
@@ -53,7 +151,7 @@ def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: S
 class _Check:
     """The processes of one check, one after the other."""
 
-    def __init__(self, plan: Plan, works: tuple[Work, ...], folder: Path, runner: Runner) -> None:
+    def __init__(self, plan: Plan, works: tuple[Work, ...], folder: Path, runner: ChildRunner) -> None:
         self._plan = plan
         self._works = works
         self._configuration = plan.configurations[0] if plan.configurations else plan.default
@@ -86,7 +184,7 @@ class _Check:
         # One model for all shapes: none of their sizes goes into it.
         sizeless = replace(self._works[0], batch=None, sequence=None, shape=())
         request = worker_request(self._plan, sizeless, configuration)
-        return self._runner.run(Order(request, self._works, passes, folder, seconds))
+        return self._runner.run(ChildRequest(request, self._works, passes, folder, seconds))
 
     def _left(self) -> float:
         return self._until - time.monotonic()

@@ -1,11 +1,16 @@
-"""The page inside of a notebook: in a sandboxed frame, whose origin is its own."""
+"""A recorded report as a file, and as a page inside of a notebook."""
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 from markupsafe import escape
 
+from dynalyze.files.read_write import write_whole_file
 from dynalyze.render import html, terminal
 from dynalyze.report import Report
+from dynalyze.report.document import to_json
 
 # Its scripts may run and its links open a tab; it reaches neither the notebook nor the notebook's cookies.
 _SANDBOX = "allow-scripts allow-popups allow-downloads"
@@ -15,6 +20,7 @@ _COLUMNS = 80
 # Where a notebook is not trusted, Jupyter takes frames and styles away: what this style hides is read there.
 _STYLE = ".dynalyze-plain { display: none }"
 _WHY_PLAIN = "This is the summary. Run the cell, or trust the notebook, to see the whole page."
+_RENDERERS = {".html": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit"}
 
 
 def framed(report: Report) -> str:
@@ -30,3 +36,29 @@ def framed(report: Report) -> str:
 def summary(report: Report) -> str:
     """The summary as the command line prints it, for wherever a notebook shows plain text."""
     return terminal.render(report, color=False, width=_COLUMNS).rstrip("\n")
+
+
+def check(path: Path) -> None:
+    """Refuse a name that tells no form.
+
+    Raises:
+        ValueError: one line with the suffixes that there are.
+    """
+    if path.suffix not in (".json", *_RENDERERS):
+        known = ", ".join([".json", *_RENDERERS])
+        raise ValueError(f"{path}: name a file that ends in one of {known}")
+
+
+def save(report: Report, path: Path) -> None:
+    """Write one file, whole or not at all.
+
+    Raises:
+        ValueError: a suffix that is not known.
+        OSError: it cannot be written.
+    """
+    check(path)
+    if path.suffix == ".json":
+        text = to_json(report)
+    else:
+        text = importlib.import_module(f"dynalyze.render.{_RENDERERS[path.suffix]}").render(report)
+    write_whole_file(path, text)

@@ -1,4 +1,4 @@
-"""How a recorded block ended."""
+"""A recorded block: the line where it stands, what stands around it, and how it ended."""
 
 from __future__ import annotations
 
@@ -8,8 +8,34 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
+from dynalyze.capture.adapter import StackFrame, stack_above
+
 _OURS = str(Path(__file__).resolve().parents[1])
 _LONGEST = 2000
+
+
+@dataclass(frozen=True)
+class Place:
+    """The line that began a recording; `around` are the frames outside its function, by file and name."""
+
+    file: str
+    line: int
+    function: str
+    around: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def spec(self) -> str:
+        """The place as a report names its target: `train.py:31`."""
+        return f"{Path(self.file).name or 'block'}:{self.line}"
+
+
+def here(outside: tuple[str, ...] = ()) -> Place:
+    """The innermost line outside dynalyze, and outside of these folders."""
+    frames = stack_above()
+    while len(frames) > 1 and frames[-1]["file"].startswith((_OURS, *outside)):
+        frames.pop()
+    own: StackFrame = frames.pop()
+    return Place(own["file"], own["line"], own["name"], tuple((frame["file"], frame["name"]) for frame in frames))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,302 @@
+"""The checks of a policy: what is counted (graph breaks, recompiles, functions in eager, findings) and what is measured
+(answers, speed, memory, the time to compile). Texts begin with our own words; the program's names come after a colon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynalyze.audit.excused import Excused
+from dynalyze.audit.policy import Policy
+from dynalyze.bench.stats import MIN_PAIRS
+from dynalyze.facts.skipped import costly
+from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_tensor
+from dynalyze.launch.shape_options import shape_words
+from dynalyze.report import Finding, Location, Report, Severity
+from dynalyze.report.audit import Bisection, CheckStatus, PolicyCheck, ShapeRun, Warmup
+from dynalyze.report.measurements import Accuracy, Measurement, Speedup
+from dynalyze.rules.rule import reaches
+from dynalyze.text.amounts import count_of, duration
+from dynalyze.words import bench as words_bench
+from dynalyze.words.report import totals
+
+_MOST_NAMED = 3
+_NOTHING = "nothing was compiled"
+_NAMED_PHASES = ("prefill", "decode", "generate", "train")
+_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+_NOUNS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
+
+_Item = tuple[str, Location, bool]
+"""A counted fact: its id, its place, and whether it is excused."""
+_EAGER = "eager"
+_NOT_MEASURED = "no speed was measured"
+_NOT_COMPARED = "no answers were compared"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run before its policy. `excused` says which of its findings do not count."""
+
+    report: Report
+    policy: Policy
+    excused: Excused
+
+    def check(
+        self, name: str, status: CheckStatus, limit: str, found: str, reason: str = "", evidence: Iterable[str] = ()
+    ) -> PolicyCheck:
+        """One line of the verdict."""
+        return PolicyCheck(name, status, name in self.policy.asked, limit, found, reason, list(dict.fromkeys(evidence)))
+
+    def unknown(self, name: str, limit: str, reason: str) -> PolicyCheck:
+        """What the check needs was not measured."""
+        return self.check(name, "unknown", limit, "not known", reason)
+
+
+def listed(items: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b, c and 4 more`."""
+    once = list(dict.fromkeys(items))
+    shown, left = once[:_MOST_NAMED], len(once) - _MOST_NAMED
+    if left > 0:
+        return f"{', '.join(shown)} and {left:,} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def place_words(place: Location) -> str:
+    """`forward (model.py:12)`."""
+    line = f"{Path(place.file).name}:{place.line}"
+    return f"{place.function} ({line})" if place.function else line
+
+
+def breaks(case: Case) -> PolicyCheck | None:
+    """Distinct graph breaks, however often they were met."""
+    limit = case.policy.max_graph_breaks
+    items = [(each.id, each.location, each.id in case.excused.facts) for each in case.report.graph_breaks]
+    phases = {measured.phase for measured in case.report.measurements}
+    path = next((f" in the {phase} path" for phase in _NAMED_PHASES if phases == {phase}), "")
+    return _limited(case, "max-graph-breaks", limit, "graph break", items, path)
+
+
+def recompiles(case: Case) -> PolicyCheck | None:
+    """Compiles of what had been compiled before; reaching the limit is a finding of its own."""
+    limit = case.policy.max_recompiles
+    items = [
+        (each.id, each.location, each.id in case.excused.facts)
+        for each in case.report.recompiles
+        if each.cause != "limit"
+    ]
+    return _limited(case, "max-recompiles", limit, "recompile", items)
+
+
+def eager_frames(case: Case) -> PolicyCheck | None:
+    """Functions left in eager, with a graph break or in silence, each once."""
+    limit = case.policy.max_eager_frames
+    return _limited(case, "max-eager-frames", limit, "function", _eager(case), " left in eager")
+
+
+def after_warmup(case: Case) -> PolicyCheck | None:
+    """Compiles that came after the warm-up over the shapes of production."""
+    name, limit = "max-recompiles-after-warmup", case.policy.max_recompiles_after_warmup
+    if limit is None or (case.report.warmup is None and name not in case.policy.asked):
+        return None
+    asked, warmup = f"at most {count_of(limit, 'recompile')} after warm-up", case.report.warmup
+    if warmup is None or warmup.reason or not warmup.calls:
+        reason = warmup.reason if warmup and warmup.reason else "not checked: --shapes says what production sends"
+        return case.unknown(name, asked, reason)
+    late = sum(run.compiles for run in warmup.after_warmup)
+    status: CheckStatus = "passed" if late <= limit else "failed"
+    return case.check(name, status, asked, _late_words(warmup, late))
+
+
+def findings(case: Case) -> PolicyCheck | None:
+    """Findings of the severities and rules that the policy names."""
+    levels = case.policy.fail_on
+    if not levels:
+        return None
+    limit = f"no finding of {listed(levels)}"
+    reached = failing(case.report.findings, levels)
+    counting = failing(case.excused.counting(case.report.findings), levels)
+    excused = len(reached) - len(counting)
+    reason = f"{count_of(excused, 'finding')} waived or known" if excused else ""
+    status: CheckStatus = "failed" if counting else "waived" if excused else "passed"
+    evidence = [identity for finding in counting for identity in finding.evidence]
+    return case.check("fail-on", status, limit, findings_words(counting) or "none", reason, evidence)
+
+
+def failing(found: Iterable[Finding], levels: Iterable[str]) -> list[Finding]:
+    """The findings that reach one of the levels."""
+    wanted = tuple(levels)
+    return [finding for finding in found if any(reaches([finding], level) for level in wanted)]
+
+
+def findings_words(found: list[Finding]) -> str:
+    """`1 error and 2 warnings: Every function fell back to eager, ...`."""
+    numbers = [(severity, sum(each.severity == severity for each in found)) for severity in _SEVERITIES]
+    counts = [count_of(number, _NOUNS[severity]) for severity, number in numbers if number]
+    return f"{listed(counts)}: {listed([finding.title for finding in found])}" if found else ""
+
+
+def _limited(
+    case: Case, name: str, limit: int | None, noun: str, items: list[_Item], more: str = ""
+) -> PolicyCheck | None:
+    if limit is None:
+        return None
+    asked = f"at most {count_of(limit, noun)}{more}"
+    if not case.report.compilations:
+        return case.unknown(name, asked, _NOTHING)
+    counting = [(identity, place) for identity, place, excused in items if not excused]
+    excused = len(items) - len(counting)
+    status: CheckStatus = "failed" if len(counting) > limit else "passed" if len(items) <= limit else "waived"
+    where = f": {listed([place_words(place) for _, place in counting])}" if counting else ""
+    found = f"{count_of(len(counting), noun) if counting else f'no {noun}'}{more}{where}"
+    reason = f"{excused:,} more waived or known" if excused else ""
+    return case.check(name, status, asked, found, reason, [identity for identity, _ in counting])
+
+
+def _eager(case: Case) -> list[_Item]:
+    """Each function once, by its place. One that a graph break left in eager is excused with the break."""
+    facts, report = case.excused.facts, case.report
+    excused = {
+        (process, compile_id)
+        for each in report.graph_breaks
+        if each.id in facts
+        for process in (each.process, *each.processes)
+        for compile_id in each.compile_ids
+    }
+    items = [
+        (each.compile_id, each.location, (each.process, each.compile_id) in excused)
+        for each in report.compilations
+        if each.status == "eager"
+    ]
+    items += [(each.id, each.location, each.id in facts) for each in costly(report.skipped_frames)]
+    once: dict[tuple[str, int, str], _Item] = {}
+    for item in items:
+        place = item[1]
+        once.setdefault((place.file, place.line, place.function), item)
+    return list(once.values())
+
+
+def _late_words(warmup: Warmup, late: int) -> str:
+    if not late:
+        return "nothing compiled after warm-up"
+    every = _shapes(warmup.calls)
+    compiled = _shapes([run for run in warmup.after_warmup if run.compiles])
+    if len(compiled) == len(every) > 1:
+        names = [name for name in every[0] if len({shape.get(name) for shape in every}) > 1]
+        return f"recompiles on every new {' and '.join(names) or 'shape'}"
+    shapes = listed([shape_words(shape) for shape in compiled])
+    share = f"{len(compiled):,} of {count_of(len(every), 'shape')}"
+    return f"{count_of(late, 'recompile')} after warm-up, for {share}: {shapes}"
+
+
+def _shapes(runs: Iterable[ShapeRun]) -> list[dict[str, int]]:
+    return [dict(shape) for shape in dict.fromkeys(tuple(run.shape.items()) for run in runs)]
+
+
+def answers(case: Case) -> PolicyCheck | None:
+    """The verdicts of the accuracy test, every configuration's."""
+    allowed = case.policy.accuracy
+    if allowed is None:
+        return None
+    name, limit, tests = "accuracy", f"answers that are {' or '.join(allowed)}", case.report.accuracy
+    wrong = [test for test in tests if test.verdict not in allowed and test.verdict != "not comparable"]
+    if wrong:
+        return case.check(name, "failed", limit, _wrong_words(wrong, case.report.bisections))
+    lacking = [test for test in tests if test.verdict not in allowed]
+    if lacking or not tests:
+        return case.unknown(name, limit, next((test.reason for test in lacking if test.reason), "") or _NOT_COMPARED)
+    told = dict.fromkeys(words_bench.answers_title(test.verdict) for test in tests)
+    return case.check(name, "passed", limit, listed([words[:1].lower() + words[1:] for words in told]))
+
+
+def speedup(case: Case) -> PolicyCheck | None:
+    """Judged by the low end of the interval: so fast at least."""
+    name, least = "min-speedup", case.policy.min_speedup
+    if least is None:
+        return None
+    limit = f"at least {words_bench.times(least)} as fast as eager"
+    speeds, reason = [], ""
+    for item in _compiled(case.report.measurements):
+        speed = item.speedup
+        if item.status != "valid" or speed is None:
+            reason = reason or item.reason or _NOT_MEASURED
+        elif speed.floor is None or speed.pairs < MIN_PAIRS:
+            reason = reason or f"{speed.pairs} pairs of processes tell too little, {MIN_PAIRS} are needed"
+        else:
+            speeds.append((item, speed))
+    slow = [(item, speed) for item, speed in speeds if speed.ratio.low < least]
+    if not slow and (reason or not speeds):
+        return case.unknown(name, limit, reason or _NOT_MEASURED)
+    status: CheckStatus = "failed" if slow else "passed"
+    return case.check(name, status, limit, "; ".join(_speed_words(*each) for each in slow or speeds))
+
+
+def memory(case: Case) -> PolicyCheck | None:
+    """The steady peak by that of eager."""
+    name, most = "max-memory-growth", case.policy.max_memory_growth
+    if most is None:
+        return None
+    limit = f"at most {words_bench.times(most)} the memory of eager"
+    known = [
+        (item, item.memory.ratio)
+        for item in _compiled(case.report.measurements)
+        if item.status == "valid" and item.memory is not None and item.memory.ratio is not None
+    ]
+    if not known:
+        return case.unknown(name, limit, "no memory was measured")
+    large = [(item, ratio) for item, ratio in known if ratio > most]
+    status: CheckStatus = "failed" if large else "passed"
+    told = [f"{words_bench.times(ratio)} the memory of eager{_which(item)}" for item, ratio in large or known]
+    return case.check(name, status, limit, "; ".join(told))
+
+
+def compile_seconds(case: Case) -> PolicyCheck | None:
+    """From empty caches where the first calls were measured, else what torch itself told of the run."""
+    name, most = "max-compile-seconds", case.policy.max_compile_seconds
+    if most is None:
+        return None
+    limit = f"at most {duration(most)} to compile"
+    spent, told = _spent(case)
+    if spent is None:
+        return case.unknown(name, limit, "nothing was compiled")
+    status: CheckStatus = "passed" if spent <= most else "failed"
+    return case.check(name, status, limit, told)
+
+
+def _spent(case: Case) -> tuple[float | None, str]:
+    costs = [(item, cost) for item in _compiled(case.report.measurements) if (cost := words_bench.compile_cost(item))]
+    if costs:
+        item, cost = max(costs, key=lambda pair: pair[1].seconds)
+        return cost.seconds, f"{cost.words} to compile, from empty caches{_which(item)}"
+    seconds = totals(case.report).seconds
+    return seconds, f"{duration(seconds or 0.0)} to compile, with the caches that were there"
+
+
+def _compiled(items: Iterable[Measurement]) -> Iterator[Measurement]:
+    return (item for item in items if item.configuration != _EAGER)
+
+
+def _speed_words(item: Measurement, speed: Speedup) -> str:
+    low, high = (words_bench.times(end) for end in (speed.ratio.low, speed.ratio.high))
+    return f"{words_bench.times(speed.ratio.value)} as fast as eager, at least {low}, at most {high}{_which(item)}"
+
+
+def _which(item: Measurement) -> str:
+    return f": {words_bench.workload_name(item)}"
+
+
+def _wrong_words(wrong: list[Accuracy], bisections: list[Bisection]) -> str:
+    """`bf16 output of torch.softmax in layers.3.attention is wrong beyond rounding, stage: Inductor`."""
+    worst = next((test for test in wrong if test.verdict == "suspicious"), wrong[0])
+    if worst.verdict == "suspicious":
+        return wrong_answers(worst, search_of(worst, bisections))
+    tensor = wrong_tensor(worst)
+    which = words_bench.workload_name(worst) if tensor is None else f"{tensor.kind} {tensor.name}"
+    return f"answers are not allowed to be {worst.verdict}: {which}"
+
+
+CHECKS = (
+    answers, breaks, recompiles, after_warmup, eager_frames, findings, speedup, memory, compile_seconds,
+)  # fmt: skip
+"""In the order of the verdict; each is None where the policy does not ask for it."""

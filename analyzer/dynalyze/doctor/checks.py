@@ -1,0 +1,309 @@
+"""The checks of an environment, a generator of lines each, and the diagnosis that sums them up."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+import dynalyze
+from dynalyze.doctor.packages import exactly, meets, named, packages, release
+from dynalyze.doctor.records import SWITCHES, Device, Diagnosis, Facts, Folder, Line, Trial
+from dynalyze.text.amounts import count_of, duration, size
+
+_TRIED = "2.8 to 2.15"
+_NOTHING = ("", "0", "1")
+_INSTALL = {"Linux": "sudo apt-get install g++", "Darwin": "xcode-select --install"}
+_OPENMP = {"Linux": "sudo apt-get install libgomp1 g++", "Darwin": "brew install libomp"}
+_TRITON_NEEDS, _BF16_NEEDS = (7, 0), (8, 0)
+# The first driver for Linux that runs what was built for a CUDA of this major version.
+_DRIVERS = {11: "450.80", 12: "525.60", 13: "580.65"}
+_TOO_OLD = re.compile(r"driver on your system is too old \(found version (\d+)\)")
+_ARCH = re.compile(r"(sm|compute)_(\d+)(\d)")
+_LITTLE = 1 << 30
+_VARIABLES = {"Inductor": "TORCHINDUCTOR_CACHE_DIR", "Triton": "TRITON_CACHE_DIR"}
+_AGAIN = "every start compiles everything again"
+# What a value other than the default does; the others are only named.
+_EFFECTS = {
+    "TORCH_LOGS": "torch logs more than it does by default; that is slow, and makes logs long",
+    "TORCH_TRACE": "torch writes all that it compiles into this folder",
+    "TORCH_COMPILE_DEBUG": "all that is compiled is written to torch_compile_debug/; that is slow",
+    "TORCH_COMPILE_FORCE_DISABLE_CACHES": _AGAIN,
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": _AGAIN,
+    "TORCHINDUCTOR_MAX_AUTOTUNE": "compiling takes much longer, for faster kernels",
+    "TORCHINDUCTOR_COMPILE_THREADS": "kernels are compiled by this many processes",
+    "TORCHDYNAMO_SUPPRESS_ERRORS": "what fails to compile runs in eager without a word",
+    "TORCHDYNAMO_VERBOSE": "errors come with more text",
+    "TRITON_INTERPRET": "Triton's kernels run in Python, for debugging: very slow",
+    "CUDA_LAUNCH_BLOCKING": "each kernel is waited for, for debugging: slow",
+    "CUDA_VISIBLE_DEVICES": "other GPUs are not seen",
+    "OMP_NUM_THREADS": "kernels for the CPU use this many threads",
+}
+_SWITCHED_OFF = {
+    "TORCHINDUCTOR_FX_GRAPH_CACHE": _AGAIN,
+    "TORCHINDUCTOR_AUTOGRAD_CACHE": "every start traces the backward pass again",
+}
+_WARN = (
+    "TORCH_LOGS", "TORCH_COMPILE_DEBUG", "TORCH_COMPILE_FORCE_DISABLE_CACHES", "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
+    "TORCHDYNAMO_SUPPRESS_ERRORS", "TRITON_INTERPRET", "CUDA_LAUNCH_BLOCKING", "TORCHINDUCTOR_FX_GRAPH_CACHE",
+    "TORCHINDUCTOR_AUTOGRAD_CACHE",
+)  # fmt: skip
+# Told by the checks of torch, of the compiler and of the caches.
+_ELSEWHERE = (*SWITCHES, "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CXX", "CC")
+_NO = ("", "0", "false", "False")
+_NAMES = {"eager": "Dynamo alone", "inductor cpu": "Inductor, CPU", "inductor cuda": "Inductor, GPU"}
+
+
+def torch_itself(facts: Facts) -> Iterator[Line]:
+    """Whether there is a torch that may compile."""
+    yield Line("Python", "ok", f"{facts.python or 'unknown'}, {facts.interpreter}")
+    pip = f"{shlex.quote(facts.interpreter)} -m pip install"
+    if facts.torch is None:
+        yield Line("torch", "problem", facts.silence or "not installed there", f'{pip} "torch>=2.8"', fatal=True)
+        return
+    if facts.torch_error:
+        mend = f"{pip} --force-reinstall torch=={facts.torch.partition('+')[0]}"
+        yield Line("torch", "problem", f"{facts.torch} does not import: {facts.torch_error}", mend, fatal=True)
+        return
+    if not meets(facts.torch, "torch>=2.8"):
+        found = f"{facts.torch}; dynalyze needs 2.8 or later (tried on {_TRIED})"
+        yield Line("torch", "warning", found, f'{pip} --upgrade "torch>=2.8"')
+    else:
+        yield Line("torch", "ok", f"{facts.torch}, {_build(facts)}")
+    yield from _switched_off(facts)
+
+
+def _build(facts: Facts) -> str:
+    if facts.cuda:
+        return f"built for CUDA {facts.cuda}"
+    return f"built for ROCm {facts.hip}" if facts.hip else "a build for the CPU"
+
+
+def _switched_off(facts: Facts) -> Iterator[Line]:
+    if facts.switch is not None:
+        found = f"{facts.switch}=1 switches torch.compile off: everything runs in eager"
+        yield Line("Dynamo", "problem", found, f"unset {facts.switch}", fatal=True)
+    elif facts.disabled:
+        found = "torch._dynamo.config.disable is on: everything runs in eager"
+        yield Line("Dynamo", "problem", found, "torch._dynamo.config.disable = False", fatal=True)
+    for name in SWITCHES:
+        if (value := facts.variables.get(name, "")) not in _NOTHING:
+            found = f"{value} does nothing: only 1 switches torch.compile off"
+            yield Line(name, "warning", found, f"export {name}=1, or unset {name}")
+
+
+def compiler(facts: Facts) -> Iterator[Line]:
+    """Each with a program that was really compiled."""
+    if not facts.imports:
+        return
+    if facts.compiler is None or facts.compiler_error:
+        yield _no_compiler(facts)
+        return
+    yield Line("C++ compiler", "ok", f"{_told(facts.compiler, facts.compiler_version)}, compiles a small program")
+    yield _headers(facts)
+    yield _openmp(facts)
+
+
+def _told(name: str, version: str) -> str:
+    """Some say their own name with their version."""
+    return version if version.startswith(name) else f"{name} {version}".strip()
+
+
+def _no_compiler(facts: Facts) -> Line:
+    if facts.compiler is None and not facts.compiler_error:
+        return _unknown("C++ compiler", facts)
+    named = facts.variables.get("CXX")
+    if facts.compiler:
+        found = f"{facts.compiler} does not work: {facts.compiler_error}"
+    else:
+        found = f"CXX={named} is none that works" if named else f"none found: {facts.compiler_error}"
+    mend = "unset CXX, or export CXX=g++" if named else _INSTALL.get(facts.system, "install g++ or clang++")
+    if facts.usable_gpu:
+        return Line("C++ compiler", "warning", f"{found}. Only the GPU can be compiled for", mend)
+    return Line("C++ compiler", "problem", f"{found}. Inductor needs one for the CPU", mend, fatal=True)
+
+
+def _headers(facts: Facts) -> Line:
+    if facts.headers_error is None:
+        return _unknown("Python headers", facts)
+    if not facts.headers_error:
+        return Line("Python headers", "ok", f"Python.h in {facts.include}")
+    found = f"Python.h cannot be used ({facts.headers_error}). Inductor needs it for the CPU, and Triton for a GPU"
+    version = ".".join(facts.python.split(".")[:2])
+    mend = f"sudo apt-get install python{version}-dev" if facts.system == "Linux" else "install Python with its headers"
+    return Line("Python headers", "problem", found, mend)
+
+
+def _openmp(facts: Facts) -> Line:
+    if facts.openmp_error is None:
+        return _unknown("OpenMP", facts)
+    if not facts.openmp_error:
+        return Line("OpenMP", "ok", "a small program compiles with it")
+    found = f"a program with it does not compile: {facts.openmp_error}"
+    return Line("OpenMP", "warning", found, _OPENMP.get(facts.system, "install OpenMP for your compiler"))
+
+
+def _unknown(check_name: str, facts: Facts) -> Line:
+    return Line(check_name, "unknown", facts.silence or "nothing was found out")
+
+
+def gpu(facts: Facts) -> Iterator[Line]:
+    """What a GPU could do; a build for the CPU alone lacks nothing."""
+    if not facts.imports:
+        return
+    if not facts.cuda and not facts.hip:
+        yield Line("GPU", "ok", "none is used: this torch is built for the CPU")
+        return
+    if facts.devices is None:
+        yield Line("GPU", "unknown", facts.silence or "nothing was found out")
+        return
+    if not facts.devices:
+        yield _no_device(facts)
+    for device in facts.devices:
+        yield _device(device, facts)
+    yield _triton(facts)
+
+
+def _no_device(facts: Facts) -> Line:
+    if found := _TOO_OLD.search(facts.device_warning):
+        version = int(found[1])
+        least = _DRIVERS.get((release(facts.cuda or "") or (0,))[0])
+        need = f" (CUDA {facts.cuda} needs {least} or later)" if least else ""
+        text = f"the driver is for CUDA {version // 1000}.{version % 1000 // 10}, too old for this torch{need}"
+        return Line("GPU", "problem", text, "a newer driver: https://www.nvidia.com/drivers")
+    said = f": {facts.device_warning}" if facts.device_warning else ": no device, or no driver"
+    tool = "nvidia-smi" if facts.cuda else "rocm-smi"
+    return Line("GPU", "warning", f"torch is built for one and finds none{said}", tool)
+
+
+def _device(device: Device, facts: Facts) -> Line:
+    capability = tuple(device.capability)
+    if not facts.cuda or len(capability) != 2:
+        return Line("GPU", "ok", device.name)
+    told = f"{device.name}, compute capability {capability[0]}.{capability[1]}"
+    if not _has_code(capability, facts.arches):
+        found = f"{told}: this torch has no code for it, only for {', '.join(facts.arches)}"
+        return Line("GPU", "problem", found, "a torch built for it: https://pytorch.org/get-started/previous-versions")
+    if capability < _TRITON_NEEDS:
+        return Line("GPU", "problem", f"{told}: Triton needs 7.0", 'torch.compile(model, backend="aot_eager")')
+    if capability < _BF16_NEEDS:
+        return Line("GPU", "warning", f"{told}: no bfloat16 in Triton below 8.0", "use torch.float16")
+    return Line("GPU", "ok", told)
+
+
+def _has_code(capability: tuple[int, ...], arches: list[str]) -> bool:
+    """Machine code runs on later devices of its generation, PTX (compute_) on every later one."""
+    known = [(found[1], (int(found[2]), int(found[3]))) for found in map(_ARCH.match, arches) if found]
+    return not known or any(
+        built <= capability and (kind == "compute" or built[0] == capability[0]) for kind, built in known
+    )
+
+
+def _triton(facts: Facts) -> Line:
+    wanted = facts.triton_wanted or ("pytorch-triton-rocm" if facts.hip else "triton")
+    mend = f'{shlex.quote(facts.interpreter)} -m pip install "{wanted}"'
+    if named(wanted).startswith("pytorch-triton"):
+        mend += " --index-url https://download.pytorch.org/whl"
+    if facts.triton is None:
+        if not facts.devices:
+            return Line("Triton", "ok", "not installed; no GPU needs it")
+        return Line("Triton", "problem", "not installed, and Inductor writes a GPU's kernels in it", mend)
+    if not meets(facts.triton, wanted):
+        found = f"{facts.triton}; this torch was released with {exactly(wanted) or wanted}"
+        return Line("Triton", "warning", found, mend)
+    return Line("Triton", "ok", facts.triton)
+
+
+def caches(facts: Facts) -> Iterator[Line]:
+    """Whether they can be written and run from, and whether there is room."""
+    for folder in facts.folders:
+        yield _cache(folder, _VARIABLES.get(folder.name, "TORCHINDUCTOR_CACHE_DIR"))
+
+
+def _cache(folder: Folder, variable: str) -> Line:
+    name, mend = f"{folder.name} cache", f"export {variable}=/a/folder/with/room"
+    if not folder.writable:
+        # Inductor raises where it cannot make its folder: nothing compiles then.
+        return Line(name, "problem", f"{folder.path} cannot be written", mend, fatal=folder.name == "Inductor")
+    if not folder.runs:
+        found = f"{folder.path} is on a file system that runs no code (noexec): compiled kernels do not load"
+        return Line(name, "problem", found, mend, fatal=folder.name == "Inductor")
+    held = "not there yet" if not folder.exists else "very many files" if folder.size is None else size(folder.size)
+    if folder.free is not None and folder.free < _LITTLE:
+        return Line(name, "warning", f"{folder.path}: {held}, and only {size(folder.free)} free", mend)
+    free = f", {size(folder.free)} free" if folder.free is not None else ""
+    return Line(name, "ok", f"{folder.path}: {held}{free}")
+
+
+def variables(facts: Facts) -> Iterator[Line]:
+    """One line for each that is set."""
+    for name, value in sorted(facts.variables.items()):
+        if name not in _ELSEWHERE:
+            yield _variable(name, value)
+
+
+def _variable(name: str, value: str) -> Line:
+    effect = _effect(name, value)
+    warns = effect is not None and name in _WARN
+    found = f"{value or 'set, and empty'}{f': {effect}' if effect else ''}"
+    return Line(name, "warning" if warns else "ok", found, f"unset {name}" if warns else "")
+
+
+def _effect(name: str, value: str) -> str | None:
+    if name == "CUDA_VISIBLE_DEVICES":
+        return "no GPU is seen" if value in ("", "-1") else _EFFECTS[name]
+    return _SWITCHED_OFF.get(name) if value in _NO else _EFFECTS.get(name)
+
+
+def trials(facts: Facts) -> Iterator[Line]:
+    """Each backend and device that was tried. One device that works is enough for compile to work."""
+    if not facts.imports:
+        return
+    if facts.switched_off:
+        yield Line("torch.compile", "unknown", "not tried: it is switched off")
+        return
+    inductor = [trial for trial in facts.trials if trial.backend == "inductor"]
+    none_works = bool(inductor) and all(trial.error for trial in inductor)
+    for trial in facts.trials:
+        yield _trial(trial, fatal=none_works or trial.backend == "eager")
+    if facts.no_compiler:
+        yield Line("Inductor, CPU", "unknown", "not tried: no C++ compiler works")
+
+
+def _trial(trial: Trial, *, fatal: bool) -> Line:
+    backend = trial.backend if trial.backend == "eager" else f"{trial.backend} {trial.device}"
+    name = _NAMES.get(backend, backend)
+    if not trial.error:
+        return Line(name, "ok", f"a small function came out right, in {duration(trial.seconds)}")
+    if trial.unfinished:
+        return Line(name, "unknown", trial.error, "dynalyze doctor --timeout 600")
+    return Line(name, "problem", trial.error, fatal=fatal)
+
+
+CHECKS: dict[str, Callable[[Facts], Iterator[Line]]] = {
+    "torch": torch_itself, "Compiler": compiler, "GPU": gpu, "Caches": caches, "Environment variables": variables,
+    "Packages": packages, "torch.compile, tried": trials,
+}  # fmt: skip
+"""By the heading of their lines, in order."""
+
+
+def diagnose(facts: Facts) -> Diagnosis:
+    """Every line of every check, in their order."""
+    lines = [replace(line, group=group) for group, check in CHECKS.items() for line in check(facts)]
+    fatal = [line for line in lines if line.fatal and line.status == "problem"]
+    return Diagnosis(dynalyze.__version__, not fatal, _summary(facts, lines, fatal), lines, facts)
+
+
+def _summary(facts: Facts, lines: list[Line], fatal: list[Line]) -> str:
+    if fatal:
+        return f"torch.compile cannot work here. {fatal[0].check}: {fatal[0].found}."
+    problems = sum(line.status == "problem" for line in lines)
+    warnings = sum(line.status == "warning" for line in lines)
+    told = [count_of(problems, "problem")] if problems else []
+    told += [count_of(warnings, "warning")] if warnings else []
+    beside = f", with {' and '.join(told)}" if told else ""
+    if not any(trial.backend == "inductor" and not trial.error for trial in facts.trials):
+        return f"It is not known whether torch.compile works here{beside}."
+    return f"torch.compile works here{beside}."
