@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dynalyze.bench.bisect import bisect_suspicious
+from dynalyze.bench.configurations import with_options
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.plan import Plan, Work, with_options
+from dynalyze.bench.plan import Plan, Work
 from dynalyze.capture.bench.wire import Phase
 from dynalyze.launch.spec import read_target
 from dynalyze.report import Outcome, Report

@@ -7,16 +7,8 @@ from collections import Counter
 
 import pytest
 
-from dynalyze.bench.plan import (
-    Work,
-    configuration,
-    configurations,
-    given,
-    matrix,
-    names_default,
-    with_options,
-    works,
-)
+from dynalyze.bench.configurations import configuration, configurations, given, matrix, names_default, with_options
+from dynalyze.bench.plan import Work, works
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.schedule import block_count, turns
 from dynalyze.capture.bench.wire import Configuration

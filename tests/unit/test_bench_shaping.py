@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from dynalyze.bench.plan import DEFAULT, Plan, Work, configuration, configurations, given, matrix
-from dynalyze.bench.shaping import shaped
-from dynalyze.bench.written import instead_of_default, with_written, written_by
+from dynalyze.bench.configurations import DEFAULT, configuration, configurations, given, matrix, program_config
+from dynalyze.bench.plan import Plan, Work, instead_of_default, shaped, with_written
 from dynalyze.capture.bench.rerun import difference
 from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, Phase
 from dynalyze.capture.hf.options import ModelOptions
@@ -73,11 +72,11 @@ def event(*options: dict[str, object], names: list[str] | None = None) -> Bundle
 
 
 def test_a_program_that_compiles_nothing_has_no_such_configuration() -> None:
-    assert written_by(event()) is None
+    assert program_config(event()) is None
 
 
 def test_what_one_compile_was_given() -> None:
-    found = written_by(event({"mode": "reduce-overhead", "dynamic": True, "fullgraph": True}))
+    found = program_config(event({"mode": "reduce-overhead", "dynamic": True, "fullgraph": True}))
     assert found is not None
     assert (found.name, found.backend, found.mode) == (AS_WRITTEN, "inductor", "reduce-overhead")
     assert (found.dynamic, found.fullgraph) == ("on", True)
@@ -85,7 +84,9 @@ def test_what_one_compile_was_given() -> None:
 
 
 def test_what_several_compiles_were_given() -> None:
-    found = written_by(event({"backend": "aot_eager"}, {"mode": "max-autotune", "dynamic": False}, names=["f", "Net"]))
+    found = program_config(
+        event({"backend": "aot_eager"}, {"mode": "max-autotune", "dynamic": False}, names=["f", "Net"])
+    )
     assert found is not None
     # Inductor's rounding and CUDA graphs are looked for as soon as one of them asks for these.
     assert (found.backend, found.mode, found.dynamic, found.fullgraph) == ("inductor", "max-autotune", "auto", False)
@@ -107,7 +108,7 @@ def test_it_joins_with_nothing() -> None:
 
 
 def test_where_it_stands() -> None:
-    written = written_by(event({"dynamic": True}))
+    written = program_config(event({"dynamic": True}))
 
     def names(plan: Plan) -> list[str]:
         return [each.name for each in with_written(plan, written, "train.py").configurations_on("cpu")]
@@ -121,7 +122,7 @@ def test_where_it_stands() -> None:
 
 def test_the_program_decides_its_options_and_the_command_line_autocast() -> None:
     plan = Plan({}, configurations=configurations("as written"), autocast="bfloat16")
-    (found,) = with_written(plan, written_by(event({"dynamic": True})), "train.py").configurations_on("cpu")
+    (found,) = with_written(plan, program_config(event({"dynamic": True})), "train.py").configurations_on("cpu")
     assert given(found) == {"backend": "inductor", "dynamic": True, "autocast": "bfloat16"}
 
 
@@ -133,7 +134,7 @@ def test_asked_for_where_nothing_was_written_it_is_refused() -> None:
 
 
 def test_ashort_benchmark_measures_what_was_written_instead_of_the_default() -> None:
-    written = written_by(event({"mode": "reduce-overhead"}))
+    written = program_config(event({"mode": "reduce-overhead"}))
     assert instead_of_default(Plan({}), written).configurations_on("cpu") == (written,)
     assert instead_of_default(Plan({}), None).configurations_on("cpu") == (DEFAULT,)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import dynalyze
-from dynalyze.bench.plan import Plan, given
+from dynalyze.bench.configurations import given, program_config
+from dynalyze.bench.plan import Plan, asks_for_written, instead_of_default, with_written
 from dynalyze.bench.run import Benchmarks, run_bench
-from dynalyze.bench.written import asks_for_written, instead_of_default, with_written, written_by
 from dynalyze.capture.bench.wire import AS_WRITTEN, RERUN_HINT, Configuration
 from dynalyze.events.types import BundleWritten, CompileCall
 from dynalyze.files.paths import working_folder
@@ -163,7 +163,7 @@ def _source(target: TargetSpec, seen: Observed) -> Source:
         return Source(None, f"the program left before its calls could be written; {RERUN_HINT}")
     if written.error:
         hint = f"; {RERUN_HINT}" if written.calls else ""
-        return Source(None, written.error + hint, written=written_by(written))
+        return Source(None, written.error + hint, written=program_config(written))
     fields = {
         "kind": "bundle",
         "file": str(seen.folder / Path(written.file).name),
@@ -173,7 +173,7 @@ def _source(target: TargetSpec, seen: Observed) -> Source:
         "folder": written.folder,
     }
     notes = tuple(dict.fromkeys([*written.cut, *written.notes]))
-    return Source(fields, notes=notes, written=written_by(written), cannot_write=written.cannot_write)
+    return Source(fields, notes=notes, written=program_config(written), cannot_write=written.cannot_write)
 
 
 def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Source:
@@ -195,7 +195,7 @@ def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Sourc
         compiles = any(isinstance(event, CompileCall) for _, event in seen.log.all())
         told = BundleWritten(written=compiles)
     notes = tuple(dict.fromkeys(["The program was run again in each process (--rerun).", *told.cut, *told.notes]))
-    return Source(fields, notes=notes, written=written_by(told))
+    return Source(fields, notes=notes, written=program_config(told))
 
 
 def _told(seen: Observed) -> BundleWritten | None:

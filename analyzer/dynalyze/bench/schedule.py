@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dynalyze.bench.workers import Worker, Workshop
+from dynalyze.bench.workers import Worker, WorkerPool
 from dynalyze.capture.bench.wire import WorkerRequest
 from dynalyze.report.measurements import Pair
 
@@ -80,33 +80,33 @@ class _Samples:
         self.kept += samples[:: -(-len(samples) // _MOST_SAMPLES) or 1]
 
 
-def first_calls(shop: Workshop, arm: Arm, *, memory: bool, new: bool, budget: float | None = None) -> FirstCalls:
+def first_calls(pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None) -> FirstCalls:
     """Load the model in a process of its own and call it until its calls are steady.
 
     With `new` the process has imported nothing before. With `memory` the peak since it began is asked for afterwards:
     it holds that of the compile.
     """
-    with shop.worker(arm.request, arm.caches, new=new) as worker:
+    with pool.worker(arm.request, arm.caches, new=new) as worker:
         load = worker.ask("load")
         warm = worker.ask("warm", **_limits(_COLD_WARMING, budget))
         check = worker.ask("check")
         return FirstCalls(load, warm, check, worker.ask("memory") if memory else None)
 
 
-def extra(shop: Workshop, arm: Arm, order: str) -> dict[str, Any]:
+def extra(pool: WorkerPool, arm: Arm, order: str) -> dict[str, Any]:
     """Give one order (memory, accuracy) to a process of its own, which finds warm caches.
 
     What memory it takes is told of a process that imports for itself, and so are its first calls: `warm` in the answer.
     """
     new = order == "memory"
-    with shop.worker(arm.request, arm.caches, new=new) as worker:
+    with pool.worker(arm.request, arm.caches, new=new) as worker:
         worker.ask("load")
         warm = worker.ask("warm", **_PAIR_WARMING) if new else None
         return {**worker.ask(order), "warm": warm}
 
 
 def take_turns(
-    shop: Workshop, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None = None
+    pool: WorkerPool, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None = None
 ) -> Turns:
     """Time two fresh processes for this many seconds together: block by block, in random order.
 
@@ -116,7 +116,7 @@ def take_turns(
         # Which of two processes is older, and so may have got the better memory, must not depend on what it runs.
         eager_first = generator.random() < 0.5
         arms = (eager, other) if eager_first else (other, eager)
-        workers = [stack.enter_context(shop.worker(arm.request, arm.caches)) for arm in arms]
+        workers = [stack.enter_context(pool.worker(arm.request, arm.caches)) for arm in arms]
         loads = _loaded(workers, together=eager.request.source.get("kind") != "program")
         if not eager_first:
             workers.reverse()

@@ -64,7 +64,7 @@ class Limits:
     total: float | None = None
 
 
-class Workshop:
+class WorkerPool:
     """Starts workers. Leaving its `with` block ends whatever still runs, and removes every folder of theirs."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Workshop:
         self._stack = ExitStack()
         self._made = 0
 
-    def __enter__(self) -> Workshop:
+    def __enter__(self) -> WorkerPool:
         with ExitStack() as stack:
             self._folder = stack.enter_context(TemporaryFolder(longest=FOR_SOCKETS))
             stack.callback(self.streams.close)

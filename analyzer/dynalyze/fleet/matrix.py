@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from dynalyze.bench.plan import ALIASES, MODES
+from dynalyze.bench.configurations import ALIASES, MODES
 from dynalyze.text.errors import UsageError
 
 Settings = dict[str, Any]
