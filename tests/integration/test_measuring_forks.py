@@ -16,7 +16,7 @@ import pytest
 from bench_process import of_object
 
 from dynalyze.bench.workers import Limits, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.wire import Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.launch.streams import Streams
 from limits import WALL_SECONDS
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from bench_process import BY_EAGER_BACKEND, EAGER, started
 
+from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration, WorkerRequest
 from dynalyze.capture.bench.rerun import _exits_caught, _limited
-from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, WorkerRequest
 from dynalyze.capture.program import SoftStop
 
 WRITTEN = Configuration(AS_WRITTEN)

@@ -17,7 +17,7 @@ from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Stopped, WorkerFailed
 from dynalyze.capture import adapter_attention
-from dynalyze.capture.bench.attention import attention_of
+from dynalyze.capture.bench.worker import attention_of
 from dynalyze.capture.inputs import Misuse
 from dynalyze.facts.attention.choice import fastest, instead_of, outcome, right
 from dynalyze.fleet.statuses import Verdict

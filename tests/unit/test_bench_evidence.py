@@ -14,8 +14,8 @@ import torch._dynamo
 from dynalyze.capture import adapter_bench
 from dynalyze.capture.bench import memory, timing
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.validity import Compiles, Evidence, look, reason_against
-from dynalyze.capture.bench.wire import Configuration
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.inputs import Misuse
 

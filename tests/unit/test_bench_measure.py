@@ -10,7 +10,7 @@ import pytest
 from dynalyze.bench import measure
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.run import Benchmarks
-from dynalyze.capture.bench.wire import AS_WRITTEN
+from dynalyze.capture.bench.protocol import AS_WRITTEN
 from dynalyze.events.types import BundleWritten, CompileCall
 from dynalyze.launch.observe import Observed
 from dynalyze.launch.spec import TargetSpec

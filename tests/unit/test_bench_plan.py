@@ -11,7 +11,7 @@ from dynalyze.bench.configurations import configuration, configurations, given, 
 from dynalyze.bench.plan import Work, works
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.schedule import block_count, turns
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.text.errors import UsageError
 
 

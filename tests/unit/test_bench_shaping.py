@@ -8,8 +8,8 @@ import pytest
 
 from dynalyze.bench.configurations import DEFAULT, configuration, configurations, given, matrix, program_config
 from dynalyze.bench.plan import Plan, Work, instead_of_default, shaped, with_written
+from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration, Phase
 from dynalyze.capture.bench.rerun import difference
-from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, Phase
 from dynalyze.capture.hf.options import ModelOptions
 from dynalyze.capture.shapes import Dim
 from dynalyze.cli.explain import short_bench

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dynalyze.capture.bench.warming import Warmed, is_steady, steady_from, warm, window
+from dynalyze.capture.bench.timing import Warmed, is_steady, steady_from, warm, window
 
 
 def run(times: Sequence[float], compiling: Sequence[int] = (), most: int = 1000, seconds: float = 60) -> Warmed:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dynalyze.bench.plan import Plan, Work, worker_request
 from dynalyze.bench.workers import Limits, Stopped, Worker, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.wire import Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.launch.progress import progress_line
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams

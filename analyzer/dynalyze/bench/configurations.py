@@ -6,7 +6,7 @@ import difflib
 from dataclasses import replace
 from typing import Any, Literal
 
-from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration
+from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
 from dynalyze.events.types import BundleWritten
 from dynalyze.text.errors import UsageError
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.launch.forkserver import Forked, ForkServer, ServerLost, have_imported
 from dynalyze.text.errors import UsageError
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dynalyze.bench.configurations import DEFAULT, EAGER, matrix
 from dynalyze.bench.stats import DEFAULT_PAIRS
-from dynalyze.capture.bench.wire import AS_WRITTEN, LANGUAGE_PHASES, Configuration, Phase, WorkerRequest
+from dynalyze.capture.bench.protocol import AS_WRITTEN, LANGUAGE_PHASES, Configuration, Phase, WorkerRequest
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.packages import folder_of
 from dynalyze.launch.shapes import Shape, check_dims, combinations

@@ -12,7 +12,7 @@ from dynalyze.bench.configurations import CUDA_GRAPH_MODES, given
 from dynalyze.bench.plan import Work
 from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.workers import FailureKind
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, Validity
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dynalyze.bench.workers import Worker, WorkerPool
-from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.report.measurements import Pair
 
 BLOCK_SECONDS = 0.05

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from dynalyze.bench.forks import Forks
-from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Failure, WorkerRequest
+from dynalyze.capture.bench.protocol import REQUEST_FILE, SOCKET_FILE, Failure, WorkerRequest
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
 from dynalyze.launch.caches import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.forkserver import Forked

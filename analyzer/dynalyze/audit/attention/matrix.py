@@ -15,7 +15,7 @@ from dynalyze.audit.attention.cells import Combination, Trials, add_accuracy, ad
 from dynalyze.audit.attention.trials import STATIC, Available, ProcessTrials, caches_of
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.wire import LANGUAGE_PHASES
+from dynalyze.capture.bench.protocol import LANGUAGE_PHASES
 from dynalyze.facts.attention.choice import RAN, is_own
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams

@@ -15,7 +15,7 @@ from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.wire import LANGUAGE_PHASES, Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import LANGUAGE_PHASES, Configuration, WorkerRequest
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.statuses import RunEnd, Verdict, after_eager, judge_run
 from dynalyze.launch.observe import CompileOptions, Observation, Observed, observed

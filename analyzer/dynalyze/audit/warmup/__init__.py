@@ -18,7 +18,7 @@ from dynalyze.audit.warmup.child import Child, Order, Passes, Runner
 from dynalyze.audit.warmup.facts import compiled_anything, warm_after
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, Work, worker_request
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.warmup_wire import LOOK, SERVING, WARM_UP
 from dynalyze.files.temporary import TemporaryFolder

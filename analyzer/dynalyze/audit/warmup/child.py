@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dynalyze.audit.warmup.facts import Warmed, read_warmed
 from dynalyze.bench.plan import Work
-from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.warmup_wire import REQUEST_FILE
 from dynalyze.events.reading import read_run
 from dynalyze.facts.build import misuse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.capture import torch_there
-from dynalyze.capture.bench.wire import Failure
+from dynalyze.capture.bench.protocol import Failure
 from dynalyze.capture.inputs import Misuse
 
 _LONGEST = 500
@@ -14,7 +14,7 @@ _MEMORY_TEXTS = ("out of memory", "can't allocate memory", "cannot allocate memo
 
 
 class Failed(Exception):
-    """Something could not be measured; `kind` is one of wire.FAILURES."""
+    """Something could not be measured; `kind` is one of protocol.FAILURES."""
 
     def __init__(self, kind: Failure, message: str) -> None:
         super().__init__(message)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dynalyze.capture import adapter_bench, forkserver
-from dynalyze.capture.bench.wire import IMPORT_SECONDS_VARIABLE
+from dynalyze.capture.bench.protocol import IMPORT_SECONDS_VARIABLE
 
 _NEEDED = ("torch._dynamo", "dynalyze.capture.bench.worker", "dynalyze.capture.bench.load")
 _INDUCTOR = ("torch._dynamo.convert_frame", "functorch.compile", "torch._inductor.compile_fx")

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.compare import Measured, Yardstick, measure, size_of
-from dynalyze.capture.bench.kept_state import identical
-from dynalyze.capture.bench.observed import Key, Run
+from dynalyze.capture.bench.output_capture import Key, Run
+from dynalyze.capture.bench.state_snapshot import identical
 
 WORST_LAST = ("equal", "benign", "rounding only", "not comparable", "suspicious")
 _REPEATABLE = 0.99

@@ -19,9 +19,8 @@ from typing import Any
 from dynalyze.capture import adapter_bench, program
 from dynalyze.capture.attach import after_import
 from dynalyze.capture.bench.failures import Failed
-from dynalyze.capture.bench.seeding import seed
-from dynalyze.capture.bench.wire import WorkerRequest
-from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.bench.protocol import WorkerRequest
+from dynalyze.capture.bench.workload import Workload, seed
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.program import Ending, SoftStop
 
@@ -166,7 +165,7 @@ def _recorded(original: Any, recording: Any) -> Any:
 
 def _workload(collected: Any, request: WorkerRequest) -> Workload:
     from dynalyze.capture.bench.bundle import Bundle, check_sizes, workload_of
-    from dynalyze.capture.bench.uncompile import uncompile
+    from dynalyze.capture.bench.configure import uncompile
 
     check_sizes(request)
     for target in collected.targets:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dynalyze.capture import adapter_bench
 from dynalyze.capture.attach import after_import
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.environment import compile_switches
 
