@@ -215,7 +215,7 @@ class _Search:
             self._take_over(fault)
 
     def _operations(self, stage: BisectStage) -> dict[str, Any] | None:
-        """What the first wrong operation is; the scripts that may show it lie in `folder` of the answer."""
+        """The first wrong operation; the scripts that may show it lie in `folder` of the answer."""
         self._say(f"every operation, stage {stage}")
         folder = self._pool.empty_caches()
         answer = self._taker.take("operations", stage=stage, folder=str(folder))
@@ -270,7 +270,7 @@ class _Search:
 
 
 def _known(test: Accuracy, stage: BisectStage, backend: str) -> list[StageRun]:
-    """What the accuracy test of the configuration itself found, with and without eager's rounding."""
+    """The result of the accuracy test of the configuration itself, with and without eager's rounding."""
     worst = test.tensors[0] if test.tensors else None
     runs = [
         StageRun(stage, backend, test.verdict, worst.compiled_rmse if worst else None, worst.nonfinite if worst else 0)

@@ -45,7 +45,7 @@ def matrix(device: str, default: Configuration = DEFAULT) -> tuple[Configuration
 
 
 def with_options(backend: str, mode: str | None, dynamic: Any, fullgraph: bool) -> Configuration:
-    """What `default` stands for under these options of the command line."""
+    """The configuration `default` under these options of the command line."""
     return replace(DEFAULT, backend=backend, mode=mode, dynamic=dynamic, fullgraph=fullgraph)
 
 

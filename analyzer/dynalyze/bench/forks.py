@@ -69,7 +69,7 @@ class Forks:
 
 
 def _needs(request: WorkerRequest) -> list[str]:
-    """What the server imports from the beginning beside torch."""
+    """What the server imports at its start, beside torch."""
     compiles = request.configuration.compile and request.configuration.backend == "inductor"
     checked = any(each["compile"] and each["backend"] == "inductor" for each in request.extra.get("check", ()))
     transformers = ["transformers"] if request.source.get("kind") == "transformers" else []

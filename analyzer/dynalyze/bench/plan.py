@@ -1,4 +1,4 @@
-"""What a benchmark is asked for: the target, the workloads with their sizes, the configurations and the limits."""
+"""The plan of a benchmark: the target, the workloads with their sizes, the configurations and the limits."""
 
 from __future__ import annotations
 

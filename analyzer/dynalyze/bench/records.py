@@ -64,7 +64,7 @@ class ConfigRun:
         return str(self.load.get("device") or "")
 
     def counts(self) -> Counts | None:
-        """What was compiled in the process with empty caches, and what happened in any while it was timed."""
+        """Compiles in the process with empty caches, and recompiles and CUDA graph replays in all that were timed."""
         if self.first is None:
             return None
         counts = msgspec.convert(self.first.warm.get("counts") or {}, Counts)
@@ -81,7 +81,7 @@ class ConfigRun:
 
 
 def environment(eager: ConfigRun) -> dict[str, Any]:
-    """What the process of eager told of torch and the machine, under the names of a report's `environment`."""
+    """The facts on torch and the machine from the eager process, under the names of a report's `environment`."""
     facts = dict(eager.load.get("environment") or {})
     facts.pop("folder", None)
     if "version" in facts:
@@ -195,7 +195,7 @@ def _memory(row: ConfigRun, eager: ConfigRun) -> Memory | None:
 
 
 def _doubts(configuration: Configuration, counts: Counts, device: str) -> list[str]:
-    """What a reader of a valid number should know of it. Whether it is valid at all the worker tells (`check`)."""
+    """Caveats of a valid number. Whether it is valid at all the worker tells (`check`)."""
     found = []
     asks_for_graphs = configuration.compile and configuration.mode in CUDA_GRAPH_MODES
     if configuration.compile and counts.eager_frames:

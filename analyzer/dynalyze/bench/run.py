@@ -31,7 +31,7 @@ _STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
 
 @dataclass
 class Benchmarks:
-    """What a benchmark found. `environment` is what the eager process told of torch and the machine.
+    """The results of a benchmark. `environment` is what the eager process told of torch and the machine.
 
     `status` is that of the whole: failed where eager itself failed; timed_out where a process ran into its limit.
     """
@@ -153,7 +153,7 @@ class WorkBench:
         return [row for row in rows if row.pairs] if self._pool.interrupted else []
 
     def unmeasured(self) -> str:
-        """What a budget did not last for, and how it is measured; empty where all is there, or nothing can be."""
+        """A note on what the budget was too short for and how to measure it; empty where nothing is missing."""
         if self._budget is None or self._pool.interrupted:
             return ""
         rows = [row for row in self.rows if row.usable]
@@ -168,7 +168,7 @@ class WorkBench:
         return f"{told[:1].upper()}{told[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"
 
     def ahead(self) -> Counter[Kind]:
-        """What is still to be done, as far as is known."""
+        """The steps still to be done, as far as is known, counted by kind."""
         rows, plan = [row for row in (self.eager, *self.rows) if not row.problem], self._plan
         return Counter(
             {

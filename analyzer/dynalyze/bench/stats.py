@@ -80,7 +80,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def latency(samples: Sequence[float]) -> Latency | None:
-    """What the samples of one pass, in milliseconds, come to; None where none can be used."""
+    """Percentiles, mean and deviation of the samples of one pass, in milliseconds; None where none can be used."""
     ordered = sorted(usable(samples))
     if not ordered:
         return None
@@ -99,7 +99,7 @@ def latency(samples: Sequence[float]) -> Latency | None:
 def throughput(
     latency: Latency | None, items: float | None, tokens: float | None, phase: str, calls: int
 ) -> dict[str, float]:
-    """What the median pass makes in a second, by name; what is not known is left out.
+    """Samples and tokens per second at the median pass, by name; what is not known is left out.
 
     Prefill and decode have names of their own, because tokens read and tokens written are not to be compared. Every
     call of a prefill pass ends with a sequence's first token, every call of a decode pass adds one token to each
@@ -259,10 +259,11 @@ def enough(
 
 
 def break_even(startup: StartUp | None, pairs: Sequence[Pair], speed: Speedup | None) -> BreakEven:
-    """What the cold calls cost beyond steady ones, divided by what each pass saves.
+    """After how many passes compiling has paid for itself: its cost divided by what each pass saves.
 
+    The cost is what the cold calls took beyond steady ones. It was seen once, in the cold process, and has no interval.
     The saving is that of the paired ratio r, eager * (1 - 1 / r), so it excludes 0 exactly where the ratio excludes 1;
-    its interval makes the interval of the passes. The cost was seen once, in the cold process, and has none.
+    its interval makes the interval of the passes.
     """
     own = log_ratio(pairs)
     if speed is None or own is None:

@@ -39,7 +39,7 @@ FailureKind = Failure | Literal["died", "timed_out"]
 
 
 class WorkerFailed(Exception):
-    """An order could not be carried out; the message is one line for people, `who` the worker's configuration."""
+    """A command could not be carried out; the message is one line for people, `who` the worker's configuration."""
 
     def __init__(self, kind: FailureKind, message: str, who: str = "") -> None:
         super().__init__(message)
@@ -183,7 +183,7 @@ class Supervision:
 
 
 class Worker:
-    """One process. `ask` gives an order and waits for its answer."""
+    """One process. `ask` sends a command and waits for its answer."""
 
     def __init__(self, name: str, folder: Path, how: Supervision) -> None:
         self._name = name
@@ -223,23 +223,23 @@ class Worker:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def ask(self, do: str, **details: Any) -> dict[str, Any]:
-        """Give an order and wait for the answer.
+        """Send a command and wait for the answer.
 
         Raises:
             WorkerFailed: it could not be done, or the process died or ran out of time over it.
             Stopped: the benchmark ends.
         """
-        self.tell(do, **details)
-        return self.answer()
+        self.send(do, **details)
+        return self.receive()
 
-    def tell(self, do: str, **details: Any) -> None:
-        """Give an order without waiting; `answer` has to follow."""
+    def send(self, do: str, **details: Any) -> None:
+        """Send a command without waiting; `receive` has to follow."""
         connection = self._connected()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `answer` tells how it died
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `receive` tells how it died
             connection.sendall(json.dumps({"do": do, **details}).encode() + b"\n")
 
-    def answer(self) -> dict[str, Any]:
-        """Wait for the answer to the last order; raises what `ask` raises."""
+    def receive(self) -> dict[str, Any]:
+        """Wait for the answer to the last command; raises what `ask` raises."""
         line = self._line()
         try:
             answer: dict[str, Any] = json.loads(line)

@@ -1,4 +1,4 @@
-"""The steps of a bisection, each an order of its own: the parent puts them together (`dynalyze.bench.bisect`).
+"""The steps of a bisection, each a command of its own: the parent puts them together (`dynalyze.bench.bisect`).
 
 stage       the accuracy test, compiled as far as one stage
 operations  one run in which every operation is judged where it stands
@@ -47,7 +47,7 @@ class Bisector:
         )
         self._device = device or "cpu"
 
-    def take(self, step: str, order: dict[str, Any]) -> Answer:
+    def take(self, step: str, command: dict[str, Any]) -> Answer:
         """The answer to one step.
 
         Raises:
@@ -58,37 +58,37 @@ class Bisector:
         }  # fmt: skip
         if step not in steps:
             raise Failed("internal", f"unknown step of a bisection {step!r}")
-        return steps[step](order)
+        return steps[step](command)
 
-    def _stage(self, order: dict[str, Any]) -> Answer:
-        compiled_so_far = self._as_far_as(order["stage"])
+    def _stage(self, command: dict[str, Any]) -> Answer:
+        compiled_so_far = self._as_far_as(command["stage"])
         target = lambda: configured(self._workload.model, compiled_so_far, self._device)  # noqa: E731
         return _told(accuracy(self._workload, target, compiled_so_far, self._device))
 
-    def _children(self, order: dict[str, Any]) -> Answer:
-        model, path = self._workload.model, order["path"]
+    def _children(self, command: dict[str, Any]) -> Answer:
+        model, path = self._workload.model, command["path"]
         owner = model.get_submodule(path) if isinstance(model, torch.nn.Module) else model
         return {"children": children_of(model, path), "class": type(owner).__name__, **_forward_of(owner)}
 
-    def _modules(self, order: dict[str, Any]) -> Answer:
-        alone = self._as_far_as(order["stage"])
+    def _modules(self, command: dict[str, Any]) -> Answer:
+        alone = self._as_far_as(command["stage"])
         part = replace(alone, autocast="", region="")
         whole = replace(alone, compile=False)
 
         def target() -> Callable[..., Any]:
-            made = compile_only(self._workload.model, order["paths"], lambda one: configured(one, part, self._device))
+            made = compile_only(self._workload.model, command["paths"], lambda one: configured(one, part, self._device))
             return configured(made, whole, self._device)
 
         return _told(accuracy(self._workload, target, alone, self._device))
 
-    def _operations(self, order: dict[str, Any]) -> Answer:
+    def _operations(self, command: dict[str, Any]) -> Answer:
         """One pass with every operation judged; where one is wrong, scripts that show it go to `folder`."""
-        compiled_so_far = self._as_far_as(order["stage"])
+        compiled_so_far = self._as_far_as(command["stage"])
         watch = self._watched(compiled_so_far)
         answer: Answer = {"judged": watch.judged, "problems": watch.problems, "fault": None}
         if watch.fault is not None:
             answer["fault"] = self._described(watch.fault)
-            answer["scripts"] = write_scripts(watch.fault, compiled_so_far, Path(order["folder"]))
+            answer["scripts"] = write_scripts(watch.fault, compiled_so_far, Path(command["folder"]))
         return answer
 
     def _watched(self, configuration: Configuration) -> Watch:
@@ -152,7 +152,7 @@ class Bisector:
 
 
 def _told(answer: Answer) -> Answer:
-    """What the parent needs of an accuracy test: the verdict, and the tensor that it comes from."""
+    """An accuracy test for the parent: the verdict, and the tensor that it comes from."""
     worst: Answer = next(iter(answer.get("tensors") or ()), {})
     return {
         "verdict": answer["verdict"],
@@ -173,7 +173,7 @@ def _forward_of(owner: Any) -> dict[str, Any]:
 
 @dataclass
 class Watch:
-    """What is compiled by `compile` is judged while it runs, until the first fault.
+    """Compiles graphs by `compile` and judges their operations while they run, until the first fault.
 
     With `gradients`, those that each operation passes back are judged too, once the run is over (`finish`). `judged`
     counts the results that were judged; `problems` are lines on what could not be.

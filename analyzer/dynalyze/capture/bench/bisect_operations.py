@@ -62,7 +62,7 @@ class OperationFault:
 
 @dataclass
 class Value:
-    """What a node gave: in the compiled run, and in fp64 where it is computed again."""
+    """The value of a node: in the compiled run, and in fp64 where it is computed again."""
 
     given: Any
     exact: Any = None
@@ -125,7 +125,7 @@ class LocalJudge:
         return self._compared(node, eager, exact, compiled)
 
     def _both(self, node: torch.fx.Node, version: int) -> tuple[Any, Any]:
-        """What eager and what fp64 make of the inputs that the compiled code had."""
+        """The result in eager and in fp64, from the inputs that the compiled code had."""
         root = self._tapped.original
         read, read_exact = self._reader(node, version, exact=False), self._reader(node, version, exact=True)
         before = random_position()
@@ -155,12 +155,12 @@ class LocalJudge:
         return map_aggregate(node.args, read), map_aggregate(node.kwargs, read)
 
     def read(self, node: torch.fx.Node, version: int) -> Value:
-        """What a node gave, as it was after so many writes."""
+        """The value of a node, as it was after so many writes."""
         place = self._tapped.taps.get((node.name, version))
         return self._values[node.name] if place is None else Value(self.outputs[place])
 
     def _result(self, node: torch.fx.Node, version: int) -> torch.Tensor | None:
-        """What the compiled code gave; of a node that writes, the tensor that it wrote to."""
+        """The compiled code's result; of a node that writes, the tensor that it wrote to."""
         written = writes(node)
         found = self._tapped.taps.get((node.name, version + written))
         if found is None and written and node.all_input_nodes:
@@ -177,7 +177,7 @@ class LocalJudge:
         return self.fault(node, _origin(node), judged)
 
     def fault(self, node: torch.fx.Node, operation: torch.fx.Node, judged: Judged) -> OperationFault:
-        """What is known of an operation with a wrong result, or one that passes a wrong gradient back."""
+        """The record of an operation with a wrong result, or one that passes a wrong gradient back."""
         version = self._tapped.version[operation.name]
         inputs = {used.name: self.read(used, version).given for used in operation.all_input_nodes}
         device = self._device_of(inputs.values())

@@ -53,8 +53,8 @@ class BundledCall:
 
 @dataclass(slots=True)
 class Bundle:
-    """What travels. `written` says how the program compiled each callable, pickled by itself: None where it did not,
-    empty where that cannot travel.
+    """The contents of the file. `written` says how the program compiled each callable, pickled by itself: None where
+    it did not, empty where that cannot travel.
     """
 
     targets: list[Any]
@@ -239,7 +239,7 @@ class RecordedStep(Step):
 
 @dataclass
 class _Overrides:
-    """What the user asked for in place of what the program did; `grad` for calls that a training step wraps."""
+    """Device, dtype and mode that the user asked for; `grad` for calls that a training step wraps."""
 
     device: str | None
     dtype: str | None

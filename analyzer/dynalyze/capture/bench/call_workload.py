@@ -146,7 +146,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _marks(value: Any) -> tuple[Any, list[int]]:
-    """What changes with the nesting of a value, or with a write to one of its tensors."""
+    """A value that changes with the nesting of another, or with a write to one of its tensors."""
     versions = [-1 if tensor.is_inference() else tensor._version for tensor in _tensors(value)]
     return _pytree.tree_structure(value), versions
 

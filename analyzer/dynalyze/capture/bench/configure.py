@@ -164,7 +164,7 @@ def _autocast_dtype(name: str) -> torch.dtype:
 
 
 def _callable(made: Any) -> Target:
-    """What the untyped functions of libraries return is called like the model."""
+    """Types the result of a library's untyped function: it is called like the model."""
     target: Target = made
     return target
 

@@ -1,4 +1,4 @@
-"""Turns whatever a target raises into the answer of an order: a kind, and one line."""
+"""Turns whatever a target raises into the answer to a command: a kind, and one line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def answer_of(error: BaseException, kind: Failure) -> dict[str, object]:
 
 
 def kind_of(error: BaseException, otherwise: Failure) -> Failure:
-    """What a failure is; running out of memory is told by any error in the chain, for compilers wrap what they meet."""
+    """The kind of a failure; any error in the chain may tell of memory, for compilers wrap what they meet."""
     if isinstance(error, Failed):
         return error.kind
     if isinstance(error, Misuse):

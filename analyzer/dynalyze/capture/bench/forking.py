@@ -82,7 +82,7 @@ def serve(address: str, what: list[str]) -> int:
 
 
 def imported_modules() -> list[str]:
-    """What this process has imported of installed packages, in that order: what the next one like it will need."""
+    """The modules of installed packages imported in this process, in that order: the next one will need them too."""
     return [name for name, module in list(sys.modules.items()) if _is_installed(name, module)]
 
 

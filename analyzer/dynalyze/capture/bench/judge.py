@@ -164,7 +164,7 @@ def _mismatch(eager: torch.Tensor, compiled: torch.Tensor) -> str:
 
 
 def _usable(run: Run | None, key: Key, eager: torch.Tensor) -> torch.Tensor | None:
-    """What fp64 gave, if it is fp64 and of eager's shape."""
+    """The fp64 reference, if it is fp64 and of eager's shape."""
     exact = run.tensors.get(key) if run is not None else None
     if exact is None or exact.shape != eager.shape:
         return None

@@ -30,7 +30,7 @@ class Loaded:
     made: list[Any] | None = None
 
     def facts(self) -> dict[str, Any]:
-        """What the parent is told of it."""
+        """The answer to the command `load`."""
         import torch
 
         workload = self.workload
@@ -188,7 +188,7 @@ def _check_alike(model: Any, other: Any, request: WorkerRequest) -> None:
 
 
 def _outline(model: Any) -> Any:
-    """What tells one model from another, but for its values: its parameters with their shapes."""
+    """The names and shapes of a model's parameters; of a function its name."""
     from dynalyze.capture.adapter import wrapped_by_compile
 
     model = wrapped_by_compile(model) or model
@@ -248,7 +248,7 @@ def _other_inputs(built: Any, request: WorkerRequest) -> Inputs:
 
 
 def _workload_of_built(built: Any, request: WorkerRequest) -> Workload:
-    """What the request does with a model of transformers; its inputs get the sizes that `dims` say."""
+    """The workload over a model of transformers; its inputs get the sizes that `dims` say."""
     from dynalyze.capture import transformers_target
 
     (built.inputs,) = resized([built.inputs], _dims(request), request.shape, built.model)
@@ -260,7 +260,7 @@ def _workload_of_built(built: Any, request: WorkerRequest) -> Workload:
 
 
 def _notes_on_built(built: Any, request: WorkerRequest) -> list[str]:
-    """What a reader has to know about a model of transformers."""
+    """Notes for the report on how a model of transformers was built."""
     from dynalyze.capture import transformers_target
 
     building = _building(request)

@@ -22,7 +22,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def peaks(device: str, run_passes: Callable[[], None]) -> dict[str, Any]:
-    """The peak since the process began, and that of `run_passes` alone, as an answer to the order `memory`."""
+    """The peak since the process began, and that of `run_passes` alone, as the answer to the command `memory`."""
     if device == "cuda":
         return _on_cuda(run_passes)
     if (_PROC / "self" / "clear_refs").exists():
@@ -115,7 +115,7 @@ def _free_on_host() -> int | None:
 
 
 def _free_in_cgroup() -> int | None:
-    """What a container's limit leaves; file caches count as used there and could be dropped, so they are added."""
+    """Bytes left by a container's limit; file caches count as used there and could be dropped, so they are added."""
     try:
         limit = int((_CGROUP / "memory.max").read_text())
         used = int((_CGROUP / "memory.current").read_text())

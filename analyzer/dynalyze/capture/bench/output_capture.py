@@ -27,7 +27,7 @@ Key = tuple[int, Kind, str]
 
 @dataclass
 class Run:
-    """What one pass gave, and where the random generators stood after each step."""
+    """The tensors of one pass, and where the random generators stood after each step."""
 
     tensors: dict[Key, torch.Tensor] = field(default_factory=dict)
     positions: list[tuple[Any, ...]] = field(default_factory=list)

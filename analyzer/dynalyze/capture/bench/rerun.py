@@ -88,7 +88,7 @@ class _Run:
         compile_again = adapter_bench.stay_eager()
         seed(self._request.seed)
         after_import("torch", self._torch_loaded)
-        with _limited(self._source["seconds"]), _exits_caught():
+        with stopped_after(self._source["seconds"]), exits_caught():
             arguments = list(self._source["arguments"])
             bound = self._chosen.names, self._chosen.resolve
             if self._source["mode"] == "module":
@@ -140,7 +140,7 @@ class _Run:
             raise Failed("not_replayable", f"run again, the program failed: {what}")
 
     def _put_back(self) -> None:
-        """What the program changed for the whole process, and the recording."""
+        """Undo the recording, and what the program changed for the whole process."""
         import torch
 
         self._modules.remove()
@@ -174,7 +174,7 @@ def _workload(collected: Any, request: WorkerRequest) -> Workload:
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def stopped_after(seconds: float) -> Iterator[None]:
     """Stop the program softly after so many seconds, as a run that explains does."""
     if _STOP_SIGNAL is None:
         yield
@@ -192,7 +192,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def _exits_caught() -> Iterator[None]:
+def exits_caught() -> Iterator[None]:
     """Let os._exit end the program and not this process: its calls are wanted. Processes that it forks do end."""
     original, own = os._exit, os.getpid()
 

@@ -1,4 +1,4 @@
-"""What the runs of the accuracy test change and must not: parameters, buffers, gradients, attributes, random states."""
+"""The state that each run of the accuracy test starts from: parameters, buffers, attributes, random generators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VALUES = (bool, int, float, complex, str, bytes, type(None))
 
 
 class StateSnapshot:
-    """The state of a model (nothing for a function) and of the random generators, to begin each run alike.
+    """A snapshot of a model (nothing for a function) and of the random generators, to begin each run alike.
 
     Copies lie in host memory. Of the other attributes of modules, numbers, strings and tensors are kept.
     """

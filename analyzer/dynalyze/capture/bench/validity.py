@@ -70,7 +70,7 @@ class Compiles:
 
 @dataclass
 class Evidence:
-    """What one untimed pass showed: the steps that ran no compiled graph at all, and replays of CUDA graphs."""
+    """Observations of one untimed pass: steps that ran no compiled graph at all, and replays of CUDA graphs."""
 
     steps: int
     steps_in_eager: int

@@ -1,4 +1,4 @@
-"""A measuring process: takes one order after the other from its parent, and answers each. See `protocol`.
+"""A measuring process: takes one command after the other from its parent, and answers each. See `protocol`.
 
 There is no listener in it and none in what it starts: everything runs as it would without dynalyze.
 """
@@ -32,7 +32,7 @@ _FIRST_PASSES = 4  # The first compiles, the second warms up a CUDA graph, the t
 _MOST_PASSES = 1000
 _MOST_SECONDS = 60.0
 
-Order = dict[str, Any]
+Command = dict[str, Any]
 Answer = dict[str, Any]
 
 
@@ -44,11 +44,11 @@ def main(run: Path) -> int:
     session = Session(request)
     with connection, connection.makefile("r", encoding="utf-8") as lines:
         for line in lines:
-            order = json.loads(line)
-            if order["do"] == "end":
-                _send(connection, {"ok": True, "modules": imported_modules() if order.get("modules") else []})
+            command = json.loads(line)
+            if command["do"] == "end":
+                _send(connection, {"ok": True, "modules": imported_modules() if command.get("modules") else []})
                 break
-            _send(connection, session.obey(order))
+            _send(connection, session.handle(command))
     _leave()
     return 0
 
@@ -118,25 +118,25 @@ class Session:
         self._steps: list[Any] = []
         self._timer: Any = None
         self._recent: list[float] = []
-        self._actions: dict[str, Callable[[Order], Answer]] = {
+        self._actions: dict[str, Callable[[Command], Answer]] = {
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
             "bisect": self._bisect,
         }  # fmt: skip
 
-    def obey(self, order: Order) -> Answer:
-        """Carry out an order; whatever goes wrong becomes the answer, for this process has to live on."""
-        action = self._actions.get(order["do"])
+    def handle(self, command: Command) -> Answer:
+        """Carry out a command; whatever goes wrong becomes the answer, for this process has to live on."""
+        action = self._actions.get(command["do"])
         try:
             if action is None:
-                raise Failed("internal", f"unknown order {order['do']!r}")
-            return {"ok": True, **action(order)}
+                raise Failed("internal", f"unknown command {command['do']!r}")
+            return {"ok": True, **action(command)}
         except BaseException as error:
-            answer = answer_of(error, "load" if order["do"] == "load" else self._blame())
+            answer = answer_of(error, "load" if command["do"] == "load" else self._blame())
             reset_traceback(error)
             return answer
 
-    def _load(self, _: Order) -> Answer:
+    def _load(self, _: Command) -> Answer:
         is_program = self._request.source["kind"] == "program"
         if not is_program:
             self._attend()
@@ -154,7 +154,7 @@ class Session:
         if not self._configuration.compile:
             adapter_bench.stay_eager()
 
-    def _warm(self, order: Order) -> Answer:
+    def _warm(self, command: Command) -> Answer:
         from dynalyze.capture.bench.timing import warm
 
         self._configure()
@@ -162,8 +162,8 @@ class Session:
             warmed = warm(
                 self._one_pass,
                 lambda: self._compiles.activity,
-                order.get("seconds", _MOST_SECONDS),
-                order.get("most", _MOST_PASSES),
+                command.get("seconds", _MOST_SECONDS),
+                command.get("most", _MOST_PASSES),
             )
         except (Exception, SystemExit) as error:
             raise self._judged(error) from None
@@ -177,14 +177,14 @@ class Session:
             "cache": adapter_bench.cache_counts(),
         }
 
-    def _block(self, order: Order) -> Answer:
+    def _block(self, command: Command) -> Answer:
         from dynalyze.capture.bench.timing import block, clocks, lead_in
 
         self._configure()
-        samples = block(self._timer, self._steps, order.get("passes"), order.get("seconds"), lead_in(self._recent))
+        samples = block(self._timer, self._steps, command.get("passes"), command.get("seconds"), lead_in(self._recent))
         return {"samples_ms": samples, "clocks": clocks()}
 
-    def _check(self, _: Order) -> Answer:
+    def _check(self, _: Command) -> Answer:
         self._configure()
         while_timing = self._compiles.since_mark()
         evidence = look(self._steps, self._compiles)
@@ -202,7 +202,7 @@ class Session:
             "invalid": reason_against(self._configuration, counts, evidence, self._device),
         }
 
-    def _memory(self, _: Order) -> Answer:
+    def _memory(self, _: Command) -> Answer:
         from dynalyze.capture.bench.memory import peaks
 
         def run(passes: int) -> None:
@@ -214,18 +214,18 @@ class Session:
             run(_FIRST_PASSES)
         return peaks(self._device, lambda: run(_MEMORY_PASSES))
 
-    def _accuracy(self, _: Order) -> Answer:
+    def _accuracy(self, _: Command) -> Answer:
         from dynalyze.capture.bench.accuracy import accuracy
 
         return dict(accuracy(self._workload(), self._target, self._configuration, self._device))
 
-    def _attention(self, order: Order) -> Answer:
-        return attention_of(self._workload(), order.get("names") or [], order.get("dtypes") or [])
+    def _attention(self, command: Command) -> Answer:
+        return attention_of(self._workload(), command.get("names") or [], command.get("dtypes") or [])
 
-    def _bisect(self, order: Order) -> Answer:
+    def _bisect(self, command: Command) -> Answer:
         from dynalyze.capture.bench.bisect import Bisector
 
-        return Bisector(self._workload(), self._configuration, self._device).take(order["step"], order)
+        return Bisector(self._workload(), self._configuration, self._device).take(command["step"], command)
 
     def _check_others(self) -> None:
         """A configuration that torch does not know is told before anything is measured."""
@@ -244,7 +244,7 @@ class Session:
         self._timer = timer_for(self._device)
 
     def _target(self) -> Callable[..., Any]:
-        """What is called in place of the model, made anew."""
+        """The configured stand-in for the model, made anew."""
         from dynalyze.capture.bench.configure import configured
 
         workload = self._workload()
@@ -270,7 +270,7 @@ class Session:
         return "compile" if self._configuration.compile else "eager"
 
     def _judged(self, error: BaseException) -> Failed:
-        """What failed: the compiled run alone, or the model in eager as well."""
+        """The failure, told as eager's where the model fails in eager as well."""
         kind, message = kind_of(error, self._blame()), one_line(error)
         reset_traceback(error)
         if kind == "compile":
@@ -285,7 +285,7 @@ class Session:
 
 
 def attention_of(workload: Workload, names: list[str], dtypes: list[str]) -> dict[str, Any]:
-    """The answer to the order `attention`; without `names`, of all that the model's class supports.
+    """The answer to the command `attention`; without `names`, of all that the model's class supports.
 
     Raises:
         Misuse: it is no model of transformers, or nobody knows such a name or dtype.

@@ -1,4 +1,4 @@
-"""What a measuring worker runs: the steps of a pass, over a model or over anything that stands in its place.
+"""The workload of a measuring worker: the steps of a pass, over a model or over anything that stands in its place.
 
 A pass runs every step once, in order. Its time is the sum of what `run` took; `prepare` is never timed.
 """
