@@ -262,14 +262,10 @@ def compile_only(model: torch.nn.Module, paths: Iterable[str], compile_part: Com
     """A stand-in for `model` with the same parameters, of which only these submodules are compiled."""
     wanted = set(paths)
     if "" in wanted:
-        return _whole(compile_part(model))
+        whole: torch.nn.Module = compile_part(model)
+        return whole
     made = shell_of(model)
     for name, child in model._modules.items():
         below = {path.partition(".")[2] for path in wanted if path.partition(".")[0] == name}
         made._modules[name] = compile_only(child, below, compile_part) if below and child is not None else child
-    return made
-
-
-def _whole(compiled: Any) -> torch.nn.Module:
-    made: torch.nn.Module = compiled
     return made

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,14 +180,11 @@ class LocalJudge:
         """The record of an operation with a wrong result, or one that passes a wrong gradient back."""
         version = self._tapped.version[operation.name]
         inputs = {used.name: self.read(used, version).given for used in operation.all_input_nodes}
-        device = self._device_of(inputs.values())
+        device = next((value.device.type for value in inputs.values() if isinstance(value, torch.Tensor)), "cpu")
         autocast = str(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else ""
         return OperationFault(
             node, operation, judged, self._tapped.original, inputs, self._arguments, autocast.removeprefix("torch.")
         )
-
-    def _device_of(self, values: Iterable[Any]) -> str:
-        return next((value.device.type for value in values if isinstance(value, torch.Tensor)), "cpu")
 
 
 def judged_alone(eager: torch.Tensor, exact: torch.Tensor | None, compiled: torch.Tensor, tolerance: float) -> Judged:

@@ -83,31 +83,26 @@ def _written(way: _Way, fault: OperationFault, configuration: Configuration, fol
 
 def _text(way: _Way, fault: OperationFault, configuration: Configuration, data: str) -> str:
     setup, backend = _backend(configuration)
-    return _filled(
-        _TEMPLATE.read_text(encoding="utf-8"),
-        {
-            "OPERATION": f"{'the gradient of ' if fault.gradient else ''}{operation_name(fault.operation)}".replace(
-                "`", "'"
-            ),
-            "WHERE": way.form.description,
-            "TORCH": torch.__version__,
-            "IMPORTS": "\n".join([*way.form.imports, *setup, *([way.prelude] if way.prelude else [])]),
-            "BACKEND": backend,
-            "OPTIONS": repr(_options(configuration)),
-            "AUTOCAST": f"torch.{fault.autocast}" if fault.autocast else "None",
-            "GRAPH": way.form.graph,
-            "ALONE": way.form.operation,
-            "TOWARDS": repr(way.form.towards),
-            "INCOMING": str(way.form.incoming),
-            "INPUTS": _inputs(way.form.inputs, data),
-        },
-    )
-
-
-def _filled(template: str, values: dict[str, str]) -> str:
+    text = _TEMPLATE.read_text(encoding="utf-8")
+    values = {
+        "OPERATION": f"{'the gradient of ' if fault.gradient else ''}{operation_name(fault.operation)}".replace(
+            "`", "'"
+        ),
+        "WHERE": way.form.description,
+        "TORCH": torch.__version__,
+        "IMPORTS": "\n".join([*way.form.imports, *setup, *([way.prelude] if way.prelude else [])]),
+        "BACKEND": backend,
+        "OPTIONS": repr(_options(configuration)),
+        "AUTOCAST": f"torch.{fault.autocast}" if fault.autocast else "None",
+        "GRAPH": way.form.graph,
+        "ALONE": way.form.operation,
+        "TOWARDS": repr(way.form.towards),
+        "INCOMING": str(way.form.incoming),
+        "INPUTS": _inputs(way.form.inputs, data),
+    }
     for name, value in values.items():
-        template = template.replace(f"<<{name}>>", value)
-    return template
+        text = text.replace(f"<<{name}>>", value)
+    return text
 
 
 def _options(configuration: Configuration) -> dict[str, Any]:

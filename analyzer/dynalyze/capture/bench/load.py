@@ -64,8 +64,8 @@ def load(request: WorkerRequest) -> Loaded:
         from dynalyze.capture.bench.rerun import rerun
 
         started = time.perf_counter()
-        found = rerun(request)
-        return Loaded(_trained(found.workload, request), None, time.perf_counter() - started, found.made)
+        workload, made = rerun(request)
+        return Loaded(_trained(workload, request), None, time.perf_counter() - started, made)
     import_seconds = _import_torch(request.threads)
     started = time.perf_counter()
     (workload,) = _workloads([request], tells_how_built=True)

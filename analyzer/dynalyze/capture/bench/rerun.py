@@ -12,7 +12,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -27,18 +26,10 @@ from dynalyze.capture.program import Ending, SoftStop
 _STOP_SIGNAL = getattr(signal, "SIGURG", None)
 
 
-@dataclass(frozen=True)
-class Rerun:
-    """The workload, and all calls that the program made (`bundle_writing.calls_made`)."""
-
-    workload: Workload
-    made: list[Any]
-
-
-def rerun(request: WorkerRequest) -> Rerun:
+def rerun(request: WorkerRequest) -> tuple[Workload, list[Any]]:
     """Run the program of a request whose source is {"kind": "program", "mode", "path", "module", "arguments",
     "seconds", "made", "chosen"}: `seconds` is the limit after which it is stopped, `made` the calls of the first run or
-    None.
+    None. Returns the workload, and all calls that the program made (`bundle_writing.calls_made`).
 
     Raises:
         Failed: not_replayable; it failed, or made other calls than the first time.
@@ -53,7 +44,7 @@ def rerun(request: WorkerRequest) -> Rerun:
     if different:
         early = f", before it was stopped after {request.source['seconds']:.0f} s" if run.ending.stopped else ""
         raise Failed("not_replayable", f"run again, the program made other calls{early}: {different}")
-    return Rerun(_workload(collected, request), collected.made)
+    return _workload(collected, request), collected.made
 
 
 def difference(first: list[Any] | None, now: list[Any]) -> str:
