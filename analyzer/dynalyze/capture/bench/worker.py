@@ -189,11 +189,7 @@ class Session:
         while_timing = self._compiles.since_mark()
         evidence = look(self._steps, self._compiles)
         replays = evidence.replays if self._device == "cuda" else None
-        counts = {
-            **self._compiles.counts(),
-            "recompiles_while_timing": while_timing,
-            "cudagraph_replays": replays,
-        }
+        counts = {**self._compiles.counts(), "recompiles_while_timing": while_timing, "cudagraph_replays": replays}
         return {
             "counts": counts,
             "recompiles_while_timing": while_timing,
