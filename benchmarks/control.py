@@ -33,7 +33,7 @@ from pathlib import Path
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.stats import DEFAULT_PAIRS
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.report.measurements import Measurement
 
 BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"

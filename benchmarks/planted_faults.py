@@ -34,7 +34,7 @@ from bisect_models import Blocks
 from planted_backends import InAten, InGraph, PlantedPass, other_order, wrong_decomposition
 
 from dynalyze.capture.bench.bisect import Bisector
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 
 LADDER = ("dynamo", "aot_autograd", "decompositions", "inductor")
 INNER = ("attention.query", "attention.key", "attention.value")

@@ -23,8 +23,7 @@ import random
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 
-from dynalyze.bench.paired import log_ratio
-from dynalyze.bench.stats import CONFIDENCE, DEFAULT_PAIRS, MIN_PAIRS, enough, speedup
+from dynalyze.bench.stats import CONFIDENCE, DEFAULT_PAIRS, MIN_PAIRS, enough, log_ratio, speedup
 from dynalyze.report.measurements import Pair
 
 SPREADS = (0.03, 0.08, 0.15)

@@ -9,10 +9,9 @@ import msgspec
 import torch
 
 from dynalyze.capture.bench.accuracy import accuracy
-from dynalyze.capture.bench.calls import CallsWorkload
+from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
 from dynalyze.capture.bench.configure import configured
-from dynalyze.capture.bench.training import TrainWorkload
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.inputs import Inputs
 from dynalyze.report.measurements import Accuracy, TensorAccuracy

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import REQUEST_FILE, SOCKET_FILE, Configuration, WorkerRequest
 from limits import WALL_SECONDS
 
 START = Path(__file__).parents[2] / "analyzer" / "dynalyze" / "capture" / "start.py"

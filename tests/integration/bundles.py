@@ -39,14 +39,16 @@ spec = importlib.util.spec_from_file_location("start", sys.argv[1])
 start = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(start)
 start.load_package()
-from dynalyze.capture.bench.bundle import read_bundle
+from dynalyze.capture.bench.bundle import check_sizes, open_bundle, workload_of
 from dynalyze.capture.bench.failures import Failed
-from dynalyze.capture.bench.wire import Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 asked = json.loads(sys.argv[2])
 out = Path(asked.pop("out"))
 found = {}
 try:
-    workload = read_bundle(WorkerRequest(configuration=Configuration("eager", compile=False), **asked))
+    request = WorkerRequest(configuration=Configuration("eager", compile=False), **asked)
+    check_sizes(request)
+    workload = workload_of(open_bundle(request), request)
 except Failed as failure:
     found = {"kind": failure.kind, "message": failure.message}
 else:

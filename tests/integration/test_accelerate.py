@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from dynalyze.capture.bench.configure import configured
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 
 pytest.importorskip("accelerate")
 

@@ -14,8 +14,8 @@ from accuracy_runs import TwoHeads, calls, judged, replacing, training, verdicts
 
 import dynalyze.capture.bench.accuracy as accuracy_module
 from dynalyze.capture.bench.accuracy import accuracy
-from dynalyze.capture.bench.calls import CallsWorkload
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.call_workload import CallsWorkload
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.inputs import Inputs
 from dynalyze.report.measurements import Accuracy
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dynalyze.audit.attention_matrix import attention_matrix
-from dynalyze.bench.plan import Plan, Work, with_options
+from dynalyze.bench.configurations import with_options
+from dynalyze.bench.plan import Plan, Work
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.text.errors import UsageError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bench_process import EAGER, Process, of_object, started
 
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 from limits import WALL_SECONDS
 
 HEAD = "import torch\n"

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from dynalyze.bench.bisect import bisect_suspicious
+from dynalyze.bench.configurations import with_options
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.plan import Plan, Work, with_options
-from dynalyze.capture.bench.wire import Phase
+from dynalyze.bench.plan import Plan, Work
+from dynalyze.capture.bench.protocol import Phase
 from dynalyze.launch.spec import read_target
 from dynalyze.report import Outcome, Report
 from dynalyze.report.audit import Bisection

@@ -15,7 +15,7 @@ from dynalyze.capture.bench.accuracy import accuracy
 from dynalyze.capture.bench.bisect import Bisector
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.load import load
-from dynalyze.capture.bench.wire import Configuration, Phase, WorkerRequest
+from dynalyze.capture.bench.protocol import Configuration, Phase, WorkerRequest
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.hf.options import ModelOptions
 

@@ -15,7 +15,7 @@ from bisect_models import blocks
 from planted_backends import InAten, InGraph, PlantedPass, other_order, wrong_decomposition
 
 from dynalyze.capture.bench.bisect import Bisector
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 
 # Importing Inductor warns on this torch.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning")

@@ -39,7 +39,7 @@ sys.exit(1)
 
 
 TRAINING_STEP = """
-from dynalyze.capture.bench.training import TrainWorkload
+from dynalyze.capture.bench.call_workload import TrainWorkload
 workload = TrainWorkload(workload)
 """
 

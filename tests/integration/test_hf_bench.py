@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from bench_process import BY_EAGER_BACKEND, EAGER, started
 
-from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.hf.options import ModelOptions
 
 pytest.importorskip("transformers")

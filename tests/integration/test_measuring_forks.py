@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from bench_process import of_object
 
-from dynalyze.bench.workers import Limits, WorkerFailed, Workshop
-from dynalyze.capture.bench.wire import Configuration, WorkerRequest
+from dynalyze.bench.workers import Limits, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.launch.streams import Streams
 from limits import WALL_SECONDS
 
@@ -71,10 +71,10 @@ def request_of(tmp_path: Path) -> WorkerRequest:
 
 
 @contextmanager
-def workshop() -> Iterator[tuple[Workshop, io.StringIO]]:
+def worker_pool() -> Iterator[tuple[WorkerPool, io.StringIO]]:
     said = io.StringIO()
-    with Workshop(Streams("net.py", stream=said, once=True), Limits(300)) as shop:
-        yield shop, said
+    with WorkerPool(Streams("net.py", stream=said, once=True), Limits(300)) as pool:
+        yield pool, said
 
 
 def told_by_server(modules: list[str]) -> list[dict[str, object]]:
@@ -96,10 +96,10 @@ def test_no_tensor_operation_runs_before_the_fork() -> None:
 
 def test_what_is_forked_measures_with_the_thread_pool(request_of: WorkerRequest) -> None:
     """The multiplication hangs in a child of a process whose threads had started."""
-    with workshop() as (shop, _):
-        caches = shop.empty_caches()
+    with worker_pool() as (pool, _):
+        caches = pool.empty_caches()
         for new in (True, False):
-            with shop.worker(request_of, caches, new=new) as worker:
+            with pool.worker(request_of, caches, new=new) as worker:
                 load = worker.ask("load")
                 warm = worker.ask("warm", seconds=20, most=10)
                 assert worker.forked != new
@@ -115,12 +115,12 @@ def test_one_process_leaves_nothing_to_the_next(request_of: WorkerRequest, tmp_p
     (tmp_path / "net.py").write_text(
         NET + "torch.set_default_dtype(torch.float64)\nprint('made with', torch.ones(1).dtype)\n"
     )
-    with workshop() as (shop, _):
+    with worker_pool() as (pool, _):
         dtypes = []
         for source in ("net.py", "plain.py"):
             (tmp_path / "plain.py").write_text(NET)
             request = replace(request_of, source={**request_of.source, "path": str(tmp_path / source)})
-            with shop.worker(request, shop.empty_caches()) as worker:
+            with pool.worker(request, pool.empty_caches()) as worker:
                 dtypes.append(worker.ask("load")["dtype"])
                 assert worker.forked
     assert dtypes == ["float64", "float32"]
@@ -131,11 +131,11 @@ def test_a_death_costs_one_process(request_of: WorkerRequest, tmp_path: Path, ac
     """Its own, or that of the server: whoever comes next is forked by another one, or starts by itself."""
     (tmp_path / "dies.py").write_text(f"import os, time\n{act}\ntime.sleep(60)\n")
     dying = replace(request_of, source={**request_of.source, "path": str(tmp_path / "dies.py")})
-    with workshop() as (shop, _):
-        with pytest.raises(WorkerFailed) as failed, shop.worker(dying, shop.empty_caches()) as worker:
+    with worker_pool() as (pool, _):
+        with pytest.raises(WorkerFailed) as failed, pool.worker(dying, pool.empty_caches()) as worker:
             worker.ask("load")
         assert failed.value.kind == "died"
-        with shop.worker(request_of, shop.empty_caches()) as worker:
+        with pool.worker(request_of, pool.empty_caches()) as worker:
             assert worker.ask("load")["batch"] == 600
 
 
@@ -150,10 +150,10 @@ def test_where_an_import_starts_threads_nothing_is_forked_any_more(
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(packages), *filter(None, [os.environ.get("PYTHONPATH")])]))
     (tmp_path / "net.py").write_text("import eager_threads\n" + NET)
-    with workshop() as (shop, _):
+    with worker_pool() as (pool, _):
         forked = []
         for _ in range(2):
-            with shop.worker(request_of, shop.empty_caches()) as worker:
+            with pool.worker(request_of, pool.empty_caches()) as worker:
                 worker.ask("load")
                 forked.append(worker.forked)
     assert forked == [True, False]
@@ -161,9 +161,9 @@ def test_where_an_import_starts_threads_nothing_is_forked_any_more(
 
 def test_what_every_process_prints_is_shown_once(request_of: WorkerRequest, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("print('Failed to load a library')\n" + NET)
-    with workshop() as (shop, said):
+    with worker_pool() as (pool, said):
         for new in (True, False, False):
-            with shop.worker(request_of, shop.empty_caches(), new=new) as worker:
+            with pool.worker(request_of, pool.empty_caches(), new=new) as worker:
                 worker.ask("load")
     lines = said.getvalue().splitlines()
     assert lines == ["Failed to load a library", "dynalyze: 2 times more: Failed to load a library"]

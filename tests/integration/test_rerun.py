@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from bench_process import BY_EAGER_BACKEND, EAGER, started
 
-from dynalyze.capture.bench.rerun import _exits_caught, _limited
-from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration, WorkerRequest
+from dynalyze.capture.bench.rerun import exits_caught, stopped_after
 from dynalyze.capture.program import SoftStop
 
 WRITTEN = Configuration(AS_WRITTEN)
@@ -141,19 +141,19 @@ def test_no_calls_at_all(tmp_path: Path) -> None:
 
 
 def test_a_program_that_goes_on_is_stopped() -> None:
-    with pytest.raises(SoftStop), _limited(0.05):
+    with pytest.raises(SoftStop), stopped_after(0.05):
         while True:
             time.sleep(0.01)
-    with _limited(0.05):
+    with stopped_after(0.05):
         pass
     time.sleep(0.1)  # Nothing is stopped any more.
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_os_exit_ends_the_program_and_real_processes_that_it_forks() -> None:
-    with pytest.raises(SoftStop), _exits_caught():
+    with pytest.raises(SoftStop), exits_caught():
         os._exit(3)
-    with _exits_caught():
+    with exits_caught():
         child = os.fork()
         if child == 0:
             os._exit(7)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dynalyze.audit.warmup import check_warmup
-from dynalyze.bench.plan import Plan, Work, with_options
-from dynalyze.bench.shaping import shaped
+from dynalyze.bench.configurations import with_options
+from dynalyze.bench.plan import Plan, Work, shaped
 from dynalyze.launch.shape_options import read_dims, read_shapes
 from dynalyze.launch.spec import read_target
 from dynalyze.report.audit import Warmup

@@ -1,4 +1,4 @@
-"""A worker that measures nothing: it speaks the protocol of `capture.bench.wire` as its request tells it to.
+"""A worker that measures nothing: it speaks the protocol of `capture.bench.protocol` as its request tells it to.
 
 `source["acts"]` maps a configuration's name, or "*", to what it does on an order: {"order": ACT}. ACT is a dict (fields
 of the answer), "die" (SIGKILL), "leave" (exit status 7), "hang", "child" (start a process that outlives it), or

@@ -16,7 +16,7 @@ from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Stopped, WorkerFailed
 from dynalyze.capture import adapter_attention
-from dynalyze.capture.bench.attention import attention_of
+from dynalyze.capture.bench.worker import attention_of
 from dynalyze.capture.inputs import Misuse
 from dynalyze.facts.attention_matrix import fastest, instead_of, outcome, right
 from dynalyze.fleet.rows import Verdict
@@ -226,7 +226,7 @@ def test_what_hangs_costs_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch)
         def __exit__(self, *error: object) -> None:
             """Never entered."""
 
-    monkeypatch.setattr(attention_matrix_module, "Workshop", Shop)
+    monkeypatch.setattr(attention_matrix_module, "WorkerPool", Shop)
     target = read_target("hf:LlamaModel", None, ())
     for plan in (Plan({}, timeout=600.0, total=400.0), Plan({}, timeout=600.0, total=3600.0)):
         with pytest.raises(Stopped):
@@ -240,8 +240,8 @@ def test_the_end_of_the_whole_is_not_told_as_a_hang_of_a_combination(monkeypatch
     monkeypatch.setattr(attention_cells, "observed", lambda observation: seen)
     clock = iter((0.0, 1.0, 99.0))
     monkeypatch.setattr(attention_cells, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    shop: Any = SimpleNamespace(attend=lambda: None)
-    trials = attention_cells.ProcessTrials(read_target("hf:LlamaModel", None, ()), Plan({}, total=10.0), shop)
+    pool: Any = SimpleNamespace(attend=lambda: None)
+    trials = attention_cells.ProcessTrials(read_target("hf:LlamaModel", None, ()), Plan({}, total=10.0), pool)
     with pytest.raises(Stopped, match="out_of_time"):
         trials.recorded(Combination("sdpa", "float32"))
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from dynalyze.capture.bench.calls import CallsWorkload
+from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload, loss_of
 from dynalyze.capture.bench.failures import Failed
-from dynalyze.capture.bench.training import TrainWorkload, loss_of
 from dynalyze.capture.inputs import Inputs
 
 

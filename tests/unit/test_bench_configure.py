@@ -11,10 +11,17 @@ import pytest
 import torch
 import torch._dynamo
 
-from dynalyze.capture.bench.configure import check, compile_arguments, configured, uncompiled
+from dynalyze.capture.bench.configure import (
+    check,
+    compile_arguments,
+    compile_regions,
+    configured,
+    holds_repeated,
+    is_repeated,
+    uncompiled,
+)
 from dynalyze.capture.bench.failures import Failed
-from dynalyze.capture.bench.regions import compile_regions, holds_repeated, is_repeated
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.inputs import Misuse
 
 EAGER = Configuration("eager", compile=False)

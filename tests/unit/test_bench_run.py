@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from dynalyze.bench.plan import Plan, Work, configurations
+from dynalyze.bench.configurations import configurations
+from dynalyze.bench.plan import Plan, Work
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.run import Bench, Benchmarks
-from dynalyze.bench.workers import Limits, Workshop
+from dynalyze.bench.workers import Limits, WorkerPool
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.streams import Streams
 from dynalyze.report.measurements import Measurement
@@ -37,8 +38,8 @@ def bench(tmp_path: Path, names: str = "default", acts: dict[str, Any] | None = 
     progress = Progress(lambda text: None, 1.0, 0.1)
     streams = Streams("fake", stream=io.StringIO())
     limits = Limits(plan.timeout, plan.total)
-    with Workshop(streams, limits, python=sys.executable, start=FAKE, waiting=progress.tick) as shop:
-        return Bench(plan, shop, progress).run()
+    with WorkerPool(streams, limits, python=sys.executable, start=FAKE, waiting=progress.tick) as pool:
+        return Bench(plan, pool, progress).run()
 
 
 def row(found: Benchmarks, name: str) -> Measurement:
@@ -195,8 +196,8 @@ def test_each_process_of_first_calls_has_new_caches_and_pairs_find_them_filled(t
         "fake.main(Path(sys.argv[1]))\n"
     )
     plan = Plan({"log": str(tmp_path / "log")}, configurations("default"), pairs=2, seconds=0.2, accuracy=False)
-    with Workshop(Streams("fake", stream=io.StringIO()), Limits(60), start=source) as shop:
-        Bench(plan, shop, Progress(lambda text: None, 1.0, 0.1)).run()
+    with WorkerPool(Streams("fake", stream=io.StringIO()), Limits(60), start=source) as pool:
+        Bench(plan, pool, Progress(lambda text: None, 1.0, 0.1)).run()
     lines = [line.split() for line in (tmp_path / "seen").read_text().splitlines()]
     folders = Counter(folder for folder, _, _ in lines)
     assert len(folders) == 2

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynalyze.bench import paired, student
-from dynalyze.bench.stats import DEFAULT_PAIRS, MIN_PAIRS, break_even, enough, latency, speedup, throughput
+from dynalyze.bench.stats import (
+    DEFAULT_PAIRS,
+    MIN_PAIRS,
+    break_even,
+    enough,
+    latency,
+    median_places,
+    speedup,
+    t_quantile,
+    throughput,
+)
 from dynalyze.report.measurements import Interval, Latency, Pair, Speedup, StartUp
 
 QUIET = [Pair([10.0], [10.0 * slow]) for slow in (1.01, 0.99, 1.0, 1.01, 0.99)]
@@ -32,18 +41,18 @@ def pairs_of(*ratios: float) -> list[Pair]:
     [(0.975, 1, 12.7062), (0.975, 4, 2.7764), (0.975, 9, 2.2622), (0.995, 7, 3.4995), (0.9995, 5, 6.8688)],
 )
 def test_quantiles_of_students_t_are_those_of_the_printed_tables(probability, degrees, value):
-    assert student.quantile(probability, degrees) == pytest.approx(value, abs=1e-4)
+    assert t_quantile(probability, degrees) == pytest.approx(value, abs=1e-4)
 
 
 def test_with_many_degrees_of_freedom_t_is_normal():
-    assert student.quantile(0.975, 10_001) == pytest.approx(statistics.NormalDist().inv_cdf(0.975), abs=1e-3)
-    assert student.quantile(0.975, 10_000) == pytest.approx(statistics.NormalDist().inv_cdf(0.975), abs=1e-3)
+    assert t_quantile(0.975, 10_001) == pytest.approx(statistics.NormalDist().inv_cdf(0.975), abs=1e-3)
+    assert t_quantile(0.975, 10_000) == pytest.approx(statistics.NormalDist().inv_cdf(0.975), abs=1e-3)
 
 
 @pytest.mark.parametrize(("probability", "degrees"), [(0.4, 3), (1.0, 3), (0.9, 0)])
 def test_a_quantile_that_does_not_exist_is_refused(probability, degrees):
     with pytest.raises(ValueError, match="no quantile"):
-        student.quantile(probability, degrees)
+        t_quantile(probability, degrees)
 
 
 # --- latency and throughput
@@ -194,7 +203,7 @@ def test_the_drawn_medians_scatter_as_those_of_real_resamples(count):
 
 
 def merged_middles(count: int, seeds: int = 20) -> list[tuple[int, int, float]]:
-    return [(low, high, share / seeds) for seed in range(seeds) for low, high, share in paired._middles(count, seed)]
+    return [(low, high, share / seeds) for seed in range(seeds) for low, high, share in median_places(count, seed)]
 
 
 # --- properties

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.bench.bisect_search import first_wrong, smallest_wrong
+from dynalyze.bench.bisect import first_wrong, smallest_wrong
 
 
 def _children(path: str) -> list[str]:

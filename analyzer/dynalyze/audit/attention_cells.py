@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from dynalyze.bench import schedule
+from dynalyze.bench.configurations import DEFAULT, EAGER
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.plan import DEFAULT, EAGER, Plan, Work
-from dynalyze.bench.requests import worker_request
+from dynalyze.bench.plan import Plan, Work, worker_request
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS
-from dynalyze.bench.workers import Stopped, WorkerFailed, Workshop
-from dynalyze.capture.bench.wire import LANGUAGE_PHASES, Configuration, WorkerRequest
+from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.protocol import LANGUAGE_PHASES, Configuration, WorkerRequest
 from dynalyze.facts.attention_matrix import RAN
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, judge_run
@@ -196,12 +196,12 @@ class Available:
 
 
 class ProcessTrials:
-    """The trials of a target under a plan, in a workshop that is open."""
+    """The trials of a target under a plan, in a pool of workers that is open."""
 
-    def __init__(self, target: TargetSpec, plan: Plan, shop: Workshop) -> None:
+    def __init__(self, target: TargetSpec, plan: Plan, pool: WorkerPool) -> None:
         self._target = target
         self._plan = plan
-        self._shop = shop
+        self._pool = pool
         self._end = None if plan.total is None else time.monotonic() + plan.total
 
     def available(self, names: tuple[str, ...], dtypes: tuple[str, ...]) -> Available:
@@ -214,7 +214,7 @@ class ProcessTrials:
         request = self._request(self._target, self._plan.dtype, EAGER)
         request.extra["check"] = [vars(self._configuration)]
         try:
-            with self._shop.worker(request, self._shop.empty_caches()) as worker:
+            with self._pool.worker(request, self._pool.empty_caches()) as worker:
                 load = worker.ask("load")
                 told = worker.ask("attention", names=list(names), dtypes=list(dtypes))
         except WorkerFailed as error:
@@ -231,7 +231,7 @@ class ProcessTrials:
 
     def recorded(self, combination: Combination) -> Recorded:
         """Run it once, recorded. A UsageError is of this combination: the target as such was tried before."""
-        self._shop.attend()
+        self._pool.attend()
         observation = self._observation(combination)
         with observed(observation) as seen:
             if seen.report.outcome.status == "interrupted":
@@ -243,7 +243,7 @@ class ProcessTrials:
     def accuracy(self, combination: Combination) -> dict[str, Any]:
         """The fp64-anchored test in a process of its own."""
         request = self._of(combination, self._configuration)
-        return schedule.extra(self._shop, Arm(request, self._shop.empty_caches()), "accuracy")
+        return schedule.extra(self._pool, Arm(request, self._pool.empty_caches()), "accuracy")
 
     @property
     def timed(self) -> bool:
@@ -313,7 +313,7 @@ class ProcessTrials:
     def _works_in_eager(self, observation: Observation) -> bool:
         request = self._request(observation.target, observation.options.dtype, EAGER)
         try:
-            with self._shop.worker(request, self._shop.empty_caches()) as worker:
+            with self._pool.worker(request, self._pool.empty_caches()) as worker:
                 worker.ask("load")
                 worker.ask("warm", seconds=0.0, most=1)
         except WorkerFailed:

@@ -24,8 +24,8 @@ from dynalyze.audit.attention_cells import (
     recorded_cell,
 )
 from dynalyze.bench.plan import Plan
-from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
-from dynalyze.capture.bench.wire import LANGUAGE_PHASES
+from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.protocol import LANGUAGE_PHASES
 from dynalyze.facts.attention_matrix import RAN, is_own
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams
@@ -66,9 +66,9 @@ def check_model(target: TargetSpec, plan: Plan) -> None:
     if target.asked is not None:
         return
     streams = Streams(Path(target.path or target.stem).name, quiet=True)
-    with Workshop(streams, Limits(plan.timeout), python=plan.python) as shop:
+    with WorkerPool(streams, Limits(plan.timeout), python=plan.python) as pool:
         try:
-            ProcessTrials(target, plan, shop).available((), DTYPES)
+            ProcessTrials(target, plan, pool).available((), DTYPES)
         except WorkerFailed:
             return
         except Stopped as stop:
@@ -102,8 +102,8 @@ def attention_matrix(
     matrix.backend = (plan.configurations or (plan.default,))[0].backend
     streams = Streams(Path(target.path or target.stem).name, quiet=plan.quiet, once=True)
     show = progress or say
-    with Workshop(streams, Limits(plan.timeout, plan.total), python=plan.python) as shop:
-        trials = ProcessTrials(target, plan, shop)
+    with WorkerPool(streams, Limits(plan.timeout, plan.total), python=plan.python) as pool:
+        trials = ProcessTrials(target, plan, pool)
         try:
             available = trials.available(attentions or (), dtypes or DTYPES)
         except WorkerFailed as error:

@@ -19,9 +19,8 @@ from pathlib import Path
 from dynalyze.audit import buckets
 from dynalyze.audit.warmup_facts import Warmed, compiled_anything, read_warmed, warm_after
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.plan import Plan, Work
-from dynalyze.bench.requests import worker_request
-from dynalyze.capture.bench.wire import Configuration, WorkerRequest
+from dynalyze.bench.plan import Plan, Work, worker_request
+from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.warmup_wire import LOOK, REQUEST_FILE, SERVING, WARM_UP
 from dynalyze.events.reading import read_run

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from dynalyze.bench.bisect_repro import Repros
-from dynalyze.bench.bisect_search import smallest_wrong
-from dynalyze.bench.bisect_worker import StepTaker
-from dynalyze.bench.plan import Plan, Work
-from dynalyze.bench.requests import worker_request
-from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.bench.plan import Plan, Work, worker_request
+from dynalyze.bench.workers import Limits, Stopped, Worker, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report import Report, printable
@@ -27,6 +26,14 @@ _LADDER: tuple[tuple[BisectStage, str], ...] = (
     ("dynamo", "eager"), ("aot_autograd", "aot_eager"), ("decompositions", "aot_eager_decomp_partition"),
     ("inductor", "inductor"),
 )  # fmt: skip
+_FEW_MODULES = 3
+_FAULT_SHOWN = 1
+"""The exit status of a script that shows the fault."""
+_SCRIPT_SECONDS = 120.0
+_ALL_SCRIPTS_SECONDS = 600.0
+
+IsWrong = Callable[[Sequence[str]], bool]
+"""Whether the answers are wrong when these submodules are compiled, and all else runs in eager."""
 
 
 def bisect_suspicious(
@@ -51,10 +58,10 @@ def bisect_suspicious(
     found: list[Bisection] = []
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
     tell = progress or progress_line(streams)[0]
-    with Workshop(streams, Limits(plan.timeout, plan.total), python=plan.python) as shop:
-        repros = Repros(shop, folder or DEFAULT_FOLDER) if scripts else None
+    with WorkerPool(streams, Limits(plan.timeout, plan.total), python=plan.python) as pool:
+        repros = Repros(pool, folder or DEFAULT_FOLDER) if scripts else None
         for case in cases:
-            search = _Search(case, plan, shop, repros, f"{target.stem}.{case.configuration.name}", tell)
+            search = _Search(case, plan, pool, repros, f"{target.stem}.{case.configuration.name}", tell)
             stopped = search.run()
             found += [search.found] if search.tells else []
             if stopped:
@@ -111,10 +118,10 @@ class _Search:
     """The search in one configuration. `found` holds what is known so far, whatever ends it."""
 
     def __init__(
-        self, case: _Case, plan: Plan, shop: Workshop, repros: Repros | None, name: str, tell: Callable[[str], None]
+        self, case: _Case, plan: Plan, pool: WorkerPool, repros: Repros | None, name: str, tell: Callable[[str], None]
     ) -> None:
         self._case = case
-        self._shop = shop
+        self._pool = pool
         self._repros = repros
         self._name = name
         self._tell = tell
@@ -137,7 +144,7 @@ class _Search:
         """Search; returns why it ended early, "" where it did not."""
         began, stopped = time.monotonic(), ""
         try:
-            with StepTaker(self._shop, self._request, self._shop.empty_caches()) as self._taker:
+            with StepTaker(self._pool, self._request, self._pool.empty_caches()) as self._taker:
                 self._suspicious() if self._case.suspicious else self._hidden()
         except Stopped as stop:
             stopped = stop.reason
@@ -207,9 +214,9 @@ class _Search:
             self._take_over(fault)
 
     def _operations(self, stage: BisectStage) -> dict[str, Any] | None:
-        """What the first wrong operation is; the scripts that may show it lie in `folder` of the answer."""
+        """The first wrong operation; the scripts that may show it lie in `folder` of the answer."""
         self._say(f"every operation, stage {stage}")
-        folder = self._shop.empty_caches()
+        folder = self._pool.empty_caches()
         answer = self._taker.take("operations", stage=stage, folder=str(folder))
         self.found.judged = max(self.found.judged, answer["judged"])
         for problem in answer["problems"]:
@@ -262,7 +269,7 @@ class _Search:
 
 
 def _known(test: Accuracy, stage: BisectStage, backend: str) -> list[StageRun]:
-    """What the accuracy test of the configuration itself found, with and without eager's rounding."""
+    """The result of the accuracy test of the configuration itself, with and without eager's rounding."""
     worst = test.tensors[0] if test.tensors else None
     runs = [
         StageRun(stage, backend, test.verdict, worst.compiled_rmse if worst else None, worst.nonfinite if worst else 0)
@@ -274,3 +281,114 @@ def _known(test: Accuracy, stage: BisectStage, backend: str) -> list[StageRun]:
 
 def _rmse(answer: dict[str, Any] | None) -> float | None:
     return answer["fault"]["compiled_rmse"] if answer else None
+
+
+def smallest_wrong(is_wrong: IsWrong, children: Callable[[str], Sequence[str]]) -> str:
+    """The path of the deepest module that is wrong by itself, and of whose children none is; "" is the model."""
+    path = ""
+    while (below := first_wrong(is_wrong, children(path))) is not None:
+        path = below
+    return path
+
+
+def first_wrong(is_wrong: IsWrong, paths: Sequence[str]) -> str | None:
+    """The first of these that is wrong when it is compiled alone; None where only several together are, or none.
+
+    Of many, ever more are compiled together until the answers are wrong: the number is found by halving.
+    """
+    if len(paths) <= _FEW_MODULES:
+        return next((path for path in paths if is_wrong([path])), None)
+    if not is_wrong(paths):
+        return None
+    right, wrong = 0, len(paths)
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        if is_wrong(paths[:middle]):
+            wrong = middle
+        else:
+            right = middle
+    found = paths[wrong - 1]
+    return found if is_wrong([found]) else None
+
+
+class StepTaker:
+    """Asks for one step after the other; to be used in a `with` block."""
+
+    def __init__(self, pool: WorkerPool, request: WorkerRequest, caches: Path) -> None:
+        self._pool = pool
+        self._request = request
+        self._caches = caches
+        self._worker: Worker | None = None
+
+    def __enter__(self) -> StepTaker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._dismiss(kind, error, trace)
+
+    def take(self, step: str, **details: Any) -> dict[str, Any]:
+        """The answer to a step.
+
+        Raises:
+            WorkerFailed: it could not be taken, or cost the process its life.
+            Stopped: the time is up, or Ctrl-C was pressed.
+        """
+        try:
+            return self._ready().ask("bisect", step=step, **details)
+        except WorkerFailed as error:
+            if error.kind in ("died", "timed_out"):
+                self._dismiss(type(error), error, None)
+            raise
+
+    def _ready(self) -> Worker:
+        if self._worker is None:
+            self._worker = self._pool.worker(self._request, self._caches)
+            self._worker.__enter__()
+            self._worker.ask("load")
+        return self._worker
+
+    def _dismiss(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.__exit__(kind, error, trace)
+
+
+@dataclass(frozen=True)
+class Repros:
+    """Where scripts are tried, and where the one that shows the fault is kept."""
+
+    pool: WorkerPool
+    keep_in: Path
+
+    def first_that_shows(self, scripts: Sequence[dict[str, str]], made_in: Path, name: str) -> Path | None:
+        """The kept script; None where none of them ends with the exit status that says: it is wrong."""
+        until = time.monotonic() + _ALL_SCRIPTS_SECONDS
+        for script in scripts:
+            seconds = min(_SCRIPT_SECONDS, until - time.monotonic())
+            if script.get("script") and seconds > 0 and self._shows(made_in / script["script"], seconds):
+                return self._kept(script, made_in, name)
+        return None
+
+    def _shows(self, script: Path, seconds: float) -> bool:
+        """With empty caches: what a fault left in them must not speak for it."""
+        return self.pool.exit_status(script, self.pool.empty_caches(), seconds) == _FAULT_SHOWN
+
+    def _kept(self, script: dict[str, str], made_in: Path, name: str) -> Path:
+        self.keep_in.mkdir(parents=True, exist_ok=True)
+        path = self._free(name)
+        text = (made_in / script["script"]).read_text(encoding="utf-8")
+        if data := script.get("data"):
+            shutil.copyfile(made_in / data, path.with_suffix(".pt"))
+            text = text.replace(f'"{data}"', f'"{path.stem}.pt"')
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def _free(self, name: str) -> Path:
+        """A name that no earlier script has: somebody may be at work with that."""
+        stem = re.sub(r"[^\w.-]+", "_", name).strip("._") or "fault"
+        names = [stem, *(f"{stem}_{number}" for number in range(2, 1000))]
+        return next(path for each in names if not (path := self.keep_in / f"{each}.py").exists())

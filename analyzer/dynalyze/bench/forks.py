@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.launch.forkserver import Forked, ForkServer, ServerLost, have_imported
 from dynalyze.text.errors import UsageError
 
@@ -69,7 +69,7 @@ class Forks:
 
 
 def _needs(request: WorkerRequest) -> list[str]:
-    """What the server imports from the beginning beside torch."""
+    """What the server imports at its start, beside torch."""
     compiles = request.configuration.compile and request.configuration.backend == "inductor"
     checked = any(each["compile"] and each["backend"] == "inductor" for each in request.extra.get("check", ()))
     transformers = ["transformers"] if request.source.get("kind") == "transformers" else []

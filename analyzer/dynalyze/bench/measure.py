@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import dynalyze
-from dynalyze.bench.plan import Plan, given
+from dynalyze.bench.configurations import given, program_config
+from dynalyze.bench.plan import Plan, asks_for_written, instead_of_default, with_written
 from dynalyze.bench.run import Benchmarks, run_bench
-from dynalyze.bench.written import asks_for_written, instead_of_default, with_written, written_by
-from dynalyze.capture.bench.wire import AS_WRITTEN, RERUN_HINT, Configuration
+from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, Configuration
 from dynalyze.events.types import BundleWritten, CompileCall
 from dynalyze.files.paths import working_folder
 from dynalyze.launch.observe import CompileOptions, Observation, Observed, observed
@@ -31,7 +31,7 @@ _LEAST_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Source:
-    """What the workers load (`WorkerRequest.source`), None with the reason where there is nothing.
+    """The source that the workers load (`WorkerRequest.source`), None with the reason where there is nothing.
 
     `written` is how the program itself compiles; `cannot_write` says why that cannot be done in another process.
     """
@@ -79,7 +79,7 @@ def add_bench(
         before(f"its speed is being measured, for at most {ready.total:g} s")
     found = run_bench(ready)
     report.measurements, report.accuracy = found.measurements, found.accuracy
-    report.capture.notes += [*source.notes, *_news(found.notes, report)]
+    report.capture.notes += [*source.notes, *new_notes(found.notes, report)]
     if found.status == "interrupted":
         report.outcome.status, report.outcome.message = "interrupted", "Interrupted while its speed was measured."
     return ready
@@ -118,7 +118,7 @@ def _as_called(plan: Plan, seen: Observed) -> Plan:
 
 
 def _compile_seconds(report: Report) -> float | None:
-    """What compiling took in the run; None where caches spared it a part."""
+    """Seconds of compiling in the run; None where caches spared it a part."""
     if any("hit" in name for each in report.compilations for name in each.cache):
         return None
     return sum(each.seconds.get("total", 0.0) for each in report.compilations)
@@ -163,7 +163,7 @@ def _source(target: TargetSpec, seen: Observed) -> Source:
         return Source(None, f"the program left before its calls could be written; {RERUN_HINT}")
     if written.error:
         hint = f"; {RERUN_HINT}" if written.calls else ""
-        return Source(None, written.error + hint, written=written_by(written))
+        return Source(None, written.error + hint, written=program_config(written))
     fields = {
         "kind": "bundle",
         "file": str(seen.folder / Path(written.file).name),
@@ -173,11 +173,11 @@ def _source(target: TargetSpec, seen: Observed) -> Source:
         "folder": written.folder,
     }
     notes = tuple(dict.fromkeys([*written.cut, *written.notes]))
-    return Source(fields, notes=notes, written=written_by(written), cannot_write=written.cannot_write)
+    return Source(fields, notes=notes, written=program_config(written), cannot_write=written.cannot_write)
 
 
 def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Source:
-    """What a worker has to know to run the program again, and the calls that it made the first time."""
+    """The source for running the program again, with the calls that it made the first time."""
     told = _told(seen)
     if told is not None and not told.calls:
         return Source(None, told.error)
@@ -195,7 +195,7 @@ def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Sourc
         compiles = any(isinstance(event, CompileCall) for _, event in seen.log.all())
         told = BundleWritten(written=compiles)
     notes = tuple(dict.fromkeys(["The program was run again in each process (--rerun).", *told.cut, *told.notes]))
-    return Source(fields, notes=notes, written=written_by(told))
+    return Source(fields, notes=notes, written=program_config(told))
 
 
 def _told(seen: Observed) -> BundleWritten | None:
@@ -213,7 +213,7 @@ def _check_rebuilt(target: TargetSpec, plan: Plan) -> None:
 
 
 def rebuilt_source(target: TargetSpec) -> dict[str, Any]:
-    """What a worker has to know to make FILE:NAME, MODULE:NAME or hf:NAME by itself."""
+    """The source for making FILE:NAME, MODULE:NAME or hf:NAME in a worker."""
     if target.asked is not None:
         return {"kind": "transformers", "name": target.name, **target.asked.building()}
     return {
@@ -227,7 +227,7 @@ def rebuilt_source(target: TargetSpec) -> dict[str, Any]:
     }
 
 
-def _news(notes: list[str], report: Report) -> list[str]:
+def new_notes(notes: list[str], report: Report) -> list[str]:
     """The notes of a benchmark without the one on a model that the report tells of already."""
     model = report.target.model
     return [note for note in notes if model is None or not note.startswith(f"{model.class_name} (")]

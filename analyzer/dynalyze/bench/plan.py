@@ -1,45 +1,25 @@
-"""What a benchmark is asked for: the target, the configurations by their names, the sizes and the limits."""
+"""The plan of a benchmark: the target, the workloads with their sizes, the configurations and the limits."""
 
 from __future__ import annotations
 
-import difflib
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from dynalyze.bench.configurations import DEFAULT, EAGER, matrix
 from dynalyze.bench.stats import DEFAULT_PAIRS
-from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, Phase
+from dynalyze.capture.bench.protocol import AS_WRITTEN, LANGUAGE_PHASES, Configuration, Phase, WorkerRequest
 from dynalyze.capture.shapes import Dim
-from dynalyze.launch.shape_options import Shape
+from dynalyze.launch.observe import folder_of
+from dynalyze.launch.shape_options import Shape, check_dims, combinations
+from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
 
-EAGER = Configuration("eager", compile=False)
-DEFAULT = Configuration("default")
-MODES = ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-# Names that mean the same as a longer one.
-ALIASES = {
-    "compile": "default",
-    "compiled": "default",
-    "inductor": "default",
-    "regions": "regional",
-    "blocks": "regional",
-    "dynamic": "dynamic=on",
-    "static": "dynamic=off",
-    "as-written": AS_WRITTEN,
-}
-_SWITCHES: dict[str, dict[str, Any]] = {
-    "default": {},
-    "regional": {"region": "blocks"},
-    "accelerate": {"region": "accelerate"},
-    "fullgraph": {"fullgraph": True},
-    **{mode: {"mode": mode} for mode in MODES},
-    **{f"dynamic={value}": {"dynamic": value} for value in ("auto", "on", "off", "mark")},
-}
-_BACKEND = "backend="
-_ON_CPU = ("default", "dynamic", "fullgraph", "regional")
-_ON_CUDA = (*_ON_CPU, "reduce-overhead", "max-autotune-no-cudagraphs")
 _PHASES: tuple[Phase, ...] = ("forward", "train", "prefill", "decode", "generate")
+_OWN_SIZES = ("batch", "sequence")
+"""The sizes of whoever makes the inputs: hf: targets, and the phases of a language model."""
 
 
 @dataclass(frozen=True)
@@ -120,55 +100,6 @@ class Plan:
         return replace(EAGER, autocast=self.autocast)
 
 
-def matrix(device: str, default: Configuration = DEFAULT) -> tuple[Configuration, ...]:
-    """The sensible set for a device. CUDA graphs and Triton's autotuning are nothing that a CPU has."""
-    names = _ON_CUDA if device.startswith("cuda") else _ON_CPU
-    return tuple(configuration(name, default) for name in names)
-
-
-def with_options(backend: str, mode: str | None, dynamic: Any, fullgraph: bool) -> Configuration:
-    """What `default` stands for under these options of the command line."""
-    return replace(DEFAULT, backend=backend, mode=mode, dynamic=dynamic, fullgraph=fullgraph)
-
-
-def names_default(text: str) -> bool:
-    """Whether `--configs` holds the configuration that the compile options are for."""
-    return any("default" in _parts(name) for name in text.split(","))
-
-
-def configurations(text: str, default: Configuration = DEFAULT) -> tuple[Configuration, ...]:
-    """Understand `--configs`; eager is always measured and need not be named.
-
-    Raises:
-        UsageError: a name that is not known, or two that exclude each other.
-    """
-    names = [name for part in text.split(",") if (name := part.strip())]
-    if not names:
-        raise UsageError("--configs is empty; for example --configs default,reduce-overhead")
-    found = {name: configuration(name, default) for name in names if name != "eager"}
-    return tuple(dict.fromkeys(found.values()))
-
-
-def configuration(name: str, default: Configuration = DEFAULT) -> Configuration:
-    """One configuration from its name: parts joined by +. `default` is what that part alone stands for.
-
-    Raises:
-        UsageError: a part that is not known, or that says again what another one said.
-    """
-    parts = _parts(name)
-    if AS_WRITTEN in parts:
-        if len(parts) > 1:
-            raise UsageError(f'--configs {name}: "{AS_WRITTEN}" stands alone, the program has chosen its arguments')
-        return replace(DEFAULT, name=AS_WRITTEN)
-    settings: dict[str, Any] = {}
-    for part in parts:
-        for key, value in _settings(part, name, default).items():
-            if key in settings:
-                raise UsageError(f"--configs {name}: {key} is set twice")
-            settings[key] = value
-    return replace(DEFAULT, name="+".join(parts), **settings)
-
-
 def works(phases: str | None, batches: str | None, sequences: str | None, *, train: bool | None) -> tuple[Work, ...]:
     """Every combination of `--phase`, `--batch` and `--sequence`.
 
@@ -181,45 +112,6 @@ def works(phases: str | None, batches: str | None, sequences: str | None, *, tra
         raise UsageError("--phase train and --eval exclude each other")
     combined = product(chosen, _sizes("--batch", batches), _sizes("--sequence", sequences))
     return tuple(dict.fromkeys(Work(phase, batch, sequence) for phase, batch, sequence in combined))
-
-
-def given(chosen: Configuration) -> dict[str, Any]:
-    """The arguments that a configuration sets, for the report: torch.compile's own names where it has them."""
-    if chosen.name == AS_WRITTEN:
-        return {**chosen.written, **({"autocast": chosen.autocast} if chosen.autocast else {})}
-    if not chosen.compile:
-        return {"autocast": chosen.autocast} if chosen.autocast else {}
-    shown: dict[str, Any] = {"backend": chosen.backend}
-    for key in ("mode", "dynamic", "fullgraph", "region", "autocast"):
-        if (value := getattr(chosen, key)) != getattr(DEFAULT, key):
-            shown[key] = value
-    return shown
-
-
-def _parts(name: str) -> list[str]:
-    return [ALIASES.get(part.strip(), part.strip()) for part in name.split("+")]
-
-
-def _settings(part: str, name: str, default: Configuration) -> dict[str, Any]:
-    if part == "default":
-        return {
-            key: value
-            for key in ("backend", "mode", "dynamic", "fullgraph")
-            if (value := getattr(default, key)) != getattr(DEFAULT, key)
-        }
-    if part.startswith(_BACKEND) and part != _BACKEND:
-        return {"backend": part.removeprefix(_BACKEND)}
-    if part in _SWITCHES:
-        return _SWITCHES[part]
-    if part == "eager":
-        raise UsageError(f"--configs {name}: eager is not compiled and joins with nothing")
-    raise UsageError(f"--configs {name}: {_unknown(part)}")
-
-
-def _unknown(part: str) -> str:
-    known = ["eager", AS_WRITTEN, *_SWITCHES, *ALIASES, _BACKEND + "NAME"]
-    near = difflib.get_close_matches(part, known, n=1, cutoff=0.0)
-    return f"no configuration is called {part!r}; did you mean {near[0]}? dynalyze bench --help lists them"
 
 
 def _listed(option: str, text: str) -> list[str]:
@@ -245,3 +137,85 @@ def _sizes(option: str, text: str | None) -> list[int | None]:
             raise UsageError(f"{option} {part}: give whole numbers above zero, separated by commas")
         sizes.append(int(part))
     return sizes
+
+
+def shaped(
+    works: Sequence[Work], sizes: Mapping[str, Sequence[int]], dims: Sequence[Dim], target: TargetSpec
+) -> tuple[Work, ...]:
+    """Every work with every combination of sizes.
+
+    Names belong to the inputs that `dims` say. Those without any are batch and sequence where these inputs are made
+    for the model; else they go to a factory, which only the child can tell from other objects.
+
+    Raises:
+        UsageError: a name that nothing takes, or a size that is given twice.
+    """
+    check_dims(sizes, dims)
+    shapes = combinations(sizes)
+    named = {dim.name for dim in dims}
+    return tuple(dict.fromkeys(_with(work, shape, named, target) for work in works for shape in shapes))
+
+
+def _with(work: Work, shape: Shape, named: set[str], target: TargetSpec) -> Work:
+    for name in dict(shape):
+        if name in work.sizes:
+            raise UsageError(f"--{name} and --shapes {name} exclude each other")
+    makes_inputs = target.asked is not None or work.phase in LANGUAGE_PHASES
+    own = {name: size for name, size in shape if makes_inputs and name in _OWN_SIZES and name not in named}
+    others = tuple((name, size) for name, size in shape if name not in own)
+    for name, _ in others:
+        _check_taken(name, work, named, target)
+    return replace(work, **own, shape=others)  # type: ignore[arg-type]
+
+
+def _check_taken(name: str, work: Work, named: set[str], target: TargetSpec) -> None:
+    if work.phase in LANGUAGE_PHASES:
+        raise UsageError(f"--shapes {name}: --phase {work.phase} makes its own inputs, of sizes batch and sequence")
+    if name in named or target.mode == "object":
+        return
+    say = f"say which input has it, --dim {name}=INPUT:AXIS"
+    if target.asked is not None:
+        raise UsageError(f"--shapes {name}: {target.spec} has the sizes batch and sequence; {say}")
+    raise UsageError(f"--shapes {name}: {target.spec} is a program; {say}, or name a factory as FILE:NAME")
+
+
+def worker_request(plan: Plan, work: Work, configuration: Configuration) -> WorkerRequest:
+    """One configuration of one workload."""
+    return WorkerRequest(
+        source=plan.source,
+        configuration=configuration,
+        phase=work.phase,
+        seed=plan.seed,
+        threads=plan.threads,
+        device=plan.device,
+        dtype=plan.dtype,
+        train=True if work.phase == "train" else plan.train,
+        batch=work.batch,
+        sequence=work.sequence,
+        new_tokens=plan.new_tokens,
+        static_cache=plan.static_cache,
+        shape=dict(work.shape),
+        dims=[(dim.name, dim.input, dim.axis) for dim in plan.dims],
+        cloudpickle=folder_of("cloudpickle"),
+    )
+
+
+def asks_for_written(plan: Plan) -> bool:
+    """Whether `--configs` names the configuration "as written"."""
+    return any(each.name == AS_WRITTEN for each in plan.configurations or ())
+
+
+def with_written(plan: Plan, written: Configuration | None, target: str) -> Plan:
+    """The plan for a program that compiles as `written`, or compiles nothing (None).
+
+    Raises:
+        UsageError: it is asked for, and there is nothing that the program wrote.
+    """
+    if written is None and asks_for_written(plan):
+        raise UsageError(f'--configs "{AS_WRITTEN}" is for a program that compiles by itself; {target} does not')
+    return replace(plan, written=written)
+
+
+def instead_of_default(plan: Plan, written: Configuration | None) -> Plan:
+    """The plan of a short benchmark: what the user wrote is what they want to know about."""
+    return plan if written is None else replace(plan, configurations=(written,))

@@ -1,4 +1,4 @@
-"""What a benchmark is doing, and about how long it will go on."""
+"""The progress line of a benchmark: the current step, and an estimate of the time left."""
 
 from __future__ import annotations
 

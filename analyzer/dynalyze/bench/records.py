@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 
 from dynalyze.bench import stats
-from dynalyze.bench.plan import Work, given
+from dynalyze.bench.configurations import CUDA_GRAPH_MODES, given
+from dynalyze.bench.plan import Work
 from dynalyze.bench.schedule import FirstCalls
-from dynalyze.bench.validity import doubts
 from dynalyze.bench.workers import FailureKind
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, Validity
 
 
 @dataclass
-class Row:
+class ConfigRun:
     """One configuration of one workload while it is measured; `pairs` of eager's row are the control.
 
     `problem` says why it has no times, `failure` is the kind of it. `first` is None until it was run; `cold` is the
@@ -64,7 +64,7 @@ class Row:
         return str(self.load.get("device") or "")
 
     def counts(self) -> Counts | None:
-        """What was compiled in the process with empty caches, and what happened in any while it was timed."""
+        """Compiles in the process with empty caches, and recompiles and CUDA graph replays in all that were timed."""
         if self.first is None:
             return None
         counts = msgspec.convert(self.first.warm.get("counts") or {}, Counts)
@@ -80,8 +80,8 @@ class Row:
         return next((str(check["invalid"]) for check in checks if check.get("invalid")), "")
 
 
-def environment(eager: Row) -> dict[str, Any]:
-    """What the process of eager told of torch and the machine, under the names of a report's `environment`."""
+def environment(eager: ConfigRun) -> dict[str, Any]:
+    """The facts on torch and the machine from the eager process, under the names of a report's `environment`."""
     facts = dict(eager.load.get("environment") or {})
     facts.pop("folder", None)
     if "version" in facts:
@@ -90,7 +90,7 @@ def environment(eager: Row) -> dict[str, Any]:
     return {**facts, **known}
 
 
-def measurement(row: Row, eager: Row) -> Measurement:
+def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
     """The record of a configuration, or of eager itself. Times stand in it only where they are valid."""
     status, reason = _status(row)
     load, counts = row.load, row.counts()
@@ -120,7 +120,7 @@ def measurement(row: Row, eager: Row) -> Measurement:
     return record
 
 
-def accuracy(row: Row) -> Accuracy | None:
+def accuracy(row: ConfigRun) -> Accuracy | None:
     """The record of the accuracy pass; None where there was none."""
     if row.accuracy is None:
         return None
@@ -133,23 +133,23 @@ def accuracy(row: Row) -> Accuracy | None:
     return msgspec.convert({**sizes, **row.accuracy, **known}, Accuracy)
 
 
-def _status(row: Row) -> tuple[Validity, str]:
+def _status(row: ConfigRun) -> tuple[Validity, str]:
     if row.problem:
         return "invalid" if row.failure == "not_replayable" else "failed", row.problem
     reason = row.invalid()
     return ("invalid", reason) if reason else ("valid", "")
 
 
-def _notes(row: Row, counts: Counts | None) -> list[str]:
+def _notes(row: ConfigRun, counts: Counts | None) -> list[str]:
     notes = list(row.notes)
     if counts is not None:
-        notes += doubts(row.configuration, counts, row.device)
+        notes += _doubts(row.configuration, counts, row.device)
         if row.thinned:
             notes.append("a pass is so short that only every n-th sample of a block is kept")
     return notes
 
 
-def _add_times(record: Measurement, row: Row, eager: Row) -> None:
+def _add_times(record: Measurement, row: ConfigRun, eager: ConfigRun) -> None:
     is_eager = row is eager
     record.samples = row.pairs
     own = row.eager_samples if is_eager else [sample for pair in row.pairs for sample in pair.compiled]
@@ -161,7 +161,7 @@ def _add_times(record: Measurement, row: Row, eager: Row) -> None:
     record.throughput = stats.throughput(record.latency_ms, record.items, record.tokens, record.phase, record.calls)
 
 
-def _startup(row: Row, eager: Row) -> StartUp | None:
+def _startup(row: ConfigRun, eager: ConfigRun) -> StartUp | None:
     if row.first is None:
         return None
     cold, again = row.cold.warm if row.cold is not None else {}, row.warm or {}
@@ -178,7 +178,7 @@ def _startup(row: Row, eager: Row) -> StartUp | None:
     )
 
 
-def _memory(row: Row, eager: Row) -> Memory | None:
+def _memory(row: ConfigRun, eager: ConfigRun) -> Memory | None:
     if row.memory is None:
         return None
     steady = row.memory["steady_peak"]
@@ -192,3 +192,20 @@ def _memory(row: Row, eager: Row) -> Memory | None:
         eager_steady_peak=plain,
         ratio=steady / plain if plain else None,
     )
+
+
+def _doubts(configuration: Configuration, counts: Counts, device: str) -> list[str]:
+    """Caveats of a valid number. Whether it is valid at all the worker tells (`check`)."""
+    found = []
+    asks_for_graphs = configuration.compile and configuration.mode in CUDA_GRAPH_MODES
+    if configuration.compile and counts.eager_frames:
+        functions = "one function was" if counts.eager_frames == 1 else f"{counts.eager_frames} functions were"
+        found.append(f"{functions} left in eager: the time is of compiled and eager code together")
+    if asks_for_graphs and device.startswith("cuda"):
+        if counts.cudagraph_replays is None:
+            found.append("whether CUDA graphs were replayed is not known: this torch does not tell")
+        elif counts.cudagraph_skips and counts.cudagraph_replays:
+            found.append("CUDA graphs were used for a part only: torch skipped them for the rest")
+    elif asks_for_graphs:
+        found.append(f"mode {configuration.mode} brings no CUDA graphs on {device or 'this device'}")
+    return found

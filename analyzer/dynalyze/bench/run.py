@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dynalyze.bench import records, schedule
-from dynalyze.bench.plan import Plan, Work
+from dynalyze.bench.plan import Plan, Work, worker_request
 from dynalyze.bench.progress import Kind, Progress
-from dynalyze.bench.records import Row
-from dynalyze.bench.requests import worker_request
+from dynalyze.bench.records import ConfigRun
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS, enough
-from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, Workshop
+from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, WorkerPool
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report.measurements import Accuracy, Measurement
@@ -31,7 +30,7 @@ _STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
 
 @dataclass
 class Benchmarks:
-    """What a benchmark found. `environment` is what the eager process told of torch and the machine.
+    """The results of a benchmark. `environment` is what the eager process told of torch and the machine.
 
     `status` is that of the whole: failed where eager itself failed; timed_out where a process ran into its limit.
     """
@@ -54,16 +53,16 @@ def run_bench(plan: Plan, progress: Callable[[str], None] | None = None) -> Benc
     show, every = progress_line(streams)
     told = Progress(progress or show, every, plan.seconds / plan.pairs, total=plan.total)
     limits = Limits(plan.timeout, plan.total)
-    with Workshop(streams, limits, python=plan.python, waiting=told.tick) as shop:
-        return Bench(plan, shop, told).run()
+    with WorkerPool(streams, limits, python=plan.python, waiting=told.tick) as pool:
+        return Bench(plan, pool, told).run()
 
 
 class Bench:
-    """One run of a plan in a workshop."""
+    """One run of a plan in a pool of workers."""
 
-    def __init__(self, plan: Plan, shop: Workshop, progress: Progress) -> None:
+    def __init__(self, plan: Plan, pool: WorkerPool, progress: Progress) -> None:
         generator = random.Random(plan.seed)
-        self._parts = [WorkBench(plan, work, shop, progress, generator) for work in plan.works]
+        self._parts = [WorkBench(plan, work, pool, progress, generator) for work in plan.works]
         progress.ahead = self._ahead
 
     def run(self) -> Benchmarks:
@@ -108,14 +107,14 @@ class Bench:
 class WorkBench:
     """One workload: eager, and every configuration against it."""
 
-    def __init__(self, plan: Plan, work: Work, shop: Workshop, progress: Progress, generator: random.Random) -> None:
+    def __init__(self, plan: Plan, work: Work, pool: WorkerPool, progress: Progress, generator: random.Random) -> None:
         self._plan = plan
         self._work = work
-        self._shop = shop
+        self._pool = pool
         self._progress = progress
         self._random = generator
         self._caches: dict[str, Path | None] = {}
-        self.eager = Row(plan.eager, work)
+        self.eager = ConfigRun(plan.eager, work)
         self.rows = self._rows(plan.device or "cpu")
 
     def run(self) -> None:
@@ -145,16 +144,16 @@ class WorkBench:
             elif not row.problem and not row.timed:
                 row.notes.append(f"{reason} after {len(row.pairs)} of {self._plan.pairs} pairs of processes")
 
-    def measured(self) -> list[Row]:
+    def measured(self) -> list[ConfigRun]:
         """The rows to report. Where a budget did not last for a verdict on speed there are none."""
         rows = [self.eager, *self.rows]
         if self._budget is None or all(row.timed or row.problem or not row.usable for row in self.rows):
             return rows
-        return [row for row in rows if row.pairs] if self._shop.interrupted else []
+        return [row for row in rows if row.pairs] if self._pool.interrupted else []
 
     def unmeasured(self) -> str:
-        """What a budget did not last for, and how it is measured; empty where all is there, or nothing can be."""
-        if self._budget is None or self._shop.interrupted:
+        """A note on what the budget was too short for and how to measure it; empty where nothing is missing."""
+        if self._budget is None or self._pool.interrupted:
             return ""
         rows = [row for row in self.rows if row.usable]
         missing = ["Speed"] if not self.measured() else []
@@ -168,7 +167,7 @@ class WorkBench:
         return f"{told[:1].upper()}{told[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"
 
     def ahead(self) -> Counter[Kind]:
-        """What is still to be done, as far as is known."""
+        """The steps still to be done, as far as is known, counted by kind."""
         rows, plan = [row for row in (self.eager, *self.rows) if not row.problem], self._plan
         return Counter(
             {
@@ -180,15 +179,15 @@ class WorkBench:
             }
         )
 
-    def _rows(self, device: str) -> list[Row]:
-        return [Row(each, self._work) for each in self._plan.configurations_on(device)]
+    def _rows(self, device: str) -> list[ConfigRun]:
+        return [ConfigRun(each, self._work) for each in self._plan.configurations_on(device)]
 
-    def _first_calls(self, row: Row) -> None:
+    def _first_calls(self, row: ConfigRun) -> None:
         compiles, budget = row.configuration.compile, self._budget
         try:
             with self._progress.doing("first calls", self._named(row, "first calls")):
                 row.first = schedule.first_calls(
-                    self._shop, self._arm(row), memory=self._plan.memory and compiles, new=compiles and not budget,
+                    self._pool, self._arm(row), memory=self._plan.memory and compiles, new=compiles and not budget,
                     budget=budget,
                 )  # fmt: skip
             row.cold = None if budget and compiles else row.first
@@ -210,19 +209,19 @@ class WorkBench:
         for row in (self.eager, *self.rows):
             row.timed = True
 
-    def _enough(self, row: Row) -> bool:
+    def _enough(self, row: ConfigRun) -> bool:
         """An interim look: quiet machines need not go on to the last pair."""
         if len(row.pairs) < MIN_PAIRS:
             return False
         return enough(row.pairs, self.eager.pairs, looks=max(1, self._plan.pairs - MIN_PAIRS))
 
-    def _pair(self, row: Row) -> None:
+    def _pair(self, row: ConfigRun) -> None:
         text = self._named(row, f"pair {len(row.pairs) + 1} of processes")
         try:
             with self._progress.doing("pair", text):
                 seconds = self._plan.seconds / self._plan.pairs
                 arms = self._arm(self.eager), self._arm(row)
-                found = schedule.take_turns(self._shop, *arms, seconds, self._random, self._budget)
+                found = schedule.take_turns(self._pool, *arms, seconds, self._random, self._budget)
         except WorkerFailed as error:
             beside = "the eager process beside it: " if error.who == self.eager.configuration.name != row.name else ""
             if row is self.eager and row.pairs:
@@ -243,7 +242,7 @@ class WorkBench:
             if row.usable:
                 self._extras(row)
 
-    def _extras(self, row: Row) -> None:
+    def _extras(self, row: ConfigRun) -> None:
         if self._plan.memory:
             row.memory = self._extra(row, "memory", {})
             row.warm = row.warm or (row.memory or {}).get("warm")
@@ -252,37 +251,39 @@ class WorkBench:
         if self._begins_cold(row):
             self._cold_start(row)
 
-    def _begins_cold(self, row: Row) -> bool:
+    def _begins_cold(self, row: ConfigRun) -> bool:
         """Whether there is still to be a start from empty caches, and time enough for it."""
         cost = self._plan.cold_seconds
         if row.cold is not None or self._budget is None or not row.configuration.compile:
             return False
-        return cost is not None and self._shop.seconds_left >= _COLD_MARGIN * cost
+        return cost is not None and self._pool.seconds_left >= _COLD_MARGIN * cost
 
-    def _cold_start(self, row: Row) -> None:
+    def _cold_start(self, row: ConfigRun) -> None:
         """The first calls from empty caches, once the verdict on speed is there."""
         try:
             with self._progress.doing("cold start", self._named(row, "first calls from empty caches")):
-                arm = replace(self._arm(row), caches=self._shop.empty_caches())
-                row.cold = schedule.first_calls(self._shop, arm, memory=False, new=True, budget=self._budget)
+                arm = replace(self._arm(row), caches=self._pool.empty_caches())
+                row.cold = schedule.first_calls(self._pool, arm, memory=False, new=True, budget=self._budget)
         except WorkerFailed as error:
             row.notes.append(f"what compiling costs is not known: {error.message}")
 
-    def _extra(self, row: Row, kind: Literal["memory", "accuracy"], without: dict[str, Any]) -> dict[str, Any] | None:
+    def _extra(
+        self, row: ConfigRun, kind: Literal["memory", "accuracy"], without: dict[str, Any]
+    ) -> dict[str, Any] | None:
         """The answer of a process of its own; where it fails, the times stand all the same."""
         try:
             with self._progress.doing(kind, self._named(row, kind)):
-                return schedule.extra(self._shop, self._arm(row), kind)
+                return schedule.extra(self._pool, self._arm(row), kind)
         except WorkerFailed as error:
             row.notes.append(f"{kind} is not known: {error.message}")
             return {**without, "reason": error.message} if without else None
 
-    def _arm(self, row: Row) -> Arm:
+    def _arm(self, row: ConfigRun) -> Arm:
         others = [asdict(other.configuration) for other in self.rows]
         request = worker_request(replace(self._plan, source=self._source()), self._work, row.configuration)
         request = replace(request, extra={"check": others} if self.eager.first is None else {})
         if row.name not in self._caches:
-            self._caches[row.name] = self._shop.empty_caches() if self._budget is None else None
+            self._caches[row.name] = self._pool.empty_caches() if self._budget is None else None
         return Arm(request, self._caches[row.name])
 
     @property
@@ -296,6 +297,6 @@ class WorkBench:
             return {**source, "made": self.eager.load.get("made")}
         return source
 
-    def _named(self, row: Row, what: str) -> str:
+    def _named(self, row: ConfigRun, what: str) -> str:
         sizes = [f"{name} {size}" for name, size in self._work.sizes.items()]
         return " ".join([row.name, *([self._work.phase] if len(self._plan.works) > 1 else []), *sizes]) + f": {what}"

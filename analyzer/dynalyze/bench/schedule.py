@@ -1,4 +1,4 @@
-"""What happens in which process, and in which order. Only one process works at a time while anything is timed.
+"""The schedule: what happens in which process, and when. Only one process works at a time while anything is timed.
 
 first calls   a new process with empty caches, alone
 extras        the peaks of memory and the accuracy, each in a process of its own
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dynalyze.bench.workers import Worker, Workshop
-from dynalyze.capture.bench.wire import WorkerRequest
+from dynalyze.bench.workers import Worker, WorkerPool
+from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.report.measurements import Pair
 
 BLOCK_SECONDS = 0.05
@@ -48,7 +48,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class FirstCalls:
-    """What a process with empty caches answered."""
+    """The answers of a process with empty caches."""
 
     load: dict[str, Any]
     warm: dict[str, Any]
@@ -58,13 +58,12 @@ class FirstCalls:
 
 @dataclass(frozen=True)
 class Turns:
-    """What a pair of processes answered; `load`, `warm` and `check` are of the compiled arm.
+    """The answers of a pair of processes; `warm` and `check` are of the compiled arm.
 
     `warm` is None where that was forked: it had imported the compiler before its first call.
     """
 
     pair: Pair
-    load: dict[str, Any]
     warm: dict[str, Any] | None
     check: dict[str, Any]
     thinned: bool = False
@@ -80,33 +79,33 @@ class _Samples:
         self.kept += samples[:: -(-len(samples) // _MOST_SAMPLES) or 1]
 
 
-def first_calls(shop: Workshop, arm: Arm, *, memory: bool, new: bool, budget: float | None = None) -> FirstCalls:
+def first_calls(pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None) -> FirstCalls:
     """Load the model in a process of its own and call it until its calls are steady.
 
     With `new` the process has imported nothing before. With `memory` the peak since it began is asked for afterwards:
     it holds that of the compile.
     """
-    with shop.worker(arm.request, arm.caches, new=new) as worker:
+    with pool.worker(arm.request, arm.caches, new=new) as worker:
         load = worker.ask("load")
         warm = worker.ask("warm", **_limits(_COLD_WARMING, budget))
         check = worker.ask("check")
         return FirstCalls(load, warm, check, worker.ask("memory") if memory else None)
 
 
-def extra(shop: Workshop, arm: Arm, order: str) -> dict[str, Any]:
-    """Give one order (memory, accuracy) to a process of its own, which finds warm caches.
+def extra(pool: WorkerPool, arm: Arm, command: str) -> dict[str, Any]:
+    """Send one command (memory, accuracy) to a process of its own, which finds warm caches.
 
     What memory it takes is told of a process that imports for itself, and so are its first calls: `warm` in the answer.
     """
-    new = order == "memory"
-    with shop.worker(arm.request, arm.caches, new=new) as worker:
+    new = command == "memory"
+    with pool.worker(arm.request, arm.caches, new=new) as worker:
         worker.ask("load")
         warm = worker.ask("warm", **_PAIR_WARMING) if new else None
-        return {**worker.ask(order), "warm": warm}
+        return {**worker.ask(command), "warm": warm}
 
 
 def take_turns(
-    shop: Workshop, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None = None
+    pool: WorkerPool, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None = None
 ) -> Turns:
     """Time two fresh processes for this many seconds together: block by block, in random order.
 
@@ -116,11 +115,10 @@ def take_turns(
         # Which of two processes is older, and so may have got the better memory, must not depend on what it runs.
         eager_first = generator.random() < 0.5
         arms = (eager, other) if eager_first else (other, eager)
-        workers = [stack.enter_context(shop.worker(arm.request, arm.caches)) for arm in arms]
-        loads = _loaded(workers, together=eager.request.source.get("kind") != "program")
+        workers = [stack.enter_context(pool.worker(arm.request, arm.caches)) for arm in arms]
+        _load(workers, together=eager.request.source.get("kind") != "program")
         if not eager_first:
             workers.reverse()
-            loads.reverse()
         warming = _limits(_PAIR_WARMING, budget)
         first = workers[0].ask("warm", **warming)
         second = workers[1].ask("warm", **warming)
@@ -132,7 +130,7 @@ def take_turns(
         pair = Pair(samples[0].kept, samples[1].kept)
         thinned = any(len(arm.kept) < arm.seen for arm in samples)
         warm = None if workers[1].forked else second
-        return Turns(pair, loads[1], warm, workers[1].ask("check"), thinned)
+        return Turns(pair, warm, workers[1].ask("check"), thinned)
 
 
 def turns(blocks: int, generator: random.Random) -> list[int]:
@@ -155,13 +153,14 @@ def block_count(seconds: float, pass_ms: float) -> int:
     return max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, int(seconds / max(BLOCK_SECONDS, pass_ms / 1000))))
 
 
-def _loaded(workers: Sequence[Worker], *, together: bool) -> list[dict[str, Any]]:
+def _load(workers: Sequence[Worker], *, together: bool) -> None:
     """Two runs of one program at the same time could get into each other's way: they load one after the other."""
-    if not together:
-        return [worker.ask("load") for worker in workers]
     for worker in workers:
-        worker.tell("load")
-    return [worker.answer() for worker in workers]
+        worker.send("load")
+        if not together:
+            worker.receive()
+    for worker in workers if together else ():
+        worker.receive()
 
 
 def _limits(warming: dict[str, float], budget: float | None) -> dict[str, float]:

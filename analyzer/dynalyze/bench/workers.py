@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from dynalyze.bench.forks import Forks
-from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Failure, WorkerRequest
+from dynalyze.capture.bench.protocol import REQUEST_FILE, SOCKET_FILE, Failure, WorkerRequest
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
 from dynalyze.launch.forkserver import Forked
 from dynalyze.launch.interrupts import Interrupts
@@ -38,7 +38,7 @@ FailureKind = Failure | Literal["died", "timed_out"]
 
 
 class WorkerFailed(Exception):
-    """An order could not be carried out; the message is one line for people, `who` the worker's configuration."""
+    """A command could not be carried out; the message is one line for people, `who` the worker's configuration."""
 
     def __init__(self, kind: FailureKind, message: str, who: str = "") -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class Limits:
     total: float | None = None
 
 
-class Workshop:
+class WorkerPool:
     """Starts workers. Leaving its `with` block ends whatever still runs, and removes every folder of theirs."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Workshop:
         self._stack = ExitStack()
         self._made = 0
 
-    def __enter__(self) -> Workshop:
+    def __enter__(self) -> WorkerPool:
         with ExitStack() as stack:
             self._folder = stack.enter_context(TemporaryFolder(longest=FOR_SOCKETS))
             stack.callback(self.streams.close)
@@ -125,8 +125,7 @@ class Workshop:
             return forked or self._started([str(self._start), str(folder)], own, self._pump.stdout, self._pump.stderr)
 
         learn = None if self._forks is None or self._forks.refused else self._forks.learn
-        how = Supervision(start, self._limits.worker, self.attend, self.streams, learn)
-        return Worker(request.configuration.name, folder, how)
+        return Worker(request.configuration.name, folder, start, self._limits.worker, self.attend, self.streams, learn)
 
     def _started(self, arguments: list[str], own: dict[str, str], stdout: int, stderr: int) -> Supervised:
         return Supervised([self._python, *arguments], {**self._environment, **own}, None, stdout, stderr)
@@ -167,35 +166,36 @@ class Workshop:
         return folder
 
 
-@dataclass(frozen=True)
-class Supervision:
-    """How a worker is started and watched: `seconds` is its life, `attend` is called while one waits for it.
+class Worker:
+    """One process. `ask` sends a command and waits for its answer.
 
-    `learn` is told what the worker has imported, once it ends.
+    `seconds` is its life, `attend` is called while one waits for it. `learn` gets what it has imported, once it ends.
     """
 
-    start: Callable[[], Supervised | Forked]
-    seconds: float
-    attend: Callable[[], None]
-    streams: Streams
-    learn: Callable[[list[str]], None] | None = None
-
-
-class Worker:
-    """One process. `ask` gives an order and waits for its answer."""
-
-    def __init__(self, name: str, folder: Path, how: Supervision) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        start: Callable[[], Supervised | Forked],
+        seconds: float,
+        attend: Callable[[], None],
+        streams: Streams,
+        learn: Callable[[list[str]], None] | None,
+    ) -> None:
         self._name = name
         self._folder = folder
-        self._how = how
-        self._end = time.monotonic() + how.seconds
+        self._seconds = seconds
+        self._attend = attend
+        self._streams = streams
+        self._learn = learn
+        self._end = time.monotonic() + seconds
         self._unread = b""
         self._connection: socket.socket | None = None
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._listener.bind(str(folder / SOCKET_FILE))
             self._listener.listen(1)
-            self._process = how.start()
+            self._process = start()
         except BaseException:
             self._listener.close()
             raise
@@ -222,23 +222,23 @@ class Worker:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def ask(self, do: str, **details: Any) -> dict[str, Any]:
-        """Give an order and wait for the answer.
+        """Send a command and wait for the answer.
 
         Raises:
             WorkerFailed: it could not be done, or the process died or ran out of time over it.
             Stopped: the benchmark ends.
         """
-        self.tell(do, **details)
-        return self.answer()
+        self.send(do, **details)
+        return self.receive()
 
-    def tell(self, do: str, **details: Any) -> None:
-        """Give an order without waiting; `answer` has to follow."""
+    def send(self, do: str, **details: Any) -> None:
+        """Send a command without waiting; `receive` has to follow."""
         connection = self._connected()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `answer` tells how it died
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `receive` tells how it died
             connection.sendall(json.dumps({"do": do, **details}).encode() + b"\n")
 
-    def answer(self) -> dict[str, Any]:
-        """Wait for the answer to the last order; raises what `ask` raises."""
+    def receive(self) -> dict[str, Any]:
+        """Wait for the answer to the last command; raises what `ask` raises."""
         line = self._line()
         try:
             answer: dict[str, Any] = json.loads(line)
@@ -274,13 +274,13 @@ class Worker:
         poller = select.poll()
         poller.register(source, select.POLLIN)
         while not poller.poll(_ROUND_SECONDS * 1000):
-            self._how.attend()
+            self._attend()
             self._process.wait(0)
             if self._process.exited and not poller.poll(0):
                 raise self._death()
             if time.monotonic() > self._end:
                 self._process.kill()
-                raise self._failed("timed_out", f"its process took longer than --timeout ({self._how.seconds:g} s)")
+                raise self._failed("timed_out", f"its process took longer than --timeout ({self._seconds:g} s)")
 
     def _death(self) -> WorkerFailed:
         self._wait_for_the_end(_FAREWELL_SECONDS)
@@ -293,7 +293,7 @@ class Worker:
             message = f"the process was killed by {_signal_name(-status)}"
         else:
             message = f"the process ended with exit status {status} while it was measured"
-        said = self._how.streams.last_lines() if self._connection is None else []
+        said = self._streams.last_lines() if self._connection is None else []
         return self._failed("died", f"{message}: {said[-1].strip()}" if said else message)
 
     def _failed(self, kind: FailureKind, message: str) -> WorkerFailed:
@@ -303,9 +303,9 @@ class Worker:
         if self._connection is None:
             return
         with contextlib.suppress(WorkerFailed, OSError):
-            answer = self.ask("end", modules=self._how.learn is not None)
-            if self._how.learn is not None:
-                self._how.learn(answer.get("modules") or [])
+            answer = self.ask("end", modules=self._learn is not None)
+            if self._learn is not None:
+                self._learn(answer.get("modules") or [])
         self._wait_for_the_end(_FAREWELL_SECONDS)
 
     def _wait_for_the_end(self, seconds: float) -> None:

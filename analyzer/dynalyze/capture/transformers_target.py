@@ -71,7 +71,7 @@ def workload_of(built: Built, phase: Phase, *, batch: int | None = None, **langu
         from dynalyze.capture.bench.language import language_workload
 
         return language_workload(built.model, phase, calls=[built.inputs], **language)
-    from dynalyze.capture.bench.calls import CallsWorkload
+    from dynalyze.capture.bench.call_workload import CallsWorkload
 
     workload = CallsWorkload(built.model, [built.inputs], phase=phase, grad=phase == "train")
     if batch is not None and workload.batch != batch:  # The first input is not one with a dimension for it.
@@ -198,7 +198,7 @@ class _Target:
         step.prepare()
         outputs = step.run()
         if self._phase == "train":
-            from dynalyze.capture.bench.training import loss_of
+            from dynalyze.capture.bench.call_workload import loss_of
 
             loss_of(outputs).backward()
 

@@ -1,8 +1,8 @@
 """The child of the warm-up check: compiles the target once and calls it with every shape, in one pass after the other.
 
 Each call is told when it begins and when it ends, among the events of the listener: what compiles in between is the
-call's. The request is a `bench.wire.WorkerRequest` with `shapes`, a list of its fields batch, sequence and shape, and
-`passes`, a list of a name and the numbers of the shapes in their order. In the pass LOOK nothing is timed: it tells
+call's. The request is a `bench.protocol.WorkerRequest` with `shapes`, a list of its fields batch, sequence and shape,
+and `passes`, a list of a name and the numbers of the shapes in their order. In the pass LOOK nothing is timed: it tells
 which compiled versions run.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 from dynalyze.capture import adapter_bench, environment
 from dynalyze.capture.attach import after_import, own_trace, watch_skips, watch_untraced
 from dynalyze.capture.bench.failures import kind_of, one_line, reset_traceback
-from dynalyze.capture.bench.wire import AS_WRITTEN, WorkerRequest
+from dynalyze.capture.bench.protocol import AS_WRITTEN, WorkerRequest
 from dynalyze.capture.bench.worker import read_request
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.inputs import Misuse
@@ -110,8 +110,7 @@ class WarmupCheck:
         self.tell("torch", **environment.torch_facts(torch))
 
     def _prepared(self) -> list[list[Step]]:
-        from dynalyze.capture.bench.load import device_of
-        from dynalyze.capture.bench.load_shapes import load_shapes
+        from dynalyze.capture.bench.load import device_of, load_shapes
         from dynalyze.capture.bench.timing import timer_for
 
         self._workloads = load_shapes(self._requests)
@@ -190,7 +189,7 @@ class _WithBackward(Step):
     def run(self) -> Any:
         import torch
 
-        from dynalyze.capture.bench.training import loss_of
+        from dynalyze.capture.bench.call_workload import loss_of
 
         with torch.enable_grad():
             outputs = self._inner.run()

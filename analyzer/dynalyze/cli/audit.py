@@ -117,7 +117,7 @@ def _policy(context: click.Context, options: dict[str, Any], target: TargetSpec)
 def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) -> Asked:
     """What the options ask for, checked as far as it can be before anything runs."""
     from dynalyze.audit.run import Asked
-    from dynalyze.bench.shaping import shaped
+    from dynalyze.bench.plan import shaped
     from dynalyze.launch.observe import Observation
     from dynalyze.launch.shape_options import read_dims, read_shapes
 

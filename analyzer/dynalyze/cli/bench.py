@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from dynalyze.bench.plan import Plan, Work, configurations, names_default, with_options, works
-from dynalyze.bench.shaping import shaped
+from dynalyze.bench.configurations import configurations, names_default, with_options
+from dynalyze.bench.plan import Plan, Work, shaped, works
 from dynalyze.bench.stats import DEFAULT_PAIRS
 from dynalyze.capture.hf.options import BUILDING
 from dynalyze.cli.options import (

@@ -129,7 +129,8 @@ def _given(option: click.Option, value: Any) -> list[str]:
 
 def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
     """Eager against the compile that was explained."""
-    from dynalyze.bench.plan import Plan, with_options
+    from dynalyze.bench.configurations import with_options
+    from dynalyze.bench.plan import Plan
     from dynalyze.bench.stats import MIN_PAIRS
 
     same = ("device", "dtype", "train", "timeout", "python", "static_cache", "new_tokens")

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dynalyze.bench.plan import ALIASES, MODES
+from dynalyze.bench.configurations import ALIASES, MODES
 from dynalyze.capture.hf.options import PHASES, ModelOptions
 from dynalyze.files.project_file import check_keys, dashed, nearest, parsed
 from dynalyze.launch.observe import CompileOptions

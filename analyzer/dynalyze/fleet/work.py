@@ -17,8 +17,9 @@ from types import TracebackType
 
 import msgspec
 
+from dynalyze.bench.configurations import with_options
 from dynalyze.bench.measure import add_bench
-from dynalyze.bench.plan import Plan, with_options, works
+from dynalyze.bench.plan import Plan, works
 from dynalyze.bench.stats import MIN_PAIRS
 from dynalyze.capture.wire import OUTPUT_FILE, REQUEST_FILE
 from dynalyze.events.reading import read_run

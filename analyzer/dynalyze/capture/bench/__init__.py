@@ -1,1 +1,1 @@
-"""What runs in the processes that measure: no listener, only the standard library and torch."""
+"""The processes that measure: no listener, only the standard library and torch."""

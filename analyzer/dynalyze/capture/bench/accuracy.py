@@ -19,16 +19,17 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from dynalyze.capture import adapter_accuracy as adapter
 from dynalyze.capture.bench.configure import configured
-from dynalyze.capture.bench.double import CannotCopy, Oracle, size_in_double
 from dynalyze.capture.bench.failures import Failed, kind_of, one_line
-from dynalyze.capture.bench.free_memory import free_memory
+from dynalyze.capture.bench.fp64_reference import CannotCopy, Fp64Reference, size_in_fp64
 from dynalyze.capture.bench.judge import Judged, Runs, judge
-from dynalyze.capture.bench.kept_state import KeptState
-from dynalyze.capture.bench.logits import argmax_flips
-from dynalyze.capture.bench.observed import Observer, Run
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.memory import free_memory
+from dynalyze.capture.bench.output_capture import Key, OutputCapture, Run
+from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
 
 _SEED = 1337
@@ -37,6 +38,8 @@ TOLERANCES = {"train": 1e-2}
 TOLERANCE = 1e-3
 
 Target = Callable[..., Any]
+_LOGITS_WIDTH = 16
+_UNNAMED_WIDTH = 100
 
 
 def accuracy(
@@ -72,15 +75,15 @@ class _Test:
         self._notes: list[str] = []
 
     def run(self) -> dict[str, Any]:
-        state = KeptState(self._workload.model, _SEED)
+        state = StateSnapshot(self._workload.model, _SEED)
         try:
             with adapter.full_float32():
-                return self._compare(Observer(self._workload, state))
+                return self._compare(OutputCapture(self._workload, state))
         finally:
             state.leave()
             adapter.forget_compiled()
 
-    def _compare(self, observer: Observer) -> dict[str, Any]:
+    def _compare(self, observer: OutputCapture) -> dict[str, Any]:
         eager, again = self._eager(observer, reference=True), self._eager(observer)
         exact = self._exact(observer, eager)
         compiled = self._compiled(observer)
@@ -93,7 +96,7 @@ class _Test:
             tensors = judge(runs) if runs.emulated is not None else tensors
         return self._answer(runs, tensors)
 
-    def _eager(self, observer: Observer, reference: bool = False) -> Run:
+    def _eager(self, observer: OutputCapture, reference: bool = False) -> Run:
         try:
             as_eager = dataclasses.replace(self._configuration, compile=False)
             target = configured(self._workload.model, as_eager, self._device or "cpu")
@@ -102,7 +105,7 @@ class _Test:
         except Exception as error:
             raise _failed("eager", error) from error
 
-    def _exact(self, observer: Observer, eager: Run) -> Run | None:
+    def _exact(self, observer: OutputCapture, eager: Run) -> Run | None:
         """The run in fp64; None where there can be none, with a note that says why.
 
         Raises:
@@ -113,7 +116,7 @@ class _Test:
         for lift in (True, False):
             try:
                 with adapter.nothing_compiled():
-                    run = observer.run(Oracle(self._workload.model, draws=eager.draws, lift=lift))
+                    run = observer.run(Fp64Reference(self._workload.model, draws=eager.draws, lift=lift))
             except CannotCopy as error:
                 reason = f"the model cannot be copied ({error})"
                 break
@@ -131,14 +134,14 @@ class _Test:
 
     def _check_memory(self) -> None:
         model = self._workload.model
-        needed = size_in_double(model) * (2 if self._workload.phase == "train" else 1)
+        needed = size_in_fp64(model) * (2 if self._workload.phase == "train" else 1)
         free = free_memory(model)
         if free is not None and needed > free:
             raise Failed(
                 "out_of_memory", f"fp64 needs {needed / 2**30:.1f} GiB of memory, {free / 2**30:.1f} GiB are free"
             )
 
-    def _compiled(self, observer: Observer) -> Run:
+    def _compiled(self, observer: OutputCapture) -> Run:
         adapter.forget_compiled()
         before = adapter.compiled_frames() or 0
         try:
@@ -150,7 +153,7 @@ class _Test:
             raise Failed("compile", "nothing was compiled, so this would compare eager with itself")
         return run
 
-    def _emulated(self, observer: Observer) -> Run | None:
+    def _emulated(self, observer: OutputCapture) -> Run | None:
         """Compiled again, with the rounding of eager; None where that is not Inductor's to do or fails."""
         if not (self._configuration.compile and adapter.can_emulate(self._configuration.backend)):
             return None
@@ -200,3 +203,30 @@ def _failed(side: str, error: Exception) -> Failed:
 def _text(error: Exception) -> str:
     text = one_line(error)
     return text[:1].upper() + text[1:].rstrip(".") + "."
+
+
+def argmax_flips(eager: Run, compiled: Run) -> float | None:
+    """The share of rows whose largest entry differs, over all steps; None where nothing looks like logits."""
+    flips = rows = 0
+    for key in _logits_of(eager):
+        one, other = eager.tensors[key], compiled.tensors.get(key)
+        if other is None or other.shape != one.shape:
+            continue
+        differs = one.argmax(-1) != other.argmax(-1)
+        flips += int(differs.sum())
+        rows += differs.numel()
+    return flips / rows if rows else None
+
+
+def _logits_of(run: Run) -> list[Key]:
+    """Outputs called `logits`, or each step's only output if it is floating and has a wide last dimension."""
+    outputs = {key: tensor for key, tensor in run.tensors.items() if key[1] == "output"}
+    named = [key for key, t in outputs.items() if key[2].rpartition(".")[2] == "logits" and _rows_of(t, _LOGITS_WIDTH)]
+    if named:
+        return named
+    single = {name for _, _, name in outputs} == {"output"}
+    return [key for key, t in outputs.items() if single and t.dim() in (2, 3) and _rows_of(t, _UNNAMED_WIDTH)]
+
+
+def _rows_of(tensor: torch.Tensor, width: int) -> bool:
+    return bool(tensor.is_floating_point() and tensor.dim() and tensor.shape[-1] >= width)

@@ -1,4 +1,4 @@
-"""The steps of a bisection, each an order of its own: the parent puts them together (`dynalyze.bench.bisect`).
+"""The steps of a bisection, each a command of its own: the parent puts them together (`dynalyze.bench.bisect`).
 
 stage       the accuracy test, compiled as far as one stage
 operations  one run in which every operation is judged where it stands
@@ -8,8 +8,9 @@ modules     the accuracy test with some submodules compiled and the rest in eage
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,14 @@ import torch
 
 from dynalyze.capture import adapter_accuracy, adapter_bisect
 from dynalyze.capture.bench.accuracy import TOLERANCE, accuracy
-from dynalyze.capture.bench.bisect_local import OperationFault
-from dynalyze.capture.bench.bisect_modules import children_of, compile_only
-from dynalyze.capture.bench.bisect_names import operation_name
-from dynalyze.capture.bench.bisect_observed import Watch, watching
-from dynalyze.capture.bench.bisect_scripts import write_scripts
-from dynalyze.capture.bench.configure import configured
+from dynalyze.capture.bench.bisect_graph import Probed, probed, tapped
+from dynalyze.capture.bench.bisect_operations import GradientJudge, LocalJudge, OperationFault
+from dynalyze.capture.bench.bisect_scripts import operation_name, write_scripts
+from dynalyze.capture.bench.configure import CallableGroup, CompilePart, configured, shell_of
 from dynalyze.capture.bench.failures import Failed, one_line
-from dynalyze.capture.bench.kept_state import KeptState
-from dynalyze.capture.bench.observed import Observer
-from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration
+from dynalyze.capture.bench.output_capture import OutputCapture
+from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
+from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.compiling import backend_of
 
@@ -34,6 +33,8 @@ _SEED = 1337
 _BACKENDS = {"dynamo": "eager", "aot_autograd": "aot_eager", "decompositions": "aot_eager_decomp_partition"}
 
 Answer = dict[str, Any]
+_BACKEND = f"{__name__}:observing"
+_HOLDERS = (torch.nn.ModuleList, torch.nn.ModuleDict)
 
 
 class Bisector:
@@ -46,7 +47,7 @@ class Bisector:
         )
         self._device = device or "cpu"
 
-    def take(self, step: str, order: dict[str, Any]) -> Answer:
+    def take(self, step: str, command: dict[str, Any]) -> Answer:
         """The answer to one step.
 
         Raises:
@@ -57,37 +58,37 @@ class Bisector:
         }  # fmt: skip
         if step not in steps:
             raise Failed("internal", f"unknown step of a bisection {step!r}")
-        return steps[step](order)
+        return steps[step](command)
 
-    def _stage(self, order: dict[str, Any]) -> Answer:
-        compiled_so_far = self._as_far_as(order["stage"])
+    def _stage(self, command: dict[str, Any]) -> Answer:
+        compiled_so_far = self._as_far_as(command["stage"])
         target = lambda: configured(self._workload.model, compiled_so_far, self._device)  # noqa: E731
         return _told(accuracy(self._workload, target, compiled_so_far, self._device))
 
-    def _children(self, order: dict[str, Any]) -> Answer:
-        model, path = self._workload.model, order["path"]
+    def _children(self, command: dict[str, Any]) -> Answer:
+        model, path = self._workload.model, command["path"]
         owner = model.get_submodule(path) if isinstance(model, torch.nn.Module) else model
         return {"children": children_of(model, path), "class": type(owner).__name__, **_forward_of(owner)}
 
-    def _modules(self, order: dict[str, Any]) -> Answer:
-        alone = self._as_far_as(order["stage"])
+    def _modules(self, command: dict[str, Any]) -> Answer:
+        alone = self._as_far_as(command["stage"])
         part = replace(alone, autocast="", region="")
         whole = replace(alone, compile=False)
 
         def target() -> Callable[..., Any]:
-            made = compile_only(self._workload.model, order["paths"], lambda one: configured(one, part, self._device))
+            made = compile_only(self._workload.model, command["paths"], lambda one: configured(one, part, self._device))
             return configured(made, whole, self._device)
 
         return _told(accuracy(self._workload, target, alone, self._device))
 
-    def _operations(self, order: dict[str, Any]) -> Answer:
+    def _operations(self, command: dict[str, Any]) -> Answer:
         """One pass with every operation judged; where one is wrong, scripts that show it go to `folder`."""
-        compiled_so_far = self._as_far_as(order["stage"])
+        compiled_so_far = self._as_far_as(command["stage"])
         watch = self._watched(compiled_so_far)
         answer: Answer = {"judged": watch.judged, "problems": watch.problems, "fault": None}
         if watch.fault is not None:
             answer["fault"] = self._described(watch.fault)
-            answer["scripts"] = write_scripts(watch.fault, compiled_so_far, Path(order["folder"]))
+            answer["scripts"] = write_scripts(watch.fault, compiled_so_far, Path(command["folder"]))
         return answer
 
     def _watched(self, configuration: Configuration) -> Watch:
@@ -106,13 +107,13 @@ class Bisector:
         dynamic = {"on": True, "off": False}.get(configuration.dynamic)
         inner = adapter_bisect.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
         watch = Watch(inner, TOLERANCE, gradients)
-        state = KeptState(self._workload.model, _SEED)
+        state = StateSnapshot(self._workload.model, _SEED)
         adapter_accuracy.forget_compiled()
         try:
             with adapter_accuracy.full_float32(), watching(watch) as backend:
                 watched = replace(configuration, backend=backend, mode=None)
                 target = configured(self._workload.model, watched, self._device)
-                Observer(self._workload, state).run(target)
+                OutputCapture(self._workload, state).run(target)
                 watch.finish()
         finally:
             state.leave()
@@ -151,7 +152,7 @@ class Bisector:
 
 
 def _told(answer: Answer) -> Answer:
-    """What the parent needs of an accuracy test: the verdict, and the tensor that it comes from."""
+    """An accuracy test for the parent: the verdict, and the tensor that it comes from."""
     worst: Answer = next(iter(answer.get("tensors") or ()), {})
     return {
         "verdict": answer["verdict"],
@@ -168,3 +169,103 @@ def _forward_of(owner: Any) -> dict[str, Any]:
     function = getattr(type(owner), "forward", None) if isinstance(owner, torch.nn.Module) else owner
     code = getattr(function, "__code__", None)
     return {"file": code.co_filename, "line": code.co_firstlineno} if code is not None else {"file": "", "line": 0}
+
+
+@dataclass
+class Watch:
+    """Compiles graphs by `compile` and judges their operations while they run, until the first fault.
+
+    With `gradients`, those that each operation passes back are judged too, once the run is over (`finish`). `judged`
+    counts the results that were judged; `problems` are lines on what could not be.
+    """
+
+    compile: adapter_bisect.Compile
+    tolerance: float
+    gradients: bool = False
+    fault: OperationFault | None = None
+    judged: int = 0
+    problems: list[str] = field(default_factory=list)
+    _waiting: list[GradientJudge] = field(default_factory=list)
+
+    def compiled(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        """A backend's answer: what runs the graph, and judges it as long as nothing was found."""
+        watched = tapped(graph)
+        watched_gradients = probed(watched) if self.gradients else Probed(watched)
+        run = self.compile(watched.graph, [*inputs, *watched_gradients.fresh()])
+        if watched.cut:
+            self.problems.append(f"{watched.cut:,} operations were not looked at: their values are too large to keep.")
+        if watched_gradients.reason:
+            self.problems.append(f"The gradients in a graph were not looked at one by one: {watched_gradients.reason}.")
+
+        def call(*arguments: Any) -> Any:
+            forward = LocalJudge(watched, arguments, self.tolerance)
+            backward = GradientJudge(watched_gradients, forward, self.tolerance)
+            outputs = run(*arguments, *backward.fresh_probes())
+            if self.fault is None:
+                forward.outputs = kept(outputs) if watched_gradients.probes else outputs
+                self._judge(forward)
+                self._waiting += [backward] if watched_gradients.probes else []
+            return tuple(outputs[: watched.own_outputs])
+
+        return call
+
+    def finish(self) -> None:
+        """Judge the gradients, the last call's first."""
+        while self._waiting and self.fault is None:
+            self._judge(self._waiting.pop())
+        self._waiting.clear()
+
+    def _judge(self, judge: LocalJudge | GradientJudge) -> None:
+        try:
+            self.fault = judge.first_fault()
+        except Exception as error:
+            self.problems.append(f"The operations of a graph could not be judged: {one_line(error)}.")
+        self.judged += judge.judged
+
+
+def kept(outputs: Any) -> list[Any]:
+    """Values that stay as they are until the backward is over: what a CUDA graph gives is written over by the next."""
+    return [one.clone() if isinstance(one, torch.Tensor) and one.is_cuda else one for one in outputs]
+
+
+_watching: list[Watch] = []
+
+
+def observing(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    """The backend that a configuration names to be watched; see `watching`."""
+    return _watching[-1].compiled(graph, inputs)
+
+
+@contextmanager
+def watching(watch: Watch) -> Iterator[str]:
+    """The name of a backend that compiles as the watch says; with Inductor, every operation rounds as in eager."""
+    _watching.append(watch)
+    try:
+        with adapter_accuracy.comparable_code(emulate=True):
+            yield _BACKEND
+    finally:
+        _watching.pop()
+
+
+def children_of(model: Any, path: str) -> list[str]:
+    """The paths of the submodules one step below; those in a list or dict of modules count as children of its owner."""
+    if not isinstance(model, torch.nn.Module) or isinstance(model, CallableGroup):
+        return []
+    found: list[str] = []
+    for name, child in model.get_submodule(path).named_children():
+        below = f"{path}.{name}".lstrip(".")
+        found += children_of(model, below) if isinstance(child, _HOLDERS) else [below]
+    return found
+
+
+def compile_only(model: torch.nn.Module, paths: Iterable[str], compile_part: CompilePart) -> torch.nn.Module:
+    """A stand-in for `model` with the same parameters, of which only these submodules are compiled."""
+    wanted = set(paths)
+    if "" in wanted:
+        whole: torch.nn.Module = compile_part(model)
+        return whole
+    made = shell_of(model)
+    for name, child in model._modules.items():
+        below = {path.partition(".")[2] for path in wanted if path.partition(".")[0] == name}
+        made._modules[name] = compile_only(child, below, compile_part) if below and child is not None else child
+    return made

@@ -6,22 +6,30 @@ themselves, kept in a file beside the script; and with the program's own file im
 
 from __future__ import annotations
 
+import keyword
+import math
+import operator
+import re
 import sys
-from collections.abc import Iterator
+import types
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.fx.node import map_arg
 
-from dynalyze.capture.bench.bisect_code import CannotWrite, Form, alone, backward, within
-from dynalyze.capture.bench.bisect_local import OperationFault
-from dynalyze.capture.bench.bisect_names import operation_name
+from dynalyze.capture.bench.bisect_graph import tapped
+from dynalyze.capture.bench.bisect_operations import OperationFault
 from dynalyze.capture.bench.failures import one_line
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 
 _MOST_BYTES = 256 << 20
 _TEMPLATE = Path(__file__).with_name("bisect_script.txt")
+_HEAD = re.compile(r"^def forward\(self(?:, )?(?P<names>.*?)\)(?: -> .*?)?:", re.MULTILINE | re.DOTALL)
+_LITERALS = (bool, int, float, str, type(None), torch.dtype, torch.device)
+_BUILTINS = {"_operator": "operator"}
 
 
 @dataclass(frozen=True)
@@ -75,31 +83,26 @@ def _written(way: _Way, fault: OperationFault, configuration: Configuration, fol
 
 def _text(way: _Way, fault: OperationFault, configuration: Configuration, data: str) -> str:
     setup, backend = _backend(configuration)
-    return _filled(
-        _TEMPLATE.read_text(encoding="utf-8"),
-        {
-            "OPERATION": f"{'the gradient of ' if fault.gradient else ''}{operation_name(fault.operation)}".replace(
-                "`", "'"
-            ),
-            "WHERE": way.form.description,
-            "TORCH": torch.__version__,
-            "IMPORTS": "\n".join([*way.form.imports, *setup, *([way.prelude] if way.prelude else [])]),
-            "BACKEND": backend,
-            "OPTIONS": repr(_options(configuration)),
-            "AUTOCAST": f"torch.{fault.autocast}" if fault.autocast else "None",
-            "GRAPH": way.form.graph,
-            "ALONE": way.form.operation,
-            "TOWARDS": repr(way.form.towards),
-            "INCOMING": str(way.form.incoming),
-            "INPUTS": _inputs(way.form.inputs, data),
-        },
-    )
-
-
-def _filled(template: str, values: dict[str, str]) -> str:
+    text = _TEMPLATE.read_text(encoding="utf-8")
+    values = {
+        "OPERATION": f"{'the gradient of ' if fault.gradient else ''}{operation_name(fault.operation)}".replace(
+            "`", "'"
+        ),
+        "WHERE": way.form.description,
+        "TORCH": torch.__version__,
+        "IMPORTS": "\n".join([*way.form.imports, *setup, *([way.prelude] if way.prelude else [])]),
+        "BACKEND": backend,
+        "OPTIONS": repr(_options(configuration)),
+        "AUTOCAST": f"torch.{fault.autocast}" if fault.autocast else "None",
+        "GRAPH": way.form.graph,
+        "ALONE": way.form.operation,
+        "TOWARDS": repr(way.form.towards),
+        "INCOMING": str(way.form.incoming),
+        "INPUTS": _inputs(way.form.inputs, data),
+    }
     for name, value in values.items():
-        template = template.replace(f"<<{name}>>", value)
-    return template
+        text = text.replace(f"<<{name}>>", value)
+    return text
 
 
 def _options(configuration: Configuration) -> dict[str, Any]:
@@ -157,3 +160,208 @@ def _drawn(value: torch.Tensor, seed: int) -> str:
         raise CannotWrite("complex inputs are not drawn")
     low, high = (int(value.min()), int(value.max())) if value.numel() else (0, 0)
     return f"integers({seed}, {shape}, {low}, {high})"
+
+
+class CannotWrite(Exception):
+    """There is no source for it: it names something that no import gives, or an input is no tensor and no number."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """`graph` gives the inputs of the operation and its result, `operation` the result from these inputs alone.
+
+    For a gradient, `towards` is the place of the input that it is passed back to; the last `incoming` of the inputs are
+    the gradients at the results then.
+    """
+
+    graph: str
+    operation: str
+    imports: tuple[str, ...]
+    inputs: tuple[Any, ...]
+    description: str
+    towards: int | None = None
+    incoming: int = 0
+
+
+def alone(fault: OperationFault) -> Form:
+    """The operation by itself.
+
+    Raises:
+        CannotWrite
+    """
+    operation, tensors = _operation_graph(fault)
+    graph = torch.fx.Graph()
+    given = {node.name: graph.placeholder(node.name) for node in operation.nodes if node.op == "placeholder"}
+    result = graph.graph_copy(operation, {node: given[node.name] for node in operation.nodes if node.name in given})
+    graph.output((*given.values(), result))
+    source, imports = _source(fault.graph, operation)
+    whole, more = _source(fault.graph, graph)
+    return Form(whole, source, _unique(imports + more), tensors, "the operation by itself")
+
+
+def backward(fault: OperationFault) -> Form:
+    """The operation by itself, with the gradients that it got.
+
+    Raises:
+        CannotWrite
+    """
+    operation, tensors = _operation_graph(fault)
+    source, imports = _source(fault.graph, operation)
+    names = [node.name for node in operation.nodes if node.op == "placeholder"]
+    if fault.towards not in names:
+        raise CannotWrite(f"the gradient is not one of {', '.join(names)}")
+    gradients = tuple(gradient for _, gradient in fault.incoming)
+    return Form(
+        source, source, _unique(imports), (*tensors, *gradients), "the operation by itself, and its backward",
+        names.index(fault.towards), len(gradients),
+    )  # fmt: skip
+
+
+def within(fault: OperationFault) -> Form:
+    """The operation behind all that the graph computes before it.
+
+    Raises:
+        CannotWrite
+    """
+    operation, _ = _operation_graph(fault)
+    used = [name for name, value in fault.inputs.items() if isinstance(value, torch.Tensor)]
+    graph = _behind(fault, used)
+    source, imports = _source(fault.graph, operation)
+    whole, more = _source(fault.graph, graph)
+    for value in fault.arguments:
+        if not isinstance(value, (torch.Tensor, *_LITERALS)):
+            raise CannotWrite(f"an input of the graph is a {type(value).__name__}")
+    return Form(whole, source, _unique(imports + more), fault.arguments, "the graph that the operation stands in")
+
+
+def _behind(fault: OperationFault, used: list[str]) -> torch.fx.Graph:
+    """The whole graph, which gives what the operation took and what it gave."""
+    watched = tapped(fault.graph, frozenset({*used, fault.node.name}))
+    graph = watched.graph.graph
+    (output,) = (node for node in graph.nodes if node.op == "output")
+    placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
+    version = watched.version[fault.operation.name]
+    after = max(v for name, v in watched.taps if name == fault.node.name)
+    outputs = list(output.args[0])
+    wanted = [
+        outputs[watched.taps[name, version]] if (name, version) in watched.taps else placeholders[name] for name in used
+    ]
+    output.args = ((*wanted, outputs[watched.taps[fault.node.name, after]]),)
+    return graph
+
+
+def _operation_graph(fault: OperationFault) -> tuple[torch.fx.Graph, tuple[Any, ...]]:
+    """A graph of the one operation, whose inputs are its tensors; everything else becomes a constant."""
+    graph = torch.fx.Graph()
+    made: dict[str, Any] = {}
+    tensors = []
+    for name, value in fault.inputs.items():
+        if isinstance(value, torch.Tensor):
+            made[name] = graph.placeholder(name)
+            tensors.append(value)
+        else:
+            made[name] = _literal(value)
+    copied = graph.create_node(
+        fault.operation.op, fault.operation.target,
+        map_arg(fault.operation.args, lambda used: made[used.name]),
+        map_arg(fault.operation.kwargs, lambda used: made[used.name]),
+    )  # fmt: skip
+    if fault.towards:
+        places = [place for place, _ in fault.incoming]
+        graph.output(
+            tuple(copied if at is None else graph.call_function(operator.getitem, (copied, at)) for at in places)
+        )
+        return graph, tuple(tensors)
+    chosen = [] if fault.node is fault.operation else _steps_to(fault.node, fault.operation)
+    for step in chosen:
+        copied = graph.call_function(step.target, (copied, *step.args[1:]))
+    graph.output(copied)
+    return graph, tuple(tensors)
+
+
+def _steps_to(node: torch.fx.Node, operation: torch.fx.Node) -> list[torch.fx.Node]:
+    steps: list[torch.fx.Node] = []
+    while node is not operation:
+        steps.insert(0, node)
+        assert isinstance(node.args[0], torch.fx.Node)
+        node = node.args[0]
+    return steps
+
+
+def _literal(value: Any) -> Any:
+    if isinstance(value, torch.Size):
+        return tuple(int(size) for size in value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_literal(item) for item in value)
+    if isinstance(value, _LITERALS):
+        return value
+    raise CannotWrite(f"an input of the operation is a {type(value).__name__}")
+
+
+def _source(root: torch.fx.GraphModule, graph: torch.fx.Graph) -> tuple[str, list[str]]:
+    """The body of a module whose forward this graph is, and the imports that it needs."""
+    if any(node.op in ("get_attr", "call_module") for node in graph.nodes):
+        raise CannotWrite("the graph holds constants or modules of its own")
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            node.target = node.name
+    made = graph.python_code("self")
+    names = [name.partition(":")[0].strip() for name in _parameters(made.src)]
+    text = _HEAD.sub(f"def forward({', '.join(['self', *names])}):", made.src, count=1).strip()
+    lines = (f"    {line}".rstrip() for line in text.splitlines())
+    return "\n".join(lines).strip(), _imports(made.globals, text)
+
+
+def _parameters(source: str) -> list[str]:
+    found = _HEAD.search(source)
+    if found is None:
+        raise CannotWrite("the code of the graph has no forward")
+    return [name for name in found["names"].split(",") if name.strip()]
+
+
+def _imports(names: dict[str, Any], text: str) -> list[str]:
+    """Imports for those of the names that the code uses."""
+    used = {name: value for name, value in names.items() if re.search(rf"\b{re.escape(name)}\b", text)}
+    return [line for name, value in used.items() if (line := _import(name, value))]
+
+
+def _import(name: str, value: Any) -> str:
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise CannotWrite(f"{name!r} is no name")
+    if name == "torch":
+        return ""
+    if isinstance(value, types.ModuleType):
+        return f"import {value.__name__} as {name}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'{name} = float("{value}")'
+    if value is type(None):
+        return f"{name} = type(None)"
+    owner, qualified = getattr(value, "__module__", ""), getattr(value, "__qualname__", "")
+    if owner and qualified and "<" not in qualified and "." not in qualified:
+        return f"from {owner} import {qualified} as {name}"
+    raise CannotWrite(f"nothing can be imported for {name}")
+
+
+def _unique(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(lines))
+
+
+def operation_name(node: torch.fx.Node) -> str:
+    """`torch.nn.functional.gelu`, `operator.add`, `Tensor.view`, `aten.mm.default`."""
+    target = node.target
+    if node.op == "call_method":
+        return f"Tensor.{target}"
+    if node.op == "call_module" or isinstance(target, str):
+        return str(target)
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
+    name = str(getattr(target, "__name__", target))
+    for owner, prefix in (
+        (torch.nn.functional, "torch.nn.functional"),
+        (torch, "torch"),
+        (torch.linalg, "torch.linalg"),
+    ):
+        if getattr(owner, name, None) is target:
+            return f"{prefix}.{name}"
+    module = str(getattr(target, "__module__", "") or "")
+    return f"{_BUILTINS.get(module, module)}.{name}".lstrip(".")

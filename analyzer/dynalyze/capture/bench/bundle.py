@@ -21,9 +21,9 @@ from torch.utils import _pytree
 
 from dynalyze.capture.ambient import Modes, RandomState
 from dynalyze.capture.bench import pickling
+from dynalyze.capture.bench.configure import CallableGroup
 from dynalyze.capture.bench.failures import Failed
-from dynalyze.capture.bench.parts import Parts
-from dynalyze.capture.bench.wire import LANGUAGE_PHASES, RERUN_HINT, WorkerRequest
+from dynalyze.capture.bench.protocol import LANGUAGE_PHASES, RERUN_HINT, WorkerRequest
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.calls import name_of
 from dynalyze.capture.clone import Frozen, freeze
@@ -53,8 +53,8 @@ class BundledCall:
 
 @dataclass(slots=True)
 class Bundle:
-    """What travels. `written` says how the program compiled each callable, pickled by itself: None where it did not,
-    empty where that cannot travel.
+    """The contents of the file. `written` says how the program compiled each callable, pickled by itself: None where
+    it did not, empty where that cannot travel.
     """
 
     targets: list[Any]
@@ -72,20 +72,9 @@ def digest_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def read_bundle(request: WorkerRequest) -> Workload:
-    """The workload of a request whose source is a bundle: {"kind": "bundle", "file", "digest", "sys_path",
-    "arguments", "folder"}, as the event of the recording told them.
-
-    Raises:
-        Failed: not_replayable, with the reason.
-        Misuse: what was asked for does not go with recorded calls.
-    """
-    check_sizes(request)
-    return workload_of(open_bundle(request), request)
-
-
 def open_bundle(request: WorkerRequest) -> Bundle:
-    """The calls that such a request names, in a process that looks like the program's from here on.
+    """The calls that a request names whose source is {"kind": "bundle", "file", "digest", "sys_path", "arguments",
+    "folder"}, as the event of the recording told them; the process looks like the program's from here on.
 
     Raises:
         Failed: not_replayable, with the reason.
@@ -146,7 +135,7 @@ class RecordedWorkload(Workload):
         self._written = bundle.written
         train = True if trains and not calls and request.train is None else request.train
         self._overrides = _Overrides(request.device, request.dtype, train, grad=trains)
-        model = bundle.targets[0] if len(bundle.targets) == 1 else Parts(bundle.targets)
+        model = bundle.targets[0] if len(bundle.targets) == 1 else CallableGroup(bundle.targets)
         super().__init__(model, phase="train" if trains else "forward")
         self._resize(request, bundle.targets)
         self._overrides.place(bundle.targets)
@@ -167,21 +156,25 @@ class RecordedWorkload(Workload):
         ]
 
     def tensors(self) -> Iterator[torch.Tensor]:
-        for module in modules_reached(self.model.callables if isinstance(self.model, Parts) else self.model):
+        for module in modules_reached(self.model.callables if isinstance(self.model, CallableGroup) else self.model):
             yield from module.parameters()
             yield from module.buffers()
         inputs = leaves(self.calls[0].inputs.thaw(), objects=True)
         yield from (leaf for leaf in inputs if isinstance(leaf, torch.Tensor))
 
     def as_written(self) -> Callable[..., Any]:
-        parts = self.model.callables if isinstance(self.model, Parts) else [self.model]
+        parts = self.model.callables if isinstance(self.model, CallableGroup) else [self.model]
         made = [_compiled_as(part, written) for part, written in zip(parts, self._written, strict=True)]
-        return Parts(made) if isinstance(self.model, Parts) else made[0]
+        return CallableGroup(made) if isinstance(self.model, CallableGroup) else made[0]
 
     def _called(self, target: Callable[..., Any], call: BundledCall) -> Callable[..., Any]:
-        if not isinstance(self.model, Parts):
+        if not isinstance(self.model, CallableGroup):
             return target
-        return target.callables[call.target] if isinstance(target, Parts) else functools.partial(target, call.target)
+        return (
+            target.callables[call.target]
+            if isinstance(target, CallableGroup)
+            else functools.partial(target, call.target)
+        )
 
     def _prepared(self, call: BundledCall, stand_ins: dict[int, torch.nn.Module]) -> BundledCall:
         state = call.state
@@ -246,7 +239,7 @@ class RecordedStep(Step):
 
 @dataclass
 class _Overrides:
-    """What the user asked for in place of what the program did; `grad` for calls that a training step wraps."""
+    """Device, dtype and mode that the user asked for; `grad` for calls that a training step wraps."""
 
     device: str | None
     dtype: str | None

@@ -25,7 +25,7 @@ from dynalyze.capture.module_state import ModuleStates
 
 BYTE_CAP = 16 << 30
 Made: TypeAlias = list[Any]
-"""What was called, the signature of the call as a text, and how often that was."""
+"""Name of the callable, signature of the call as a text, number of calls."""
 _PARAMETERS_NOTE = "Parameters are those that the program ended with, in every call."
 
 
@@ -42,7 +42,7 @@ class Collected:
 
 
 def from_recordings(compiled: CompiledRecording | None, eager: Recorder | None) -> Collected | None:
-    """What a program gave to its compiled callables, or else to its modules; None where no call can be made again."""
+    """The calls of a program's compiled callables, or else of its modules; None where no call can be made again."""
     if compiled is not None:
         compiled.recorder.stop()
         if choose(compiled.recorder):

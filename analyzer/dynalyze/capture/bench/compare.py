@@ -41,7 +41,7 @@ class Yardstick:
 
 @dataclass
 class Measured:
-    """What was counted over all elements of a tensor. Errors are against fp64, over elements finite on all sides.
+    """Sums and counts over all elements of a tensor. Errors are against fp64, over elements finite on all sides.
 
     `introduced` counts NaN and infinities that only compiled has; `lost` those that only eager has and that are not
     near fp64 in compiled. For integers and bools an error is 1 where the element differs.

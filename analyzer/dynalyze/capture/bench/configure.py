@@ -1,23 +1,29 @@
-"""Applies a configuration: makes what is called in place of the model. The model itself stays as it is."""
+"""Applies a configuration: makes what is called in place of the model. The model itself stays as it is.
+
+By regions, repeated blocks are compiled one by one, so that they share one compile. A list of repeated blocks is an
+nn.ModuleList whose items are of one class. Modules that hold such a list somewhere below stay in eager themselves; all
+others are compiled whole. Accelerate's compile_regions draws the same lines.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_bench
+from dynalyze.capture import adapter_bench, adapter_compiled
 from dynalyze.capture.adapter import wrapped_by_compile
 from dynalyze.capture.bench.failures import Failed
-from dynalyze.capture.bench.parts import Parts
-from dynalyze.capture.bench.regions import compile_regions
-from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration
+from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
 from dynalyze.capture.compiling import backend_of
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.reached import modules_reached
 
 Target = Callable[..., Any]
+CompilePart = Callable[[torch.nn.Module], Any]
 
 
 def configured(model: Target, configuration: Configuration, device: str = "cpu") -> Target:
@@ -27,7 +33,7 @@ def configured(model: Target, configuration: Configuration, device: str = "cpu")
         Misuse: torch knows no such backend or mode.
         Failed: Accelerate is asked for and not installed, or a function is to be compiled by regions.
     """
-    if isinstance(model, Parts):
+    if isinstance(model, CallableGroup):
         return model.each(lambda part: configured(part, configuration, device))
     target = model if not configuration.compile else _compiled(model, configuration)
     if configuration.dynamic == "mark" and configuration.compile:
@@ -158,7 +164,7 @@ def _autocast_dtype(name: str) -> torch.dtype:
 
 
 def _callable(made: Any) -> Target:
-    """What the untyped functions of libraries return is called like the model."""
+    """Types the result of a library's untyped function: it is called like the model."""
     target: Target = made
     return target
 
@@ -171,3 +177,83 @@ def _standing_for(call: Target, target: Target) -> Target:
 
 def _is_compiled(part: Any) -> bool:
     return wrapped_by_compile(part) is not None or adapter_bench.compiled_in_place(part)
+
+
+def compile_regions(model: torch.nn.Module, compile_part: CompilePart) -> Any:
+    """A stand-in for `model` that shares all of its parameters and buffers; `model` itself does not change."""
+    if is_repeated(model):
+        return torch.nn.ModuleList([compile_part(block) for block in model.children()])
+    if not holds_repeated(model):
+        return compile_part(model)
+    made = shell_of(model)
+    for name, child in model._modules.items():
+        made._modules[name] = None if child is None else compile_regions(child, compile_part)
+    return made
+
+
+def is_repeated(module: torch.nn.Module) -> bool:
+    """Whether it is a list of blocks of one class."""
+    return isinstance(module, torch.nn.ModuleList) and len({type(item) for item in module}) == 1
+
+
+def holds_repeated(module: torch.nn.Module) -> bool:
+    """Whether a list of repeated blocks stands anywhere in it."""
+    return any(is_repeated(part) for part in module.modules())
+
+
+def shell_of(module: torch.nn.Module) -> torch.nn.Module:
+    """A module of the same class and attributes, with room for children of its own."""
+    made: torch.nn.Module = object.__new__(type(module))
+    made.__dict__.update(module.__dict__)
+    for name, value in module.__dict__.items():
+        # A forward that a library put on the instance must call the children of this one.
+        if isinstance(value, types.MethodType) and value.__self__ is module:
+            made.__dict__[name] = types.MethodType(value.__func__, made)
+    made.__dict__["_modules"] = {}
+    return made
+
+
+class CallableGroup(torch.nn.Module):  # type: ignore[misc]
+    """Stands for the model of a program that calls several; the modules among them are its own children."""
+
+    def __init__(self, callables: list[Target]) -> None:
+        super().__init__()
+        self.callables = list(callables)
+        self.children_of_group = torch.nn.ModuleList([c for c in callables if isinstance(c, torch.nn.Module)])
+
+    def each(self, make: Callable[[Target], Target]) -> CallableGroup:
+        """The same with every part replaced by what `make` returns for it; one that stands twice is made once."""
+        made: dict[int, Target] = {}
+        for part in self.callables:
+            if id(part) not in made:
+                made[id(part)] = make(part)
+        return CallableGroup([made[id(part)] for part in self.callables])
+
+    def forward(self, index: int, *args: Any, **kwargs: Any) -> Any:
+        return self.callables[index](*args, **kwargs)
+
+
+def uncompile(target: Any) -> None:
+    """Leave nothing compiled in the modules that `target` reaches; a bundle does the same where it is written."""
+    for module in modules_reached(target):
+        for part in module.modules():
+            _uncompile_part(part)
+
+
+def _uncompile_part(part: torch.nn.Module) -> None:
+    if adapter_bench.compiled_in_place(part):
+        adapter_bench.drop_compiled_call(part)
+    for name, child in part._modules.items():
+        if child is not None and adapter_compiled.is_compiled_module(child):
+            part._modules[name] = adapter_compiled.original_of(child)
+    for name, value in list(vars(part).items()):
+        if adapter_compiled.is_compiled_function(value):
+            _restore_attribute(part, name, adapter_compiled.original_of(value))
+
+
+def _restore_attribute(part: torch.nn.Module, name: str, original: Any) -> None:
+    """An attribute that held a compiled function; a method of the class itself needs no attribute."""
+    if getattr(original, "__self__", None) is part and getattr(type(part), name, None) is original.__func__:
+        delattr(part, name)
+    else:
+        vars(part)[name] = original

@@ -1,11 +1,11 @@
-"""Turns whatever a target raises into the answer of an order: a kind, and one line."""
+"""Turns whatever a target raises into the answer to a command: a kind, and one line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from dynalyze.capture import torch_there
-from dynalyze.capture.bench.wire import Failure
+from dynalyze.capture.bench.protocol import Failure
 from dynalyze.capture.inputs import Misuse
 
 _LONGEST = 500
@@ -14,7 +14,7 @@ _MEMORY_TEXTS = ("out of memory", "can't allocate memory", "cannot allocate memo
 
 
 class Failed(Exception):
-    """Something could not be measured; `kind` is one of wire.FAILURES."""
+    """Something could not be measured; `kind` is one of protocol.FAILURES."""
 
     def __init__(self, kind: Failure, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ def answer_of(error: BaseException, kind: Failure) -> dict[str, object]:
 
 
 def kind_of(error: BaseException, otherwise: Failure) -> Failure:
-    """What a failure is; running out of memory is told by any error in the chain, for compilers wrap what they meet."""
+    """The kind of a failure; any error in the chain may tell of memory, for compilers wrap what they meet."""
     if isinstance(error, Failed):
         return error.kind
     if isinstance(error, Misuse):

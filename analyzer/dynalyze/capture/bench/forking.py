@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dynalyze.capture import adapter_bench, forkserver
-from dynalyze.capture.bench.wire import IMPORT_SECONDS_VARIABLE
+from dynalyze.capture.bench.protocol import IMPORT_SECONDS_VARIABLE
 
 _NEEDED = ("torch._dynamo", "dynalyze.capture.bench.worker", "dynalyze.capture.bench.load")
 _INDUCTOR = ("torch._dynamo.convert_frame", "functorch.compile", "torch._inductor.compile_fx")
@@ -82,7 +82,7 @@ def serve(address: str, what: list[str]) -> int:
 
 
 def imported_modules() -> list[str]:
-    """What this process has imported of installed packages, in that order: what the next one like it will need."""
+    """The modules of installed packages imported in this process, in that order: the next one will need them too."""
     return [name for name, module in list(sys.modules.items()) if _is_installed(name, module)]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.compare import Measured, Yardstick, measure, size_of
-from dynalyze.capture.bench.kept_state import identical
-from dynalyze.capture.bench.observed import Key, Run
+from dynalyze.capture.bench.output_capture import Key, Run
+from dynalyze.capture.bench.state_snapshot import identical
 
 WORST_LAST = ("equal", "benign", "rounding only", "not comparable", "suspicious")
 _REPEATABLE = 0.99
@@ -164,7 +164,7 @@ def _mismatch(eager: torch.Tensor, compiled: torch.Tensor) -> str:
 
 
 def _usable(run: Run | None, key: Key, eager: torch.Tensor) -> torch.Tensor | None:
-    """What fp64 gave, if it is fp64 and of eager's shape."""
+    """The fp64 reference, if it is fp64 and of eager's shape."""
     exact = run.tensors.get(key) if run is not None else None
     if exact is None or exact.shape != eager.shape:
         return None

@@ -141,7 +141,7 @@ class _Prompt:
 
 
 class _Language(Workload):
-    """What the three phases share."""
+    """Base of the three phases."""
 
     def __init__(self, model: Any, prompt: _Prompt, phase: str) -> None:
         made = prompt.batch * (prompt.sequence if phase == "prefill" else prompt.new_tokens)
@@ -312,7 +312,7 @@ def _own_tokens(calls: list[Inputs] | None) -> Any:
 
 
 def _beside(calls: list[Inputs] | None) -> dict[str, Any]:
-    """What the first example call has beside the tokens and what follows from them."""
+    """The arguments of the first example call beside the tokens and what follows from them."""
     kwargs = calls[0].kwargs if calls else {}
     return {name: value for name, value in kwargs.items() if name not in _OWN}
 

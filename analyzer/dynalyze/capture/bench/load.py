@@ -1,19 +1,18 @@
-"""Builds the workload of a request: imports torch and the target, seeded, placed, and with its threads fixed."""
+"""Builds the workloads of a request: imports torch and the target, seeded, placed, and with its threads fixed."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from dynalyze.capture.bench.failures import Failed, kind_of
-from dynalyze.capture.bench.seeding import seed
-from dynalyze.capture.bench.wire import IMPORT_SECONDS_VARIABLE, LANGUAGE_PHASES, WorkerRequest
-from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.bench.protocol import IMPORT_SECONDS_VARIABLE, LANGUAGE_PHASES, WorkerRequest
+from dynalyze.capture.bench.workload import Workload, seed
 from dynalyze.capture.environment import torch_facts
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.shapes import Dim, resized
@@ -31,7 +30,7 @@ class Loaded:
     made: list[Any] | None = None
 
     def facts(self) -> dict[str, Any]:
-        """What the parent is told of it."""
+        """The answer to the command `load`."""
         import torch
 
         workload = self.workload
@@ -61,34 +60,47 @@ def load(request: WorkerRequest) -> Loaded:
         Failed: the inputs or the recorded calls cannot be replayed.
     """
     if request.source["kind"] == "program":
-        return _program(request)
-    import_seconds = import_torch(request.threads)
+        # Whatever the program imports it imports by itself, when it wants to: torch too.
+        from dynalyze.capture.bench.rerun import rerun
+
+        started = time.perf_counter()
+        workload, made = rerun(request)
+        return Loaded(_trained(workload, request), None, time.perf_counter() - started, made)
+    import_seconds = _import_torch(request.threads)
     started = time.perf_counter()
-    seed(request.seed)
-    check_placement(request)
-    workload = _BY_KIND[request.source["kind"]](request)
+    (workload,) = _workloads([request], tells_how_built=True)
     return Loaded(_trained(workload, request), import_seconds, time.perf_counter() - started)
 
 
-def _program(request: WorkerRequest) -> Loaded:
-    """Whatever the program imports it imports by itself, when it wants to: torch too."""
-    from dynalyze.capture.bench.rerun import rerun
+def load_shapes(requests: Sequence[WorkerRequest]) -> list[Workload]:
+    """A workload for each request, all over the model of the first. They differ in batch, sequence and shape alone.
 
-    started = time.perf_counter()
-    found = rerun(request)
-    return Loaded(_trained(found.workload, request), None, time.perf_counter() - started, found.made)
+    Raises:
+        Misuse: the target, its inputs, its sizes or the phase cannot be had as asked.
+        Failed: the model cannot be built, is another one for other sizes, or its calls cannot be replayed.
+    """
+    _import_torch(requests[0].threads)
+    return _workloads(requests)
+
+
+def _workloads(requests: Sequence[WorkerRequest], *, tells_how_built: bool = False) -> list[Workload]:
+    seed(requests[0].seed)
+    _check_placement(requests[0])
+    if requests[0].source["kind"] == "transformers":
+        return _transformers(requests, tells_how_built)
+    return _BY_KIND[requests[0].source["kind"]](requests)
 
 
 def _trained(workload: Workload, request: WorkerRequest) -> Workload:
     """The workload, or training steps around it where these are asked for."""
     if request.phase != "train":
         return workload
-    from dynalyze.capture.bench.training import TrainWorkload
+    from dynalyze.capture.bench.call_workload import TrainWorkload
 
     return TrainWorkload(workload)
 
 
-def import_torch(threads: int | None) -> float:
+def _import_torch(threads: int | None) -> float:
     """The number of threads is guarded by what gets compiled, so it is set before anything else."""
     started = time.perf_counter()
     import torch
@@ -100,27 +112,91 @@ def import_torch(threads: int | None) -> float:
     return seconds
 
 
-def _object(request: WorkerRequest) -> Workload:
-    module, found = find_target(request)
-    seed(request.seed)
-    model, calls = prepared(found, module, request)
-    model, notes = made_ready(model, request)
-    workload = workload_over(model, calls, request)
-    workload.notes[:0] = notes
-    return workload
-
-
-def find_target(request: WorkerRequest) -> tuple[Any, Any]:
-    """The module that holds an object target, imported, and the object."""
+def _objects(requests: Sequence[WorkerRequest]) -> list[Workload]:
     from dynalyze.capture import objects
 
-    source = request.source
+    first, source = requests[0], requests[0].source
     sys.argv = [source.get("path") or source["module"], *source.get("arguments", [])]
     module = objects.import_target(source.get("path"), source.get("module"))
-    return module, objects.find_object(module, source["name"])
+    calls = _Calls(module, objects.find_object(module, source["name"]))
+    model, own = calls.first(first)
+    model, notes = _made_ready(model, first)
+    workloads = [_workload_over(model, own, first)]
+    workloads += [_workload_over(model, calls.others(request, model), request) for request in requests[1:]]
+    workloads[0].notes[:0] = notes
+    return workloads
 
 
-def made_ready(model: Any, request: WorkerRequest) -> tuple[Any, list[str]]:
+class _Calls:
+    """The calls of an object target; a factory makes them anew for each combination of sizes that it takes."""
+
+    def __init__(self, module: Any, found: Any) -> None:
+        self._module = module
+        self._found = found
+        self._made: dict[tuple[tuple[str, int], ...], list[Inputs] | None] = {}
+
+    def first(self, request: WorkerRequest) -> tuple[Any, list[Inputs] | None]:
+        """The model, and the calls for this request; a phase of a language model makes its own and may have none."""
+        model, calls = self._prepared(request)
+        self._made[_sizes_without_dim(request)] = calls
+        return model, _resized(calls, request, model)
+
+    def others(self, request: WorkerRequest, model: Any) -> list[Inputs] | None:
+        """The calls for another request, to the same model."""
+        key = _sizes_without_dim(request)
+        if key not in self._made:
+            other, self._made[key] = self._prepared(request)
+            _check_alike(model, other, request)
+        return _resized(self._made[key], request, model)
+
+    def _prepared(self, request: WorkerRequest) -> tuple[Any, list[Inputs] | None]:
+        """The sizes of `dims` come later: what is made here serves every size of theirs."""
+        from dynalyze.capture import objects
+
+        name, inputs = request.source["name"], list(request.source.get("inputs", []))
+        seed(request.seed)
+        try:
+            return objects.prepare(self._found, name, self._module, inputs, dict(_sizes_without_dim(request)))
+        except Misuse:
+            if request.phase not in LANGUAGE_PHASES or inputs:
+                raise
+        seed(request.seed)
+        return objects.prepare(self._found, name, self._module, [_ANY_INPUT])[0], None
+
+
+def _sizes_without_dim(request: WorkerRequest) -> tuple[tuple[str, int], ...]:
+    """Those that a factory is given."""
+    named = {dim[0] for dim in request.dims}
+    return tuple((name, size) for name, size in request.shape.items() if name not in named)
+
+
+def _resized(calls: list[Inputs] | None, request: WorkerRequest, model: Any) -> list[Inputs] | None:
+    if calls is None or request.phase in LANGUAGE_PHASES:
+        return calls
+    return resized(calls, [Dim(*each) for each in request.dims], request.shape, model)
+
+
+def _check_alike(model: Any, other: Any, request: WorkerRequest) -> None:
+    """One model serves all sizes; a factory that makes a different one for each cannot be judged by one of them."""
+    if _outline(model) == _outline(other):
+        return
+    sizes = ", ".join(f"{name} {size}" for name, size in _sizes_without_dim(request))
+    raise Misuse(
+        f"--shapes: {request.source['name']} makes another model for {sizes} (other parameters): one model has to "
+        "serve all sizes"
+    )
+
+
+def _outline(model: Any) -> Any:
+    """The names and shapes of a model's parameters; of a function its name."""
+    from dynalyze.capture.adapter import wrapped_by_compile
+
+    model = wrapped_by_compile(model) or model
+    named = getattr(model, "named_parameters", None)
+    return [(name, tuple(each.shape)) for name, each in named()] if callable(named) else getattr(model, "__name__", "")
+
+
+def _made_ready(model: Any, request: WorkerRequest) -> tuple[Any, list[str]]:
     """The model without its own compiles, in its place and mode, and notes on it."""
     from dynalyze.capture import adapter_attention
     from dynalyze.capture.bench.configure import uncompiled
@@ -134,14 +210,18 @@ def made_ready(model: Any, request: WorkerRequest) -> tuple[Any, list[str]]:
     return model, [*notes, *_notes_on(model, request)]
 
 
-def _transformers(request: WorkerRequest) -> Workload:
-    built = built_model(request)
-    workload = workload_of_built(built, request)
-    workload.notes[:0] = notes_on_built(built, request)
-    return workload
+def _transformers(requests: Sequence[WorkerRequest], tells_how_built: bool) -> list[Workload]:
+    built = _built_model(requests[0])
+    workloads = []
+    for number, request in enumerate(requests):
+        if number:
+            built.inputs = _other_inputs(built, request)
+        workloads.append(_workload_of_built(built, request))
+    workloads[0].notes[:0] = _notes_on_built(built, requests[0]) if tells_how_built else built.notes
+    return workloads
 
 
-def built_model(request: WorkerRequest) -> Any:
+def _built_model(request: WorkerRequest) -> Any:
     """The model of an `hf:` target, with inputs of the request's batch and sequence.
 
     Raises:
@@ -154,7 +234,7 @@ def built_model(request: WorkerRequest) -> Any:
         return transformers_target.built_model(request.source["name"], _building(request), **_sized(request))
 
 
-def other_inputs(built: Any, request: WorkerRequest) -> Inputs:
+def _other_inputs(built: Any, request: WorkerRequest) -> Inputs:
     """Inputs of another request's batch and sequence for a model that was built.
 
     Raises:
@@ -167,8 +247,8 @@ def other_inputs(built: Any, request: WorkerRequest) -> Inputs:
         return make_inputs(built.model, ModelRequest(request.source["name"], **_building(request), **_sized(request)))
 
 
-def workload_of_built(built: Any, request: WorkerRequest) -> Workload:
-    """What the request does with a model of transformers; its inputs get the sizes that `dims` say."""
+def _workload_of_built(built: Any, request: WorkerRequest) -> Workload:
+    """The workload over a model of transformers; its inputs get the sizes that `dims` say."""
     from dynalyze.capture import transformers_target
 
     (built.inputs,) = resized([built.inputs], _dims(request), request.shape, built.model)
@@ -179,8 +259,8 @@ def workload_of_built(built: Any, request: WorkerRequest) -> Workload:
     )  # fmt: skip
 
 
-def notes_on_built(built: Any, request: WorkerRequest) -> list[str]:
-    """What a reader has to know about a model of transformers."""
+def _notes_on_built(built: Any, request: WorkerRequest) -> list[str]:
+    """Notes for the report on how a model of transformers was built."""
     from dynalyze.capture import transformers_target
 
     building = _building(request)
@@ -213,25 +293,7 @@ def _building(request: WorkerRequest) -> dict[str, Any]:
     return {name: value for name, value in request.source.items() if name not in ("kind", "name")}
 
 
-def prepared(found: Any, module: Any, request: WorkerRequest) -> tuple[Any, list[Inputs] | None]:
-    """The callable and its calls; a phase of a language model makes its own calls and needs none."""
-    from dynalyze.capture import objects
-
-    source = request.source
-    inputs = list(source.get("inputs", []))
-    dims = _dims(request)
-    sizes = {name: size for name, size in request.shape.items() if all(name != dim.name for dim in dims)}
-    try:
-        model, calls = objects.prepare(found, source["name"], module, inputs, sizes)
-        return model, resized(calls, dims, request.shape, model)
-    except Misuse:
-        if request.phase not in LANGUAGE_PHASES or inputs:
-            raise
-    seed(request.seed)
-    return objects.prepare(found, source["name"], module, [_ANY_INPUT])[0], None
-
-
-def workload_over(model: Any, calls: list[Inputs] | None, request: WorkerRequest) -> Workload:
+def _workload_over(model: Any, calls: list[Inputs] | None, request: WorkerRequest) -> Workload:
     """The phase of the request over these calls, moved and cast as it asks."""
     from dynalyze.capture.compiling import moved
 
@@ -243,7 +305,7 @@ def workload_over(model: Any, calls: list[Inputs] | None, request: WorkerRequest
             model, request.phase, calls=calls, batch=request.batch, sequence=request.sequence,
             new_tokens=request.new_tokens, static_cache=request.static_cache, seed=request.seed,
         )  # fmt: skip
-    from dynalyze.capture.bench.calls import CallsWorkload
+    from dynalyze.capture.bench.call_workload import CallsWorkload
 
     return CallsWorkload(model, calls or [], phase=request.phase, grad=request.phase == "train")
 
@@ -252,15 +314,22 @@ def _dims(request: WorkerRequest) -> list[Dim]:
     return [Dim(*each) for each in request.dims]
 
 
-def _bundle(request: WorkerRequest) -> Workload:
-    from dynalyze.capture.bench.bundle import read_bundle
+def _bundles(requests: Sequence[WorkerRequest]) -> list[Workload]:
+    from dynalyze.capture.bench.bundle import check_sizes, open_bundle, workload_of
 
-    sys.argv = [request.source["file"], *request.source.get("arguments", [])]
-    return read_bundle(request)
+    for request in requests:
+        check_sizes(request)
+    sys.argv = [requests[0].source["file"], *requests[0].source.get("arguments", [])]
+    bundle = open_bundle(requests[0])
+    return [workload_of(bundle, request) for request in requests]
 
 
-_BY_KIND: dict[str, Callable[[WorkerRequest], Workload]] = {
-    "bundle": _bundle, "object": _object, "transformers": _transformers,
+def _programs(requests: Sequence[WorkerRequest]) -> list[Workload]:
+    raise Failed("not_replayable", "a program that is run again in each process keeps the sizes that it has")
+
+
+_BY_KIND: dict[str, Callable[[Sequence[WorkerRequest]], list[Workload]]] = {
+    "object": _objects, "bundle": _bundles, "program": _programs,
 }  # fmt: skip
 
 
@@ -271,7 +340,7 @@ def _options(request: WorkerRequest) -> Any:
     return Options(device=request.device, dtype=request.dtype, train=train)
 
 
-def check_placement(request: WorkerRequest) -> None:
+def _check_placement(request: WorkerRequest) -> None:
     import torch
 
     if request.dtype is not None and not isinstance(getattr(torch, request.dtype, None), torch.dtype):

@@ -1,8 +1,8 @@
-"""Peaks of memory, phase by phase, for a process of their own.
+"""Peaks of memory, phase by phase, for a process of their own; and how much memory a process can still take.
 
-On CUDA what torch's allocator counts. On Linux the process's own high-water mark, which can be set back, together with
-the memory of the processes it started: compile workers and compilers. Elsewhere the peak of the whole process, which
-cannot be set back and is called so.
+On CUDA a peak is what torch's allocator counts. On Linux it is the process's own high-water mark, which can be set
+back, together with the memory of the processes it started: compile workers and compilers. Elsewhere it is the peak of
+the whole process, which cannot be set back and is called so.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
+
 _PROC = Path("/proc")
 _KILO = 1024
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 def peaks(device: str, run_passes: Callable[[], None]) -> dict[str, Any]:
-    """The peak since the process began, and that of `run_passes` alone, as an answer to the order `memory`."""
+    """The peak since the process began, and that of `run_passes` alone, as the answer to the command `memory`."""
     if device == "cuda":
         return _on_cuda(run_passes)
     if (_PROC / "self" / "clear_refs").exists():
@@ -31,8 +34,6 @@ def peaks(device: str, run_passes: Callable[[], None]) -> dict[str, Any]:
 
 
 def _on_cuda(run_passes: Callable[[], None]) -> dict[str, Any]:
-    import torch
-
     torch.cuda.synchronize()
     compile_peak = torch.cuda.max_memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -90,3 +91,35 @@ def _descendants(of: int | str = "self") -> Iterator[int]:
 def _whole_process() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * _KILO
+
+
+def free_memory(model: Callable[..., Any]) -> int | None:
+    """Free bytes where the model lies: on its GPU, or in the host's memory; None where that is not known."""
+    device: Any = next((p.device for p in model.parameters()), None) if isinstance(model, torch.nn.Module) else None
+    if device is not None and device.type == "cuda":
+        # What torch's allocator holds and does not use can be had too.
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0] + held)
+    known = [free for free in (_free_on_host(), _free_in_cgroup()) if free is not None]
+    return min(known, default=None)
+
+
+def _free_on_host() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def _free_in_cgroup() -> int | None:
+    """Bytes left by a container's limit; file caches count as used there and could be dropped, so they are added."""
+    try:
+        limit = int((_CGROUP / "memory.max").read_text())
+        used = int((_CGROUP / "memory.current").read_text())
+        stat = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):  # No cgroup of version 2, or no limit ("max").
+        return None
+    return limit - used + int(stat.get("inactive_file", 0)) + int(stat.get("active_file", 0))

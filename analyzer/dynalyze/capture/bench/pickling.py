@@ -59,7 +59,7 @@ def load_cloudpickle(folder: str) -> types.ModuleType:
 
 @dataclass
 class Written:
-    """What one pickling met: the bytes of all storages, and the definitions of `__main__` that went by value."""
+    """State of one pickling: the bytes of all storages, and the definitions of `__main__` pickled by value."""
 
     budget: int
     nbytes: int = 0

@@ -12,34 +12,24 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any
 
 from dynalyze.capture import adapter_bench, program
 from dynalyze.capture.attach import after_import
 from dynalyze.capture.bench.failures import Failed
-from dynalyze.capture.bench.seeding import seed
-from dynalyze.capture.bench.wire import WorkerRequest
-from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.bench.protocol import WorkerRequest
+from dynalyze.capture.bench.workload import Workload, seed
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.program import Ending, SoftStop
 
 _STOP_SIGNAL = getattr(signal, "SIGURG", None)
 
 
-@dataclass(frozen=True)
-class Rerun:
-    """The workload, and all calls that the program made (`bundle_writing.calls_made`)."""
-
-    workload: Workload
-    made: list[Any]
-
-
-def rerun(request: WorkerRequest) -> Rerun:
+def rerun(request: WorkerRequest) -> tuple[Workload, list[Any]]:
     """Run the program of a request whose source is {"kind": "program", "mode", "path", "module", "arguments",
     "seconds", "made", "chosen"}: `seconds` is the limit after which it is stopped, `made` the calls of the first run or
-    None.
+    None. Returns the workload, and all calls that the program made (`bundle_writing.calls_made`).
 
     Raises:
         Failed: not_replayable; it failed, or made other calls than the first time.
@@ -54,7 +44,7 @@ def rerun(request: WorkerRequest) -> Rerun:
     if different:
         early = f", before it was stopped after {request.source['seconds']:.0f} s" if run.ending.stopped else ""
         raise Failed("not_replayable", f"run again, the program made other calls{early}: {different}")
-    return Rerun(_workload(collected, request), collected.made)
+    return _workload(collected, request), collected.made
 
 
 def difference(first: list[Any] | None, now: list[Any]) -> str:
@@ -89,7 +79,7 @@ class _Run:
         compile_again = adapter_bench.stay_eager()
         seed(self._request.seed)
         after_import("torch", self._torch_loaded)
-        with _limited(self._source["seconds"]), _exits_caught():
+        with stopped_after(self._source["seconds"]), exits_caught():
             arguments = list(self._source["arguments"])
             bound = self._chosen.names, self._chosen.resolve
             if self._source["mode"] == "module":
@@ -141,7 +131,7 @@ class _Run:
             raise Failed("not_replayable", f"run again, the program failed: {what}")
 
     def _put_back(self) -> None:
-        """What the program changed for the whole process, and the recording."""
+        """Undo the recording, and what the program changed for the whole process."""
         import torch
 
         self._modules.remove()
@@ -166,7 +156,7 @@ def _recorded(original: Any, recording: Any) -> Any:
 
 def _workload(collected: Any, request: WorkerRequest) -> Workload:
     from dynalyze.capture.bench.bundle import Bundle, check_sizes, workload_of
-    from dynalyze.capture.bench.uncompile import uncompile
+    from dynalyze.capture.bench.configure import uncompile
 
     check_sizes(request)
     for target in collected.targets:
@@ -175,7 +165,7 @@ def _workload(collected: Any, request: WorkerRequest) -> Workload:
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def stopped_after(seconds: float) -> Iterator[None]:
     """Stop the program softly after so many seconds, as a run that explains does."""
     if _STOP_SIGNAL is None:
         yield
@@ -193,7 +183,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def _exits_caught() -> Iterator[None]:
+def exits_caught() -> Iterator[None]:
     """Let os._exit end the program and not this process: its calls are wanted. Processes that it forks do end."""
     original, own = os._exit, os.getpid()
 

@@ -1,4 +1,6 @@
-"""Times passes: what is timed, what is not, and how a device is asked for its time.
+"""Times passes: when they are steady, what is timed, what is not, and how a device is asked for its time.
+
+Passes are steady when nothing has compiled for a while, and their time has stopped falling.
 
 On the CPU each call is timed by the clock. On CUDA by a pair of events; the device is idle when a call begins, as it
 is for a caller who waits for each answer, and its L2 cache has been overwritten when a pass begins. Other devices are
@@ -12,7 +14,8 @@ import gc
 import os
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -22,6 +25,12 @@ from dynalyze.capture.bench.workload import Step
 _SHORT_MS, _LONG_MS = 10.0, 200.0
 _PATIENCE = 6.0
 """A block that was given seconds ends after this many times as long, whatever its untimed part takes."""
+_LEAST_PASSES = 3  # A CUDA graph is warmed up by one call and recorded by another.
+_FEWEST_IN_WINDOW, _MOST_IN_WINDOW = 5, 50
+_WINDOW_MS = 100.0  # Short passes are noisy: enough of them to fill this time are looked at together.
+_SLOW_MS = 1000.0
+_TOLERANCE = 0.1
+_NEAR_STEADY = 1.25
 
 
 class Timer(Protocol):
@@ -151,3 +160,59 @@ def clocks() -> dict[str, float]:
         with contextlib.suppress(Exception):  # Needs NVIDIA's management library for Python.
             found["gpu_mhz"] = float(torch.cuda.clock_rate())
     return found
+
+
+@dataclass
+class Warmed:
+    """Milliseconds of every pass from the first, and how many came before the steady state; None: not reached."""
+
+    calls_ms: list[float]
+    steady_after: int | None
+
+
+def warm(run_pass: Callable[[], float], activity: Callable[[], object], seconds: float, most: int) -> Warmed:
+    """Call `run_pass`, which returns its milliseconds, until steady or until one of the limits.
+
+    `activity` changes with everything that compiles; `seconds` count from the end of the last pass that compiled.
+    """
+    calls_ms: list[float] = []
+    last_compile = 0
+    began = time.perf_counter()
+    while len(calls_ms) < most:
+        before = activity()
+        calls_ms.append(run_pass())
+        if activity() != before:
+            last_compile, began = len(calls_ms), time.perf_counter()
+        if is_steady(calls_ms[last_compile:]):
+            return Warmed(calls_ms, steady_from(calls_ms, last_compile))
+        if time.perf_counter() - began >= seconds:
+            break
+    return Warmed(calls_ms, None)
+
+
+def is_steady(quiet_ms: list[float]) -> bool:
+    """Whether the last passes are no faster than those before them; `quiet_ms` are those in which nothing compiled."""
+    if len(quiet_ms) < 2 * _LEAST_PASSES:
+        return False
+    width = window(quiet_ms[-_LEAST_PASSES:])
+    if len(quiet_ms) < 2 * width:
+        return False
+    last, earlier = statistics.median(quiet_ms[-width:]), statistics.median(quiet_ms[-2 * width : -width])
+    return abs(last - earlier) <= _TOLERANCE * earlier
+
+
+def window(recent_ms: list[float]) -> int:
+    """How many passes make one median."""
+    one = statistics.median(recent_ms)
+    if one >= _SLOW_MS:
+        return _LEAST_PASSES
+    return min(_MOST_IN_WINDOW, max(_FEWEST_IN_WINDOW, int(_WINDOW_MS / max(one, 1e-3))))
+
+
+def steady_from(calls_ms: list[float], last_compile: int) -> int:
+    """How many passes came before the steady state: up to the last that compiled, and on while they were slow."""
+    steady = statistics.median(calls_ms[-_FEWEST_IN_WINDOW:])
+    for index in range(last_compile, len(calls_ms)):
+        if statistics.median(calls_ms[index : index + _LEAST_PASSES]) <= _NEAR_STEADY * steady:
+            return index
+    return len(calls_ms)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dynalyze.capture import adapter_bench
 from dynalyze.capture.attach import after_import
-from dynalyze.capture.bench.wire import Configuration
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.environment import compile_switches
 
@@ -70,7 +70,7 @@ class Compiles:
 
 @dataclass
 class Evidence:
-    """What one untimed pass showed: the steps that ran no compiled graph at all, and replays of CUDA graphs."""
+    """Observations of one untimed pass: steps that ran no compiled graph at all, and replays of CUDA graphs."""
 
     steps: int
     steps_in_eager: int

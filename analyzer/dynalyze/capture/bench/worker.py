@@ -1,4 +1,4 @@
-"""A measuring process: takes one order after the other from its parent, and answers each. See `wire`.
+"""A measuring process: takes one command after the other from its parent, and answers each. See `protocol`.
 
 There is no listener in it and none in what it starts: everything runs as it would without dynalyze.
 """
@@ -11,15 +11,29 @@ import math
 import os
 import socket
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture import adapter_bench
+from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.forking import imported_modules
-from dynalyze.capture.bench.session import Session
-from dynalyze.capture.bench.wire import REQUEST_FILE, SOCKET_FILE, Configuration, WorkerRequest
+from dynalyze.capture.bench.load import Loaded, load
+from dynalyze.capture.bench.protocol import AS_WRITTEN, REQUEST_FILE, SOCKET_FILE, Configuration, Failure, WorkerRequest
+from dynalyze.capture.bench.validity import Compiles, look, reason_against
+from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.wire import RUN_VARIABLE, TRACE_VARIABLE
 
 _CAPTURE = Path(__file__).resolve().parents[1]
+_MEMORY_PASSES = 3
+_FIRST_PASSES = 4  # The first compiles, the second warms up a CUDA graph, the third records it.
+_MOST_PASSES = 1000
+_MOST_SECONDS = 60.0
+
+Command = dict[str, Any]
+Answer = dict[str, Any]
 
 
 def main(run: Path) -> int:
@@ -30,11 +44,11 @@ def main(run: Path) -> int:
     session = Session(request)
     with connection, connection.makefile("r", encoding="utf-8") as lines:
         for line in lines:
-            order = json.loads(line)
-            if order["do"] == "end":
-                _send(connection, {"ok": True, "modules": imported_modules() if order.get("modules") else []})
+            command = json.loads(line)
+            if command["do"] == "end":
+                _send(connection, {"ok": True, "modules": imported_modules() if command.get("modules") else []})
                 break
-            _send(connection, session.obey(order))
+            _send(connection, session.handle(command))
     _leave()
     return 0
 
@@ -90,3 +104,210 @@ def _leave() -> None:
         except Exception:
             continue
     os._exit(0)
+
+
+class Session:
+    """One configuration of one workload in this process."""
+
+    def __init__(self, request: WorkerRequest) -> None:
+        self._request = request
+        self._configuration = request.configuration
+        self._compiles = Compiles()
+        self._loaded: Loaded | None = None
+        self._device = ""
+        self._steps: list[Any] = []
+        self._timer: Any = None
+        self._recent: list[float] = []
+        self._actions: dict[str, Callable[[Command], Answer]] = {
+            "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
+            "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
+            "bisect": self._bisect,
+        }  # fmt: skip
+
+    def handle(self, command: Command) -> Answer:
+        """Carry out a command; whatever goes wrong becomes the answer, for this process has to live on."""
+        action = self._actions.get(command["do"])
+        try:
+            if action is None:
+                raise Failed("internal", f"unknown command {command['do']!r}")
+            return {"ok": True, **action(command)}
+        except BaseException as error:
+            answer = answer_of(error, "load" if command["do"] == "load" else self._blame())
+            reset_traceback(error)
+            return answer
+
+    def _load(self, _: Command) -> Answer:
+        is_program = self._request.source["kind"] == "program"
+        if not is_program:
+            self._attend()
+        self._loaded = load(self._request)
+        if is_program:  # Torch is imported by the program, as it would be without us; nothing compiles until here.
+            self._attend()
+        facts = self._loaded.facts()
+        self._device = facts["device"]
+        self._check_others()
+        return facts
+
+    def _attend(self) -> None:
+        """Hear of every compile from here on; in the eager arm there is to be none."""
+        self._compiles.listen()
+        if not self._configuration.compile:
+            adapter_bench.stay_eager()
+
+    def _warm(self, command: Command) -> Answer:
+        from dynalyze.capture.bench.timing import warm
+
+        self._configure()
+        try:
+            warmed = warm(
+                self._one_pass,
+                lambda: self._compiles.activity,
+                command.get("seconds", _MOST_SECONDS),
+                command.get("most", _MOST_PASSES),
+            )
+        except (Exception, SystemExit) as error:
+            raise self._judged(error) from None
+        self._recent = warmed.calls_ms[-5:]
+        self._compiles.mark()
+        return {
+            "calls_ms": warmed.calls_ms,
+            "steady_after": warmed.steady_after,
+            "counts": self._compiles.counts(),
+            "phases": adapter_bench.phases(),
+            "cache": adapter_bench.cache_counts(),
+        }
+
+    def _block(self, command: Command) -> Answer:
+        from dynalyze.capture.bench.timing import block, clocks, lead_in
+
+        self._configure()
+        samples = block(self._timer, self._steps, command.get("passes"), command.get("seconds"), lead_in(self._recent))
+        return {"samples_ms": samples, "clocks": clocks()}
+
+    def _check(self, _: Command) -> Answer:
+        self._configure()
+        while_timing = self._compiles.since_mark()
+        evidence = look(self._steps, self._compiles)
+        replays = evidence.replays if self._device == "cuda" else None
+        counts = {**self._compiles.counts(), "recompiles_while_timing": while_timing, "cudagraph_replays": replays}
+        return {
+            "counts": counts,
+            "recompiles_while_timing": while_timing,
+            "cudagraph_replays": replays,
+            "steps_in_eager": evidence.steps_in_eager,
+            "invalid": reason_against(self._configuration, counts, evidence, self._device),
+        }
+
+    def _memory(self, _: Command) -> Answer:
+        from dynalyze.capture.bench.memory import peaks
+
+        def run(passes: int) -> None:
+            for _ in range(passes):
+                self._pass_untimed()
+
+        if not self._steps:
+            self._configure()
+            run(_FIRST_PASSES)
+        return peaks(self._device, lambda: run(_MEMORY_PASSES))
+
+    def _accuracy(self, _: Command) -> Answer:
+        from dynalyze.capture.bench.accuracy import accuracy
+
+        return dict(accuracy(self._workload(), self._target, self._configuration, self._device))
+
+    def _attention(self, command: Command) -> Answer:
+        return attention_of(self._workload(), command.get("names") or [], command.get("dtypes") or [])
+
+    def _bisect(self, command: Command) -> Answer:
+        from dynalyze.capture.bench.bisect import Bisector
+
+        return Bisector(self._workload(), self._configuration, self._device).take(command["step"], command)
+
+    def _check_others(self) -> None:
+        """A configuration that torch does not know is told before anything is measured."""
+        from dynalyze.capture.bench.configure import check
+
+        for fields in self._request.extra.get("check", ()):
+            check(Configuration(**fields))
+
+    def _configure(self) -> None:
+        """Make the steps of the configured target, once."""
+        if self._steps:
+            return
+        from dynalyze.capture.bench.timing import timer_for
+
+        self._steps = self._workload().steps(self._target())
+        self._timer = timer_for(self._device)
+
+    def _target(self) -> Callable[..., Any]:
+        """The configured stand-in for the model, made anew."""
+        from dynalyze.capture.bench.configure import configured
+
+        workload = self._workload()
+        if self._configuration.name != AS_WRITTEN:
+            return configured(workload.model, self._configuration, self._device)
+        return configured(workload.as_written(), replace(self._configuration, compile=False), self._device)
+
+    def _workload(self) -> Any:
+        if self._loaded is None:
+            raise Failed("internal", "nothing is loaded yet")
+        return self._loaded.workload
+
+    def _one_pass(self) -> float:
+        # Without a flush: its buffer would count as the model's memory.
+        return float(self._timer.passes(self._steps, 1, flush=False)[0])
+
+    def _pass_untimed(self) -> None:
+        for step in self._steps:
+            step.prepare()
+            step.run()
+
+    def _blame(self) -> Failure:
+        return "compile" if self._configuration.compile else "eager"
+
+    def _judged(self, error: BaseException) -> Failed:
+        """The failure, told as eager's where the model fails in eager as well."""
+        kind, message = kind_of(error, self._blame()), one_line(error)
+        reset_traceback(error)
+        if kind == "compile":
+            workload = self._workload()
+            try:
+                for step in workload.steps(workload.model):
+                    step.prepare()
+                    step.run()
+            except (Exception, SystemExit) as again:
+                kind, message = kind_of(again, "eager"), one_line(again)
+        return Failed(kind, message)
+
+
+def attention_of(workload: Workload, names: list[str], dtypes: list[str]) -> dict[str, Any]:
+    """The answer to the command `attention`; without `names`, of all that the model's class supports.
+
+    Raises:
+        Misuse: it is no model of transformers, or nobody knows such a name or dtype.
+    """
+    import torch
+
+    from dynalyze.capture import adapter_attention as adapter
+
+    model: Any = workload.model
+    kind = type(model).__name__
+    if not hasattr(model, "config") or not hasattr(model, "_supports_sdpa"):
+        raise Misuse(
+            f"--attention-matrix needs a model of transformers, whose attention can be chosen: {kind} is none. Name an "
+            "architecture (hf:NAME), or a FILE:NAME whose model is a PreTrainedModel"
+        )
+    for name in adapter.unknown_names(names):
+        raise Misuse(f"transformers knows no attention implementation {name!r}; for example {', '.join(adapter.NAMES)}")
+    for name in dtypes:
+        dtype = getattr(torch, name, None)
+        if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+            raise Misuse(f"{name!r} is no floating dtype of torch; for example float32, bfloat16, float16")
+    supported = adapter.supported(model)
+    return {
+        "model": kind,
+        "own": adapter.implementation(model),
+        "supported": supported,
+        "unsupported": [name for name in adapter.NAMES if name not in supported],
+        "names": adapter.availability(model, names or supported),
+    }

@@ -1,10 +1,12 @@
-"""What a measuring worker runs: the steps of a pass, over a model or over anything that stands in its place.
+"""The workload of a measuring worker: the steps of a pass, over a model or over anything that stands in its place.
 
 A pass runs every step once, in order. Its time is the sum of what `run` took; `prepare` is never timed.
 """
 
 from __future__ import annotations
 
+import random
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -67,3 +69,14 @@ class Workload(ABC):
 
         Steps of two targets share nothing that a run can change.
         """
+
+
+def seed(number: int) -> None:
+    """Set every random generator that is in use; those of modules not yet imported are left alone."""
+    random.seed(number)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(number)
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed(number)

@@ -1,21 +1,20 @@
-"""What the runs of the accuracy test change and must not: parameters, buffers, gradients, attributes, random states."""
+"""The state that each run of the accuracy test starts from: parameters, buffers, attributes, random generators."""
 
 from __future__ import annotations
 
-import random
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from dynalyze.capture.ambient import RandomState
+from dynalyze.capture.bench.workload import seed as set_seed
 
 _VALUES = (bool, int, float, complex, str, bytes, type(None))
 
 
-class KeptState:
-    """The state of a model (nothing for a function) and of the random generators, to begin each run alike.
+class StateSnapshot:
+    """A snapshot of a model (nothing for a function) and of the random generators, to begin each run alike.
 
     Copies lie in host memory. Of the other attributes of modules, numbers, strings and tensors are kept.
     """
@@ -27,7 +26,7 @@ class KeptState:
         self._attributes = [_plain_attributes(part) for part in self._parts]
         self._tensors = {id(t): (t, t.detach().to("cpu", copy=True)) for _, t in self._held()}
         self._gradients = [(t, t.grad) for t, _ in self._tensors.values() if t.is_leaf]
-        seed_all(seed)
+        set_seed(seed)
         self._start = RandomState.now()
 
     def restore(self) -> None:
@@ -68,15 +67,6 @@ def held_tensors(model: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]
             for key, value in held.items():
                 if isinstance(value, torch.Tensor) and value.device.type != "meta":
                     yield f"{name}.{key}".lstrip("."), value
-
-
-def seed_all(seed: int) -> None:
-    """Seed torch on all devices, Python, and NumPy where the program uses it."""
-    torch.manual_seed(seed)
-    random.seed(seed)
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed(seed)
 
 
 def random_position() -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from dynalyze.capture import adapter_accuracy as adapter
 from dynalyze.capture.bench.failures import kind_of, one_line
-from dynalyze.capture.bench.kept_state import held_tensors
+from dynalyze.capture.bench.state_snapshot import held_tensors
 from dynalyze.capture.structure import children, container_base, is_plain_object
 
 _RAISED = {
@@ -42,7 +42,7 @@ def raised(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(_RAISED.get(tensor.dtype, tensor.dtype))
 
 
-def double_model(model: Callable[..., Any]) -> Callable[..., Any]:
+def fp64_model(model: Callable[..., Any]) -> Callable[..., Any]:
     """A copy of a module in fp64; a function stays itself, for it has nothing to copy.
 
     Raises:
@@ -60,21 +60,21 @@ def double_model(model: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def size_in_double(model: Callable[..., Any]) -> int:
+def size_in_fp64(model: Callable[..., Any]) -> int:
     """Bytes that the copy takes."""
     if not isinstance(model, torch.nn.Module):
         return 0
     return sum(tensor.numel() * _RAISED.get(tensor.dtype, tensor.dtype).itemsize for tensor in _tensors_of(model))
 
 
-class Oracle:
-    """Calls `double_model(model)` with inputs that went through `in_double`.
+class Fp64Reference:
+    """Calls `fp64_model(model)` with inputs that went through `to_fp64`.
 
     `draws` says that the model draws random numbers. `lift` False leaves the types that the forward itself asks for.
     """
 
     def __init__(self, model: Callable[..., Any], *, draws: bool, lift: bool = True) -> None:
-        self.model = double_model(model)
+        self.model = fp64_model(model)
         self._usual = _usual_type(model)
         self._draws = draws
         self._lift = lift
@@ -93,7 +93,7 @@ class Oracle:
             return self.model(*args, **kwargs)
 
 
-def in_double(value: Any) -> Any:
+def to_fp64(value: Any) -> Any:
     """A nested value with all of its tensors raised.
 
     Lists, dicts, caches and other objects are changed in place: whoever made them goes on using them. Modules,

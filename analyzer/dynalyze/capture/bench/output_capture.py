@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import torch
 
-from dynalyze.capture.bench.double import Oracle, in_double
-from dynalyze.capture.bench.kept_state import KeptState, held_tensors, random_position
+from dynalyze.capture.bench.fp64_reference import Fp64Reference, to_fp64
+from dynalyze.capture.bench.state_snapshot import StateSnapshot, held_tensors, random_position
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.structure import Copier, children, container_base
 
@@ -27,17 +27,17 @@ Key = tuple[int, Kind, str]
 
 @dataclass
 class Run:
-    """What one pass gave, and where the random generators stood after each step."""
+    """The tensors of one pass, and where the random generators stood after each step."""
 
     tensors: dict[Key, torch.Tensor] = field(default_factory=dict)
     positions: list[tuple[Any, ...]] = field(default_factory=list)
     draws: bool = False
 
 
-class Observer:
+class OutputCapture:
     """Runs passes of one workload from one state; what one run finds out about names serves the next ones."""
 
-    def __init__(self, workload: Workload, state: KeptState) -> None:
+    def __init__(self, workload: Workload, state: StateSnapshot) -> None:
         self._workload = workload
         self._state = state
         self._train = workload.phase == "train"
@@ -47,7 +47,7 @@ class Observer:
         self._directions: dict[Key, torch.Tensor] = {}
 
     def run(self, target: Callable[..., Any], *, reference: bool = False) -> Run:
-        """One pass over `target`, which is an Oracle, or has the workload's model behind it.
+        """One pass over `target`, which is an Fp64Reference, or has the workload's model behind it.
 
         `reference` marks the first run in eager: it decides which of the inputs are compared after the call.
         """
@@ -64,7 +64,7 @@ class Observer:
             watched.end(None if self._train else outputs)
         changed = dict(self._state.changed_buffers())
         self._changed |= changed.keys() if reference else set()
-        if isinstance(target, Oracle):
+        if isinstance(target, Fp64Reference):
             changed = {name: t for name, t in held_tensors(target.model) if name in self._changed}
         for name, tensor in changed.items():
             run.tensors[len(run.positions) - 1, "output", f"buffer {name}"] = _on_host(tensor)
@@ -79,18 +79,18 @@ class Observer:
 class _Watched:
     """Stands for the target, and notes what goes in and comes out."""
 
-    def __init__(self, observer: Observer, target: Callable[..., Any], run: Run, reference: bool) -> None:
+    def __init__(self, observer: OutputCapture, target: Callable[..., Any], run: Run, reference: bool) -> None:
         self._observer = observer
         self._target = target
         self._run = run
-        self._own_names = _parameter_names(target.model) if isinstance(target, Oracle) else {}
+        self._own_names = _parameter_names(target.model) if isinstance(target, Fp64Reference) else {}
         self._reference = reference
         self._step = self._call = 0
         self._inputs: list[tuple[str, torch.Tensor, int]] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(self._target, Oracle):
-            args, kwargs = in_double((args, kwargs))
+        if isinstance(self._target, Fp64Reference):
+            args, kwargs = to_fp64((args, kwargs))
         inputs = dict(_inputs_of(args, kwargs))
         self._inputs += [(f"{name} after the call", t, _version(t)) for name, t in inputs.items()]
         outputs = self._target(*args, **kwargs)

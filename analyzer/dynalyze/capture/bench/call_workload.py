@@ -1,7 +1,12 @@
-"""The workload of an object target: its calls, with the inputs it gave, each as if it were the first.
+"""Recorded or given calls as a workload, each as if it were the first; and training steps around the calls of one.
 
 What a call changes in its inputs, in the buffers of the model or in the random generators is put back before the
 next one, outside the timed part. What nothing changes is left alone.
+
+A training step around the calls of any workload is forward, backward from one scalar, and the optimizer's step. All
+three are timed together. Setting the gradients to None is not: it does no arithmetic. The learning rate is 0, so the
+optimizer does all of its work and every pass meets the same weights. What a configuration compiles is the model: its
+forward and its backward. The loss and the optimizer run in eager in every configuration.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from dynalyze.capture.module_state import ModuleStates
 
 _NO_BUDGET = 1 << 62
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+OPTIMIZER = "AdamW"
 
 
 class CallsWorkload(Workload):
@@ -140,7 +146,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _marks(value: Any) -> tuple[Any, list[int]]:
-    """What changes with the nesting of a value, or with a write to one of its tensors."""
+    """A value that changes with the nesting of another, or with a write to one of its tensors."""
     versions = [-1 if tensor.is_inference() else tensor._version for tensor in _tensors(value)]
     return _pytree.tree_structure(value), versions
 
@@ -159,3 +165,71 @@ def _sizes(call: Inputs) -> tuple[int | None, int | None]:
         return None, None
     is_tokens = first.dim() == 2 and first.dtype in (torch.int64, torch.int32)
     return first.shape[0], first.shape[1] if is_tokens else None
+
+
+class TrainWorkload(Workload):
+    """Another workload's calls, each followed by backward and a step of the optimizer."""
+
+    def __init__(self, inner: Workload) -> None:
+        super().__init__(
+            inner.model, phase="train", batch=inner.batch, sequence=inner.sequence, items=inner.items,
+            tokens=inner.tokens, notes=inner.notes,
+        )  # fmt: skip
+        self._inner = inner
+        loss = "from the loss among the outputs, or else from their mean"
+        step = f", and a step of {OPTIMIZER} with learning rate 0" if _trained(inner.model) else ""
+        self.notes.append(
+            f"A training step is forward, backward {loss}{step}; loss and optimizer are not the program's."
+        )
+
+    def tensors(self) -> Iterator[Any]:
+        return self._inner.tensors()
+
+    def as_written(self) -> Callable[..., Any]:
+        return self._inner.as_written()
+
+    def steps(self, target: Callable[..., Any]) -> list[Step]:
+        trained = _trained(target if isinstance(target, torch.nn.Module) else self.model)
+        optimizer = torch.optim.AdamW(trained, lr=0.0) if trained else None
+        return [_TrainStep(step, trained, optimizer) for step in self._inner.steps(target)]
+
+
+def _trained(owner: Any) -> list[torch.nn.Parameter]:
+    """The parameters that the optimizer steps; a function has none of its own."""
+    return [p for p in owner.parameters() if p.requires_grad] if isinstance(owner, torch.nn.Module) else []
+
+
+class _TrainStep(Step):
+    def __init__(self, inner: Step, trained: list[Any], optimizer: Any) -> None:
+        self._inner = inner
+        self._trained = trained
+        self._optimizer = optimizer
+
+    def prepare(self) -> None:
+        for parameter in self._trained:
+            parameter.grad = None
+        self._inner.prepare()
+
+    def run(self) -> Any:
+        with torch.enable_grad():
+            outputs = self._inner.run()
+            loss_of(outputs).backward()
+        if self._optimizer is not None:
+            self._optimizer.step()
+        return outputs
+
+
+def loss_of(outputs: Any) -> torch.Tensor:
+    """The scalar to go backward from: the loss among the outputs, or else the mean of all that have a gradient.
+
+    Raises:
+        Failed: no output has a gradient.
+    """
+    loss = getattr(outputs, "loss", None)
+    if isinstance(loss, torch.Tensor) and loss.requires_grad:
+        return loss.mean()
+    parts = [x for x in _pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor) and x.requires_grad]
+    if not parts:
+        raise Failed("eager", "no output has a gradient, so there is no training step to time")
+    means = [(torch.view_as_real(x) if x.is_complex() else x).float().mean() for x in parts]
+    return torch.stack(means).sum()

@@ -1,8 +1,8 @@
-"""What the measuring processes and their parent agree on. Standard library only.
+"""The protocol between the measuring processes and their parent. Standard library only.
 
 A worker is started as `PYTHON capture/start.py FOLDER`, with `bench.json` in the folder (`WorkerRequest` as JSON). It
 connects to the Unix socket `bench.socket` in the same folder, and answers one JSON line to each JSON line it gets.
-Its standard streams belong to the target. `do` of an order, and what the answer holds beside `ok`:
+Its standard streams belong to the target. `do` of a command, and what the answer holds beside `ok`:
 
     load      import torch, make the model and its calls. import_seconds, load_seconds, calls, items, tokens, batch,
               sequence, dtype, device, threads, name (of the model's class), notes,
@@ -23,7 +23,7 @@ Its standard streams belong to the target. `do` of an order, and what the answer
               it has imported of installed packages
 
 An answer with `"ok": false` has `error`: {"kind": one of FAILURES, "message": one line}; the worker lives on, unless
-it died. Every order runs alone: the parent gives the next one, to whichever worker, when the answer has come.
+it died. Every command runs alone: the parent gives the next one, to whichever worker, when the answer has come.
 """
 
 from __future__ import annotations

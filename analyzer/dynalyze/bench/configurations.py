@@ -1,0 +1,159 @@
+"""The configurations that a benchmark compares with eager: by their names, and as the program itself compiles."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+from typing import Any, Literal
+
+from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
+from dynalyze.events.types import BundleWritten
+from dynalyze.text.errors import UsageError
+
+EAGER = Configuration("eager", compile=False)
+DEFAULT = Configuration("default")
+CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
+MODES = ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+# Names that mean the same as a longer one.
+ALIASES = {
+    "compile": "default",
+    "compiled": "default",
+    "inductor": "default",
+    "regions": "regional",
+    "blocks": "regional",
+    "dynamic": "dynamic=on",
+    "static": "dynamic=off",
+    "as-written": AS_WRITTEN,
+}
+_SWITCHES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "regional": {"region": "blocks"},
+    "accelerate": {"region": "accelerate"},
+    "fullgraph": {"fullgraph": True},
+    **{mode: {"mode": mode} for mode in MODES},
+    **{f"dynamic={value}": {"dynamic": value} for value in ("auto", "on", "off", "mark")},
+}
+_BACKEND = "backend="
+_ON_CPU = ("default", "dynamic", "fullgraph", "regional")
+_ON_CUDA = (*_ON_CPU, "reduce-overhead", "max-autotune-no-cudagraphs")
+
+
+def matrix(device: str, default: Configuration = DEFAULT) -> tuple[Configuration, ...]:
+    """The sensible set for a device. CUDA graphs and Triton's autotuning are nothing that a CPU has."""
+    names = _ON_CUDA if device.startswith("cuda") else _ON_CPU
+    return tuple(configuration(name, default) for name in names)
+
+
+def with_options(backend: str, mode: str | None, dynamic: Any, fullgraph: bool) -> Configuration:
+    """The configuration `default` under these options of the command line."""
+    return replace(DEFAULT, backend=backend, mode=mode, dynamic=dynamic, fullgraph=fullgraph)
+
+
+def names_default(text: str) -> bool:
+    """Whether `--configs` holds the configuration that the compile options are for."""
+    return any("default" in _parts(name) for name in text.split(","))
+
+
+def configurations(text: str, default: Configuration = DEFAULT) -> tuple[Configuration, ...]:
+    """Understand `--configs`; eager is always measured and need not be named.
+
+    Raises:
+        UsageError: a name that is not known, or two that exclude each other.
+    """
+    names = [name for part in text.split(",") if (name := part.strip())]
+    if not names:
+        raise UsageError("--configs is empty; for example --configs default,reduce-overhead")
+    found = {name: configuration(name, default) for name in names if name != "eager"}
+    return tuple(dict.fromkeys(found.values()))
+
+
+def configuration(name: str, default: Configuration = DEFAULT) -> Configuration:
+    """One configuration from its name: parts joined by +. `default` is what that part alone stands for.
+
+    Raises:
+        UsageError: a part that is not known, or that says again what another one said.
+    """
+    parts = _parts(name)
+    if AS_WRITTEN in parts:
+        if len(parts) > 1:
+            raise UsageError(f'--configs {name}: "{AS_WRITTEN}" stands alone, the program has chosen its arguments')
+        return replace(DEFAULT, name=AS_WRITTEN)
+    settings: dict[str, Any] = {}
+    for part in parts:
+        for key, value in _settings(part, name, default).items():
+            if key in settings:
+                raise UsageError(f"--configs {name}: {key} is set twice")
+            settings[key] = value
+    return replace(DEFAULT, name="+".join(parts), **settings)
+
+
+def given(chosen: Configuration) -> dict[str, Any]:
+    """The arguments that a configuration sets, for the report: torch.compile's own names where it has them."""
+    if chosen.name == AS_WRITTEN:
+        return {**chosen.written, **({"autocast": chosen.autocast} if chosen.autocast else {})}
+    if not chosen.compile:
+        return {"autocast": chosen.autocast} if chosen.autocast else {}
+    shown: dict[str, Any] = {"backend": chosen.backend}
+    for key in ("mode", "dynamic", "fullgraph", "region", "autocast"):
+        if (value := getattr(chosen, key)) != getattr(DEFAULT, key):
+            shown[key] = value
+    return shown
+
+
+def _parts(name: str) -> list[str]:
+    return [ALIASES.get(part.strip(), part.strip()) for part in name.split("+")]
+
+
+def _settings(part: str, name: str, default: Configuration) -> dict[str, Any]:
+    if part == "default":
+        return {
+            key: value
+            for key in ("backend", "mode", "dynamic", "fullgraph")
+            if (value := getattr(default, key)) != getattr(DEFAULT, key)
+        }
+    if part.startswith(_BACKEND) and part != _BACKEND:
+        return {"backend": part.removeprefix(_BACKEND)}
+    if part in _SWITCHES:
+        return _SWITCHES[part]
+    if part == "eager":
+        raise UsageError(f"--configs {name}: eager is not compiled and joins with nothing")
+    raise UsageError(f"--configs {name}: {_unknown(part)}")
+
+
+def _unknown(part: str) -> str:
+    known = ["eager", AS_WRITTEN, *_SWITCHES, *ALIASES, _BACKEND + "NAME"]
+    near = difflib.get_close_matches(part, known, n=1, cutoff=0.0)
+    return f"no configuration is called {part!r}; did you mean {near[0]}? dynalyze bench --help lists them"
+
+
+_Dynamic = Literal["auto", "on", "off", "mark"]
+_DYNAMIC: dict[Any, _Dynamic] = {True: "on", False: "off"}
+
+
+def program_config(event: BundleWritten) -> Configuration | None:
+    """The configuration of a program's own compiles; None where it compiled nothing.
+
+    Where several compiles differ, the configuration tells of Inductor and of CUDA graphs if any of them asks for these.
+    """
+    if not event.written:
+        return None
+    given = [{"backend": "inductor", **options} for options in event.options] or [{"backend": "inductor"}]
+    backends, modes = ([str(each.get(key) or "") for each in given] for key in ("backend", "mode"))
+    dynamics: list[_Dynamic] = [_DYNAMIC.get(each.get("dynamic")) or "auto" for each in given]
+    return Configuration(
+        AS_WRITTEN,
+        backend="inductor" if "inductor" in backends else backends[0],
+        mode=next((mode for mode in modes if mode in CUDA_GRAPH_MODES), modes[0]) or None,
+        dynamic=dynamics[0] if len(set(dynamics)) == 1 else "auto",
+        fullgraph=all(each.get("fullgraph") for each in given),
+        written=_shown(given, event.names),
+    )
+
+
+def _shown(given: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
+    """The arguments for the report; by callable where they differ."""
+    if all(each == given[0] for each in given):
+        return given[0]
+    labels = [f"{number}. {name}" for number, name in enumerate(names, 1)]
+    texts = [", ".join(f"{key}={value}" for key, value in each.items()) for each in given]
+    return dict(zip(labels, texts, strict=False))
