@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.capture import adapter, guard_values
+from dynalyze.capture import guard_values
 from dynalyze.capture.guard_values import read
+from dynalyze.capture.torch_private import dynamo
 
 
 class Layer:
@@ -52,7 +53,7 @@ LOCALS: dict[str, Any] = {
 def scope(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the adapter finds in the frame that is about to recompile."""
     names = {**LOCALS, "L": LOCALS, "G": {"GAIN": 2.5}}
-    monkeypatch.setattr(adapter, "recompile_scope", lambda: names)
+    monkeypatch.setattr(dynamo, "recompile_scope", lambda: names)
     return names
 
 
@@ -161,7 +162,7 @@ def test_reading_does_not_change_the_programs_values(scope: dict[str, Any]) -> N
 
 
 def test_outside_torchs_own_look_at_the_guards_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter, "recompile_scope", lambda: None)
+    monkeypatch.setattr(dynamo, "recompile_scope", lambda: None)
     assert read("n == 3") == (None, None)
 
 
@@ -187,14 +188,14 @@ def test_global_states(
         asked.append(name)
         return present
 
-    monkeypatch.setattr(adapter, "global_state", global_state)
+    monkeypatch.setattr(dynamo, "global_state", global_state)
     assert read(f"0/0: GLOBAL_STATE changed: {state}") == (expected, actual)
     assert asked == state.replace(",", "").split()
 
 
 def test_a_state_that_cannot_be_read_beside_one_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"grad_mode": True, "default_dtype": "torch.float64"}
-    monkeypatch.setattr(adapter, "global_state", known.get)
+    monkeypatch.setattr(dynamo, "global_state", known.get)
     read_now = read("0/0: GLOBAL_STATE changed: grad_mode weather default_dtype ")
     assert read_now == ("False, ?, ?", "True, ?, torch.float64")
 

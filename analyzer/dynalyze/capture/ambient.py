@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.adapter_calls import no_dispatch, no_function, unobserved
+from dynalyze.capture.torch_private.compiled_calls import no_dispatch, no_function, unobserved
 
 _AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
 _GENERATOR_DEVICES = ("cuda", "xpu")

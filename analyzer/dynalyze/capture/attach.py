@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import atexit
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import json
 import os
-import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
-from dynalyze.capture import adapter, adapter_trace
+from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inspecting.telling import Inspection, watch_compile_calls
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.skips import Skips
 from dynalyze.capture.source_texts import HELD
+from dynalyze.capture.torch_private import dynamo, trace
 from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter
 
@@ -117,14 +113,14 @@ def own_trace(run: Path) -> str:
 def watch_untraced(listener: Listener) -> Callable[[], None]:
     """Report breaks that are raised before tracing begins; returns what ends it."""
 
-    def tell(message: str, frame: adapter.StackFrame, refused: bool) -> None:
-        stack = adapter.stack_above()
+    def tell(message: str, frame: dynamo.StackFrame, refused: bool) -> None:
+        stack = dynamo.stack_above()
         listener.tell(
             "break", id="", epoch=listener.epoch, attempt=0, text="", message=message, type=None, above=stack,
             inside=[frame], untraced=True, refused=refused,
         )  # fmt: skip
 
-    return adapter_trace.watch_untraced_breaks(tell)
+    return trace.watch_untraced_breaks(tell)
 
 
 def watch_skips(listener: Listener) -> Skips:
@@ -136,79 +132,8 @@ def watch_skips(listener: Listener) -> Skips:
 
 def watch_bytecode(listener: Listener) -> None:
     """Record what Dynamo makes of each frame, from the moment when Dynamo is imported."""
-    after_import("torch._dynamo.convert_frame", lambda _: adapter.watch_bytecode(listener.tell_bytecode))
 
+    def tell(_: CodeType, made: CodeType) -> None:
+        listener.tell_bytecode(dynamo.compile_id(), made)
 
-def after_import(name: str, act: Callable[[ModuleType], object], *, without: str = "") -> Callable[[], None]:
-    """Call `act` with the module once it has been imported; at once where it already is. Returns what calls it off.
-
-    The environment variable `without` is not there while the module is imported.
-    """
-    if name in sys.modules:
-        act(sys.modules[name])
-        return lambda: None
-    watch = _ImportWatch(name, act, without)
-    sys.meta_path.insert(0, watch)
-    return watch.call_off
-
-
-class _ImportWatch(importlib.abc.MetaPathFinder):
-    """Finds one module as the others would, and adds a call after its execution.
-
-    It stays until the module is executed: many programs only ask first whether there is one (`find_spec("torch")`).
-    """
-
-    def __init__(self, name: str, act: Callable[[ModuleType], object], without: str) -> None:
-        self._name = name
-        self._act = act
-        self.without = without
-        self._looking = threading.local()
-        self._over = False
-
-    def call_off(self) -> None:
-        self._over = True
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-
-    def executed(self, module: ModuleType) -> None:
-        """Act, once."""
-        if not self._over:
-            self.call_off()
-            self._act(module)
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._name or getattr(self._looking, "now", False):
-            return None
-        self._looking.now = True
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            self._looking.now = False
-        if spec is not None and spec.loader is not None:
-            spec.loader = _ActingLoader(spec.loader, self)
-        return spec
-
-
-class _ActingLoader(importlib.abc.Loader):
-    def __init__(self, loader: importlib.abc.Loader, watch: _ImportWatch) -> None:
-        self._loader = loader
-        self._watch = watch
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        # The module is to look as if nothing had been there, to pickle and to inspect.
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        without = self._watch.without
-        hidden = os.environ.pop(without, None) if without else None
-        try:
-            self._loader.exec_module(module)
-        finally:
-            if hidden is not None:
-                os.environ[without] = hidden
-        self._watch.executed(module)
+    after_import("torch._dynamo.convert_frame", lambda _: dynamo.watch_bytecode(tell))

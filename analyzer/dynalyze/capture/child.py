@@ -13,9 +13,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import adapter, environment, objects, program, torch_there
+from dynalyze.capture import environment, objects, program, torch_there
 from dynalyze.capture.attach import (
-    after_import,
     forget_compiles,
     lead_descendants,
     own_trace,
@@ -26,11 +25,13 @@ from dynalyze.capture.attach import (
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import Options, backward, check, compiled
+from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
 from dynalyze.capture.inspecting.telling import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import Ending, SoftStop
 from dynalyze.capture.source_texts import HELD
+from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE
 from dynalyze.capture.writer import EventWriter
 
@@ -255,7 +256,7 @@ class Session:
             try:
                 outputs = run(*call.args, **call.kwargs)
             except Exception as error:
-                if not (self._options.fullgraph and adapter.is_refusal(error)):
+                if not (self._options.fullgraph and dynamo.is_refusal(error)):
                     raise
                 self._tell_call("object_call", index=index, refused=str(error).splitlines()[0][:500])
                 return
@@ -366,9 +367,9 @@ class Session:
 def _prepared(found: Any, request: dict[str, Any], module: ModuleType) -> tuple[Any, list[Inputs]]:
     target, calls = objects.prepare(found, request["name"], module, request["inputs"])
     if request.get("attention"):
-        from dynalyze.capture import adapter_attention
+        from dynalyze.capture import transformers_attention
 
-        adapter_attention.switch(target, request["attention"])
+        transformers_attention.switch(target, request["attention"])
     return target, calls
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dynalyze.capture import adapter
+from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 
 _PACKAGES = ("transformers", "triton", "numpy", "accelerate", "peft", "bitsandbytes", "flash-attn", "torchao")
@@ -59,7 +59,7 @@ def compile_switches() -> dict[str, Any]:
     variable = next(
         (name for name in ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE") if os.environ.get(name, "") not in _OFF), ""
     )
-    return {"stance": adapter.stance(), "disabled": adapter.dynamo_disabled(), "variable": variable}
+    return {"stance": dynamo.stance(), "disabled": bool(dynamo.dynamo_disabled()), "variable": variable}
 
 
 def _versions() -> dict[str, str]:

@@ -14,8 +14,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from dynalyze.capture import adapter
 from dynalyze.capture.guard_text import bare_guard
+from dynalyze.capture.torch_private import dynamo
 
 _PREFIX = re.compile(r"^!?\d+/\d*(?:/\d+)?: ")
 _TYPE = re.compile(r", type=<.*$")
@@ -35,7 +35,7 @@ def read(payload: str) -> tuple[str | None, str | None]:
         state = _STATE.match(guard)
         if state is not None:
             return _states(re.split(r"[,.\s]+", state[1].strip(",. ")))
-        scope = adapter.recompile_scope()
+        scope = dynamo.recompile_scope()
         return _comparison(guard, scope) if scope is not None else (None, None)
     except Exception:  # A guard on objects of any kind: their own code may raise anything.
         return None, None
@@ -51,7 +51,7 @@ def _first(payload: str) -> str:
 
 def _states(names: list[str]) -> tuple[str | None, str | None]:
     """What the states were and are, in torch's order; what cannot be told of one of several is a question mark."""
-    actual = [adapter.global_state(name) for name in names]
+    actual = [dynamo.global_state(name) for name in names]
     expected = [str(not value) if isinstance(value, bool) else None for value in actual]
     return _joined(expected), _joined([None if value is None else str(value) for value in actual])
 

@@ -16,11 +16,12 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.adapter_calls import being_traced, in_backward, raised_by_compiler, reset
 from dynalyze.capture.callables_seen import CallableSeen, CallablesSeen
 from dynalyze.capture.calls import Call, Recorder
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.module_calls import ModuleCalls
+from dynalyze.capture.torch_private.compiled_calls import being_traced, in_backward, raised_by_compiler
+from dynalyze.capture.torch_private.dynamo import forget_compiled
 
 CompileModule = Callable[[Any], Callable[..., Any]]
 Tell = Callable[..., None]
@@ -94,7 +95,7 @@ class InPlace:
         if dropped:
             self._tell("in_place_dropped")
             if at_rest:
-                reset()
+                forget_compiled()
             self._forget(compiling=not at_rest)
 
     def tell_seen(self) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 from dynalyze.capture import environment
-from dynalyze.capture.attach import after_import, watch_untraced
+from dynalyze.capture.attach import watch_untraced
+from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inspecting.telling import Inspection, watch_compile_calls
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.skips import Skips

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_calls as adapter
-from dynalyze.capture.forks import after_fork
+from dynalyze.capture.hooks import after_fork
+from dynalyze.capture.torch_private import compiled_calls
 
 Handler = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 """Makes a call of a module: given the original `__call__`, the module and its arguments, returns its outputs."""
@@ -83,7 +83,7 @@ def _wrapping(calls: ModuleCalls, original: Callable[..., Any]) -> Callable[...,
     """The function that takes the place of a `__call__`."""
     thread = calls.thread
     is_compiling = torch.compiler.is_compiling
-    compile_callback = adapter.compile_callback
+    compile_callback = compiled_calls.compile_callback
 
     def _wrapped_call_impl(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Only calls into C before the first return: under torch.compile a frame of ours would be compiled too.
@@ -110,7 +110,7 @@ def _disguised(wrapper: Any, original: Any) -> Callable[..., Any]:
 
 def _replace_copies(old: Any, new: Any) -> None:
     """torch compares nn.Module.__call__ with copies taken at import, to see that nobody patched it."""
-    for name, attribute in adapter.CALL_COPIES:
+    for name, attribute in compiled_calls.CALL_COPIES:
         module = sys.modules.get(name)
         if module is not None and getattr(module, attribute, None) is old:
             setattr(module, attribute, new)

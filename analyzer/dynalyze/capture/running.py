@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import adapter_bench
-from dynalyze.capture.adapter import StackFrame, frame_entry
-from dynalyze.capture.attach import after_import
+from dynalyze.capture.hooks import after_import
+from dynalyze.capture.torch_private import dynamo, runtime
+from dynalyze.capture.torch_private.dynamo import StackFrame, frame_entry
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Versions:
         after_import("torch._dynamo.convert_frame", self._attach)
 
     def _attach(self, _: ModuleType) -> None:
-        adapter_bench.watch_made_code(self._add)
+        dynamo.watch_bytecode(self._add)
 
     def watch(self, action: Callable[[], Any]) -> Ran:
         """Run `action` and look at every call in it, also those of threads that it starts."""
@@ -69,7 +69,7 @@ class Versions:
         return ran
 
     def _add(self, original: CodeType, made: CodeType) -> None:
-        if adapter_bench.calls_a_graph(made):
+        if runtime.calls_a_graph(made):
             self._originals.setdefault(id(original), original)
             self._made[id(made)] = (len(self._made) + 1, made, original)
 

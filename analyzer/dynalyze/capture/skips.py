@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from dynalyze.capture.adapter import frame_entry
-from dynalyze.capture.adapter_skips import Skipped, marked_disabled, watch_skips
 from dynalyze.capture.listener import Listener
+from dynalyze.capture.torch_private.dynamo import frame_entry
+from dynalyze.capture.torch_private.trace import Skipped, marked_disabled, watch_skips
 
 DISABLED = "marked with torch.compiler.disable"
 _MOST = 1000

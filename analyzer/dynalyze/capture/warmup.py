@@ -17,16 +17,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import adapter_bench, environment
-from dynalyze.capture.attach import after_import, own_trace, watch_skips, watch_untraced
+from dynalyze.capture import environment
+from dynalyze.capture.attach import own_trace, watch_skips, watch_untraced
 from dynalyze.capture.bench.failures import kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.wire import AS_WRITTEN, WorkerRequest
 from dynalyze.capture.bench.worker import read_request
 from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.running import Ran, Versions
 from dynalyze.capture.source_texts import HELD
+from dynalyze.capture.torch_private import runtime
 from dynalyze.capture.warmup_wire import LOOK, REQUEST_FILE, WARM_UP
 from dynalyze.capture.writer import EventWriter
 
@@ -100,8 +102,8 @@ class WarmupCheck:
     def found(self) -> dict[str, Any]:
         """What the process knows at its end."""
         return {
-            "recompile_limit": adapter_bench.recompile_limit(),
-            "cache": adapter_bench.cache_counts(),
+            "recompile_limit": runtime.recompile_limit(),
+            "cache": runtime.cache_counts(),
             "notes": self._workloads[0].notes if self._workloads else [],
         }
 
@@ -118,7 +120,7 @@ class WarmupCheck:
         device = device_of(self._workloads[0])
         self._timer = timer_for(device)
         mode = self._requests[0].configuration.mode
-        if device == "cuda" and adapter_bench.cudagraphs_wanted(mode):
+        if device == "cuda" and runtime.cudagraphs_wanted(mode):
             self._repeats = _CALLS_OF_CUDA_GRAPHS
         target = self._target(device)
         return [self._with_backward(workload.steps(target)) for workload in self._workloads]

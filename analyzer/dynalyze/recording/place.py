@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynalyze.capture.adapter import StackFrame, stack_above
+from dynalyze.capture.torch_private.dynamo import StackFrame, stack_above
 
 _OURS = str(Path(__file__).resolve().parents[1])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dynalyze.capture import adapter
+from dynalyze.capture.torch_private import dynamo
 from dynalyze.recording.recorder import Recording
 from dynalyze.testing.quiet import quiet_trace
 
@@ -46,7 +46,7 @@ class CompileCheck:
         __tracebackhide__ = True
         self._recording.stop(error)
         self._around.close()
-        if error is not None and not (self._judges_errors and adapter.is_compile_error(error)):
+        if error is not None and not (self._judges_errors and dynamo.is_compile_error(error)):
             return
         failure = self._judge(self._recording.report, error)
         if failure:

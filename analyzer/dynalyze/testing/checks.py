@@ -7,8 +7,8 @@ from typing import Any, overload
 
 import torch
 
-from dynalyze.capture.adapter_compiled import is_compiled_function, is_compiled_module
 from dynalyze.capture.inputs import Inputs, calls_from
+from dynalyze.capture.torch_private.compiled_calls import is_compiled_function, is_compiled_module
 from dynalyze.recording.recorder import Recording
 from dynalyze.testing import judges
 from dynalyze.testing.block import CompileCheck

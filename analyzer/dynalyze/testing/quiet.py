@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dynalyze.capture.adapter_trace import TRACE_LOGGER
+from dynalyze.capture.torch_private.trace import TRACE_LOGGER
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalyze.capture import adapter_attention as adapter
+from dynalyze.capture import transformers_attention
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.inputs import Misuse
 
@@ -23,21 +23,22 @@ def attention_of(workload: Workload, names: list[str], dtypes: list[str]) -> dic
             "architecture (hf:NAME), or a FILE:NAME whose model is a PreTrainedModel"
         )
     _check(names, dtypes)
-    supported = adapter.supported(model)
+    supported = transformers_attention.supported(model)
     return {
         "model": kind,
-        "own": adapter.implementation(model),
+        "own": transformers_attention.implementation(model),
         "supported": supported,
-        "unsupported": [name for name in adapter.NAMES if name not in supported],
-        "names": adapter.availability(model, names or supported),
+        "unsupported": [name for name in transformers_attention.NAMES if name not in supported],
+        "names": transformers_attention.availability(model, names or supported),
     }
 
 
 def _check(names: list[str], dtypes: list[str]) -> None:
     import torch
 
-    for name in adapter.unknown_names(names):
-        raise Misuse(f"transformers knows no attention implementation {name!r}; for example {', '.join(adapter.NAMES)}")
+    for name in transformers_attention.unknown_names(names):
+        known = ", ".join(transformers_attention.NAMES)
+        raise Misuse(f"transformers knows no attention implementation {name!r}; for example {known}")
     for name in dtypes:
         dtype = getattr(torch, name, None)
         if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_accuracy, adapter_bisect
 from dynalyze.capture.bench.bisect_backward import GradientJudge
 from dynalyze.capture.bench.bisect_local import LocalJudge, OperationFault
 from dynalyze.capture.bench.bisect_probes import Probed, probed
 from dynalyze.capture.bench.bisect_taps import tapped
 from dynalyze.capture.bench.failures import one_line
+from dynalyze.capture.torch_private import numerics
 
 _BACKEND = f"{__name__}:observing"
 
@@ -27,7 +27,7 @@ class Watch:
     counts the results that were judged; `problems` are lines on what could not be.
     """
 
-    compile: adapter_bisect.Compile
+    compile: numerics.Compile
     tolerance: float
     gradients: bool = False
     fault: OperationFault | None = None
@@ -89,7 +89,7 @@ def watching(watch: Watch) -> Iterator[str]:
     """The name of a backend that compiles as the watch says; with Inductor, every operation rounds as in eager."""
     _watching.append(watch)
     try:
-        with adapter_accuracy.comparable_code(emulate=True):
+        with numerics.comparable_code(emulate=True):
             yield _BACKEND
     finally:
         _watching.pop()

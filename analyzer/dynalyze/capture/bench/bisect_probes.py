@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_bisect as adapter
 from dynalyze.capture.bench.bisect_taps import Tapped, transformed, writes
+from dynalyze.capture.torch_private import numerics
 
 _MOST_BYTES = 2 << 30
 # What fills buffers on the way and leaves the values that gradients flow through alone.
@@ -38,7 +38,7 @@ class Probed:
 
     def fresh(self) -> list[torch.Tensor]:
         """New probes, which want gradients."""
-        return [_probe_for(adapter.value_of(probe)) for probe in self.probes.values()]
+        return [_probe_for(numerics.value_of(probe)) for probe in self.probes.values()]
 
     def gradient_of(self, node: torch.fx.Node, gradients: dict[Use, torch.Tensor]) -> torch.Tensor | None:
         """The gradient that the operation gets for its result."""
@@ -94,7 +94,7 @@ class _Probing:
     def _probe(self, use: Use, node: torch.fx.Node) -> torch.fx.Node:
         with self._graph.inserting_after(self._last):
             probe = self._graph.placeholder(f"probe_{len(self._made.probes)}")
-        probe.meta["example_value"] = adapter.value_of(node)
+        probe.meta["example_value"] = numerics.value_of(node)
         self._last = self._made.probes[use] = probe
         return probe
 
@@ -109,7 +109,7 @@ def _is_used_once(node: torch.fx.Node) -> bool:
 
 
 def _flows(node: torch.fx.Node) -> bool:
-    value = adapter.value_of(node)
+    value = numerics.value_of(node)
     return (
         isinstance(value, torch.Tensor)
         and value.requires_grad
@@ -128,7 +128,7 @@ def _reason_against(graph: torch.fx.GraphModule, flowing: list[torch.fx.Node]) -
         if name in _MODES or (writes(node) and not _leaves_values(node, name)):
             return f"the graph holds {name.lstrip('_')}"
     sizes = [
-        (adapter.value_of(node).numel() * adapter.value_of(node).element_size(), len(node.users)) for node in flowing
+        (numerics.value_of(node).numel() * numerics.value_of(node).element_size(), len(node.users)) for node in flowing
     ]
     if not all(isinstance(size, int) for size, _ in sizes):
         return "its sizes are known only when it runs"
@@ -139,7 +139,7 @@ def _reason_against(graph: torch.fx.GraphModule, flowing: list[torch.fx.Node]) -
 
 def _leaves_values(node: torch.fx.Node, name: str) -> bool:
     """Whether what it writes is only a statistic, or a counter."""
-    written = [adapter.value_of(used) for used in node.all_input_nodes[:1]]
+    written = [numerics.value_of(used) for used in node.all_input_nodes[:1]]
     counts = any(isinstance(value, torch.Tensor) and not value.is_floating_point() for value in written)
     return counts or any(known in name for known in _LEAVES_VALUES)
 

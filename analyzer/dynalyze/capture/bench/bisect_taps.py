@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_bisect as adapter
+from dynalyze.capture.torch_private import numerics
 
 _MOST_BYTES = 2 << 30
 _WRITING = {operator.setitem} | {
@@ -97,9 +97,9 @@ class _Tapping:
 
     def _tap(self, node: torch.fx.Node) -> None:
         key = node.name, self._written
-        if key in self._taps or not _is_plain(adapter.value_of(node)) or not self._is_wanted(node):
+        if key in self._taps or not _is_plain(numerics.value_of(node)) or not self._is_wanted(node):
             return
-        self._bytes += _size(adapter.value_of(node))
+        self._bytes += _size(numerics.value_of(node))
         if self._bytes > _MOST_BYTES:
             self._cut += 1
             return

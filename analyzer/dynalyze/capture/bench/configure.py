@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_bench
-from dynalyze.capture.adapter import wrapped_by_compile
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.parts import Parts
 from dynalyze.capture.bench.regions import compile_regions
 from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration
 from dynalyze.capture.compiling import backend_of
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.torch_private import runtime
+from dynalyze.capture.torch_private.dynamo import wrapped_by_compile
 
 Target = Callable[..., Any]
 
@@ -47,8 +47,8 @@ def uncompiled(model: Target) -> tuple[Target, list[str]]:
         model = owner  # Of a module that is compiled twice, torch keeps the forward only.
     if not isinstance(model, torch.nn.Module):
         return model, notes
-    if adapter_bench.compiled_in_place(model):
-        adapter_bench.drop_compiled_call(model)
+    if runtime.compiled_in_place(model):
+        runtime.drop_compiled_call(model)
         notes = ["The target called .compile() on itself; that was undone, and each configuration compiles it."]
     inside = [name for name, part in model.named_modules() if name and _is_compiled(part)]
     if inside:
@@ -170,4 +170,4 @@ def _standing_for(call: Target, target: Target) -> Target:
 
 
 def _is_compiled(part: Any) -> bool:
-    return wrapped_by_compile(part) is not None or adapter_bench.compiled_in_place(part)
+    return wrapped_by_compile(part) is not None or runtime.compiled_in_place(part)

@@ -122,13 +122,13 @@ def find_target(request: WorkerRequest) -> tuple[Any, Any]:
 
 def made_ready(model: Any, request: WorkerRequest) -> tuple[Any, list[str]]:
     """The model without its own compiles, in its place and mode, and notes on it."""
-    from dynalyze.capture import adapter_attention
+    from dynalyze.capture import transformers_attention
     from dynalyze.capture.bench.configure import uncompiled
     from dynalyze.capture.compiling import place
 
     model, notes = uncompiled(model)
     if request.source.get("attention"):
-        adapter_attention.switch(model, request.source["attention"])
+        transformers_attention.switch(model, request.source["attention"])
     if _is_module(model):
         place(model, _options(request))
     return model, [*notes, *_notes_on(model, request)]

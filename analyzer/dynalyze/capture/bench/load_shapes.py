@@ -97,7 +97,7 @@ def _check_alike(model: Any, other: Any, request: WorkerRequest) -> None:
 
 def _outline(model: Any) -> Any:
     """What tells one model from another, but for its values: its parameters with their shapes."""
-    from dynalyze.capture.adapter import wrapped_by_compile
+    from dynalyze.capture.torch_private.dynamo import wrapped_by_compile
 
     model = wrapped_by_compile(model) or model
     named = getattr(model, "named_parameters", None)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from dynalyze.capture import adapter_bench
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.load import Loaded, load
 from dynalyze.capture.bench.validity import Compiles, look, reason_against
 from dynalyze.capture.bench.warming import warm
 from dynalyze.capture.bench.wire import AS_WRITTEN, Configuration, Failure, WorkerRequest
+from dynalyze.capture.torch_private import runtime
 
 _MEMORY_PASSES = 3
 _FIRST_PASSES = 4  # The first compiles, the second warms up a CUDA graph, the third records it.
@@ -68,7 +68,7 @@ class Session:
         """Hear of every compile from here on; in the eager arm there is to be none."""
         self._compiles.listen()
         if not self._configuration.compile:
-            adapter_bench.stay_eager()
+            runtime.stay_eager()
 
     def _warm(self, order: Order) -> Answer:
         self._configure()
@@ -87,8 +87,8 @@ class Session:
             "calls_ms": warmed.calls_ms,
             "steady_after": warmed.steady_after,
             "counts": self._compiles.counts(),
-            "phases": adapter_bench.phases(),
-            "cache": adapter_bench.cache_counts(),
+            "phases": runtime.phases(),
+            "cache": runtime.cache_counts(),
         }
 
     def _block(self, order: Order) -> Answer:

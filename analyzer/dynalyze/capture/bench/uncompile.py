@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_bench, adapter_compiled
 from dynalyze.capture.reached import modules_reached
+from dynalyze.capture.torch_private import compiled_calls, runtime
 
 
 def uncompile(target: Any) -> None:
@@ -18,14 +18,14 @@ def uncompile(target: Any) -> None:
 
 
 def _uncompile_part(part: torch.nn.Module) -> None:
-    if adapter_bench.compiled_in_place(part):
-        adapter_bench.drop_compiled_call(part)
+    if runtime.compiled_in_place(part):
+        runtime.drop_compiled_call(part)
     for name, child in part._modules.items():
-        if child is not None and adapter_compiled.is_compiled_module(child):
-            part._modules[name] = adapter_compiled.original_of(child)
+        if child is not None and compiled_calls.is_compiled_module(child):
+            part._modules[name] = compiled_calls.original_of(child)
     for name, value in list(vars(part).items()):
-        if adapter_compiled.is_compiled_function(value):
-            _restore(part, name, adapter_compiled.original_of(value))
+        if compiled_calls.is_compiled_function(value):
+            _restore(part, name, compiled_calls.original_of(value))
 
 
 def _restore(part: torch.nn.Module, name: str, original: Any) -> None:

@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import adapter_settings
 from dynalyze.capture.inspecting import configuration, wrapping
+from dynalyze.capture.torch_private import runtime
 
 Facts = dict[str, Any]
 _LONGEST_NOTE = 200
@@ -27,7 +27,7 @@ def inspected(module: Any, holders: list[Any] | None = None) -> Facts:
     `holders` are the living wrappers of distributed training, where the caller has looked for them already.
     """
     facts: Facts = {"notes": []}
-    with adapter_settings.plain_tensors():
+    with runtime.plain_tensors():
         _add_part(facts, "modules", lambda: _own(module, holders))
         _add_part(facts, "configuration", lambda: configuration.facts_of(wrapping.inner(module)))
         for contribute in contributors():
@@ -108,7 +108,7 @@ def _elements(parameter: Any) -> int:
 
 
 def _is_compiled(module: Any) -> bool:
-    return adapter_settings.compiled_in_place(module) or module._modules.get("_orig_mod") is not None
+    return runtime.compiled_in_place(module) or module._modules.get("_orig_mod") is not None
 
 
 def _add_part(facts: Facts, name: str, read: Callable[[], Facts]) -> None:

@@ -15,11 +15,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from dynalyze.capture.forks import after_fork
+from dynalyze.capture.hooks import Patch, after_fork
 from dynalyze.capture.inspecting.modules import inspected
 from dynalyze.capture.inspecting.settings import settings_seen
 from dynalyze.capture.inspecting.wrapping import living_wrappers
-from dynalyze.capture.layers import Layer
 
 Tell = Callable[..., None]
 _MOST_MODULES = 200
@@ -128,14 +127,14 @@ def watch_compile_calls(
 
     `on_call` is called before each. Returns what ends it.
     """
-    layer = Layer(torch, "compile")
+    patch = Patch(torch, "compile")
 
-    @functools.wraps(layer.original)
+    @functools.wraps(patch.original)
     def compile(*args: Any, **kwargs: Any) -> Any:
         on_call()
-        result = layer.original(*args, **kwargs)
+        result = patch.original(*args, **kwargs)
         model = args[0] if args else kwargs.get("model")
-        if model is not None and layer.active:
+        if model is not None and patch.active:
             try:
                 from dynalyze.capture.compile_calls import caller
 
@@ -144,7 +143,7 @@ def watch_compile_calls(
                 return result  # The user's own call goes before any fact.
         return result
 
-    return layer.put(compile)
+    return patch.put(compile)
 
 
 def _is_word(value: Any) -> bool:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from dynalyze.capture import adapter_settings
+from dynalyze.capture.torch_private import runtime
 
 _NAMES = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule")
 _HOLD_A_MODULE = ("module", "_fsdp_wrapped_module")
@@ -16,7 +16,7 @@ _DEEPEST = 8
 
 def kind_of(cls: type) -> str:
     """The wrapper that a class is, by the name of torch's own; "" where it is none."""
-    if not issubclass(cls, adapter_settings.wrapper_classes()):
+    if not issubclass(cls, runtime.wrapper_classes()):
         return ""
     return next((base.__name__ for base in cls.__mro__ if base.__name__ in _NAMES), cls.__name__)
 
@@ -36,7 +36,7 @@ def inner(module: Any) -> Any:
 def class_name(module: Any) -> str:
     """The class as the program wrote it: `fully_shard` puts one of its own in front."""
     cls = type(module)
-    if adapter_settings.is_sharded_in_place(cls) and len(cls.__mro__) > 2:
+    if runtime.is_sharded_in_place(cls) and len(cls.__mro__) > 2:
         cls = cls.__mro__[2]
     return cls.__qualname__
 
@@ -61,7 +61,7 @@ def living_wrappers(*, always: bool = False) -> list[Any]:
     """
     if not always and not _distributed():
         return []
-    classes = adapter_settings.wrapper_classes()
+    classes = runtime.wrapper_classes()
     return [each for each in gc.get_objects() if issubclass(type(each), classes)]
 
 

@@ -1,4 +1,4 @@
-"""Hearing torch's trace whatever a program does to Python's logging, and torch's own counts beside it."""
+"""Private parts of torch: heard and read where they are, and what is done where a version lacks them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,45 @@ import pytest
 import torch
 import torch._logging._internal as internal
 
-from dynalyze.capture import adapter_trace
+from dynalyze.capture.torch_private import dynamo, numerics, trace
+
+
+class Unsupported(Exception):
+    pass
+
+
+def newer(exc: Exception) -> BaseException | None:
+    def log_graph_break(exc: Exception) -> BaseException | None:
+        return dynamo.live_break()
+
+    return log_graph_break(exc)
+
+
+def older(reason_str: str) -> BaseException | None:
+    def log_graph_break(reason_str: str) -> BaseException | None:
+        return dynamo.live_break()
+
+    return log_graph_break(reason_str)
+
+
+def test_the_exception_behind_a_break_is_an_argument_since_2_9() -> None:
+    error = Unsupported("print")
+    assert newer(error) is error
+
+
+def test_torch_2_8_logs_from_within_the_except_block() -> None:
+    with pytest.raises(Unsupported) as caught:
+        try:
+            raise Unsupported("print")
+        except Unsupported as error:
+            assert older("print") is error
+            raise
+    assert str(caught.value) == "print"
+
+
+def test_outside_of_any_except_block_there_is_none() -> None:
+    assert older("a branch on data") is None
+
 
 Heard = list[tuple[dict[str, Any], Any]]
 
@@ -21,7 +59,7 @@ Heard = list[tuple[dict[str, Any], Any]]
 @pytest.fixture
 def heard() -> Iterator[Heard]:
     told: Heard = []
-    end = adapter_trace.listen(lambda metadata, payload: told.append((metadata, payload)))
+    end = trace.listen(lambda metadata, payload: told.append((metadata, payload)))
     yield told
     end()
 
@@ -90,16 +128,16 @@ def test_the_users_own_handlers_get_what_they_would_without_us(heard: Heard) -> 
     kept: list[Any] = []
     handler = Keeping()
     internal.trace_log.addHandler(handler)
-    assert handler in logging.getLogger(adapter_trace.TRACE_LOGGER).handlers
+    assert handler in logging.getLogger(trace.TRACE_LOGGER).handlers
     internal.trace_structured("artifact", lambda: {"name": "x"}, expect_trace_id=False)
     internal.trace_log.removeHandler(handler)
-    assert handler not in logging.getLogger(adapter_trace.TRACE_LOGGER).handlers
+    assert handler not in logging.getLogger(trace.TRACE_LOGGER).handlers
     assert [(record["artifact"], path) for record, path in kept] == [({"name": "x"}, __file__)]
 
 
 def test_torch_is_left_as_it_was_when_the_last_one_ends() -> None:
     before = internal.trace_log
-    ends = [adapter_trace.listen(lambda metadata, payload: None) for _ in range(2)]
+    ends = [trace.listen(lambda metadata, payload: None) for _ in range(2)]
     assert internal.trace_log is not before
     ends[0]()
     assert internal.trace_log is not before
@@ -110,8 +148,8 @@ def test_torch_is_left_as_it_was_when_the_last_one_ends() -> None:
 def test_without_the_name_in_torch_a_handler_hears_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch._logging._internal", types.ModuleType("moved"))
     told: Heard = []
-    end = adapter_trace.listen(lambda metadata, payload: told.append((metadata, payload)))
-    logger = logging.getLogger(adapter_trace.TRACE_LOGGER)
+    end = trace.listen(lambda metadata, payload: told.append((metadata, payload)))
+    logger = logging.getLogger(trace.TRACE_LOGGER)
     logger.debug("", extra={"metadata": {"artifact": 1}, "payload": "text"})
     end()
     logger.debug("", extra={"metadata": {"artifact": 2}, "payload": "text"})
@@ -119,7 +157,7 @@ def test_without_the_name_in_torch_a_handler_hears_it(monkeypatch: pytest.Monkey
 
 
 def test_counts_are_torchs_own() -> None:
-    before = adapter_trace.counted()
+    before = trace.counted()
 
     @torch.compile(backend="eager")
     def broken(x: torch.Tensor) -> torch.Tensor:
@@ -128,10 +166,73 @@ def test_counts_are_torchs_own() -> None:
         return x + 2
 
     broken(torch.ones(3))
-    after = adapter_trace.counted()
+    after = trace.counted()
     assert (after.graphs - before.graphs, after.breaks - before.breaks) == (2, 1)
 
 
 def test_where_dynamo_is_not_imported_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch._dynamo.utils")
-    assert adapter_trace.counted() == adapter_trace.Counted()
+    assert trace.counted() == trace.Counted()
+
+
+def test_inductors_switches_hold_inside_and_not_after() -> None:
+    config = torch._inductor.config
+    before = config.fallback_random, config.emulate_precision_casts
+    with numerics.comparable_code(emulate=True):
+        assert config.fallback_random and config.emulate_precision_casts
+    with numerics.comparable_code():
+        assert config.fallback_random and not config.emulate_precision_casts
+    assert (config.fallback_random, config.emulate_precision_casts) == before
+    assert numerics.can_emulate("inductor")
+    assert not numerics.can_emulate("aot_eager")
+
+
+def test_without_inductors_settings_nothing_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numerics, "_inductor_config", lambda: None)
+    assert not numerics.can_emulate("inductor")
+    with numerics.comparable_code(emulate=True):
+        pass
+
+
+def test_float32_is_multiplied_in_float32_inside_alone() -> None:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        with numerics.full_float32():
+            assert torch.get_float32_matmul_precision() == "highest"
+            assert not torch.backends.cudnn.allow_tf32
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_which_operations_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    aten = torch.ops.aten
+    assert numerics.draws_random_numbers(aten.native_dropout.default)
+    assert numerics.draws_random_numbers(aten.bernoulli_.float)
+    assert not numerics.draws_random_numbers(aten.mul.Tensor)
+    assert not numerics.draws_random_numbers(aten._scaled_dot_product_flash_attention.default)
+    monkeypatch.setattr(numerics, "_DRAWS", None)
+    assert not numerics.draws_random_numbers(aten.native_dropout.default)
+
+
+def test_compiled_parts_run_in_eager() -> None:
+    calls: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[object]) -> object:
+        def run(x: torch.Tensor) -> list[torch.Tensor]:
+            calls.append(1)
+            return [x + 1]
+
+        return run
+
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: torch.sin(x) + 1, backend=backend)
+    x = torch.ones(2)
+    before = numerics.compiled_frames()
+    with numerics.nothing_compiled():
+        assert torch.equal(compiled(x), torch.sin(x) + 1)
+    assert not calls and numerics.compiled_frames() == before
+    assert torch.equal(compiled(x), x + 1) and calls
+    assert numerics.compiled_frames() == (before or 0) + 1
+    torch._dynamo.reset()
