@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from dynalyze.capture.inspecting import inspected, modules, settings_seen
-from dynalyze.capture.inspecting.telling import Inspection, shown_options
+from dynalyze.capture.inspecting.module_watch import Inspection, shown_options
 from dynalyze.capture.torch_private import runtime
 from dynalyze.report.models import ModuleFacts
 
@@ -154,11 +154,11 @@ def test_contributors_are_joined_and_a_failing_one_becomes_a_note(monkeypatch: p
     def failing(module: Any) -> dict[str, Any]:
         raise RuntimeError("no such layer")
 
-    monkeypatch.setattr(modules, "contributors", lambda: (layers, layers, failing))
+    monkeypatch.setattr(modules, "CONTRIBUTORS", {"one": layers, "another": layers, "layers": failing})
     facts = inspected(Net())
     assert facts["layers"] == [{"library": "a", "kind": "b", "count": 1}]
     assert facts["config"] == {"rank": 8}
-    assert facts["notes"] == ["Not all could be read (test_inspecting): RuntimeError: no such layer"]
+    assert facts["notes"] == ["Not all could be read (layers): RuntimeError: no such layer"]
 
 
 def test_the_settings_are_torchs_own() -> None:

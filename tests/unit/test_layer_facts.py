@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from dynalyze.capture.inspecting import adapters, caches, quantised
+from dynalyze.capture.inspecting import adapters, quantised, transformers_model
 
 
 def layer(package: str, name: str, base: type = nn.Linear, **attributes: Any) -> nn.Module:
@@ -142,11 +142,11 @@ class Generating(nn.Module):
     ],
 )
 def test_the_cache_that_a_model_makes(model: nn.Module, cache: dict[str, str]) -> None:
-    assert caches.contribute(model) == cache
-    assert caches.contribute(nn.Sequential(model)) == cache
+    assert transformers_model.cache(model) == cache
+    assert transformers_model.cache(nn.Sequential(model)) == cache
 
 
 def test_generate_leaves_a_note_of_its_static_cache() -> None:
     model = Generating(None)
     model._previous_max_cache_length = 32
-    assert caches.contribute(model) == {"cache": "static"}
+    assert transformers_model.cache(model) == {"cache": "static"}

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.listener import Listener
-from dynalyze.capture.skips import Skips
+from dynalyze.capture.listener import Listener, Skips
 from dynalyze.capture.torch_private.dynamo import frame_entry
 from dynalyze.capture.torch_private.trace import Skipped
 from dynalyze.capture.writer import EventWriter

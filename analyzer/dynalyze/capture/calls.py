@@ -13,11 +13,9 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.ambient import Modes, RandomState
+from dynalyze.capture.call_context import Modes, ModuleState, ModuleStates, RandomState
 from dynalyze.capture.clone import CannotClone, Frozen, OverBudget, freeze
-from dynalyze.capture.module_state import ModuleState, ModuleStates
-from dynalyze.capture.signature import Signature, describe_call, sign
-from dynalyze.capture.structure import leaves
+from dynalyze.capture.nested_values import Signature, describe_call, leaves, sign
 from dynalyze.capture.torch_private import compiled_calls
 
 FEW = 50

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import environment, objects, program, torch_there
+from dynalyze.capture import environment, objects, program
 from dynalyze.capture.attach import (
     forget_compiles,
     lead_descendants,
@@ -27,7 +27,7 @@ from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import Options, backward, check, compiled
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
-from dynalyze.capture.inspecting.telling import Inspection
+from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import Ending, SoftStop
 from dynalyze.capture.source_texts import HELD
@@ -74,10 +74,10 @@ def _ended(session: Session) -> Ending:
     try:
         ending = session.run()
     except Exception as error:
-        if isinstance(error, Misuse) or not (reason := torch_there.refusal(error)):
+        if isinstance(error, Misuse) or not (reason := environment.torch_refusal(error)):
             raise
         raise Misuse(reason) from error
-    if (reason := torch_there.missing()) and not session.others_compiled():
+    if (reason := environment.torch_missing()) and not session.others_compiled():
         raise Misuse(reason)
     return ending
 
@@ -273,7 +273,7 @@ class Session:
             self._inspection.look_again()
 
     def _torch_loaded(self, torch: ModuleType) -> None:
-        if reason := torch_there.too_old(torch):
+        if reason := environment.torch_too_old(torch):
             self._refuse(reason)
             return
         self._listener.listen()

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.structure import Copier, TooLarge
+from dynalyze.capture.nested_values import Copier, TooLarge
 from dynalyze.capture.torch_private import compiled_calls
 
 _ALIGNMENT = 64

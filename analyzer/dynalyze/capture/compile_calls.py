@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture.inspecting.telling import Inspection
-from dynalyze.capture.listener import Listener
-from dynalyze.capture.skips import Skips
+from dynalyze.capture.hooks import Patch
+from dynalyze.capture.inspecting.module_watch import Inspection
+from dynalyze.capture.listener import Listener, Skips
 
 if TYPE_CHECKING:
     from dynalyze.capture.compiled_recording import CompiledRecording
@@ -146,3 +146,27 @@ def caller() -> tuple[str, int, str]:
             break
         frame = frame.f_back
     return _NO_LINE
+
+
+def watch_compile_calls(
+    torch: Any, inspection: Inspection, on_call: Callable[[], None] = lambda: None
+) -> Callable[[], None]:
+    """Notice the modules that a process gives to torch.compile; what it gets back is torch's own.
+
+    `on_call` is called before each. Returns what ends it.
+    """
+    patch = Patch(torch, "compile")
+
+    @functools.wraps(patch.original)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        on_call()
+        result = patch.original(*args, **kwargs)
+        model = args[0] if args else kwargs.get("model")
+        if model is not None and patch.active:
+            try:
+                inspection.given(model, *caller()[:2], kwargs)
+            except Exception:
+                return result  # The user's own call goes before any fact.
+        return result
+
+    return patch.put(compile)

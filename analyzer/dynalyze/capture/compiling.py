@@ -74,7 +74,7 @@ def mark_dynamic_inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Tell Dynamo that the first dimension of every tensor among the inputs varies, where it is larger than 1."""
     import torch
 
-    from dynalyze.capture.structure import leaves
+    from dynalyze.capture.nested_values import leaves
 
     for value in leaves((args, kwargs), objects=True):
         is_input = isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)

@@ -28,6 +28,10 @@ Answer = dict[str, Any]
 
 _REQUIRED = re.compile(r"\s*([\w.-]+)")
 _EXTRA = re.compile(r"""\bextra\s*==\s*['"]([^'"]*)['"]""")
+_SECONDS = 60
+_TINY = '#include <cmath>\nextern "C" double tiny(double x) { return std::sqrt(x); }\n'
+_WITH_PYTHON = '#include <Python.h>\nextern "C" int tiny() { return PY_MAJOR_VERSION; }\n'
+_WITH_OPENMP = '#include <omp.h>\nextern "C" int tiny() { return omp_get_max_threads(); }\n'
 
 
 class Notes:
@@ -186,12 +190,6 @@ def said(error: BaseException) -> str:
     """The first line of an exception that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-
-
-_SECONDS = 60
-_TINY = '#include <cmath>\nextern "C" double tiny(double x) { return std::sqrt(x); }\n'
-_WITH_PYTHON = '#include <Python.h>\nextern "C" int tiny() { return PY_MAJOR_VERSION; }\n'
-_WITH_OPENMP = '#include <omp.h>\nextern "C" int tiny() { return omp_get_max_threads(); }\n'
 
 
 # The C++ compiler.

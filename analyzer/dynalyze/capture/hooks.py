@@ -15,6 +15,8 @@ from typing import Any
 
 _PATCH_MARK = "_dynalyze_patch"
 _lock = threading.RLock()
+_methods: dict[weakref.WeakMethod[Callable[[], None]], None] = {}
+_registered: list[bool] = []
 
 
 class Patch:
@@ -122,10 +124,6 @@ class _ActingLoader(importlib.abc.Loader):
             if hidden is not None:
                 os.environ[without] = hidden
         self._watch.executed(module)
-
-
-_methods: dict[weakref.WeakMethod[Callable[[], None]], None] = {}
-_registered: list[bool] = []
 
 
 def after_fork(method: Callable[[], None]) -> None:

@@ -7,6 +7,8 @@ what torch itself has counted.
 
 from __future__ import annotations
 
+import dis
+import importlib.util
 import sys
 import threading
 import types
@@ -14,18 +16,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture import bytecode, guard_values
+from dynalyze.capture import guards, listener
+from dynalyze.capture.guards import dataset_of
 from dynalyze.capture.hooks import after_fork
-from dynalyze.capture.last_batch import dataset_of
 from dynalyze.capture.source_texts import HELD, files_of
 from dynalyze.capture.torch_private import dynamo, trace
+from dynalyze.capture.torch_private.dynamo import frame_entry
+from dynalyze.capture.torch_private.trace import Skipped, marked_disabled
 from dynalyze.capture.trace_records import TraceRecords, cut, hit_limit, refused_recompile
 from dynalyze.capture.writer import EventWriter
 
 if TYPE_CHECKING:
-    from dynalyze.capture.module_names import Modules
+    from dynalyze.capture.callables_seen import Modules
+
 
 Facts = dict[str, Any]
+_HOW = "# Install depyf beside torch to have this as Python.\n"
+DISABLED = "marked with torch.compiler.disable"
+_MOST_SKIPS = 1000
+_LONGEST_REASON = 500
 
 
 @dataclass
@@ -112,7 +121,7 @@ class Listener:
     def tell_bytecode(self, compile_id: str, code: types.CodeType) -> None:
         """Write down what Dynamo made of a frame. Called by the compiler: the rules of `emit` hold."""
         try:
-            name = self._writer.write_text(bytecode.as_python(code))
+            name = self._writer.write_text(listener.as_python(code))
             self._writer.write("graph", id=compile_id, epoch=self.epoch, stage="transformed", text=name)
         except Exception as error:
             self._lose(error)
@@ -167,7 +176,7 @@ class Listener:
         if module is None:
             return {"owner": ""}
         if self._modules is None:
-            from dynalyze.capture.module_names import Modules
+            from dynalyze.capture.callables_seen import Modules
 
             self._modules = Modules()
         code = f"{self.epoch} {str(event['id']).rpartition('/')[0]}"
@@ -237,7 +246,7 @@ def _untold(end: Facts) -> Iterator[Facts]:
 
 
 def _recompile(event: Facts, payload: Any) -> Facts:
-    expected, actual = guard_values.read(str(payload or ""))
+    expected, actual = guards.guard_values(str(payload or ""))
     last_batch = dataset_of(str(payload or ""))
     return {"expected": expected, "actual": actual, "call": dynamo.outermost_call(), "last_batch_of": last_batch}
 
@@ -247,3 +256,69 @@ def _message(error: BaseException | None) -> str:
         return ""
     message = getattr(error, "msg", None)
     return message if isinstance(message, str) else str(error)
+
+
+def as_python(code: types.CodeType) -> str:
+    """Readable text of a code object; always valid Python, comments at worst."""
+    if importlib.util.find_spec("depyf") is None:
+        return _HOW + _disassembled(code)
+    try:
+        return f"{_decompiled(code).rstrip()}\n"
+    except Exception as error:  # Bytecode of a newer Python, say.
+        reason = " ".join(str(error).split())[:200]
+        return f"# depyf could not decompile this: {type(error).__name__}: {reason}\n{_disassembled(code)}"
+
+
+def _decompiled(code: types.CodeType) -> str:
+    depyf: Any = importlib.import_module("depyf")
+    return str(depyf.decompile(code))
+
+
+def _disassembled(code: types.CodeType) -> str:
+    lines = dis.Bytecode(code).dis().splitlines()
+    return "".join(f"# {line}".rstrip() + "\n" for line in [f"{code.co_name}:", *lines])
+
+
+class Skips:
+    """Writes an event for a function that is left in eager; again, with the count, when that has doubled."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._counts: dict[tuple[Any, ...], int] = {}
+        self._busy = threading.local()
+
+    def watch(self) -> Callable[[], None]:
+        """Listen to Dynamo, which has been imported; returns what ends it."""
+        return trace.watch_skips(self.tell)
+
+    def tell(self, skipped: Skipped) -> None:
+        """Called by the compiler: must not raise, and must not be called by what it does itself."""
+        if getattr(self._busy, "now", False):
+            return
+        self._busy.now = True
+        try:
+            self._count(skipped)
+        except Exception as error:
+            self._listener.tell("lost", message=f"skipped function: {type(error).__name__}: {error}"[:500])
+        finally:
+            self._busy.now = False
+
+    def tell_disabled(self, target: Any) -> None:
+        """A function that is given to torch.compile although it is marked as never to be compiled."""
+        code = marked_disabled(target)
+        if code is not None:
+            place = frame_entry(code.co_filename, code.co_firstlineno, code.co_name, None, None)
+            self.tell(Skipped(place, DISABLED, entry=True, tensors=True))
+
+    def _count(self, skipped: Skipped) -> None:
+        reason = skipped.reason.partition("\n")[0][:_LONGEST_REASON]
+        key = (skipped.code["file"], skipped.code["line"], skipped.code["name"], reason)
+        count = self._counts.get(key, 0) + 1
+        if count == 1 and len(self._counts) >= _MOST_SKIPS:
+            return
+        self._counts[key] = count
+        if count & (count - 1) == 0:
+            self._listener.tell(
+                "skipped", code=skipped.code, reason=reason, owner=skipped.owner, entry=skipped.entry,
+                tensors=skipped.tensors, count=count,
+            )  # fmt: skip

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture import program, torch_there
+from dynalyze.capture import environment, program
 from dynalyze.capture.compiling import Options, compiled
 from dynalyze.capture.hf.options import ModelOptions, Phase
 from dynalyze.capture.inputs import Inputs, Misuse
@@ -51,7 +51,7 @@ def built_model(name: str, building: dict[str, Any], **sizes: Any) -> Built:
         CannotBuild: the architecture cannot be had.
     """
     if importlib.util.find_spec("transformers") is None:
-        if reason := torch_there.missing():
+        if reason := environment.torch_missing():
             raise Misuse(reason)
         raise Misuse(f"hf:{name} needs transformers, which {sys.executable} does not have: pip install transformers")
     from dynalyze.capture.hf.build import build

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from dynalyze.capture.in_process import InProcess
+from dynalyze.capture.attach import InProcess
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.recording.ending import BlockEnding, ending

@@ -21,7 +21,7 @@ from dynalyze.bench.plan import Plan, Work
 from dynalyze.bench.requests import worker_request
 from dynalyze.capture.bench.wire import Configuration
 from dynalyze.capture.shapes import Dim
-from dynalyze.capture.warmup_wire import LOOK, SERVING, WARM_UP
+from dynalyze.capture.wire import LOOK, SERVING, WARM_UP
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report.audit import DynamicTrial, SecondStart, ShapeRun, Warmup

@@ -12,7 +12,7 @@ from pathlib import Path
 from dynalyze.audit.warmup.facts import Warmed, read_warmed
 from dynalyze.bench.plan import Work
 from dynalyze.capture.bench.wire import WorkerRequest
-from dynalyze.capture.warmup_wire import REQUEST_FILE
+from dynalyze.capture.wire import WARMUP_FILE
 from dynalyze.events.reading import read_run
 from dynalyze.facts.build import misuse
 from dynalyze.files.temporary import TemporaryFolder
@@ -61,7 +61,7 @@ class Runner:
             return self._run(order, folder)
 
     def _run(self, order: Order, folder: Path) -> Child:
-        (folder / REQUEST_FILE).write_text(json.dumps(_fields(order)), encoding="utf-8")
+        (folder / WARMUP_FILE).write_text(json.dumps(_fields(order)), encoding="utf-8")
         python = self.python or sys.executable
         streams = Streams(self.label, quiet=self.quiet)
         progress, every = progress_line(streams)

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch.fx.node import map_aggregate
 
-from dynalyze.capture.ambient import Modes, RandomState
 from dynalyze.capture.bench.bisect_local import LocalJudge, OperationFault, Unknown, evaluate, plain
 from dynalyze.capture.bench.bisect_probes import Probed, Use
 from dynalyze.capture.bench.bisect_taps import writes
@@ -23,6 +22,7 @@ from dynalyze.capture.bench.double import Oracle, raised
 from dynalyze.capture.bench.judge import Judged, Runs, judge
 from dynalyze.capture.bench.kept_state import random_position
 from dynalyze.capture.bench.observed import Key, Run
+from dynalyze.capture.call_context import Modes, RandomState
 
 Incoming = tuple[tuple[int | None, torch.Tensor], ...]
 Gradients = dict[str, torch.Tensor]

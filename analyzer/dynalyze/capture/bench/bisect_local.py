@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch.fx.node import map_aggregate
 
-from dynalyze.capture.ambient import RandomState
 from dynalyze.capture.bench.bisect_taps import Tapped, writes
 from dynalyze.capture.bench.double import Oracle, raised
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.judge import Judged, Runs, judge
 from dynalyze.capture.bench.kept_state import random_position
 from dynalyze.capture.bench.observed import Key, Run
+from dynalyze.capture.call_context import RandomState
 
 # What switches autograd on and off says nothing about a value.
 _SWITCHES = ("_set_grad_enabled",)

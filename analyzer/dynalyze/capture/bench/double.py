@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from dynalyze.capture.bench.failures import kind_of, one_line
 from dynalyze.capture.bench.kept_state import held_tensors
-from dynalyze.capture.structure import children, container_base, is_plain_object
+from dynalyze.capture.nested_values import children, container_base, is_plain_object
 from dynalyze.capture.torch_private import numerics
 
 _RAISED = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.ambient import RandomState
+from dynalyze.capture.call_context import RandomState
 
 _VALUES = (bool, int, float, complex, str, bytes, type(None))
 

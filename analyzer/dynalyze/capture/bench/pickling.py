@@ -21,8 +21,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.reached import modules_reached
-from dynalyze.capture.structure import leaves
+from dynalyze.capture.nested_values import leaves, reachable_modules
 from dynalyze.capture.torch_private import compiled_calls
 
 _MODULE_NAMES = frozenset({"__name__", "__file__", "__package__", "__path__"})
@@ -218,7 +217,7 @@ def _explained(error: Exception, culprit: Any, value: Any) -> str:
 
 
 def _place_of(culprit: Any, value: Any) -> str:
-    for root in modules_reached(value):
+    for root in reachable_modules(value):
         for path, part in root.named_modules():
             for name, held in vars(part).items():
                 if _holds(held, culprit):

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.reached import modules_reached
+from dynalyze.capture.nested_values import reachable_modules
 from dynalyze.capture.torch_private import compiled_calls, runtime
 
 
 def uncompile(target: Any) -> None:
     """Leave nothing compiled in the modules that `target` reaches; a bundle does the same where it is written."""
-    for module in modules_reached(target):
+    for module in reachable_modules(target):
         for part in module.modules():
             _uncompile_part(part)
 

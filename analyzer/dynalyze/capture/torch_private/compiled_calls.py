@@ -27,6 +27,12 @@ CALL_COPIES = (
 
 _COMPILER = tuple(str(Path(torch.__file__).parent / name) for name in ("_dynamo", "_inductor", "_functorch"))
 _GENERATED = "torchinductor_"
+_ORIGINAL = "_torchdynamo_orig_callable"
+_WRAPPER_ID = "_torchdynamo_wrapper_id"
+_DISABLED = "_torchdynamo_disable"
+_METHODS = frozenset({"get_compiler_config", "aot_compile", "_isolate_recompiles_id"})
+# Of torch 2.12 and later: where the outermost call of a lazy module ends.
+_LAZY_FORWARD = "_forward"
 
 
 def _nothing(*_: Any) -> Any:
@@ -115,14 +121,6 @@ def _innermost(trace: TracebackType | None) -> str:
         file = trace.tb_frame.f_code.co_filename
         trace = trace.tb_next
     return file
-
-
-_ORIGINAL = "_torchdynamo_orig_callable"
-_WRAPPER_ID = "_torchdynamo_wrapper_id"
-_DISABLED = "_torchdynamo_disable"
-_METHODS = frozenset({"get_compiler_config", "aot_compile", "_isolate_recompiles_id"})
-# Of torch 2.12 and later: where the outermost call of a lazy module ends.
-_LAZY_FORWARD = "_forward"
 
 
 def is_compiled_module(value: Any) -> bool:

@@ -18,6 +18,9 @@ import torch
 
 # What the dispatcher says of operations that draw random numbers.
 _DRAWS = getattr(torch.Tag, "nondeterministic_seeded", None)
+_FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
+_TORCH = str(Path(torch.__file__).parent)
+Compile = Callable[[Any, list[Any]], Callable[..., Any]]
 
 
 @contextlib.contextmanager
@@ -107,12 +110,6 @@ def _inductor_config() -> Any:
 
         return torch._inductor.config
     return None
-
-
-_FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
-_TORCH = str(Path(torch.__file__).parent)
-
-Compile = Callable[[Any, list[Any]], Callable[..., Any]]
 
 
 def backend_function(backend: Any, mode: str | None, dynamic: bool | None) -> Compile:

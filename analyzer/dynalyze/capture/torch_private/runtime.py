@@ -30,6 +30,14 @@ _PHASES = {
 }
 _CACHE_ENDS = ("_hit", "_miss", "_bypass")
 _LIMIT = ("recompile limit exceeded", "cache_size_limit", "recompile_limit reached")
+_ABSENT = object()
+_DATA_PARALLEL = (
+    ("torch.nn.parallel.distributed", "DistributedDataParallel"),
+    ("torch.nn.parallel.data_parallel", "DataParallel"),
+    ("torch.distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel"),
+)
+_SHARDED = "FSDPModule"
+_SHARDED_MODULES = ("torch.distributed.fsdp", "torch.distributed._composable.fsdp")
 
 
 def counters(name: str) -> dict[str, int]:
@@ -156,16 +164,6 @@ def compiled_in_place(module: Any) -> bool:
 
 def drop_compiled_call(module: Any) -> None:
     module._compiled_call_impl = None
-
-
-_ABSENT = object()
-_DATA_PARALLEL = (
-    ("torch.nn.parallel.distributed", "DistributedDataParallel"),
-    ("torch.nn.parallel.data_parallel", "DataParallel"),
-    ("torch.distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel"),
-)
-_SHARDED = "FSDPModule"
-_SHARDED_MODULES = ("torch.distributed.fsdp", "torch.distributed._composable.fsdp")
 
 
 def config_values(module: str, names: Iterable[str]) -> dict[str, Any]:

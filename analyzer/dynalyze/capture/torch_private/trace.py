@@ -24,6 +24,8 @@ TRACE_LOGGER = "torch.__trace"
 
 Hear = Callable[[dict[str, Any], Any], None]
 TellUntraced = Callable[[str, StackFrame, bool], None]
+_NOBODY = logging.NullHandler()
+_MOST_VALUES = 50
 
 
 def listen(hear: Hear) -> Callable[[], None]:
@@ -88,9 +90,6 @@ class _Hearing(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._hear(getattr(record, "metadata", None) or {}, getattr(record, "payload", None))
-
-
-_NOBODY = logging.NullHandler()
 
 
 @dataclass(frozen=True)
@@ -159,9 +158,6 @@ def _called_by_wrapper(frame: types.FrameType) -> bool:
     while outer is not None and outer.f_code.co_filename.endswith(COMPILE_BOUNDARY):
         outer = outer.f_back
     return outer is not None and outer.f_code.co_filename.endswith(CALL_BOUNDARY)
-
-
-_MOST_VALUES = 50
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import torch_there
+from dynalyze.capture import environment
 from dynalyze.capture.inputs import Misuse
 
 
@@ -34,7 +34,7 @@ def main(file: str) -> int:
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """The answer as JSON values. What the user got wrong comes under `mistakes`, one line each."""
     mistakes: list[str] = []
-    if reason := torch_there.against_import():
+    if reason := environment.torch_import_problem():
         return {**_versions(), "listed": {}, "mistakes": [reason]}
     needs_names = bool(request["patterns"] or request["names"])
     if needs_names and importlib.util.find_spec("transformers") is None:
