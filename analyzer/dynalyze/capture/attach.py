@@ -17,7 +17,7 @@ from dynalyze.capture import environment
 from dynalyze.capture.compile_calls import watch_compile_calls
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inspecting.module_watch import Inspection
-from dynalyze.capture.listener import Listener, Skips
+from dynalyze.capture.listener import Listener
 from dynalyze.capture.source_texts import HELD
 from dynalyze.capture.torch_private import dynamo, trace
 from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
@@ -33,11 +33,16 @@ def attach_to_descendant() -> None:
     if not run or not Path(run).is_dir():
         return
     listener = Listener(EventWriter(Path(run)))
+    attach(listener, Path(run), lambda torch: _listen(listener, torch, Path(run)))
+
+
+def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], object]) -> None:
+    """Hear what this process compiles, from when it imports torch; `torch_loaded` is called with it then, or now."""
     HELD.watch()
-    after_import("torch", lambda torch: _listen(listener, torch, Path(run)), without=own_trace(Path(run)))
+    after_import("torch._dynamo.convert_frame", lambda _: listener.skips.watch())
+    after_import("torch", torch_loaded, without=own_trace(run))
     after_import("torch._dynamo.exc", lambda _: watch_untraced(listener))
-    watch_skips(listener)
-    if (Path(run) / BYTECODE_FILE).exists():
+    if (run / BYTECODE_FILE).exists():
         watch_bytecode(listener)
 
 
@@ -128,13 +133,6 @@ def watch_untraced(listener: Listener) -> Callable[[], None]:
     return trace.watch_untraced_breaks(tell)
 
 
-def watch_skips(listener: Listener) -> Skips:
-    """Report functions that are left in eager without a graph break, from the moment when Dynamo is imported."""
-    skips = Skips(listener)
-    after_import("torch._dynamo.convert_frame", lambda _: skips.watch())
-    return skips
-
-
 def watch_bytecode(listener: Listener) -> None:
     """Record what Dynamo makes of each frame, from the moment when Dynamo is imported."""
 
@@ -156,12 +154,11 @@ class InProcess:
 
     def start(self) -> None:
         """Attach everything, to torch itself once it is imported."""
-        skips = Skips(self._listener)
         self._undo.append(HELD.watch())
         self._listener.tell("child_start")
         self._when_imported("torch", self._attach)
         self._when_imported("torch._dynamo.exc", lambda _: watch_untraced(self._listener))
-        self._when_imported("torch._dynamo.convert_frame", lambda _: skips.watch())
+        self._when_imported("torch._dynamo.convert_frame", lambda _: self._listener.skips.watch())
 
     def stop(self) -> None:
         """Leave torch as it was found; what it was told is complete then."""

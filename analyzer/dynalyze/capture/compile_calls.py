@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture.hooks import Patch
 from dynalyze.capture.inspecting.module_watch import Inspection
-from dynalyze.capture.listener import Listener, Skips
+from dynalyze.capture.listener import Listener
 
 if TYPE_CHECKING:
     from dynalyze.capture.compiled_recording import CompiledRecording
@@ -29,7 +29,6 @@ class CompileCalls:
         self,
         listener: Listener,
         torch: ModuleType,
-        skips: Skips,
         recording: CompiledRecording | None = None,
         inspection: Inspection | None = None,
         on_call: Callable[..., None] = lambda **_: None,
@@ -43,7 +42,6 @@ class CompileCalls:
         self._inspection = inspection
         self._recording = recording
         self._listener = listener
-        self._skips = skips
         self._torch = torch
         self.wrapped: list[dict[str, Any]] = []
 
@@ -102,7 +100,7 @@ class CompileCalls:
                 "in_place_of_torch": owner is not model and _is_torchs(owner) and _name(model).endswith("._call_impl"),
             }
             self._listener.tell("compile_call", **entry)
-            self._skips.tell_disabled(model)
+            self._listener.skips.tell_disabled(model)
             if self._inspection is not None:
                 self._inspection.given(owner, file, line, options)
             self.wrapped.append({**entry, "object": _weak(owner), "wrapper": _weak(result)})

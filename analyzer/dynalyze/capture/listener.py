@@ -76,6 +76,7 @@ class Listener:
         self._records = TraceRecords(dynamo.interned_files())
         self._traced: set[tuple[str, str, int]] = set()
         self._files: set[str] = set()
+        self.skips = Skips(self)
         self._modules: Modules | None = None  # It needs torch, which is not there yet.
         self._live: dict[str, Callable[[Facts, Any], Facts]] = {
             "compile_start": self._start,
@@ -263,15 +264,11 @@ def as_python(code: types.CodeType) -> str:
     if importlib.util.find_spec("depyf") is None:
         return _HOW + _disassembled(code)
     try:
-        return f"{_decompiled(code).rstrip()}\n"
+        depyf: Any = importlib.import_module("depyf")
+        return f"{str(depyf.decompile(code)).rstrip()}\n"
     except Exception as error:  # Bytecode of a newer Python, say.
         reason = " ".join(str(error).split())[:200]
         return f"# depyf could not decompile this: {type(error).__name__}: {reason}\n{_disassembled(code)}"
-
-
-def _decompiled(code: types.CodeType) -> str:
-    depyf: Any = importlib.import_module("depyf")
-    return str(depyf.decompile(code))
 
 
 def _disassembled(code: types.CodeType) -> str:

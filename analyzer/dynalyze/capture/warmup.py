@@ -20,7 +20,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from dynalyze.capture import environment
-from dynalyze.capture.attach import own_trace, watch_skips, watch_untraced
+from dynalyze.capture.attach import attach
 from dynalyze.capture.bench.failures import kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.wire import AS_WRITTEN, WorkerRequest
 from dynalyze.capture.bench.worker import read_request
@@ -28,7 +28,6 @@ from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.listener import Listener
-from dynalyze.capture.source_texts import HELD
 from dynalyze.capture.torch_private import dynamo, runtime
 from dynalyze.capture.torch_private.dynamo import StackFrame, frame_entry
 from dynalyze.capture.wire import LOOK, WARM_UP, WARMUP_FILE
@@ -77,11 +76,8 @@ class WarmupCheck:
         """Attach everything before the target is imported."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)
-        HELD.watch()
         self.tell("child_start")
-        watch_skips(self._listener)
-        after_import("torch", self._torch_loaded, without=own_trace(self._folder))
-        after_import("torch._dynamo.exc", lambda _: watch_untraced(self._listener))
+        attach(self._listener, self._folder, self._torch_loaded)
         self._versions.listen()
 
     def run(self) -> str:

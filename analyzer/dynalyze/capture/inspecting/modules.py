@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dynalyze.capture.inspecting import adapters, quantised, transformers_model
+from dynalyze.capture.inspecting import library_layers, transformers_model
 from dynalyze.capture.torch_private import runtime
 
 Facts = dict[str, Any]
@@ -20,7 +20,7 @@ _LONGEST_NOTE = 200
 
 # Each gives fields of ModuleFacts of a module; its name is what a note calls it.
 CONTRIBUTORS: dict[str, Callable[[Any], Facts]] = {
-    "adapters": adapters.contribute, "caches": transformers_model.cache, "quantised": quantised.contribute,
+    "adapters": library_layers.adapters, "caches": transformers_model.cache, "quantised": library_layers.quantised,
 }  # fmt: skip
 _NAMES = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule")
 _HOLD_A_MODULE = ("module", "_fsdp_wrapped_module")
@@ -46,7 +46,8 @@ def _own(module: Any, holders: list[Any] | None) -> Facts:
     walked = list(_walk(module))
     around = wrappers_around(module, living_wrappers() if holders is None else holders)
     parameters, devices = _counted(walked)
-    own = sum(each is not module and each is not model and _is_compiled(each) for each in walked)
+    parts = [each for each in walked if each is not module and each is not model]
+    compiled = [each for each in parts if runtime.compiled_in_place(each) or each._modules.get("_orig_mod") is not None]
     return {
         "class_name": class_name(model),
         "training": bool(getattr(module, "training", False)),
@@ -54,7 +55,7 @@ def _own(module: Any, holders: list[Any] | None) -> Facts:
         "devices": devices,
         "wrappers": around or wrappers_inside(walked),
         "inside_wrapper": bool(around),
-        "compiled_parts": own,
+        "compiled_parts": len(compiled),
     }
 
 
@@ -87,10 +88,6 @@ def _elements(parameter: Any) -> int:
         return int(parameter.numel())
     except Exception:
         return 0
-
-
-def _is_compiled(module: Any) -> bool:
-    return runtime.compiled_in_place(module) or module._modules.get("_orig_mod") is not None
 
 
 def _add_part(facts: Facts, name: str, read: Callable[[], Facts]) -> None:
