@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch._logging._internal as internal
 
-from dynalyze.capture.torch_private import dynamo, numerics, trace
+from dynalyze.capture.torch_private import dynamo, numerics, runtime, trace
 
 
 class Unsupported(Exception):
@@ -236,3 +236,29 @@ def test_compiled_parts_run_in_eager() -> None:
     assert torch.equal(compiled(x), x + 1) and calls
     assert numerics.compiled_frames() == (before or 0) + 1
     torch._dynamo.reset()
+
+
+def test_dynamos_switch_is_read_and_dynamo_imported_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dynamo.dynamo_disabled(load=True) is False
+    monkeypatch.setattr(torch._dynamo.config, "disable", True)
+    assert dynamo.dynamo_disabled() is True
+    monkeypatch.delitem(sys.modules, "torch._dynamo.config")
+    assert dynamo.dynamo_disabled() is None
+
+
+def test_a_module_that_compiled_itself_is_known_without_running_code_of_it() -> None:
+    class Odd(torch.nn.Linear):
+        def __getattribute__(self, name: str) -> Any:
+            assert name != "_compiled_call_impl"
+            return super().__getattribute__(name)
+
+    module = Odd(2, 2)
+    assert not runtime.compiled_in_place(module) and not runtime.compiled_in_place(len)
+    module.compile(backend="eager")
+    assert runtime.compiled_in_place(module)
+
+
+def test_modes_are_inductors_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "max-autotune" in runtime.mode_names()
+    monkeypatch.delattr(torch._inductor, "list_mode_options")
+    assert runtime.mode_names() == []

@@ -47,7 +47,7 @@ class CompileCalls:
 
     def install(self) -> None:
         original = self._torch.compile
-        note, note_ours, record, is_ours = self._note, self._note_ours, self._record, self._is_ours
+        note, record, is_ours, inspection = self._note, self._record, self._is_ours, self._inspection
 
         @functools.wraps(original)
         def compile(*args: Any, **kwargs: Any) -> Any:
@@ -56,7 +56,8 @@ class CompileCalls:
             model = args[0] if args else kwargs.get("model")
             if is_ours():
                 result = original(*args, **kwargs)
-                note_ours(model, kwargs)
+                if inspection is not None:
+                    inspection.given(getattr(model, "__self__", model), *caller()[:2], kwargs)
                 return result
             result = original(*args, **kwargs)
             if model is not None:
@@ -79,11 +80,6 @@ class CompileCalls:
         except Exception as error:
             self._listener.tell("lost", message=f"calls of a compiled function: {type(error).__name__}: {error}"[:500])
             return result
-
-    def _note_ours(self, model: Any, options: dict[str, Any]) -> None:
-        if self._inspection is not None:
-            file, line, _ = caller()
-            self._inspection.given(getattr(model, "__self__", model), file, line, options)
 
     def _note(self, model: Any, result: Any, options: dict[str, Any]) -> None:
         try:

@@ -60,7 +60,9 @@ class CompiledRecording:
             return compiled
         number = len(self.written)
         given = {key: value for key, value in arguments.items() if key != "model"}
-        self.written.append(Written(given, _method_given(model, target)))
+        original = compiled_calls.original_of(model)  # A method of the module `target`, where that was given.
+        method = "" if original is target else str(getattr(original, "__name__", ""))
+        self.written.append(Written(given, method))
         return compiled_calls.surround(compiled, lambda inner: self._recording(target, inner, number))
 
     def _recording(self, target: Any, compiled: Callable[..., Any], number: int) -> Callable[..., Any]:
@@ -99,9 +101,3 @@ def target_of(model: Any) -> Any:
         return owner
     plain = original.__func__ is getattr(type(owner), "forward", None)
     return owner if plain and not (owner._forward_pre_hooks or owner._forward_hooks) else original
-
-
-def _method_given(model: Any, target: Any) -> str:
-    """The method of the module `target` that was given to torch.compile in its place; "" where it was the module."""
-    original = compiled_calls.original_of(model)
-    return "" if original is target else str(getattr(original, "__name__", ""))

@@ -124,13 +124,8 @@ def _installed(packages: Iterable[tuple[str, str]]) -> Iterable[Answer]:
         except importlib.metadata.PackageNotFoundError:
             continue
         binary = any(file.suffix in (".so", ".pyd") for file in distribution.files or ())
-        requires = [text for text in _requirements(name) if _names_torch(text)]
+        requires = [text for text in _requirements(name) if (found := _REQUIRED.match(text)) and found[1] == "torch"]
         yield {"name": name, "module": module, "version": distribution.version, "requires": requires, "binary": binary}
-
-
-def _names_torch(requirement: str) -> bool:
-    found = _REQUIRED.match(requirement)
-    return found is not None and found[1] == "torch"
 
 
 def _requirements(distribution: str) -> list[str]:

@@ -41,9 +41,11 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         mistakes.append("transformers is not installed there, and hf: targets need it: pip install transformers")
         needs_names = False
     for options in request["compile"]:
-        if _is_known(options):
-            continue
-        _try(partial(_check, options), mistakes)
+        others = (options["mode"], options["device"], options["dtype"])
+        if options["backend"] not in ("eager", "inductor") or any(others):  # All else any torch can do.
+            from dynalyze.capture.compiling import Options, check
+
+            _try(partial(check, Options(**options)), mistakes)
     listed = _listed(request, mistakes) if needs_names else {}
     return {**_versions(), "listed": listed, "mistakes": list(dict.fromkeys(mistakes))}
 
@@ -54,18 +56,6 @@ def _listed(request: dict[str, Any], mistakes: list[str]) -> dict[str, list[str]
     for name in request["names"]:
         _try(partial(names.resolve, name), mistakes)
     return {pattern: names.listed(pattern) for pattern in request["patterns"]}
-
-
-def _is_known(options: dict[str, Any]) -> bool:
-    """Whether any torch can do this."""
-    others = (options["mode"], options["device"], options["dtype"])
-    return options["backend"] in ("eager", "inductor") and not any(others)
-
-
-def _check(options: dict[str, Any]) -> None:
-    from dynalyze.capture.compiling import Options, check
-
-    check(Options(**options))
 
 
 def _try(action: Callable[[], Any], mistakes: list[str]) -> None:

@@ -43,7 +43,7 @@ def inspected(module: Any, holders: list[Any] | None = None) -> Facts:
 
 def _own(module: Any, holders: list[Any] | None) -> Facts:
     model = innermost(module)
-    walked = list(_walk(module))
+    walked = list(sys.modules["torch"].nn.Module.modules(module))  # A class may override the method.
     around = wrappers_around(module, living_wrappers() if holders is None else holders)
     parameters, devices = _counted(walked)
     parts = [each for each in walked if each is not module and each is not model]
@@ -57,13 +57,6 @@ def _own(module: Any, holders: list[Any] | None) -> Facts:
         "inside_wrapper": bool(around),
         "compiled_parts": len(compiled),
     }
-
-
-def _walk(module: Any) -> Any:
-    """Its submodules and itself, by torch's own method: a class may override it."""
-    import torch
-
-    return torch.nn.Module.modules(module)
 
 
 def _counted(modules: list[Any]) -> tuple[dict[str, int], dict[str, int]]:
