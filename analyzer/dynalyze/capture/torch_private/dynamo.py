@@ -6,6 +6,7 @@ Run on torch 2.8, 2.13 and 2.15. Where the live object cannot be found a functio
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import os
 import re
@@ -274,7 +275,7 @@ def dynamo_disabled(*, load: bool = False) -> bool | None:
     """
     if load:
         with contextlib.suppress(Exception):
-            pass
+            importlib.import_module("torch._dynamo.config")
     found = getattr(sys.modules.get("torch._dynamo.config"), "disable", None)
     return None if found is None else bool(found)
 
