@@ -13,9 +13,9 @@ import msgspec
 import pytest
 import torch
 
-from dynalyze.capture import adapter_settings
 from dynalyze.capture.inspecting import inspected, modules, settings_seen
-from dynalyze.capture.inspecting.telling import Inspection, shown_options
+from dynalyze.capture.inspecting.module_watch import Inspection, shown_options
+from dynalyze.capture.torch_private import runtime
 from dynalyze.report.models import ModuleFacts
 
 
@@ -154,11 +154,11 @@ def test_contributors_are_joined_and_a_failing_one_becomes_a_note(monkeypatch: p
     def failing(module: Any) -> dict[str, Any]:
         raise RuntimeError("no such layer")
 
-    monkeypatch.setattr(modules, "contributors", lambda: (layers, layers, failing))
+    monkeypatch.setattr(modules, "CONTRIBUTORS", {"one": layers, "another": layers, "layers": failing})
     facts = inspected(Net())
     assert facts["layers"] == [{"library": "a", "kind": "b", "count": 1}]
     assert facts["config"] == {"rank": 8}
-    assert facts["notes"] == ["Not all could be read (test_inspecting): RuntimeError: no such layer"]
+    assert facts["notes"] == ["Not all could be read (layers): RuntimeError: no such layer"]
 
 
 def test_the_settings_are_torchs_own() -> None:
@@ -182,10 +182,10 @@ def test_the_settings_are_torchs_own() -> None:
 def test_what_a_version_of_torch_lacks_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch._dynamo
 
-    assert adapter_settings.config_values("torch._dynamo.config", ["no_such_name", "a.b"]) == {}
-    assert adapter_settings.config_values("torch.no_such_config", ["recompile_limit"]) == {}
+    assert runtime.config_values("torch._dynamo.config", ["no_such_name", "a.b"]) == {}
+    assert runtime.config_values("torch.no_such_config", ["recompile_limit"]) == {}
     for name in ("_DATA_PARALLEL", "_SHARDED_MODULES"):
-        monkeypatch.setattr(adapter_settings, name, ())
+        monkeypatch.setattr(runtime, name, ())
     monkeypatch.delattr(torch._C, "DisableTorchFunction")
     assert facts_of(Net()).wrappers == []
 

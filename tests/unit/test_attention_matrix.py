@@ -15,7 +15,7 @@ from dynalyze.audit.attention_matrix import attention_matrix, check_target, fill
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Stopped, WorkerFailed
-from dynalyze.capture import adapter_attention
+from dynalyze.capture import transformers_attention
 from dynalyze.capture.bench.worker import attention_of
 from dynalyze.capture.inputs import Misuse
 from dynalyze.facts.attention_matrix import fastest, instead_of, outcome, right
@@ -303,8 +303,8 @@ class Model:
 
 
 def test_flags_and_availability_are_read() -> None:
-    assert adapter_attention.supported(Model()) == ["eager", "sdpa", "flash_attention_2"]
-    told = adapter_attention.availability(Model(), ["sdpa", "flash_attention_2", "flash_attention_3"])
+    assert transformers_attention.supported(Model()) == ["eager", "sdpa", "flash_attention_2"]
+    told = transformers_attention.availability(Model(), ["sdpa", "flash_attention_2", "flash_attention_3"])
     assert told["sdpa"] == {"used": "sdpa", "refused": ""}
     assert told["flash_attention_2"] == {"used": "", "refused": "the package flash_attn is not installed"}
     assert told["flash_attention_3"] == {"used": "kernels-community/fa3", "refused": ""}
@@ -318,21 +318,21 @@ def test_a_version_without_the_check_refuses_nothing() -> None:
         def _check_and_adjust_attn_implementation(self) -> None: ...
 
     for model in (Old(), Other()):
-        assert adapter_attention.availability(model, ["sdpa"]) == {"sdpa": {"used": "sdpa", "refused": ""}}
+        assert transformers_attention.availability(model, ["sdpa"]) == {"sdpa": {"used": "sdpa", "refused": ""}}
 
 
 def test_attention_is_switched_or_refused() -> None:
     model = Model()
-    adapter_attention.switch(model, "eager")
-    assert adapter_attention.implementation(model) == "eager"
+    transformers_attention.switch(model, "eager")
+    assert transformers_attention.implementation(model) == "eager"
 
     class Fixed(Model):
         def set_attn_implementation(self, name: str) -> None: ...
 
     with pytest.raises(Misuse, match="hf:NAME"):
-        adapter_attention.switch(Fixed(), "eager")
+        transformers_attention.switch(Fixed(), "eager")
     with pytest.raises(Misuse, match="no model of transformers"):
-        adapter_attention.switch(len, "eager")
+        transformers_attention.switch(len, "eager")
 
 
 def test_a_dtype_that_is_none_is_a_mistake() -> None:

@@ -192,10 +192,10 @@ def test_compiled_parts_are_named() -> None:
 
 
 def test_the_eager_stance_holds_for_a_dynamo_that_is_imported_already() -> None:
-    from dynalyze.capture import adapter_bench
-    from dynalyze.capture.adapter import stance
+    from dynalyze.capture.torch_private import runtime
+    from dynalyze.capture.torch_private.dynamo import stance
 
     with contextlib.ExitStack() as stack:
         stack.callback(torch.compiler.set_stance, "default")
-        adapter_bench.stay_eager()
+        runtime.stay_eager()
         assert stance() == "force_eager"

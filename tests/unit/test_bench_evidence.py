@@ -12,7 +12,6 @@ import pytest
 import torch
 import torch._dynamo
 
-from dynalyze.capture import adapter_bench
 from dynalyze.capture.bench import memory, timing
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line
 from dynalyze.capture.bench.protocol import Configuration
@@ -20,6 +19,7 @@ from dynalyze.capture.bench.timing import Warmed, is_steady, steady_from, warm, 
 from dynalyze.capture.bench.validity import Compiles, Evidence, look, reason_against
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.torch_private import dynamo, runtime
 
 DEFAULT = Configuration("default")
 GOOD = {"compiled_frames": 1, "recompiles_while_timing": 0}
@@ -122,12 +122,12 @@ def test_a_torch_without_the_hooks_claims_nothing(monkeypatch: pytest.MonkeyPatc
     for name in ("torch._dynamo.convert_frame", "torch._dynamo.utils", "torch._inductor.config"):
         monkeypatch.setitem(sys.modules, name, type(sys)(name))
     monkeypatch.setitem(sys.modules, "torch._dynamo.callback", type(sys)("callback"))
-    assert adapter_bench.counters("frames") == {}
-    assert adapter_bench.phases() == {} and adapter_bench.cache_counts() == {}
-    assert not adapter_bench.watch_made_code(lambda *_: None)
-    assert not adapter_bench.watch_compiles(lambda: None)
-    assert not adapter_bench.cudagraphs_wanted(None)
-    assert not adapter_bench.recompile_limit_hit()
+    assert runtime.counters("frames") == {}
+    assert runtime.phases() == {} and runtime.cache_counts() == {}
+    assert not dynamo.watch_bytecode(lambda *_: None)
+    assert not runtime.watch_compiles(lambda: None)
+    assert not runtime.cudagraphs_wanted(None)
+    assert not runtime.recompile_limit_hit()
 
 
 def test_replays_of_cuda_graphs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,12 +137,12 @@ def test_replays_of_cuda_graphs_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     original = Graph.replay
-    with adapter_bench.counted_replays() as count:
+    with runtime.counted_replays() as count:
         assert Graph().replay() == "replayed"
         Graph().replay()
     assert count == [2] and Graph.replay is original
     monkeypatch.delattr(torch.cuda, "CUDAGraph")
-    with adapter_bench.counted_replays() as count:
+    with runtime.counted_replays() as count:
         assert count == [0]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynalyze.capture.clone import CannotClone, OverBudget, freeze
-from dynalyze.capture.signature import describe_call, sign
+from dynalyze.capture.nested_values import describe_call, sign
 
 BUDGET = 1 << 24
 Pair = namedtuple("Pair", "left right")

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.capture import adapter, guard_values
-from dynalyze.capture.guard_values import read
+from dynalyze.capture import guards
+from dynalyze.capture.guards import guard_values
+from dynalyze.capture.torch_private import dynamo
 
 
 class Layer:
@@ -43,8 +44,8 @@ class Sized:
 
 LOCALS: dict[str, Any] = {
     "n": 4, "mode": "down", "rate": 0.5, "flag": False, "mask": Sized(), "nothing": None, "parts": [1, 2],
-    "options": {"scale": 1}, "x": Sized(), "self": Layer(), "hostile": Hostile(), "function": len, "helper": read,
-    "text": "a  # b", "kind": int,
+    "options": {"scale": 1}, "x": Sized(), "self": Layer(), "hostile": Hostile(), "function": len,
+    "helper": guard_values, "text": "a  # b", "kind": int,
 }  # fmt: skip
 
 
@@ -52,7 +53,7 @@ LOCALS: dict[str, Any] = {
 def scope(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the adapter finds in the frame that is about to recompile."""
     names = {**LOCALS, "L": LOCALS, "G": {"GAIN": 2.5}}
-    monkeypatch.setattr(adapter, "recompile_scope", lambda: names)
+    monkeypatch.setattr(dynamo, "recompile_scope", lambda: names)
     return names
 
 
@@ -77,14 +78,14 @@ def scope(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         ("not options", "False", None),
         ("list(dict.keys(options))[0] == 'bias'", "'bias'", "'scale'"),
         ("___check_obj_id(function, 139968063593728)", None, "len"),
-        ("___check_obj_id(L['helper'], 139968063593728)", None, "read"),
+        ("___check_obj_id(L['helper'], 139968063593728)", None, "guard_values"),
         ("___check_obj_id(function, 1399), type=<class 'builtin_function_or_method'>", None, "len"),
         ("___check_type_id(x, 94863)", None, "Sized object"),
         ("___check_obj_id(self.act, 7)", None, "sorted"),
     ],
 )
 def test_expected_and_actual(guard: str, expected: str | None, actual: str | None) -> None:
-    found = read(guard)
+    found = guard_values(guard)
     assert found[0] == expected
     if actual is not None:
         assert found[1] == actual
@@ -97,27 +98,27 @@ HINT = " (HINT: torch.compile considers integer attributes of the nn.Module to b
 @pytest.mark.parametrize("tail", ["", ORIGIN, HINT, ORIGIN.splitlines()[0] + HINT])
 @pytest.mark.parametrize("prefix", ["", "0/0: ", "12/3: ", "!2/0/1: "])
 def test_whatever_torch_puts_around_a_guard(prefix: str, tail: str) -> None:
-    assert read(f"{prefix}n == 3{tail}") == ("3", "4")
+    assert guard_values(f"{prefix}n == 3{tail}") == ("3", "4")
 
 
 def test_of_several_reasons_the_first_is_the_newest() -> None:
-    assert read(json.dumps(["0/1: n == 3" + ORIGIN, "0/0: mode == 'up'"])) == ("3", "4")
+    assert guard_values(json.dumps(["0/1: n == 3" + ORIGIN, "0/0: mode == 'up'"])) == ("3", "4")
 
 
 def test_a_value_with_a_hash_in_it() -> None:
-    assert read("text == 'x  # y'" + ORIGIN) == ("'x  # y'", "'a  # b'")
+    assert guard_values("text == 'x  # y'" + ORIGIN) == ("'x  # y'", "'a  # b'")
 
 
 def test_a_very_long_value_is_cut(scope: dict[str, Any]) -> None:
     scope["mode"] = "x" * 10**6
-    _, actual = read("mode == 'up'")
+    _, actual = guard_values("mode == 'up'")
     assert actual is not None
     assert 100 < len(actual) < 5000
 
 
 def test_objects_of_the_user_are_named_by_their_class_and_not_shown(scope: dict[str, Any]) -> None:
     scope["n"] = Layer()
-    assert read("n == 3") == ("3", "Layer object")
+    assert guard_values("n == 3") == ("3", "Layer object")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_objects_of_the_user_are_named_by_their_class_and_not_shown(scope: dict[
     ids=range(24),
 )  # fmt: skip
 def test_what_cannot_be_told_is_not(guard: str) -> None:
-    expected, actual = read(guard)
+    expected, actual = guard_values(guard)
     assert expected is None or isinstance(expected, str)
     assert actual is None or isinstance(actual, str)
 
@@ -141,7 +142,7 @@ def test_what_cannot_be_told_is_not(guard: str) -> None:
     "guard",
     [
         "n == __import__('os').system('touch hit')", "open('hit', 'w').write('x') == n", "eval('1') == n",
-        "exec('n = 1') == n", "globals()['read'] == n", "n == 3 or open('hit', 'w')",
+        "exec('n = 1') == n", "globals()['guard_values'] == n", "n == 3 or open('hit', 'w')",
     ],
     ids=range(6),
 )  # fmt: skip
@@ -149,20 +150,20 @@ def test_a_guard_runs_nothing_but_the_programs_own_names(
     guard: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    read(guard)
+    guard_values(guard)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_reading_does_not_change_the_programs_values(scope: dict[str, Any]) -> None:
     before = dict(scope)
-    read("(n := 9) == 3")
+    guard_values("(n := 9) == 3")
     assert scope == before
     assert LOCALS["n"] == 4
 
 
 def test_outside_torchs_own_look_at_the_guards_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter, "recompile_scope", lambda: None)
-    assert read("n == 3") == (None, None)
+    monkeypatch.setattr(dynamo, "recompile_scope", lambda: None)
+    assert guard_values("n == 3") == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -187,15 +188,15 @@ def test_global_states(
         asked.append(name)
         return present
 
-    monkeypatch.setattr(adapter, "global_state", global_state)
-    assert read(f"0/0: GLOBAL_STATE changed: {state}") == (expected, actual)
+    monkeypatch.setattr(dynamo, "global_state", global_state)
+    assert guard_values(f"0/0: GLOBAL_STATE changed: {state}") == (expected, actual)
     assert asked == state.replace(",", "").split()
 
 
 def test_a_state_that_cannot_be_read_beside_one_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"grad_mode": True, "default_dtype": "torch.float64"}
-    monkeypatch.setattr(adapter, "global_state", known.get)
-    read_now = read("0/0: GLOBAL_STATE changed: grad_mode weather default_dtype ")
+    monkeypatch.setattr(dynamo, "global_state", known.get)
+    read_now = guard_values("0/0: GLOBAL_STATE changed: grad_mode weather default_dtype ")
     assert read_now == ("False, ?, ?", "True, ?, torch.float64")
 
 
@@ -207,7 +208,7 @@ PARTS = st.sampled_from(
 
 @given(st.lists(st.one_of(st.text(max_size=6), PARTS), max_size=10).map("".join))
 def test_no_text_is_too_strange(text: str) -> None:
-    for value in guard_values.read(text):
+    for value in guards.guard_values(text):
         assert value is None or isinstance(value, str)
 
 
@@ -225,7 +226,7 @@ def doubled(x: int) -> int:
     [
         (f"___check_obj_id(function, {id(max)})", "max", "len"),
         (f"___check_obj_id(mode, {id(Mode.FAST)})", "Mode.FAST", "Mode.EXACT"),
-        (f"___check_obj_id(helper.__code__, {id(doubled.__code__)})", "doubled", "read"),
+        (f"___check_obj_id(helper.__code__, {id(doubled.__code__)})", "doubled", "guard_values"),
         (f"___check_type_id(function, {id(max)})", None, "len"),
     ],
     ids=["builtin", "enum", "code", "type"],
@@ -236,4 +237,4 @@ def test_the_object_that_a_guard_on_an_id_wants(
     """It is found where the program or torch has a name for it."""
     scope["G"] = {"largest": max, "doubled": doubled}
     scope["mode"] = Mode.EXACT
-    assert read(f"0/0: {guard}") == (expected, actual)
+    assert guard_values(f"0/0: {guard}") == (expected, actual)

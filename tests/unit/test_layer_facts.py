@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from dynalyze.capture.inspecting import adapters, caches, quantised
+from dynalyze.capture.inspecting import library_layers, transformers_model
 
 
 def layer(package: str, name: str, base: type = nn.Linear, **attributes: Any) -> nn.Module:
@@ -20,7 +20,7 @@ def layer(package: str, name: str, base: type = nn.Linear, **attributes: Any) ->
 
 
 def groups(module: nn.Module) -> list[dict[str, Any]]:
-    return list(quantised.contribute(module).get("layers", []))
+    return list(library_layers.quantised(module).get("layers", []))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_quantiser_is_known_by_where_its_class_comes_from(package: str, name: 
     ],
 )
 def test_other_layers_are_not_quantised(package: str, name: str) -> None:
-    assert quantised.contribute(nn.Sequential(layer(package, name))) == {}
+    assert library_layers.quantised(nn.Sequential(layer(package, name))) == {}
 
 
 def test_a_class_of_the_programs_own_is_what_it_is_derived_from() -> None:
@@ -74,8 +74,8 @@ def test_what_transformers_says_of_its_quantiser_is_told() -> None:
 
 
 def test_without_peft_imported_there_are_no_adapters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(adapters.sys.modules, "peft.tuners.tuners_utils", raising=False)
-    assert adapters.contribute(nn.Sequential(nn.Linear(2, 2))) == {}
+    monkeypatch.delitem(library_layers.sys.modules, "peft.tuners.tuners_utils", raising=False)
+    assert library_layers.adapters(nn.Sequential(nn.Linear(2, 2))) == {}
 
 
 class Tuned(nn.Module):
@@ -95,12 +95,12 @@ class Tuned(nn.Module):
 
 @pytest.fixture
 def tuned(monkeypatch: pytest.MonkeyPatch) -> nn.Sequential:
-    monkeypatch.setitem(adapters.sys.modules, "peft.tuners.tuners_utils", SimpleNamespace(BaseTunerLayer=Tuned))
+    monkeypatch.setitem(library_layers.sys.modules, "peft.tuners.tuners_utils", SimpleNamespace(BaseTunerLayer=Tuned))
     return nn.Sequential(Tuned({"a": 4, "b": 8}), Tuned({"a": 2, "b": 8}))
 
 
 def test_adapters_with_their_highest_ranks(tuned: nn.Sequential) -> None:
-    facts = adapters.contribute(tuned)["adapters"]
+    facts = library_layers.adapters(tuned)["adapters"]
     assert (facts["names"], facts["active"], facts["ranks"]) == (["a", "b"], ["a"], {"a": 4, "b": 8})
     assert (facts["layers"], facts["merged"], facts["prepared_for_hotswap"]) == (2, False, False)
 
@@ -108,7 +108,7 @@ def test_adapters_with_their_highest_ranks(tuned: nn.Sequential) -> None:
 def test_a_swapped_in_rank_is_read_from_the_weights(tuned: nn.Sequential) -> None:
     tuned[0].lora_A["a"] = nn.Linear(4, 16)
     tuned[0].scaling["a"] = torch.tensor(1.0)
-    facts = adapters.contribute(tuned)["adapters"]
+    facts = library_layers.adapters(tuned)["adapters"]
     assert facts["ranks"]["a"] == 16 and facts["prepared_for_hotswap"]
 
 
@@ -117,7 +117,7 @@ def test_each_change_between_two_looks_counts(tuned: nn.Sequential) -> None:
     for active, disabled in ((["a"], False), (["b"], False), (["b"], False), (["b"], True), (["b"], False)):
         for part in tuned:
             part._active_adapter, part._disable_adapters = active, disabled
-        counts.append(adapters.contribute(tuned)["adapters"]["switches"])
+        counts.append(library_layers.adapters(tuned)["adapters"]["switches"])
     assert counts == [0, 1, 1, 2, 3]
 
 
@@ -142,11 +142,11 @@ class Generating(nn.Module):
     ],
 )
 def test_the_cache_that_a_model_makes(model: nn.Module, cache: dict[str, str]) -> None:
-    assert caches.contribute(model) == cache
-    assert caches.contribute(nn.Sequential(model)) == cache
+    assert transformers_model.cache(model) == cache
+    assert transformers_model.cache(nn.Sequential(model)) == cache
 
 
 def test_generate_leaves_a_note_of_its_static_cache() -> None:
     model = Generating(None)
     model._previous_max_cache_length = 32
-    assert caches.contribute(model) == {"cache": "static"}
+    assert transformers_model.cache(model) == {"cache": "static"}

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from dynalyze.capture.calls import Recorder
-from dynalyze.capture.in_place import InPlace
-from dynalyze.capture.module_calls import ModuleCalls
+from dynalyze.capture.in_place import InPlace, ModuleCalls
 
 ORIGINAL = torch.nn.Module.__call__
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from dynalyze.capture.adapter_compiled import is_compiled_function, is_compiled_module, is_disabled
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.clone import freeze
+from dynalyze.capture.torch_private.compiled_calls import is_compiled_function, is_compiled_module, is_disabled
 
 CLOUDPICKLE = pickling.load_cloudpickle("")
 ROOMY = 1 << 30

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.adapter import frame_entry
-from dynalyze.capture.adapter_skips import Skipped
-from dynalyze.capture.listener import Listener
-from dynalyze.capture.skips import Skips
+from dynalyze.capture.listener import Listener, Skips
+from dynalyze.capture.torch_private.dynamo import frame_entry
+from dynalyze.capture.torch_private.trace import Skipped
 from dynalyze.capture.writer import EventWriter
 from dynalyze.events.reading import read_run
 from dynalyze.events.types import Frame, Silence, SkippedSeen, SourceSeen, TorchLoaded, Wrapped

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.capture.forks import after_fork
-from dynalyze.capture.layers import Layer
+from dynalyze.capture.hooks import Patch, after_fork
 from dynalyze.capture.writer import EventWriter
 
 
@@ -21,7 +20,7 @@ def original() -> str:
 
 
 def around(owner: types.SimpleNamespace, heard: list[str], name: str) -> Callable[[], None]:
-    layer = Layer(owner, "act")
+    layer = Patch(owner, "act")
 
     @functools.wraps(layer.original)
     def act() -> str:

@@ -22,7 +22,7 @@ from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, Work, worker_request
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.shapes import Dim
-from dynalyze.capture.warmup_wire import LOOK, REQUEST_FILE, SERVING, WARM_UP
+from dynalyze.capture.wire import LOOK, SERVING, WARM_UP, WARMUP_FILE
 from dynalyze.events.reading import read_run
 from dynalyze.facts.build import misuse
 from dynalyze.files.temporary import TemporaryFolder
@@ -75,7 +75,7 @@ class ChildRunner:
             return self._run(order, folder)
 
     def _run(self, order: ChildRequest, folder: Path) -> Child:
-        (folder / REQUEST_FILE).write_text(json.dumps(_fields(order)), encoding="utf-8")
+        (folder / WARMUP_FILE).write_text(json.dumps(_fields(order)), encoding="utf-8")
         python = self.python or sys.executable
         streams = Streams(self.label, quiet=self.quiet)
         progress, every = progress_line(streams)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dynalyze.capture.warmup_wire import LOOK, SERVING, WARM_UP
+from dynalyze.capture.wire import LOOK, SERVING, WARM_UP
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import (
     AnyEvent,

@@ -1,29 +1,30 @@
-"""Attaches the listener as soon as the program imports torch, in the target's process and in those it starts."""
+"""Attaches the listener as soon as the program imports torch: in the target's process, in those that it starts, and for
+a while in a process that is not ours.
+"""
 
 from __future__ import annotations
 
 import atexit
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import json
 import os
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
-from dynalyze.capture import adapter, adapter_trace
-from dynalyze.capture.inspecting.telling import Inspection, watch_compile_calls
+from dynalyze.capture import environment
+from dynalyze.capture.compile_calls import watch_compile_calls
+from dynalyze.capture.hooks import after_import
+from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
-from dynalyze.capture.skips import Skips
 from dynalyze.capture.source_texts import HELD
+from dynalyze.capture.torch_private import dynamo, trace
 from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter
 
 _BOOT = str(Path(__file__).resolve().parent / "boot")
+Undo = Callable[[], None]
 
 
 def attach_to_descendant() -> None:
@@ -32,11 +33,16 @@ def attach_to_descendant() -> None:
     if not run or not Path(run).is_dir():
         return
     listener = Listener(EventWriter(Path(run)))
+    attach(listener, Path(run), lambda torch: _listen(listener, torch, Path(run)))
+
+
+def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], object]) -> None:
+    """Hear what this process compiles, from when it imports torch; `torch_loaded` is called with it then, or now."""
     HELD.watch()
-    after_import("torch", lambda torch: _listen(listener, torch, Path(run)), without=own_trace(Path(run)))
+    after_import("torch._dynamo.convert_frame", lambda _: listener.skips.watch())
+    after_import("torch", torch_loaded, without=own_trace(run))
     after_import("torch._dynamo.exc", lambda _: watch_untraced(listener))
-    watch_skips(listener)
-    if (Path(run) / BYTECODE_FILE).exists():
+    if (run / BYTECODE_FILE).exists():
         watch_bytecode(listener)
 
 
@@ -117,98 +123,60 @@ def own_trace(run: Path) -> str:
 def watch_untraced(listener: Listener) -> Callable[[], None]:
     """Report breaks that are raised before tracing begins; returns what ends it."""
 
-    def tell(message: str, frame: adapter.StackFrame, refused: bool) -> None:
-        stack = adapter.stack_above()
+    def tell(message: str, frame: dynamo.StackFrame, refused: bool) -> None:
+        stack = dynamo.stack_above()
         listener.tell(
             "break", id="", epoch=listener.epoch, attempt=0, text="", message=message, type=None, above=stack,
             inside=[frame], untraced=True, refused=refused,
         )  # fmt: skip
 
-    return adapter_trace.watch_untraced_breaks(tell)
-
-
-def watch_skips(listener: Listener) -> Skips:
-    """Report functions that are left in eager without a graph break, from the moment when Dynamo is imported."""
-    skips = Skips(listener)
-    after_import("torch._dynamo.convert_frame", lambda _: skips.watch())
-    return skips
+    return trace.watch_untraced_breaks(tell)
 
 
 def watch_bytecode(listener: Listener) -> None:
     """Record what Dynamo makes of each frame, from the moment when Dynamo is imported."""
-    after_import("torch._dynamo.convert_frame", lambda _: adapter.watch_bytecode(listener.tell_bytecode))
+
+    def tell(_: CodeType, made: CodeType) -> None:
+        listener.tell_bytecode(dynamo.compile_id(), made)
+
+    after_import("torch._dynamo.convert_frame", lambda _: dynamo.watch_bytecode(tell))
 
 
-def after_import(name: str, act: Callable[[ModuleType], object], *, without: str = "") -> Callable[[], None]:
-    """Call `act` with the module once it has been imported; at once where it already is. Returns what calls it off.
+class InProcess:
+    """What this process compiles between `start` and `stop`, in any of its threads, as events below a run folder."""
 
-    The environment variable `without` is not there while the module is imported.
-    """
-    if name in sys.modules:
-        act(sys.modules[name])
-        return lambda: None
-    watch = _ImportWatch(name, act, without)
-    sys.meta_path.insert(0, watch)
-    return watch.call_off
+    def __init__(self, run: Path) -> None:
+        self._writer = EventWriter(run, main=True)
+        self._listener = Listener(self._writer)
+        self._inspection = Inspection(self._listener.tell, at_once=False)
+        self._listener.on_each_compile = self._inspection.compiling
+        self._undo: list[Undo] = []
 
+    def start(self) -> None:
+        """Attach everything, to torch itself once it is imported."""
+        self._undo.append(HELD.watch())
+        self._listener.tell("child_start")
+        self._when_imported("torch", self._attach)
+        self._when_imported("torch._dynamo.exc", lambda _: watch_untraced(self._listener))
+        self._when_imported("torch._dynamo.convert_frame", lambda _: self._listener.skips.watch())
 
-class _ImportWatch(importlib.abc.MetaPathFinder):
-    """Finds one module as the others would, and adds a call after its execution.
+    def stop(self) -> None:
+        """Leave torch as it was found; what it was told is complete then."""
+        self._inspection.look_again()
+        if not self._listener.compiled_frames and "torch" in sys.modules:
+            self._listener.tell("silence", wrapped=[], **environment.compile_switches())
+        self._listener.check()
+        while self._undo:
+            self._undo.pop()()
+        self._writer.close()
 
-    It stays until the module is executed: many programs only ask first whether there is one (`find_spec("torch")`).
-    """
+    def given(self, module: object, file: str, line: int) -> None:
+        """A module that had been given to torch.compile before: it is looked at as those given from here on are."""
+        self._inspection.given(module, file, line, {})
 
-    def __init__(self, name: str, act: Callable[[ModuleType], object], without: str) -> None:
-        self._name = name
-        self._act = act
-        self.without = without
-        self._looking = threading.local()
-        self._over = False
+    def _attach(self, torch: ModuleType) -> Undo:
+        self._undo.append(self._listener.listen())
+        return watch_compile_calls(torch, self._inspection)
 
-    def call_off(self) -> None:
-        self._over = True
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-
-    def executed(self, module: ModuleType) -> None:
-        """Act, once."""
-        if not self._over:
-            self.call_off()
-            self._act(module)
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._name or getattr(self._looking, "now", False):
-            return None
-        self._looking.now = True
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            self._looking.now = False
-        if spec is not None and spec.loader is not None:
-            spec.loader = _ActingLoader(spec.loader, self)
-        return spec
-
-
-class _ActingLoader(importlib.abc.Loader):
-    def __init__(self, loader: importlib.abc.Loader, watch: _ImportWatch) -> None:
-        self._loader = loader
-        self._watch = watch
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        # The module is to look as if nothing had been there, to pickle and to inspect.
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        without = self._watch.without
-        hidden = os.environ.pop(without, None) if without else None
-        try:
-            self._loader.exec_module(module)
-        finally:
-            if hidden is not None:
-                os.environ[without] = hidden
-        self._watch.executed(module)
+    def _when_imported(self, name: str, attach: Callable[[ModuleType], Undo]) -> None:
+        self._undo.append(after_import(name, lambda module: self._undo.append(attach(module))))

@@ -1,19 +1,29 @@
-"""What a program called that could have been compiled: modules, methods in place of forward, and functions."""
+"""What a program called that could have been compiled (modules, methods in place of forward, functions), and what it
+calls them.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
+import types
+import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 
-from dynalyze.capture.module_names import expression_of, frames_of_program
-
 MOST_MODULES = 64
 _MOST_CALLERS = 50
 _CALLED_AS_FORWARD = frozenset({"forward", "__call__", "_call_impl", "_wrapped_call_impl"})
+_INDEX = re.compile(r"\.(\d+)(?=\.|$)")
+_MOST_FRAMES = 50
+_OURS = str(Path(__file__).resolve().parents[1])
+_TORCH = str(Path(torch.__file__).parent)
 
 
 class CallableSeen:
@@ -166,3 +176,94 @@ def _place_of(function: Any) -> dict[str, Any]:
     if code is None:
         return {"file": "", "line": 0, "function": ""}
     return {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name}
+
+
+class Modules:
+    """The modules whose code was compiled so far, by the number of the code.
+
+    Names are looked for only once a code has a second module: reading the variables of a running function keeps what
+    they held alive for as long as it runs (up to Python 3.12).
+    """
+
+    def __init__(self) -> None:
+        self._of_code: dict[str, dict[int, weakref.ref[torch.nn.Module]]] = {}
+
+    def met(self, code: str, module: torch.nn.Module, frames: Iterable[FrameType]) -> dict[int, list[str]]:
+        """Note a module with its code; where others have that too, what all of them are called, by their ids."""
+        known = self._of_code.setdefault(code, {})
+        known[id(module)] = weakref.ref(module)
+        if len(known) < 2:
+            return {}
+        callers = list(frames)
+        living = ((token, reference()) for token, reference in known.items())
+        return {token: names_of(each, callers) for token, each in living if each is not None}
+
+
+def names_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[str]:
+    """Expressions for a module, the innermost caller's own variable first: `layer`, then `self.layers[2]`.
+
+    A variable may stand for one module after the other; a path below another module is its own alone.
+    """
+    found: list[str] = []
+    for frame in islice(frames, _MOST_FRAMES):
+        scopes = (frame.f_locals,) if frame.f_locals is frame.f_globals else (frame.f_locals, frame.f_globals)
+        for scope in scopes:
+            found += [*_variables(module, scope), *_paths(module, scope)]
+        if found:
+            break
+    return list(dict.fromkeys(found))
+
+
+def frames_of_program() -> Iterator[FrameType]:
+    """The frames above, innermost first, without torch's and ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith((_OURS, _TORCH, "<frozen")):
+            yield frame
+        frame = frame.f_back
+
+
+def expression_of(module: Any, frames: list[FrameType]) -> str:
+    """What the program calls a module: `model`, `model.encoder`, `main:net` for a local of main(), "" if nothing."""
+    main = sys.modules.get("__main__")
+    spaces: list[tuple[str, dict[str, Any]]] = [("", vars(main))] if main is not None else []
+    spaces += [
+        (f"{frame.f_code.co_name}:", frame.f_locals) for frame in reversed(frames) if frame.f_code.co_name != "<module>"
+    ]
+    for search in (_variables, _paths, _attributes):
+        for scope, names in spaces:
+            if name := next(search(module, names), ""):
+                return scope + name
+    return ""
+
+
+def _variables(module: Any, names: dict[str, Any]) -> Iterator[str]:
+    return (name for name, value in list(names.items()) if name.isidentifier() and _is(value, module))
+
+
+def _paths(module: Any, names: dict[str, Any]) -> Iterator[str]:
+    """Where a module stands below another one: `model.layers[2]`."""
+    for name, value in list(names.items()):
+        holder = _plain(value)
+        if name.isidentifier() and issubclass(type(holder), torch.nn.Module) and holder is not module:
+            for path, part in torch.nn.Module.named_modules(holder):
+                if part is not holder and _is(part, module):
+                    yield name + _INDEX.sub(r"[\1]", f".{path}".replace("._orig_mod", ""))
+
+
+def _is(value: Any, module: Any) -> bool:
+    return value is module or _plain(value) is module
+
+
+def _plain(value: Any) -> Any:
+    """The module itself where torch.compile's wrapper around it stands."""
+    parts = vars(value).get("_modules") if issubclass(type(value), torch.nn.Module) else None
+    return parts.get("_orig_mod", value) if isinstance(parts, dict) else value
+
+
+def _attributes(module: Any, names: dict[str, Any]) -> Iterator[str]:
+    """Of objects that are no modules: `trainer.model`."""
+    for name, value in list(names.items()):
+        held = getattr(value, "__dict__", None)
+        if type(held) is dict and not issubclass(type(value), (type, types.ModuleType, torch.nn.Module)):
+            yield from (f"{name}.{attribute}" for attribute in _variables(module, held))

@@ -13,12 +13,10 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_calls as adapter
-from dynalyze.capture.ambient import Modes, RandomState
+from dynalyze.capture.call_context import Modes, ModuleState, ModuleStates, RandomState
 from dynalyze.capture.clone import CannotClone, Frozen, OverBudget, freeze
-from dynalyze.capture.module_state import ModuleState, ModuleStates
-from dynalyze.capture.signature import Signature, describe_call, sign
-from dynalyze.capture.structure import leaves
+from dynalyze.capture.nested_values import Signature, describe_call, leaves, sign
+from dynalyze.capture.torch_private import compiled_calls
 
 FEW = 50
 _MOST_MODULES = 64
@@ -156,7 +154,7 @@ class Recorder:
     def begin(self, module: Any, args: Any, kwargs: Any) -> Call | None:
         """Record a call that is about to be made; None where it is not one to record."""
         try:
-            if adapter.being_traced() or "_is_replica" in getattr(module, "__dict__", ()):
+            if compiled_calls.being_traced() or "_is_replica" in getattr(module, "__dict__", ()):
                 return None
             if isinstance(module, torch.jit.ScriptModule):
                 self._note("<n> call<s> of modules already compiled by torch.jit cannot be made again.")
@@ -182,7 +180,7 @@ class Recorder:
                 self._release(call)
                 self._note(f"<n> call<s> of {name_of(call.module)} returned a {type(result).__name__}.")
                 return
-            if call.kept.modes.grad and adapter.compiled_autograd():
+            if call.kept.modes.grad and compiled_calls.compiled_autograd():
                 call.backward_ran += [True for _ in islice(gradient_outputs(result), 1)]
             elif call.kept.modes.grad:
                 _watch_backward(result, call.backward_ran)

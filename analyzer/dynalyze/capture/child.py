@@ -13,25 +13,21 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import adapter, environment, objects, program, torch_there
+from dynalyze.capture import environment, objects, program
 from dynalyze.capture.attach import (
-    after_import,
+    attach,
     forget_compiles,
     lead_descendants,
-    own_trace,
-    watch_bytecode,
-    watch_skips,
-    watch_untraced,
 )
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import Options, backward, check, compiled
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
-from dynalyze.capture.inspecting.telling import Inspection
+from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import Ending, SoftStop
-from dynalyze.capture.source_texts import HELD
-from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE
+from dynalyze.capture.torch_private import dynamo
+from dynalyze.capture.wire import EVENTS_FOLDER, REQUEST_FILE
 from dynalyze.capture.writer import EventWriter
 
 SOFT_STOP_SIGNAL = getattr(signal, "SIGURG", None)
@@ -73,10 +69,10 @@ def _ended(session: Session) -> Ending:
     try:
         ending = session.run()
     except Exception as error:
-        if isinstance(error, Misuse) or not (reason := torch_there.refusal(error)):
+        if isinstance(error, Misuse) or not (reason := environment.torch_refusal(error)):
             raise
         raise Misuse(reason) from error
-    if (reason := torch_there.missing()) and not session.others_compiled():
+    if (reason := environment.torch_missing()) and not session.others_compiled():
         raise Misuse(reason)
     return ending
 
@@ -106,14 +102,9 @@ class Session:
         """Attach everything before the target's first line runs."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)  # It is a pipe to us: a kill must not swallow its lines.
-        HELD.watch()
         self.tell("child_start")
         lead_descendants(self._folder)
-        self._skips = watch_skips(self._listener)  # First: a forked child has torch already.
-        after_import("torch", self._torch_loaded, without=own_trace(self._folder))
-        after_import("torch._dynamo.exc", lambda _: watch_untraced(self._listener))
-        if (self._folder / BYTECODE_FILE).exists():
-            watch_bytecode(self._listener)
+        attach(self._listener, self._folder, self._torch_loaded)
         if SOFT_STOP_SIGNAL is not None:
             signal.signal(SOFT_STOP_SIGNAL, _raise_soft_stop)
 
@@ -255,7 +246,7 @@ class Session:
             try:
                 outputs = run(*call.args, **call.kwargs)
             except Exception as error:
-                if not (self._options.fullgraph and adapter.is_refusal(error)):
+                if not (self._options.fullgraph and dynamo.is_refusal(error)):
                     raise
                 self._tell_call("object_call", index=index, refused=str(error).splitlines()[0][:500])
                 return
@@ -272,7 +263,7 @@ class Session:
             self._inspection.look_again()
 
     def _torch_loaded(self, torch: ModuleType) -> None:
-        if reason := torch_there.too_old(torch):
+        if reason := environment.torch_too_old(torch):
             self._refuse(reason)
             return
         self._listener.listen()
@@ -282,7 +273,7 @@ class Session:
 
             self._compiled_recording = CompiledRecording()
         self._compile_calls = CompileCalls(
-            self._listener, torch, self._skips, self._compiled_recording, self._inspection, self._program_compiles,
+            self._listener, torch, self._compiled_recording, self._inspection, self._program_compiles,
             lambda: self._in_place is not None and self._in_place.compiling_here,
         )  # fmt: skip
         self._compile_calls.install()
@@ -366,9 +357,9 @@ class Session:
 def _prepared(found: Any, request: dict[str, Any], module: ModuleType) -> tuple[Any, list[Inputs]]:
     target, calls = objects.prepare(found, request["name"], module, request["inputs"])
     if request.get("attention"):
-        from dynalyze.capture import adapter_attention
+        from dynalyze.capture import transformers_attention
 
-        adapter_attention.switch(target, request["attention"])
+        transformers_attention.switch(target, request["attention"])
     return target, calls
 
 

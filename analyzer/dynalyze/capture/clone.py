@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_calls as adapter
-from dynalyze.capture.structure import Copier, TooLarge
+from dynalyze.capture.nested_values import Copier, TooLarge
+from dynalyze.capture.torch_private import compiled_calls
 
 _ALIGNMENT = 64
 _REFERENCED = (
@@ -94,11 +94,11 @@ class KeptTensor:
 
     def _whole(self) -> torch.Tensor:
         assert self.whole is not None
-        with adapter.unobserved_but_for_subclasses():
+        with compiled_calls.unobserved_but_for_subclasses():
             return _as_type(self.whole.detach().clone(), type(self.whole))
 
     def _view(self, region: Region, storages: dict[int, torch.UntypedStorage]) -> torch.Tensor:
-        with adapter.unobserved():
+        with compiled_calls.unobserved():
             storage = storages.get(id(region))
             if storage is None:
                 storage = storages[id(region)] = region.storage()
@@ -162,7 +162,7 @@ class _Freezer:
             self._spend(region.nbytes)
         if not self.regions:
             return self.spent
-        with adapter.unobserved():
+        with compiled_calls.unobserved():
             for region in self.regions.values():
                 region.load()
         return self.spent
@@ -173,7 +173,7 @@ class _Freezer:
             raise OverBudget(f"{self.spent:,} bytes, {self.budget:,} are left")
 
     def _tensor(self, tensor: torch.Tensor) -> KeptTensor:
-        if adapter.is_stand_in(tensor):
+        if compiled_calls.is_stand_in(tensor):
             raise CannotClone(f"a {type(tensor).__name__} holds no values")
         plain = type(tensor) is torch.Tensor
         marks = {name: item for name, item in vars(tensor).items() if plain or name.startswith("_dynamo")}
@@ -182,7 +182,7 @@ class _Freezer:
             self._place(tensor, kept)
         else:
             self._spend(tensor.numel() * tensor.element_size())
-            with adapter.unobserved_but_for_subclasses():
+            with compiled_calls.unobserved_but_for_subclasses():
                 kept.whole = _as_type(tensor.detach().clone(), type(tensor))
         return kept
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture.inspecting.telling import Inspection
+from dynalyze.capture.hooks import Patch
+from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
-from dynalyze.capture.skips import Skips
 
 if TYPE_CHECKING:
     from dynalyze.capture.compiled_recording import CompiledRecording
@@ -29,7 +29,6 @@ class CompileCalls:
         self,
         listener: Listener,
         torch: ModuleType,
-        skips: Skips,
         recording: CompiledRecording | None = None,
         inspection: Inspection | None = None,
         on_call: Callable[..., None] = lambda **_: None,
@@ -43,13 +42,12 @@ class CompileCalls:
         self._inspection = inspection
         self._recording = recording
         self._listener = listener
-        self._skips = skips
         self._torch = torch
         self.wrapped: list[dict[str, Any]] = []
 
     def install(self) -> None:
         original = self._torch.compile
-        note, note_ours, record, is_ours = self._note, self._note_ours, self._record, self._is_ours
+        note, record, is_ours, inspection = self._note, self._record, self._is_ours, self._inspection
 
         @functools.wraps(original)
         def compile(*args: Any, **kwargs: Any) -> Any:
@@ -58,7 +56,8 @@ class CompileCalls:
             model = args[0] if args else kwargs.get("model")
             if is_ours():
                 result = original(*args, **kwargs)
-                note_ours(model, kwargs)
+                if inspection is not None:
+                    inspection.given(getattr(model, "__self__", model), *caller()[:2], kwargs)
                 return result
             result = original(*args, **kwargs)
             if model is not None:
@@ -82,11 +81,6 @@ class CompileCalls:
             self._listener.tell("lost", message=f"calls of a compiled function: {type(error).__name__}: {error}"[:500])
             return result
 
-    def _note_ours(self, model: Any, options: dict[str, Any]) -> None:
-        if self._inspection is not None:
-            file, line, _ = caller()
-            self._inspection.given(getattr(model, "__self__", model), file, line, options)
-
     def _note(self, model: Any, result: Any, options: dict[str, Any]) -> None:
         try:
             owner = getattr(model, "__self__", model)
@@ -102,7 +96,7 @@ class CompileCalls:
                 "in_place_of_torch": owner is not model and _is_torchs(owner) and _name(model).endswith("._call_impl"),
             }
             self._listener.tell("compile_call", **entry)
-            self._skips.tell_disabled(model)
+            self._listener.skips.tell_disabled(model)
             if self._inspection is not None:
                 self._inspection.given(owner, file, line, options)
             self.wrapped.append({**entry, "object": _weak(owner), "wrapper": _weak(result)})
@@ -146,3 +140,27 @@ def caller() -> tuple[str, int, str]:
             break
         frame = frame.f_back
     return _NO_LINE
+
+
+def watch_compile_calls(
+    torch: Any, inspection: Inspection, on_call: Callable[[], None] = lambda: None
+) -> Callable[[], None]:
+    """Notice the modules that a process gives to torch.compile; what it gets back is torch's own.
+
+    `on_call` is called before each. Returns what ends it.
+    """
+    patch = Patch(torch, "compile")
+
+    @functools.wraps(patch.original)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        on_call()
+        result = patch.original(*args, **kwargs)
+        model = args[0] if args else kwargs.get("model")
+        if model is not None and patch.active:
+            try:
+                inspection.given(model, *caller()[:2], kwargs)
+            except Exception:
+                return result  # The user's own call goes before any fact.
+        return result
+
+    return patch.put(compile)

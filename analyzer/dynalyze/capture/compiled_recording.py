@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_calls, adapter_compiled
 from dynalyze.capture.calls import Recorder
+from dynalyze.capture.torch_private import compiled_calls
 
 _THROUGH_THE_MODULE = ("_call_impl", "_wrapped_call_impl", "__call__")
 
@@ -60,12 +60,14 @@ class CompiledRecording:
             return compiled
         number = len(self.written)
         given = {key: value for key, value in arguments.items() if key != "model"}
-        self.written.append(Written(given, _method_given(model, target)))
-        return adapter_compiled.surround(compiled, lambda inner: self._recording(target, inner, number))
+        original = compiled_calls.original_of(model)  # A method of the module `target`, where that was given.
+        method = "" if original is target else str(getattr(original, "__name__", ""))
+        self.written.append(Written(given, method))
+        return compiled_calls.surround(compiled, lambda inner: self._recording(target, inner, number))
 
     def _recording(self, target: Any, compiled: Callable[..., Any], number: int) -> Callable[..., Any]:
         recorder, here = self.recorder, self._thread
-        compile_callback = adapter_calls.compile_callback
+        compile_callback = compiled_calls.compile_callback
 
         def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
             # Only a call into C before the first return: within a compiled call this frame must do nothing.
@@ -91,7 +93,7 @@ class CompiledRecording:
 
 def target_of(model: Any) -> Any:
     """The original callable: a module rather than its bound forward, where calling it comes to the same."""
-    original = adapter_compiled.original_of(model)
+    original = compiled_calls.original_of(model)
     owner = getattr(original, "__self__", None)
     if not isinstance(original, types.MethodType) or not isinstance(owner, torch.nn.Module):
         return original
@@ -99,9 +101,3 @@ def target_of(model: Any) -> Any:
         return owner
     plain = original.__func__ is getattr(type(owner), "forward", None)
     return owner if plain and not (owner._forward_pre_hooks or owner._forward_hooks) else original
-
-
-def _method_given(model: Any, target: Any) -> str:
-    """The method of the module `target` that was given to torch.compile in its place; "" where it was the module."""
-    original = adapter_compiled.original_of(model)
-    return "" if original is target else str(getattr(original, "__name__", ""))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import adapter
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.torch_private import dynamo, runtime
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ def check(options: Options) -> None:
         except (RuntimeError, AssertionError) as error:
             reason = str(error).splitlines()[0]
             raise Misuse(f"--device {options.device} cannot be used here: {reason}") from error
-    if options.mode is not None and options.mode not in torch._inductor.list_mode_options():
-        known = ", ".join(torch._inductor.list_mode_options())
-        raise Misuse(f"unknown --mode {options.mode!r}; this torch has {known}")
+    if options.mode is not None and (modes := runtime.mode_names()) and options.mode not in modes:
+        raise Misuse(f"unknown --mode {options.mode!r}; this torch has {', '.join(modes)}")
 
 
 def compiled(target: Callable[..., Any], options: Options) -> Callable[..., Any]:
@@ -74,14 +73,13 @@ def compiled(target: Callable[..., Any], options: Options) -> Callable[..., Any]
 def mark_dynamic_inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Tell Dynamo that the first dimension of every tensor among the inputs varies, where it is larger than 1."""
     import torch
-    import torch._dynamo
 
-    from dynalyze.capture.structure import leaves
+    from dynalyze.capture.nested_values import leaves
 
     for value in leaves((args, kwargs), objects=True):
         is_input = isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)
         if is_input and value.dim() and value.shape[0] > 1:
-            torch._dynamo.mark_dynamic(value, 0)
+            runtime.mark_dynamic(value, 0)
 
 
 def backward(outputs: Any) -> None:
@@ -104,8 +102,8 @@ def backend_of(name: str) -> Any:
         if not callable(found):
             raise Misuse(f"--backend {name} is not a function")
         return found
-    if name != "inductor" and name not in adapter.backend_names():
-        known = ", ".join(sorted(set(adapter.backend_names()) | {"inductor"}))
+    if name != "inductor" and name not in dynamo.backend_names():
+        known = ", ".join(sorted(set(dynamo.backend_names()) | {"inductor"}))
         raise Misuse(f"unknown backend {name!r}; this torch has {known}, or give module:function")
     return name
 

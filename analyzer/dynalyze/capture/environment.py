@@ -1,16 +1,24 @@
-"""Facts about torch and the machine, from an allowlist: nothing else of the environment leaves the child."""
+"""The torch of this interpreter and the machine: whether dynalyze works with it, and facts from an allowlist.
+
+Nothing else of the environment leaves the child.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
+import re
+import sys
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dynalyze.capture import adapter
+from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 
 _PACKAGES = ("transformers", "triton", "numpy", "accelerate", "peft", "bitsandbytes", "flash-attn", "torchao")
@@ -21,6 +29,9 @@ _VARIABLES = (
     "PYTORCH_CUDA_ALLOC_CONF", "TORCH_COMPILE_DYNAMIC_SOURCES", "INDUCTOR_PROVENANCE",
 )  # fmt: skip
 _OFF = ("", "0", "false", "False")
+LEAST = (2, 8)
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+_ANOTHER = "name an interpreter that has it, e.g. --python .venv/bin/python"
 
 
 def torch_facts(torch: ModuleType) -> dict[str, Any]:
@@ -59,7 +70,7 @@ def compile_switches() -> dict[str, Any]:
     variable = next(
         (name for name in ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE") if os.environ.get(name, "") not in _OFF), ""
     )
-    return {"stance": adapter.stance(), "disabled": adapter.dynamo_disabled(), "variable": variable}
+    return {"stance": dynamo.stance(), "disabled": bool(dynamo.dynamo_disabled()), "variable": variable}
 
 
 def _versions() -> dict[str, str]:
@@ -68,3 +79,70 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found
+
+
+def torch_missing() -> str:
+    """Why there is no torch to import; "" where there is one, or was."""
+    if "torch" in sys.modules:
+        return ""
+    try:
+        found = importlib.util.find_spec("torch")
+    except (ImportError, ValueError):
+        found = None
+    return "" if found is not None else f"torch is missing in {sys.executable}; {_ANOTHER}"
+
+
+def torch_too_old(torch: ModuleType) -> str:
+    """Why an imported torch is not enough; "" where it is."""
+    version = getattr(torch, "__version__", None)
+    found = _VERSION.match(str(version))
+    if version is None or found is None:
+        where = getattr(torch, "__file__", None) or ", ".join(getattr(torch, "__path__", []))
+        return f"what {sys.executable} imports as torch is not PyTorch: {where}; rename it, or {_ANOTHER}"
+    if (int(found[1]), int(found[2])) >= LEAST:
+        return ""
+    least = ".".join(map(str, LEAST))
+    return f"{sys.executable} has torch {version}, and dynalyze needs {least} or later; {_ANOTHER}"
+
+
+def torch_refusal(error: BaseException) -> str:
+    """Why nothing can be done here, where that is what `error` came of: torch is missing, broken or too old."""
+    if (torch := sys.modules.get("torch")) is not None:
+        return torch_too_old(torch)
+    for each in _chain(error):
+        if isinstance(each, ModuleNotFoundError) and each.name == "torch":
+            return torch_missing()
+        if _is_of_import(each):
+            said = " ".join((str(each).strip().splitlines() or [""])[0].split())
+            return (
+                f"torch cannot be imported in {sys.executable}: {type(each).__name__}: {said}; "
+                f"mend it (dynalyze doctor says more), or {_ANOTHER}"
+            )
+    return ""
+
+
+def torch_import_problem() -> str:
+    """Import torch; why that cannot be done, or is not enough; "" where it is."""
+    try:
+        import torch
+    except Exception as error:
+        if reason := torch_refusal(error):
+            return reason
+        raise
+    return torch_too_old(torch)
+
+
+def _is_of_import(error: BaseException) -> bool:
+    """Whether it was raised while torch's own file was being imported."""
+    return isinstance(error, Exception) and any(
+        frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "torch"
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+    )
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

@@ -30,8 +30,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dynalyze.capture import adapter, process_tree
+from dynalyze.capture import process_tree
 from dynalyze.capture.hf.preload import preload
+from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import OUTPUT_FILE
 
 _NEEDED = ("torch", "torch._dynamo", "transformers")
@@ -89,7 +90,7 @@ def prepare(backends: list[str]) -> None:
         with contextlib.suppress(Exception):  # Each child that needs it will say what is wrong with it.
             importlib.import_module(module)
     preload()
-    adapter.backend_names()  # Imports every backend that torch brings along.
+    dynamo.backend_names()  # Imports every backend that torch brings along.
 
 
 @dataclass

@@ -27,11 +27,12 @@ def module_tree(name: str, module: torch.nn.Module, call: Callable[[], Any] | No
     named = dict(list(module.named_modules())[:_MOST_PARTS])
     seconds = _seconds_of(call) if call is not None else {}
     classes: dict[type, int] = {}
+    uninitialized = torch.nn.parameter.UninitializedTensorMixin
     parts = [
         {
             "path": path,
             "kind": classes.setdefault(type(part), len(classes)),
-            "parameters": sum(each.numel() for each in part.parameters() if not _is_uninitialized(each)),
+            "parameters": sum(each.numel() for each in part.parameters() if not isinstance(each, uninitialized)),
             "seconds": seconds.get(id(part)),
         }
         for path, part in named.items()
@@ -78,10 +79,6 @@ def _range_of(code: types.CodeType) -> Range:
     last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
     inner = [_range_of(each)[2] for each in code.co_consts if isinstance(each, types.CodeType)]
     return code.co_filename, code.co_firstlineno, max([last, *inner])
-
-
-def _is_uninitialized(parameter: Any) -> bool:
-    return isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin)
 
 
 def _seconds_of(call: Callable[[], Any]) -> dict[int, float]:

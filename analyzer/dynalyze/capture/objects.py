@@ -120,9 +120,9 @@ def definitions(names: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "name": cls.__qualname__,
-            "init": _init_text(cls),
-            "forward": _forward_text(cls),
-            "ready": _needs_nothing(cls),
+            "init": _parameters(cls),
+            "forward": _parameters(cls.forward, skip=1),
+            "ready": _required(cls.__init__) <= 1,  # Only self.
             "inputs": _required(cls.forward) - 1,
         }
         for cls in classes
@@ -135,7 +135,7 @@ def _instance(cls: Any, name: str) -> Any:
         inspect.signature(cls).bind()
     except TypeError:
         raise Misuse(
-            f"{name}{_init_text(cls)} needs arguments: write a function without arguments that returns "
+            f"{name}{_parameters(cls)} needs arguments: write a function without arguments that returns "
             "(model, inputs) and name that"
         ) from None
     return cls()
@@ -147,10 +147,6 @@ def _takes_any(function: Any) -> bool:
         return bool(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return True
-
-
-def _needs_nothing(cls: Any) -> bool:
-    return _required(cls.__init__) <= 1  # Only self.
 
 
 def _required(function: Any) -> int:
@@ -197,14 +193,6 @@ def _candidates(module: ModuleType) -> list[str]:
         return (inspect.isfunction(value) or isinstance(value, type)) and value.__module__ == module.__name__
 
     return [name for name, value in vars(module).items() if not name.startswith("_") and ours(value)][:12]
-
-
-def _init_text(cls: Any) -> str:
-    return _parameters(cls)
-
-
-def _forward_text(cls: Any) -> str:
-    return _parameters(cls.forward, skip=1)
 
 
 def _parameters(function: Any, skip: int = 0) -> str:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import torch_there
-from dynalyze.capture.bindings import HOOK, compiled_with_hooks
+from dynalyze.capture import environment
+from dynalyze.capture.chosen import HOOK, compiled_with_hooks
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.source_texts import HELD
 
@@ -131,7 +131,7 @@ def end_of(action: Any) -> tuple[Ending, Any]:
     except SystemExit as leaving:
         return Ending(exit_status=_status_of(leaving)), None
     except BaseException as error:
-        if reason := torch_there.refusal(error):
+        if reason := environment.torch_refusal(error):
             raise Misuse(reason) from None
         return _failed(error), None
 

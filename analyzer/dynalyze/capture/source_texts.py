@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.layers import Layer
+from dynalyze.capture.hooks import Patch
 
 Stamp = tuple[int, int]
 # Of a file that is not what was imported; no file has it.
@@ -37,14 +37,14 @@ class SourceTexts:
 
     def watch(self) -> Callable[[], None]:
         """Hold what is imported from here on; returns what ends it."""
-        layer = Layer(importlib.machinery.SourceFileLoader, "path_stats")
+        patch = Patch(importlib.machinery.SourceFileLoader, "path_stats")
 
         def path_stats(loader: Any, path: str) -> Any:
-            if layer.active:
+            if patch.active:
                 self._imported(path)
-            return layer.original(loader, path)
+            return patch.original(loader, path)
 
-        return layer.put(path_stats)
+        return patch.put(path_stats)
 
     def hold(self, file: str, source: bytes) -> None:
         """Keep what was read from a file, and is about to be executed."""

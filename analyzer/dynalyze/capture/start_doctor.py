@@ -12,6 +12,6 @@ if __name__ == "__main__":
 
     load_package()
     del sys.path[0]
-    from dynalyze.capture.checkup import main
+    from dynalyze.capture.doctor_probe import main
 
     sys.exit(main(*sys.argv[1:]))

@@ -17,9 +17,9 @@ if __name__ == "__main__":
     del sys.path[0]
     what, *arguments = sys.argv[1:]
     if what in ("serve", "measure"):
-        from dynalyze.capture.torch_there import against_import
+        from dynalyze.capture.environment import torch_import_problem
 
-        if reason := against_import():
+        if reason := torch_import_problem():
             (Path(arguments[0]).parent / "log").write_text(reason, encoding="utf-8")
             sys.exit(2)
     if what == "serve":
@@ -30,6 +30,6 @@ if __name__ == "__main__":
         from dynalyze.capture.bench.forking import serve as serve_measuring
 
         sys.exit(serve_measuring(arguments[0], arguments[1:]))
-    from dynalyze.capture.inquiry import main
+    from dynalyze.capture.interpreter_info import main
 
     sys.exit(main(arguments[0]))

@@ -16,11 +16,12 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture import adapter, program, torch_there
+from dynalyze.capture import environment, program
 from dynalyze.capture.compiling import Options, compiled
 from dynalyze.capture.hf.options import ModelOptions, Phase
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.program import Ending
+from dynalyze.capture.torch_private import dynamo
 
 if TYPE_CHECKING:
     from dynalyze.capture.bench.workload import Step, Workload
@@ -50,7 +51,7 @@ def built_model(name: str, building: dict[str, Any], **sizes: Any) -> Built:
         CannotBuild: the architecture cannot be had.
     """
     if importlib.util.find_spec("transformers") is None:
-        if reason := torch_there.missing():
+        if reason := environment.torch_missing():
             raise Misuse(reason)
         raise Misuse(f"hf:{name} needs transformers, which {sys.executable} does not have: pip install transformers")
     from dynalyze.capture.hf.build import build
@@ -180,7 +181,7 @@ class _Target:
             try:
                 self._make(step)
             except Exception as error:
-                if not (self._options.fullgraph and adapter.is_refusal(error)):
+                if not (self._options.fullgraph and dynamo.is_refusal(error)):
                     if self._asked.cold:
                         self._blame_eager(workload)
                     raise

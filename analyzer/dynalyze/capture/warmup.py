@@ -12,22 +12,25 @@ import io
 import json
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import adapter_bench, environment
-from dynalyze.capture.attach import after_import, own_trace, watch_skips, watch_untraced
+from dynalyze.capture import environment
+from dynalyze.capture.attach import attach
 from dynalyze.capture.bench.failures import kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.protocol import AS_WRITTEN, WorkerRequest
 from dynalyze.capture.bench.worker import read_request
 from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.listener import Listener
-from dynalyze.capture.running import Ran, Versions
-from dynalyze.capture.source_texts import HELD
-from dynalyze.capture.warmup_wire import LOOK, REQUEST_FILE, WARM_UP
+from dynalyze.capture.torch_private import dynamo, runtime
+from dynalyze.capture.torch_private.dynamo import StackFrame, frame_entry
+from dynalyze.capture.wire import LOOK, WARM_UP, WARMUP_FILE
 from dynalyze.capture.writer import EventWriter
 
 _STATUS_MISUSE = 2
@@ -38,7 +41,7 @@ _CALLS_OF_CUDA_GRAPHS = 3
 
 def main(run: Path) -> int:
     """Run the passes that the request in `run` asks for."""
-    fields = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
+    fields = json.loads((run / WARMUP_FILE).read_text(encoding="utf-8"))
     sys.argv = [str(fields["request"]["source"].get("path") or "")]
     check = WarmupCheck(run, fields)
     check.listen()
@@ -62,7 +65,7 @@ class WarmupCheck:
         request: WorkerRequest = read_request(fields["request"])
         self._requests = [replace(request, **shape) for shape in fields["shapes"]]
         self._passes: list[tuple[str, list[int]]] = fields["passes"]
-        self._versions = Versions()
+        self._versions = ExecutedVersions()
         self._workloads: list[Workload] = []
         self._timer: Any = None
         self._repeats = 1
@@ -73,11 +76,8 @@ class WarmupCheck:
         """Attach everything before the target is imported."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)
-        HELD.watch()
         self.tell("child_start")
-        watch_skips(self._listener)
-        after_import("torch", self._torch_loaded, without=own_trace(self._folder))
-        after_import("torch._dynamo.exc", lambda _: watch_untraced(self._listener))
+        attach(self._listener, self._folder, self._torch_loaded)
         self._versions.listen()
 
     def run(self) -> str:
@@ -100,8 +100,8 @@ class WarmupCheck:
     def found(self) -> dict[str, Any]:
         """What the process knows at its end."""
         return {
-            "recompile_limit": adapter_bench.recompile_limit(),
-            "cache": adapter_bench.cache_counts(),
+            "recompile_limit": runtime.recompile_limit(),
+            "cache": runtime.cache_counts(),
             "notes": self._workloads[0].notes if self._workloads else [],
         }
 
@@ -117,7 +117,7 @@ class WarmupCheck:
         device = device_of(self._workloads[0])
         self._timer = timer_for(device)
         mode = self._requests[0].configuration.mode
-        if device == "cuda" and adapter_bench.cudagraphs_wanted(mode):
+        if device == "cuda" and runtime.cudagraphs_wanted(mode):
             self._repeats = _CALLS_OF_CUDA_GRAPHS
         target = self._target(device)
         return [self._with_backward(workload.steps(target)) for workload in self._workloads]
@@ -195,3 +195,64 @@ class _WithBackward(Step):
             outputs = self._inner.run()
             loss_of(outputs).backward()
         return outputs
+
+
+@dataclass
+class Ran:
+    """What ran: compiled versions by their number, each with its function, and functions without any of theirs."""
+
+    versions: list[tuple[int, StackFrame]] = field(default_factory=list)
+    in_eager: list[StackFrame] = field(default_factory=list)
+
+
+class ExecutedVersions:
+    """Every compiled version with a graph that is made in this process, numbered from 1."""
+
+    def __init__(self) -> None:
+        # By identity: two functions may have equal code. What is kept here keeps its identity.
+        self._originals: dict[int, CodeType] = {}
+        self._made: dict[int, tuple[int, CodeType, CodeType]] = {}
+
+    def listen(self) -> None:
+        """Hear of them from the moment when Dynamo is imported."""
+        after_import("torch._dynamo.convert_frame", self._attach)
+
+    def _attach(self, _: ModuleType) -> None:
+        dynamo.watch_bytecode(self._add)
+
+    def watch(self, action: Callable[[], Any]) -> Ran:
+        """Run `action` and look at every call in it, also those of threads that it starts."""
+        seen: dict[int, CodeType] = {}
+        known = {**self._originals, **{key: made for key, (_, made, _) in self._made.items()}}
+
+        def see(frame: FrameType, event: str, _: Any) -> None:
+            if event == "call" and id(frame.f_code) in known:
+                seen.setdefault(id(frame.f_code), frame.f_code)
+
+        threading.setprofile(see)
+        sys.setprofile(see)
+        try:
+            action()
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+        return self._ran(seen)
+
+    def _ran(self, seen: dict[int, CodeType]) -> Ran:
+        ran = Ran()
+        for key, code in seen.items():
+            if key in self._made:
+                number, _, original = self._made[key]
+                ran.versions.append((number, _place(original)))
+            else:
+                ran.in_eager.append(_place(code))
+        return ran
+
+    def _add(self, original: CodeType, made: CodeType) -> None:
+        if runtime.calls_a_graph(made):
+            self._originals.setdefault(id(original), original)
+            self._made[id(made)] = (len(self._made) + 1, made, original)
+
+
+def _place(code: CodeType) -> StackFrame:
+    return frame_entry(code.co_filename, code.co_firstlineno, code.co_name, None, None)

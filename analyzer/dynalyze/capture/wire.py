@@ -1,4 +1,4 @@
-"""What the child and the parent agree on: names of files and of events. Standard library only."""
+"""What the child and the parent agree on: names of files and events, passes of the warm-up. Standard library only."""
 
 from __future__ import annotations
 
@@ -18,3 +18,11 @@ OUTPUT_FILE = "output.txt"
 
 # Longest text kept inside an event line; longer ones go to a side file or are cut.
 INLINE_TEXT = 20_000
+
+
+WARMUP_FILE = "warmup.json"
+# The passes: every shape in the order of the warm-up; all again in another order, as requests come; and a last one that
+# looks at what runs.
+WARM_UP = "warm_up"
+SERVING = "serving"
+LOOK = "look"

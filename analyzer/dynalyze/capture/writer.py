@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.forks import after_fork
+from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER
 
 # Lines that wait for a disk, or for a free descriptor.

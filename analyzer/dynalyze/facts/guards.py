@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dynalyze.capture.guard_text import bare_guard
+from dynalyze.capture.guards import bare_guard
 from dynalyze.report import Cause
 
 

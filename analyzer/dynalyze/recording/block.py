@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from dynalyze.capture.adapter import StackFrame, stack_above
+from dynalyze.capture.torch_private.dynamo import StackFrame, stack_above
 
 _OURS = str(Path(__file__).resolve().parents[1])
 _LONGEST = 2000

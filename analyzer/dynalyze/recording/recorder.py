@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from dynalyze.capture import adapter
-from dynalyze.capture.in_process import InProcess
+from dynalyze.capture.attach import InProcess
+from dynalyze.capture.torch_private import dynamo
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.recording.block import BlockEnding, Place, ending, here
 
@@ -76,7 +76,7 @@ class Recording:
             self._place = here(self._outside)
             folder = TemporaryFolder()
             self._folder, self._remove_folder = folder.path, weakref.finalize(self, folder.remove)
-            self._compiled_before = adapter.compiled_functions()
+            self._compiled_before = dynamo.compiled_functions()
             self._listening = InProcess(self._folder)
             self._listening.start()
             self._began = time.monotonic()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from dynalyze.capture import adapter
-from dynalyze.capture.adapter_compiled import is_compiled_function, is_compiled_module
-from dynalyze.capture.adapter_trace import TRACE_LOGGER
 from dynalyze.capture.inputs import Inputs, calls_from
+from dynalyze.capture.torch_private import dynamo
+from dynalyze.capture.torch_private.compiled_calls import is_compiled_function, is_compiled_module
+from dynalyze.capture.torch_private.trace import TRACE_LOGGER
 from dynalyze.recording.recorder import Recording
 from dynalyze.testing import failures
 
@@ -67,7 +67,7 @@ class CompileCheck:
         __tracebackhide__ = True
         self._recording.stop(error)
         self._around.close()
-        if error is not None and not (self._judges_errors and adapter.is_compile_error(error)):
+        if error is not None and not (self._judges_errors and dynamo.is_compile_error(error)):
             return
         failure = self._judge(self._recording.report, error)
         if failure:

@@ -27,16 +27,17 @@ BLIND = f"""
 import sys
 sys.path.insert(0, {str(PACKAGE.parent)!r})
 from pathlib import Path
-from dynalyze.capture import adapter, adapter_trace
-adapter.live_break = adapter.live_error = adapter.tracing_stack = lambda: None
-adapter.stack_above = lambda: []
-adapter.compiled_module = lambda: None
-adapter.recompile_scope = lambda: None
-adapter.refuses_breaks = adapter.raises_at_limit = lambda *error: None
-adapter_trace.watch_untraced_breaks = lambda tell: None
-adapter.global_state = lambda name: None
-adapter.outermost_call = lambda: 0
-adapter.traced_functions = lambda: []
+from dynalyze.capture.torch_private import trace
+from dynalyze.capture.torch_private import dynamo
+dynamo.live_break = dynamo.live_error = dynamo.tracing_stack = lambda: None
+dynamo.stack_above = lambda: []
+dynamo.compiled_module = lambda: None
+dynamo.recompile_scope = lambda: None
+dynamo.refuses_breaks = dynamo.raises_at_limit = lambda *error: None
+trace.watch_untraced_breaks = lambda tell: None
+dynamo.global_state = lambda name: None
+dynamo.outermost_call = lambda: 0
+dynamo.traced_functions = lambda: []
 del sys.path[0]
 from dynalyze.capture.child import main
 sys.exit(main(Path(sys.argv[1])))

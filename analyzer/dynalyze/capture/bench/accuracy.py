@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_accuracy as adapter
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.failures import Failed, kind_of, one_line
 from dynalyze.capture.bench.fp64_reference import CannotCopy, Fp64Reference, size_in_fp64
@@ -31,6 +30,7 @@ from dynalyze.capture.bench.output_capture import Key, OutputCapture, Run
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.torch_private import dynamo, numerics
 
 _SEED = 1337
 _LISTED = 100
@@ -77,11 +77,11 @@ class _Test:
     def run(self) -> dict[str, Any]:
         state = StateSnapshot(self._workload.model, _SEED)
         try:
-            with adapter.full_float32():
+            with numerics.full_float32():
                 return self._compare(OutputCapture(self._workload, state))
         finally:
             state.leave()
-            adapter.forget_compiled()
+            dynamo.forget_compiled()
 
     def _compare(self, observer: OutputCapture) -> dict[str, Any]:
         eager, again = self._eager(observer, reference=True), self._eager(observer)
@@ -100,7 +100,7 @@ class _Test:
         try:
             as_eager = dataclasses.replace(self._configuration, compile=False)
             target = configured(self._workload.model, as_eager, self._device or "cpu")
-            with adapter.nothing_compiled():
+            with numerics.nothing_compiled():
                 return observer.run(target, reference=reference)
         except Exception as error:
             raise _failed("eager", error) from error
@@ -115,7 +115,7 @@ class _Test:
         reason = ""
         for lift in (True, False):
             try:
-                with adapter.nothing_compiled():
+                with numerics.nothing_compiled():
                     run = observer.run(Fp64Reference(self._workload.model, draws=eager.draws, lift=lift))
             except CannotCopy as error:
                 reason = f"the model cannot be copied ({error})"
@@ -142,24 +142,24 @@ class _Test:
             )
 
     def _compiled(self, observer: OutputCapture) -> Run:
-        adapter.forget_compiled()
-        before = adapter.compiled_frames() or 0
+        dynamo.forget_compiled()
+        before = numerics.compiled_frames() or 0
         try:
-            with adapter.comparable_code():
+            with numerics.comparable_code():
                 run = observer.run(self._make_target())
         except Exception as error:
             raise _failed("compiled", error) from error
-        if self._configuration.compile and adapter.compiled_frames() == before:
+        if self._configuration.compile and numerics.compiled_frames() == before:
             raise Failed("compile", "nothing was compiled, so this would compare eager with itself")
         return run
 
     def _emulated(self, observer: OutputCapture) -> Run | None:
         """Compiled again, with the rounding of eager; None where that is not Inductor's to do or fails."""
-        if not (self._configuration.compile and adapter.can_emulate(self._configuration.backend)):
+        if not (self._configuration.compile and numerics.can_emulate(self._configuration.backend)):
             return None
-        adapter.forget_compiled()
+        dynamo.forget_compiled()
         try:
-            with adapter.comparable_code(emulate=True):
+            with numerics.comparable_code(emulate=True):
                 return observer.run(self._make_target())
         except Exception as error:
             self._notes.append(f"Emulating eager's rounding failed: {one_line(error)}.")

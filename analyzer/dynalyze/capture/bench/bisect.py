@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_accuracy, adapter_bisect
 from dynalyze.capture.bench.accuracy import TOLERANCE, accuracy
 from dynalyze.capture.bench.bisect_graph import Probed, probed, tapped
 from dynalyze.capture.bench.bisect_operations import GradientJudge, LocalJudge, OperationFault
@@ -28,6 +27,7 @@ from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.compiling import backend_of
+from dynalyze.capture.torch_private import dynamo, numerics
 
 _SEED = 1337
 _BACKENDS = {"dynamo": "eager", "aot_autograd": "aot_eager", "decompositions": "aot_eager_decomp_partition"}
@@ -105,19 +105,19 @@ class Bisector:
 
     def _watch(self, configuration: Configuration, *, gradients: bool) -> Watch:
         dynamic = {"on": True, "off": False}.get(configuration.dynamic)
-        inner = adapter_bisect.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
+        inner = numerics.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
         watch = Watch(inner, TOLERANCE, gradients)
         state = StateSnapshot(self._workload.model, _SEED)
-        adapter_accuracy.forget_compiled()
+        dynamo.forget_compiled()
         try:
-            with adapter_accuracy.full_float32(), watching(watch) as backend:
+            with numerics.full_float32(), watching(watch) as backend:
                 watched = replace(configuration, backend=backend, mode=None)
                 target = configured(self._workload.model, watched, self._device)
                 OutputCapture(self._workload, state).run(target)
                 watch.finish()
         finally:
             state.leave()
-            adapter_accuracy.forget_compiled()
+            dynamo.forget_compiled()
         return watch
 
     def _as_far_as(self, stage: str) -> Configuration:
@@ -126,7 +126,7 @@ class Bisector:
 
     def _described(self, fault: OperationFault) -> Answer:
         module, module_class = self._module_of(fault.operation)
-        file, line = adapter_bisect.place_of(fault.operation)
+        file, line = numerics.place_of(fault.operation)
         facts = fault.judged.facts
         return {
             "op": operation_name(fault.operation),
@@ -148,7 +148,7 @@ class Bisector:
         if not isinstance(model, torch.nn.Module):
             return "", ""
         names = {id(part): (name, type(part).__name__) for name, part in model.named_modules()}
-        return next((names[found] for found in reversed(adapter_bisect.module_ids(node)) if found in names), ("", ""))
+        return next((names[found] for found in reversed(numerics.module_ids(node)) if found in names), ("", ""))
 
 
 def _told(answer: Answer) -> Answer:
@@ -179,7 +179,7 @@ class Watch:
     counts the results that were judged; `problems` are lines on what could not be.
     """
 
-    compile: adapter_bisect.Compile
+    compile: numerics.Compile
     tolerance: float
     gradients: bool = False
     fault: OperationFault | None = None
@@ -241,7 +241,7 @@ def watching(watch: Watch) -> Iterator[str]:
     """The name of a backend that compiles as the watch says; with Inductor, every operation rounds as in eager."""
     _watching.append(watch)
     try:
-        with adapter_accuracy.comparable_code(emulate=True):
+        with numerics.comparable_code(emulate=True):
             yield _BACKEND
     finally:
         _watching.pop()

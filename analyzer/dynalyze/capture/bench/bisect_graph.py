@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_bisect as adapter
+from dynalyze.capture.torch_private import numerics
 
 _MOST_BYTES = 2 << 30
 _WRITING = {operator.setitem} | {
@@ -107,9 +107,9 @@ class _Tapping:
 
     def _tap(self, node: torch.fx.Node) -> None:
         key = node.name, self._written
-        if key in self._taps or not _is_plain(adapter.value_of(node)) or not self._is_wanted(node):
+        if key in self._taps or not _is_plain(numerics.value_of(node)) or not self._is_wanted(node):
             return
-        self._bytes += _size(adapter.value_of(node))
+        self._bytes += _size(numerics.value_of(node))
         if self._bytes > _MOST_BYTES:
             self._cut += 1
             return
@@ -186,7 +186,7 @@ class Probed:
 
     def fresh(self) -> list[torch.Tensor]:
         """New probes, which want gradients."""
-        return [_probe_for(adapter.value_of(probe)) for probe in self.probes.values()]
+        return [_probe_for(numerics.value_of(probe)) for probe in self.probes.values()]
 
     def gradient_of(self, node: torch.fx.Node, gradients: dict[Use, torch.Tensor]) -> torch.Tensor | None:
         """The gradient that the operation gets for its result."""
@@ -242,7 +242,7 @@ class _Probing:
     def _probe(self, use: Use, node: torch.fx.Node) -> torch.fx.Node:
         with self._graph.inserting_after(self._last):
             probe = self._graph.placeholder(f"probe_{len(self._made.probes)}")
-        probe.meta["example_value"] = adapter.value_of(node)
+        probe.meta["example_value"] = numerics.value_of(node)
         self._last = self._made.probes[use] = probe
         return probe
 
@@ -257,7 +257,7 @@ def _is_used_once(node: torch.fx.Node) -> bool:
 
 
 def _flows(node: torch.fx.Node) -> bool:
-    value = adapter.value_of(node)
+    value = numerics.value_of(node)
     return (
         isinstance(value, torch.Tensor)
         and value.requires_grad
@@ -276,7 +276,7 @@ def _reason_against(graph: torch.fx.GraphModule, flowing: list[torch.fx.Node]) -
         if name in _MODES or (writes(node) and not _leaves_values(node, name)):
             return f"the graph holds {name.lstrip('_')}"
     sizes = [
-        (adapter.value_of(node).numel() * adapter.value_of(node).element_size(), len(node.users)) for node in flowing
+        (numerics.value_of(node).numel() * numerics.value_of(node).element_size(), len(node.users)) for node in flowing
     ]
     if not all(isinstance(size, int) for size, _ in sizes):
         return "its sizes are known only when it runs"
@@ -287,7 +287,7 @@ def _reason_against(graph: torch.fx.GraphModule, flowing: list[torch.fx.Node]) -
 
 def _leaves_values(node: torch.fx.Node, name: str) -> bool:
     """Whether what it writes is only a statistic, or a counter."""
-    written = [adapter.value_of(used) for used in node.all_input_nodes[:1]]
+    written = [numerics.value_of(used) for used in node.all_input_nodes[:1]]
     counts = any(isinstance(value, torch.Tensor) and not value.is_floating_point() for value in written)
     return counts or any(known in name for known in _STATISTICS)
 

@@ -18,13 +18,13 @@ from typing import Any
 import torch
 from torch.fx.node import map_aggregate
 
-from dynalyze.capture.ambient import Modes, RandomState
 from dynalyze.capture.bench.bisect_graph import Probed, Tapped, Use, writes
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.fp64_reference import Fp64Reference, raised
 from dynalyze.capture.bench.judge import Judged, Runs, judge
 from dynalyze.capture.bench.output_capture import Key, Run
 from dynalyze.capture.bench.state_snapshot import random_position
+from dynalyze.capture.call_context import Modes, RandomState
 
 # What switches autograd on and off says nothing about a value.
 _SWITCHES = ("_set_grad_enabled",)

@@ -19,20 +19,18 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from dynalyze.capture.ambient import Modes, RandomState
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.configure import CallableGroup
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.protocol import LANGUAGE_PHASES, RERUN_HINT, WorkerRequest
 from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.call_context import Modes, ModuleState, RandomState
 from dynalyze.capture.calls import name_of
 from dynalyze.capture.clone import Frozen, freeze
 from dynalyze.capture.compiled_recording import Written
 from dynalyze.capture.inputs import Inputs, Misuse
-from dynalyze.capture.module_state import ModuleState
-from dynalyze.capture.reached import modules_reached
+from dynalyze.capture.nested_values import leaves, reachable_modules
 from dynalyze.capture.shapes import Dim, resized
-from dynalyze.capture.structure import leaves
 
 BUNDLE_FILE = "bundle.pt"
 _CHUNK = 1 << 22
@@ -156,7 +154,7 @@ class RecordedWorkload(Workload):
         ]
 
     def tensors(self) -> Iterator[torch.Tensor]:
-        for module in modules_reached(self.model.callables if isinstance(self.model, CallableGroup) else self.model):
+        for module in reachable_modules(self.model.callables if isinstance(self.model, CallableGroup) else self.model):
             yield from module.parameters()
             yield from module.buffers()
         inputs = leaves(self.calls[0].inputs.thaw(), objects=True)

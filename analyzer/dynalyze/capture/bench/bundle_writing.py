@@ -14,14 +14,13 @@ from typing import Any, TypeAlias
 
 import torch
 
-from dynalyze.capture.ambient import Modes, RandomState
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.bundle import BUNDLE_FILE, Bundle, BundledCall, digest_of
+from dynalyze.capture.call_context import Modes, ModuleStates, RandomState
 from dynalyze.capture.calls import Call, Recorder, choose, name_of
 from dynalyze.capture.clone import CannotClone, freeze
 from dynalyze.capture.compiled_recording import CompiledRecording, Written
 from dynalyze.capture.inputs import Inputs
-from dynalyze.capture.module_state import ModuleStates
 
 BYTE_CAP = 16 << 30
 Made: TypeAlias = list[Any]

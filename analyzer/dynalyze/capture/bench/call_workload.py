@@ -17,12 +17,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from dynalyze.capture.ambient import RandomState
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.call_context import ModuleStates, RandomState
 from dynalyze.capture.clone import CannotClone, Frozen, freeze
 from dynalyze.capture.inputs import Inputs
-from dynalyze.capture.module_state import ModuleStates
 
 _NO_BUDGET = 1 << 62
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)

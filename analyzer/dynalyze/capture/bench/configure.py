@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_bench, adapter_compiled
-from dynalyze.capture.adapter import wrapped_by_compile
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
 from dynalyze.capture.compiling import backend_of
 from dynalyze.capture.inputs import Misuse
-from dynalyze.capture.reached import modules_reached
+from dynalyze.capture.nested_values import reachable_modules
+from dynalyze.capture.torch_private import compiled_calls, runtime
+from dynalyze.capture.torch_private.dynamo import wrapped_by_compile
 
 Target = Callable[..., Any]
 CompilePart = Callable[[torch.nn.Module], Any]
@@ -53,8 +53,8 @@ def uncompiled(model: Target) -> tuple[Target, list[str]]:
         model = owner  # Of a module that is compiled twice, torch keeps the forward only.
     if not isinstance(model, torch.nn.Module):
         return model, notes
-    if adapter_bench.compiled_in_place(model):
-        adapter_bench.drop_compiled_call(model)
+    if runtime.compiled_in_place(model):
+        runtime.drop_compiled_call(model)
         notes = ["The target called .compile() on itself; that was undone, and each configuration compiles it."]
     inside = [name for name, part in model.named_modules() if name and _is_compiled(part)]
     if inside:
@@ -176,7 +176,7 @@ def _standing_for(call: Target, target: Target) -> Target:
 
 
 def _is_compiled(part: Any) -> bool:
-    return wrapped_by_compile(part) is not None or adapter_bench.compiled_in_place(part)
+    return wrapped_by_compile(part) is not None or runtime.compiled_in_place(part)
 
 
 def compile_regions(model: torch.nn.Module, compile_part: CompilePart) -> Any:
@@ -235,20 +235,20 @@ class CallableGroup(torch.nn.Module):  # type: ignore[misc]
 
 def uncompile(target: Any) -> None:
     """Leave nothing compiled in the modules that `target` reaches; a bundle does the same where it is written."""
-    for module in modules_reached(target):
+    for module in reachable_modules(target):
         for part in module.modules():
             _uncompile_part(part)
 
 
 def _uncompile_part(part: torch.nn.Module) -> None:
-    if adapter_bench.compiled_in_place(part):
-        adapter_bench.drop_compiled_call(part)
+    if runtime.compiled_in_place(part):
+        runtime.drop_compiled_call(part)
     for name, child in part._modules.items():
-        if child is not None and adapter_compiled.is_compiled_module(child):
-            part._modules[name] = adapter_compiled.original_of(child)
+        if child is not None and compiled_calls.is_compiled_module(child):
+            part._modules[name] = compiled_calls.original_of(child)
     for name, value in list(vars(part).items()):
-        if adapter_compiled.is_compiled_function(value):
-            _restore_attribute(part, name, adapter_compiled.original_of(value))
+        if compiled_calls.is_compiled_function(value):
+            _restore_attribute(part, name, compiled_calls.original_of(value))
 
 
 def _restore_attribute(part: torch.nn.Module, name: str, original: Any) -> None:

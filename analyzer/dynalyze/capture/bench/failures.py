@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.capture import torch_there
+from dynalyze.capture import environment
 from dynalyze.capture.bench.protocol import Failure
 from dynalyze.capture.inputs import Misuse
 
@@ -24,7 +24,7 @@ class Failed(Exception):
 
 def answer_of(error: BaseException, kind: Failure) -> dict[str, object]:
     """The answer for `error`, raised where a failure is of `kind` unless the error itself says more."""
-    if reason := torch_there.refusal(error):
+    if reason := environment.torch_refusal(error):
         return {"ok": False, "error": {"kind": "misuse", "message": reason}}
     return {"ok": False, "error": {"kind": kind_of(error, kind), "message": one_line(error)}}
 

@@ -19,8 +19,9 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dynalyze.capture import adapter_bench, forkserver
+from dynalyze.capture import forkserver
 from dynalyze.capture.bench.protocol import IMPORT_SECONDS_VARIABLE
+from dynalyze.capture.torch_private import runtime
 
 _NEEDED = ("torch._dynamo", "dynalyze.capture.bench.worker", "dynalyze.capture.bench.load")
 _INDUCTOR = ("torch._dynamo.convert_frame", "functorch.compile", "torch._inductor.compile_fx")
@@ -48,7 +49,7 @@ class _Safety:
             return "an import started threads"
         child = os.fork()
         if child == 0:
-            os._exit(adapter_bench.is_bad_fork())
+            os._exit(runtime.is_bad_fork())
         return "an import has used CUDA" if os.waitpid(child, 0)[1] else ""
 
 
@@ -61,7 +62,7 @@ def serve(address: str, what: list[str]) -> int:
     os.environ[IMPORT_SECONDS_VARIABLE] = str(time.perf_counter() - began)
     _import([*_NEEDED, *(_INDUCTOR if "inductor" in what else ())])
     if "cpu" in what:
-        adapter_bench.know_the_cpu()
+        runtime.know_the_cpu()
     if "transformers" in what:
         with contextlib.suppress(Exception):  # A measuring process will say what is wrong with it.
             from dynalyze.capture.hf.preload import preload

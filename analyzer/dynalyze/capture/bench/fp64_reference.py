@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from dynalyze.capture import adapter_accuracy as adapter
 from dynalyze.capture.bench.failures import kind_of, one_line
 from dynalyze.capture.bench.state_snapshot import held_tensors
-from dynalyze.capture.structure import children, container_base, is_plain_object
+from dynalyze.capture.nested_values import children, container_base, is_plain_object
+from dynalyze.capture.torch_private import numerics
 
 _RAISED = {
     torch.float16: torch.float64,
@@ -87,7 +87,7 @@ class Fp64Reference:
             usual = stack.enter_context(_default_double())
             if self._draws:
                 draw = _Draws(self._usual or usual, usual)
-                stack.enter_context(adapter.watched_operations(draw.run))
+                stack.enter_context(numerics.watched_operations(draw.run))
             if self._lift:
                 stack.enter_context(_Lifted())
             return self.model(*args, **kwargs)
@@ -212,7 +212,7 @@ class _Draws:
         self._default = default
 
     def run(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not adapter.draws_random_numbers(operation):
+        if not numerics.draws_random_numbers(operation):
             return operation(*args, **kwargs)
         if operation is torch.ops.aten.native_dropout.default:
             return self._dropout(*args)

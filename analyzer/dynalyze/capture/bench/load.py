@@ -189,7 +189,7 @@ def _check_alike(model: Any, other: Any, request: WorkerRequest) -> None:
 
 def _outline(model: Any) -> Any:
     """The names and shapes of a model's parameters; of a function its name."""
-    from dynalyze.capture.adapter import wrapped_by_compile
+    from dynalyze.capture.torch_private.dynamo import wrapped_by_compile
 
     model = wrapped_by_compile(model) or model
     named = getattr(model, "named_parameters", None)
@@ -198,13 +198,13 @@ def _outline(model: Any) -> Any:
 
 def _made_ready(model: Any, request: WorkerRequest) -> tuple[Any, list[str]]:
     """The model without its own compiles, in its place and mode, and notes on it."""
-    from dynalyze.capture import adapter_attention
+    from dynalyze.capture import transformers_attention
     from dynalyze.capture.bench.configure import uncompiled
     from dynalyze.capture.compiling import place
 
     model, notes = uncompiled(model)
     if request.source.get("attention"):
-        adapter_attention.switch(model, request.source["attention"])
+        transformers_attention.switch(model, request.source["attention"])
     if _is_module(model):
         place(model, _options(request))
     return model, [*notes, *_notes_on(model, request)]

@@ -18,7 +18,7 @@ import torch
 from dynalyze.capture.bench.fp64_reference import Fp64Reference, to_fp64
 from dynalyze.capture.bench.state_snapshot import StateSnapshot, held_tensors, random_position
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.structure import Copier, children, container_base
+from dynalyze.capture.nested_values import Copier, children, container_base
 
 Kind = Literal["output", "gradient"]
 Key = tuple[int, Kind, str]

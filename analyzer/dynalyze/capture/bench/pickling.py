@@ -21,9 +21,8 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture import adapter_compiled as adapter
-from dynalyze.capture.reached import modules_reached
-from dynalyze.capture.structure import leaves
+from dynalyze.capture.nested_values import leaves, reachable_modules
+from dynalyze.capture.torch_private import compiled_calls
 
 _MODULE_NAMES = frozenset({"__name__", "__file__", "__package__", "__path__"})
 _MOST_SEARCHED = 2000
@@ -124,7 +123,7 @@ def _pickler(package: types.ModuleType, written: Written) -> Any:
             changed = _replaced(value)
             if changed is not NotImplemented:
                 return changed
-            return super().reducer_override(value if _importable(value) else adapter.without_copied_marks(value))
+            return super().reducer_override(value if _importable(value) else compiled_calls.without_copied_marks(value))
 
     seen: set[int] = set()
     made = types.ModuleType("dynalyze.capture.bench.pickling")
@@ -153,10 +152,12 @@ def _replaced(value: Any) -> Any:
     """How to write what must not be written as it is; NotImplemented for everything else."""
     if isinstance(value, _MainGlobals):
         return value.__reduce__()
-    if adapter.is_compiled_module(value) or (adapter.is_compiled_function(value) and not _importable(value)):
-        return _itself, (adapter.original_of(value),)
-    if adapter.is_disabled(value) and not _importable(value):
-        return torch.compiler.disable, (adapter.original_of(value),)
+    if compiled_calls.is_compiled_module(value) or (
+        compiled_calls.is_compiled_function(value) and not _importable(value)
+    ):
+        return _itself, (compiled_calls.original_of(value),)
+    if compiled_calls.is_disabled(value) and not _importable(value):
+        return torch.compiler.disable, (compiled_calls.original_of(value),)
     return NotImplemented
 
 
@@ -181,7 +182,7 @@ def _count(value: Any, written: Written, seen: set[int]) -> None:
     """
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.device.type == "meta":
         return
-    if adapter.wraps_tensors(value):
+    if compiled_calls.wraps_tensors(value):
         return
     storage = value.untyped_storage()
     if storage._cdata not in seen:
@@ -194,7 +195,7 @@ def _count(value: Any, written: Written, seen: set[int]) -> None:
 def _note_definition(value: Any, main: dict[str, Any], definitions: dict[str, Any]) -> None:
     if isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__":
         name = value.__name__
-        if main.get(name) is value and not adapter.is_compiled_function(value):
+        if main.get(name) is value and not compiled_calls.is_compiled_function(value):
             definitions[name] = value
 
 
@@ -216,7 +217,7 @@ def _explained(error: Exception, culprit: Any, value: Any) -> str:
 
 
 def _place_of(culprit: Any, value: Any) -> str:
-    for root in modules_reached(value):
+    for root in reachable_modules(value):
         for path, part in root.named_modules():
             for name, held in vars(part).items():
                 if _holds(held, culprit):

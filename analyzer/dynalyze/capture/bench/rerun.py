@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from types import FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import adapter_bench, program
-from dynalyze.capture.attach import after_import
+from dynalyze.capture import program
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.bench.workload import Workload, seed
 from dynalyze.capture.chosen import Chosen
+from dynalyze.capture.hooks import after_import
 from dynalyze.capture.program import Ending, SoftStop
+from dynalyze.capture.torch_private import runtime
 
 _STOP_SIGNAL = getattr(signal, "SIGURG", None)
 
@@ -76,7 +77,7 @@ class _Run:
 
     def program(self) -> dict[str, Any]:
         """Run it to its end, or to the limit; returns its global names."""
-        compile_again = adapter_bench.stay_eager()
+        compile_again = runtime.stay_eager()
         seed(self._request.seed)
         after_import("torch", self._torch_loaded)
         with stopped_after(self._source["seconds"]), exits_caught():

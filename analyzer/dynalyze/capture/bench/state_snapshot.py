@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.ambient import RandomState
 from dynalyze.capture.bench.workload import seed as set_seed
+from dynalyze.capture.call_context import RandomState
 
 _VALUES = (bool, int, float, complex, str, bytes, type(None))
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
-from dynalyze.capture import adapter_bench
-from dynalyze.capture.attach import after_import
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.environment import compile_switches
+from dynalyze.capture.hooks import after_import
+from dynalyze.capture.torch_private import dynamo, runtime
 
 
 @dataclass
@@ -30,12 +30,12 @@ class Compiles:
         after_import("torch._dynamo.convert_frame", lambda _: self._attach())
 
     def _attach(self) -> None:
-        adapter_bench.watch_made_code(self._made)
-        adapter_bench.watch_compiles(self._start)
+        dynamo.watch_bytecode(self._made)
+        runtime.watch_compiles(self._start)
 
     def _made(self, original: CodeType, made: CodeType) -> None:
         self.made[original] += 1
-        if adapter_bench.calls_a_graph(made):
+        if runtime.calls_a_graph(made):
             self.with_graph.add(made)
 
     def _start(self) -> None:
@@ -44,7 +44,7 @@ class Compiles:
     @property
     def activity(self) -> tuple[int, ...]:
         """Numbers of which one grows with whatever compiles, tries to, or records a CUDA graph."""
-        return self.started, sum(self.made.values()), adapter_bench.counters("frames").get("total", 0)
+        return self.started, sum(self.made.values()), runtime.counters("frames").get("total", 0)
 
     def mark(self) -> None:
         """From here on things are timed."""
@@ -57,14 +57,14 @@ class Compiles:
 
     def counts(self) -> dict[str, Any]:
         """The fields of `measurements.Counts` that are known without running anything."""
-        frames = adapter_bench.counters("frames")
+        frames = runtime.counters("frames")
         return {
             "compiled_frames": len(self.with_graph),
             "eager_frames": max(0, frames.get("total", 0) - frames.get("ok", 0)),
-            "graph_breaks": sum(adapter_bench.counters("graph_break").values()),
-            "graphs": adapter_bench.counters("stats").get("unique_graphs", 0),
+            "graph_breaks": sum(runtime.counters("graph_break").values()),
+            "graphs": runtime.counters("stats").get("unique_graphs", 0),
             "recompiles": sum(times - 1 for times in self.made.values()),
-            "cudagraph_skips": adapter_bench.counters("inductor").get("cudagraph_skips", 0),
+            "cudagraph_skips": runtime.counters("inductor").get("cudagraph_skips", 0),
         }
 
 
@@ -80,7 +80,7 @@ class Evidence:
 def look(steps: Sequence[Step], compiles: Compiles) -> Evidence:
     """Run one pass and watch what runs in it."""
     in_eager = 0
-    with adapter_bench.counted_replays() as replays:
+    with runtime.counted_replays() as replays:
         for step in steps:
             step.prepare()
             in_eager += not _runs_any(step.run, compiles.with_graph)
@@ -97,10 +97,10 @@ def reason_against(configuration: Configuration, counts: dict[str, Any], evidenc
     if again:
         return f"it compiled again while it was timed ({again} {'time' if again == 1 else 'times'})"
     if evidence.steps_in_eager:
-        limit = ": the recompile limit was reached" if adapter_bench.recompile_limit_hit() else ""
+        limit = ": the recompile limit was reached" if runtime.recompile_limit_hit() else ""
         return f"{evidence.steps_in_eager} of {evidence.steps} calls ran no compiled code{limit}"
     wanted = device == "cuda" and configuration.backend == "inductor"
-    if wanted and adapter_bench.cudagraphs_wanted(configuration.mode) and not evidence.replays:
+    if wanted and runtime.cudagraphs_wanted(configuration.mode) and not evidence.replays:
         return "CUDA graphs were asked for, and none was replayed"
     return ""
 

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import adapter_bench
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.forking import imported_modules
 from dynalyze.capture.bench.load import Loaded, load
@@ -24,6 +23,7 @@ from dynalyze.capture.bench.protocol import AS_WRITTEN, REQUEST_FILE, SOCKET_FIL
 from dynalyze.capture.bench.validity import Compiles, look, reason_against
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.torch_private import runtime
 from dynalyze.capture.wire import RUN_VARIABLE, TRACE_VARIABLE
 
 _CAPTURE = Path(__file__).resolve().parents[1]
@@ -152,7 +152,7 @@ class Session:
         """Hear of every compile from here on; in the eager arm there is to be none."""
         self._compiles.listen()
         if not self._configuration.compile:
-            adapter_bench.stay_eager()
+            runtime.stay_eager()
 
     def _warm(self, command: Command) -> Answer:
         from dynalyze.capture.bench.timing import warm
@@ -173,8 +173,8 @@ class Session:
             "calls_ms": warmed.calls_ms,
             "steady_after": warmed.steady_after,
             "counts": self._compiles.counts(),
-            "phases": adapter_bench.phases(),
-            "cache": adapter_bench.cache_counts(),
+            "phases": runtime.phases(),
+            "cache": runtime.cache_counts(),
         }
 
     def _block(self, command: Command) -> Answer:
@@ -288,7 +288,7 @@ def attention_of(workload: Workload, names: list[str], dtypes: list[str]) -> dic
     """
     import torch
 
-    from dynalyze.capture import adapter_attention as adapter
+    from dynalyze.capture import transformers_attention as adapter
 
     model: Any = workload.model
     kind = type(model).__name__

@@ -1,6 +1,6 @@
 """What a module given to torch.compile looks like, and how torch is set up: facts for rules, read without a trace.
 
-Every module of this package with a function `contribute(module) -> dict` adds fields of ModuleFacts.
+A function `contribute(module) -> dict` that adds fields of ModuleFacts stands in `modules.CONTRIBUTORS`.
 """
 
 from __future__ import annotations

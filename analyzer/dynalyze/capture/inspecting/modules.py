@@ -6,19 +6,25 @@ any. Nothing raises: what cannot be told becomes a note.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import gc
+import sys
 from collections import Counter
-from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from dynalyze.capture import adapter_settings
-from dynalyze.capture.inspecting import configuration, wrapping
+from dynalyze.capture.inspecting import library_layers, transformers_model
+from dynalyze.capture.torch_private import runtime
 
 Facts = dict[str, Any]
 _LONGEST_NOTE = 200
+
+# Each gives fields of ModuleFacts of a module; its name is what a note calls it.
+CONTRIBUTORS: dict[str, Callable[[Any], Facts]] = {
+    "adapters": library_layers.adapters, "caches": transformers_model.cache, "quantised": library_layers.quantised,
+}  # fmt: skip
+_NAMES = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule")
+_HOLD_A_MODULE = ("module", "_fsdp_wrapped_module")
+_DEEPEST = 8
 
 
 def inspected(module: Any, holders: list[Any] | None = None) -> Facts:
@@ -27,60 +33,30 @@ def inspected(module: Any, holders: list[Any] | None = None) -> Facts:
     `holders` are the living wrappers of distributed training, where the caller has looked for them already.
     """
     facts: Facts = {"notes": []}
-    with adapter_settings.plain_tensors():
+    with runtime.plain_tensors():
         _add_part(facts, "modules", lambda: _own(module, holders))
-        _add_part(facts, "configuration", lambda: configuration.facts_of(wrapping.inner(module)))
-        for contribute in contributors():
-            _add_part(facts, contribute.__module__.rpartition(".")[2], lambda contribute=contribute: contribute(module))  # type: ignore[misc]
+        _add_part(facts, "configuration", lambda: transformers_model.configuration(innermost(module)))
+        for name, contribute in CONTRIBUTORS.items():
+            _add_part(facts, name, lambda contribute=contribute: contribute(module))  # type: ignore[misc]
     return facts
 
 
-@lru_cache(maxsize=1)
-def contributors() -> tuple[Callable[[Any], Facts], ...]:
-    """`contribute` of every module of this package that has one."""
-    names = sorted(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    loaded = (_loaded(f"{__package__}.{name}") for name in names)
-    return tuple(found for module in loaded if (found := getattr(module, "contribute", None)) is not None)
-
-
-def _loaded(name: str) -> Any:
-    """The module; or one that tells at each call why it could not be imported."""
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        return _Broken(name, error)
-
-
-class _Broken:
-    def __init__(self, name: str, error: Exception) -> None:
-        self._text = f"{name.rpartition('.')[2]}: {type(error).__name__}: {error}"
-
-    def contribute(self, module: Any) -> Facts:
-        return {"notes": [self._text[:_LONGEST_NOTE]]}
-
-
 def _own(module: Any, holders: list[Any] | None) -> Facts:
-    model = wrapping.inner(module)
-    walked = list(_walk(module))
-    around = wrapping.around(module, wrapping.living_wrappers() if holders is None else holders)
+    model = innermost(module)
+    walked = list(sys.modules["torch"].nn.Module.modules(module))  # A class may override the method.
+    around = wrappers_around(module, living_wrappers() if holders is None else holders)
     parameters, devices = _counted(walked)
-    own = sum(each is not module and each is not model and _is_compiled(each) for each in walked)
+    parts = [each for each in walked if each is not module and each is not model]
+    compiled = [each for each in parts if runtime.compiled_in_place(each) or each._modules.get("_orig_mod") is not None]
     return {
-        "class_name": wrapping.class_name(model),
+        "class_name": class_name(model),
         "training": bool(getattr(module, "training", False)),
         "parameters": parameters,
         "devices": devices,
-        "wrappers": around or wrapping.inside(walked),
+        "wrappers": around or wrappers_inside(walked),
         "inside_wrapper": bool(around),
-        "compiled_parts": own,
+        "compiled_parts": len(compiled),
     }
-
-
-def _walk(module: Any) -> Any:
-    """Its submodules and itself, by torch's own method: a class may override it."""
-    import torch
-
-    return torch.nn.Module.modules(module)
 
 
 def _counted(modules: list[Any]) -> tuple[dict[str, int], dict[str, int]]:
@@ -107,10 +83,6 @@ def _elements(parameter: Any) -> int:
         return 0
 
 
-def _is_compiled(module: Any) -> bool:
-    return adapter_settings.compiled_in_place(module) or module._modules.get("_orig_mod") is not None
-
-
 def _add_part(facts: Facts, name: str, read: Callable[[], Facts]) -> None:
     try:
         _add(facts, read())
@@ -128,3 +100,68 @@ def _add(facts: Facts, more: Facts) -> None:
             facts[name] = {**known, **value}
         else:
             facts[name] = value
+
+
+def wrapper_kind(cls: type) -> str:
+    """The wrapper that a class is, by the name of torch's own; "" where it is none."""
+    if not issubclass(cls, runtime.wrapper_classes()):
+        return ""
+    return next((base.__name__ for base in cls.__mro__ if base.__name__ in _NAMES), cls.__name__)
+
+
+def innermost(module: Any) -> Any:
+    """The model itself, below torch.compile's own module and the wrappers that hold another module."""
+    for _ in range(_DEEPEST):
+        held = module._modules.get("_orig_mod")
+        if held is None and wrapper_kind(type(module)) not in ("", "FSDPModule"):
+            held = next((found for name in _HOLD_A_MODULE if (found := module._modules.get(name)) is not None), None)
+        if held is None:
+            return module
+        module = held
+    return module
+
+
+def class_name(module: Any) -> str:
+    """The class as the program wrote it: `fully_shard` puts one of its own in front."""
+    cls = type(module)
+    if runtime.is_sharded_in_place(cls) and len(cls.__mro__) > 2:
+        cls = cls.__mro__[2]
+    return cls.__qualname__
+
+
+def wrappers_inside(modules: Iterable[Any]) -> list[str]:
+    """The wrappers among the modules of a walk, outermost first, each kind once."""
+    classes = dict.fromkeys(type(each) for each in modules)
+    return list(dict.fromkeys(kind for cls in classes if (kind := wrapper_kind(cls))))
+
+
+def wrappers_around(module: Any, holders: Iterable[Any]) -> list[str]:
+    """The wrappers that hold `module`, outermost first."""
+    sizes = [(_size_if_holding(holder, module), wrapper_kind(type(holder))) for holder in holders]
+    return list(dict.fromkeys(kind for size, kind in sorted(sizes, reverse=True) if size))
+
+
+def living_wrappers(*, always: bool = False) -> list[Any]:
+    """Every living wrapper of this process: a module does not know what holds it.
+
+    That is a look at every object: left out where there is no distributed job, but for `always`. At the end of a
+    program its process group may be gone already.
+    """
+    if not always and not _distributed():
+        return []
+    classes = runtime.wrapper_classes()
+    return [each for each in gc.get_objects() if issubclass(type(each), classes)]
+
+
+def _distributed() -> bool:
+    torch = sys.modules["torch"]
+    group = torch.distributed
+    if group.is_available() and group.is_initialized():
+        return True
+    return bool(torch.cuda.is_initialized() and torch.cuda.device_count() > 1)
+
+
+def _size_if_holding(holder: Any, module: Any) -> int:
+    """How many modules `holder` has, where `module` is one of them below it; 0 where it is not."""
+    held = list(sys.modules["torch"].nn.Module.modules(holder))
+    return len(held) if holder is not module and any(each is module for each in held) else 0

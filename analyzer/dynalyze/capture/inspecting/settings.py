@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynalyze.capture import adapter_settings
+from dynalyze.capture.torch_private import runtime
 
 _DYNAMO = (
     "capture_scalar_outputs", "capture_dynamic_output_shape_ops", "recompile_limit", "accumulated_recompile_limit",
@@ -96,8 +96,8 @@ def _attention() -> Iterator[_Reading]:
 
 
 def _configs() -> Iterator[_Reading]:
-    values = adapter_settings.config_values("torch._dynamo.config", _DYNAMO)
-    values |= adapter_settings.config_values("torch._inductor.config", _INDUCTOR)
+    values = runtime.config_values("torch._dynamo.config", _DYNAMO)
+    values |= runtime.config_values("torch._inductor.config", _INDUCTOR)
     for name, value in values.items():
         yield name, lambda value=value: value  # type: ignore[misc]
 

@@ -1,18 +1,23 @@
-"""The private APIs of torch that tell a measuring worker what was compiled, from which caches, and what really runs.
+"""How torch stands in this process: Dynamo's counters, its configuration, its caches and its C++ compiler.
 
-Run on torch 2.13. Nothing here imports Dynamo by itself: an eager process stays free of it. Where torch lacks a
-part, the count is 0 or None and nothing is claimed.
+Run on torch 2.13. Nothing here imports Dynamo by itself: an eager process stays free of it. What a version lacks is
+not told: a count is 0 or None, a setting is left out, and the doctor's questions are answered from torch's documented
+environment variables.
 """
 
 from __future__ import annotations
 
 import contextlib
+import getpass
+import os
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from dynalyze.capture.attach import after_import
+from dynalyze.capture.hooks import after_import
 
 _GRAPH_PREFIX = "__compiled_fn"
 _PHASES = {
@@ -25,6 +30,14 @@ _PHASES = {
 }
 _CACHE_ENDS = ("_hit", "_miss", "_bypass")
 _LIMIT = ("recompile limit exceeded", "cache_size_limit", "recompile_limit reached")
+_ABSENT = object()
+_DATA_PARALLEL = (
+    ("torch.nn.parallel.distributed", "DistributedDataParallel"),
+    ("torch.nn.parallel.data_parallel", "DataParallel"),
+    ("torch.distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel"),
+)
+_SHARDED = "FSDPModule"
+_SHARDED_MODULES = ("torch.distributed.fsdp", "torch.distributed._composable.fsdp")
 
 
 def counters(name: str) -> dict[str, int]:
@@ -98,15 +111,6 @@ def cache_counts() -> dict[str, int]:
     return {name: count for name, count in counts.items() if "_cache_" in name and name.endswith(_CACHE_ENDS)}
 
 
-def watch_made_code(tell: Callable[[CodeType, CodeType], None]) -> bool:
-    """Call `tell(original, made)` for each code object that Dynamo makes; False where none can be heard."""
-    register = getattr(sys.modules.get("torch._dynamo.convert_frame"), "register_bytecode_hook", None)
-    if register is None:
-        return False
-    register(lambda original, made: tell(original, made))
-    return True
-
-
 def watch_compiles(tell: Callable[[], None]) -> bool:
     """Call `tell` as often as a compile of a frame or of a backward, or the recording of a CUDA graph, begins."""
     with contextlib.suppress(ImportError, AttributeError):
@@ -155,8 +159,102 @@ def cudagraphs_wanted(configuration_mode: str | None) -> bool:
 
 def compiled_in_place(module: Any) -> bool:
     """Whether `module.compile()` was called: its calls go through a compiled forward of its own."""
-    return getattr(module, "_compiled_call_impl", None) is not None
+    return getattr(module, "__dict__", {}).get("_compiled_call_impl") is not None
 
 
 def drop_compiled_call(module: Any) -> None:
     module._compiled_call_impl = None
+
+
+def config_values(module: str, names: Iterable[str]) -> dict[str, Any]:
+    """Settings of torch's config modules under their dotted names; empty where the module was never imported."""
+    config = sys.modules.get(module)
+    if config is None:
+        return {}
+    found = {f"{module}.{name}": _reached(config, name) for name in names}
+    return {name: value for name, value in found.items() if value is not _ABSENT}
+
+
+def _reached(config: Any, name: str) -> Any:
+    for part in name.split("."):
+        with contextlib.suppress(Exception):  # A config module raises errors of its own for a name it lacks.
+            config = getattr(config, part)
+            continue
+        return _ABSENT
+    return config
+
+
+def wrapper_classes() -> tuple[type, ...]:
+    """The classes that wrap a module for distributed training, those that are imported."""
+    found = (getattr(sys.modules.get(module), name, None) for module, name in _DATA_PARALLEL)
+    sharded = (getattr(sys.modules.get(module), _SHARDED, None) for module in _SHARDED_MODULES)
+    return tuple(dict.fromkeys(cls for cls in (*found, *sharded) if isinstance(cls, type)))
+
+
+def is_sharded_in_place(cls: type) -> bool:
+    """Whether `fully_shard` made this class: it puts one of its own between FSDPModule and the original."""
+    return any(base.__name__ == _SHARDED for base in cls.__mro__[:2])
+
+
+@contextlib.contextmanager
+def plain_tensors() -> Any:
+    """No torch function mode or tensor subclass of the program hears that we look at a tensor's dtype or device."""
+    disable = getattr(getattr(sys.modules.get("torch"), "_C", None), "DisableTorchFunction", None)
+    if disable is None:
+        yield
+        return
+    with disable():
+        yield
+
+
+def cpp_compiler() -> str:
+    """The C++ compiler that Inductor would call.
+
+    Raises:
+        Exception: torch finds none; its message says which it looked for.
+    """
+    try:
+        from torch._inductor.cpp_builder import get_cpp_compiler
+    except ImportError:
+        return os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
+    return str(get_cpp_compiler())
+
+
+def cache_folders() -> dict[str, str]:
+    """Where Inductor and Triton keep what they compiled. No folder is made."""
+    inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or _default_cache_folder()
+    return {"Inductor": inductor, "Triton": os.environ.get("TRITON_CACHE_DIR") or str(Path(inductor) / "triton")}
+
+
+def _default_cache_folder() -> str:
+    with contextlib.suppress(Exception):
+        from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+        return str(default_cache_dir())
+    return str(Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}")
+
+
+def calls_counted_by(seen: list[int]) -> Callable[[Any, Any], Any]:
+    """A backend that runs the graph as it is and counts that it was asked."""
+
+    def backend(graph: Any, _inputs: Any) -> Any:
+        seen.append(1)
+        return graph.forward
+
+    return backend
+
+
+def mode_names() -> list[str]:
+    """What `torch.compile(mode=...)` may be; empty where Inductor does not tell."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from torch._inductor import list_mode_options
+
+        return list(list_mode_options())
+    return []
+
+
+def mark_dynamic(tensor: Any, dimension: int) -> None:
+    """Tell Dynamo that a dimension varies."""
+    import torch._dynamo
+
+    torch._dynamo.mark_dynamic(tensor, dimension)

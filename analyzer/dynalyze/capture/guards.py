@@ -1,12 +1,15 @@
-"""Reads, while torch reports a failed guard, what the guarded value was and is.
+"""A failed guard: its bare text, what its value was and is, and whether it was the last batch of a DataLoader.
 
-The text of a value guard says only what was expected; the call that failed it still stands on the stack.
+The text of a value guard says only what was expected; the call that failed it still stands on the stack. `bare_guard`
+is used in the parent too.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import enum
+import gc
 import json
 import re
 import sys
@@ -14,18 +17,42 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from dynalyze.capture import adapter
-from dynalyze.capture.guard_text import bare_guard
+from dynalyze.capture.torch_private import dynamo
 
+_STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_COMMENT = "  # "
+_MOST_COMMENTS = 50
 _PREFIX = re.compile(r"^!?\d+/\d*(?:/\d+)?: ")
 _TYPE = re.compile(r", type=<.*$")
 _STATE = re.compile(r"GLOBAL_STATE changed: (\S.*)")
 _LONGEST = 2000
 _TORCH_CONSTANTS = ("dtype", "device", "layout", "memory_format")
 _SHOWN_AS_IS = (bool, int, float, complex, str, bytes, type(None))
+_BATCH = re.compile(r"size mismatch at index 0\. expected (?P<whole>\d+), actual (?P<left>\d+)\b")
+_met: dict[tuple[int, int], str] = {}
 
 
-def read(payload: str) -> tuple[str | None, str | None]:
+def bare_guard(text: str) -> str:
+    """The guard itself: its first line, without the comment that names its origin and without torch's hint."""
+    lines = text.strip().splitlines()
+    head = _without_comment(lines[0]) if lines else ""
+    before, found, _ = head.partition("HINT: ")
+    return (before.rstrip().removesuffix("(") if found else head).strip()
+
+
+def _without_comment(line: str) -> str:
+    """A comment begins after two blanks, and never inside a string."""
+    at = line.find(_COMMENT)
+    for _ in range(_MOST_COMMENTS):
+        if at < 0:
+            return line
+        if not {"'", '"'} & set(_STRING.sub("", line[:at])):
+            return line[:at]
+        at = line.find(_COMMENT, at + 1)
+    return line
+
+
+def guard_values(payload: str) -> tuple[str | None, str | None]:
     """Expected and actual value of the first failed guard in the payload of a recompile event, as text.
 
     Either is None where it cannot be told. Never raises.
@@ -35,7 +62,7 @@ def read(payload: str) -> tuple[str | None, str | None]:
         state = _STATE.match(guard)
         if state is not None:
             return _states(re.split(r"[,.\s]+", state[1].strip(",. ")))
-        scope = adapter.recompile_scope()
+        scope = dynamo.recompile_scope()
         return _comparison(guard, scope) if scope is not None else (None, None)
     except Exception:  # A guard on objects of any kind: their own code may raise anything.
         return None, None
@@ -51,7 +78,7 @@ def _first(payload: str) -> str:
 
 def _states(names: list[str]) -> tuple[str | None, str | None]:
     """What the states were and are, in torch's order; what cannot be told of one of several is a question mark."""
-    actual = [adapter.global_state(name) for name in names]
+    actual = [dynamo.global_state(name) for name in names]
     expected = [str(not value) if isinstance(value, bool) else None for value in actual]
     return _joined(expected), _joined([None if value is None else str(value) for value in actual])
 
@@ -135,3 +162,35 @@ def _shown(value: Any) -> str:
     if type(value).__module__ == "torch" and type(value).__name__ in _TORCH_CONSTANTS:
         return repr(value)
     return f"{type(value).__qualname__} object"
+
+
+def dataset_of(guard: str) -> str:
+    """The class of the dataset whose last batch has the size that came, in place of the whole batch; "" for none.
+
+    A `for` over a DataLoader keeps it in no variable: all living samplers of batches are looked at, once for two sizes.
+    """
+    found = _BATCH.search(guard)
+    if found is None or "torch.utils.data" not in sys.modules:
+        return ""
+    sizes = int(found["whole"]), int(found["left"])
+    if sizes[1] >= sizes[0]:
+        return ""
+    if not _met.get(sizes):
+        _met[sizes] = _find_dataset(*sizes)
+    return _met[sizes]
+
+
+def _find_dataset(whole: int, left: int) -> str:
+    from torch.utils.data import BatchSampler
+
+    for each in gc.get_objects():
+        if issubclass(type(each), BatchSampler):
+            with contextlib.suppress(Exception):  # A sampler of the program's own, or one without a length.
+                if each.batch_size == whole and not each.drop_last and len(each.sampler) % whole == left:
+                    return _dataset(each.sampler)
+    return ""
+
+
+def _dataset(sampler: Any) -> str:
+    held = (getattr(sampler, name, None) for name in ("data_source", "dataset"))
+    return next((type(each).__qualname__ for each in held if each is not None), type(sampler).__qualname__)

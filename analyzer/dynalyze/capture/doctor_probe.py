@@ -13,15 +13,25 @@ import json
 import os
 import platform
 import re
+import subprocess
+import sys
+import sysconfig
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.torch_private import dynamo, runtime
+
 Answer = dict[str, Any]
 
 _REQUIRED = re.compile(r"\s*([\w.-]+)")
 _EXTRA = re.compile(r"""\bextra\s*==\s*['"]([^'"]*)['"]""")
+_SECONDS = 60
+_TINY = '#include <cmath>\nextern "C" double tiny(double x) { return std::sqrt(x); }\n'
+_WITH_PYTHON = '#include <Python.h>\nextern "C" int tiny() { return PY_MAJOR_VERSION; }\n'
+_WITH_OPENMP = '#include <omp.h>\nextern "C" int tiny() { return omp_get_max_threads(); }\n'
 
 
 class Notes:
@@ -69,26 +79,18 @@ def _facts(request: Answer, notes: Notes) -> None:
         return
     notes.add(torch=torch.__version__, cuda=torch.version.cuda, hip=torch.version.hip)
     notes.doing("asking torch where it keeps what it compiles")
-    notes.add(disabled=_asked("dynamo_disabled"), caches=_asked("cache_folders") or {})
+    notes.add(disabled=_asked(lambda: dynamo.dynamo_disabled(load=True)), caches=_asked(runtime.cache_folders) or {})
     notes.doing("asking for GPUs")
     notes.add(**_triton(), **_devices(torch))
     notes.doing("compiling small C++ programs")
     notes.add(**_compiler(Path(request["cache"]).parent))
 
 
-def _asked(name: str) -> Any:
-    from dynalyze.capture import adapter_doctor
-
+def _asked(question: Callable[[], Any]) -> Any:
     try:
-        return getattr(adapter_doctor, name)()
+        return question()
     except Exception:
         return None
-
-
-def _compiler(folder: Path) -> Answer:
-    from dynalyze.capture.checkup_compile import compiler
-
-    return compiler(folder)
 
 
 def _triton() -> Answer:
@@ -122,13 +124,8 @@ def _installed(packages: Iterable[tuple[str, str]]) -> Iterable[Answer]:
         except importlib.metadata.PackageNotFoundError:
             continue
         binary = any(file.suffix in (".so", ".pyd") for file in distribution.files or ())
-        requires = [text for text in _requirements(name) if _names_torch(text)]
+        requires = [text for text in _requirements(name) if (found := _REQUIRED.match(text)) and found[1] == "torch"]
         yield {"name": name, "module": module, "version": distribution.version, "requires": requires, "binary": binary}
-
-
-def _names_torch(requirement: str) -> bool:
-    found = _REQUIRED.match(requirement)
-    return found is not None and found[1] == "torch"
 
 
 def _requirements(distribution: str) -> list[str]:
@@ -168,14 +165,12 @@ def _import(module: str) -> str:
 
 def _compile(request: Answer, notes: Notes) -> None:
     """Each trial, with empty caches: an old result would hide that nothing can be compiled any more."""
-    from dynalyze.capture.checkup_compile import tried
-
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = request["cache"]
     os.environ["TRITON_CACHE_DIR"] = str(Path(request["cache"]) / "triton")
     trials: list[Answer] = []
     for backend, device in request["trials"]:
         notes.doing(f"compiling a small function with {backend} on {device}")
-        trials.append(tried(backend, device))
+        trials.append(_tried(backend, device))
         notes.add(trials=trials)
 
 
@@ -190,6 +185,92 @@ def said(error: BaseException) -> str:
     """The first line of an exception that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+# The C++ compiler.
+
+
+def _compiler(folder: Path) -> Answer:
+    """The C++ compiler, and what Inductor needs of it beyond the language. Its files go to `folder`."""
+    try:
+        name = runtime.cpp_compiler()
+    except BaseException as error:
+        return {"compiler": None, "compiler_error": said(error)}
+    include = sysconfig.get_path("include")
+    openmp = ["-Xclang", "-fopenmp"] if sys.platform == "darwin" else ["-fopenmp"]
+    refusal = _compiles(name, _TINY, [], folder)
+    found = {"compiler": name, "compiler_error": refusal, "include": include}
+    if not refusal:
+        found["compiler_version"] = _compiler_version(name)
+        found["headers_error"] = _compiles(name, _WITH_PYTHON, [f"-I{include}"], folder)
+        found["openmp_error"] = _compiles(name, _WITH_OPENMP, openmp, folder)
+    return found
+
+
+def _compiles(name: str, source: str, flags: list[str], folder: Path) -> str:
+    """Why the compiler does not make a library of it; "" where it does."""
+    file = folder / "tiny.cpp"
+    file.write_text(source, encoding="utf-8")
+    shared = ["-shared", "-fPIC", *flags, str(file), "-o", str(file.with_suffix(".so"))]
+    if sys.platform == "darwin":
+        shared = ["-undefined", "dynamic_lookup", *shared]
+    return _why_not([name, *shared])
+
+
+def _why_not(command: list[str]) -> str:
+    try:
+        ended = _run(command)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return said(error)
+    if ended.returncode == 0:
+        return ""
+    lines = [line for line in ended.stderr.splitlines() if "error" in line] or ended.stderr.splitlines()
+    return lines[0].strip() if lines else f"it ended with status {ended.returncode}"
+
+
+def _compiler_version(name: str) -> str:
+    """The first line that it says of itself; "" where it says nothing."""
+    try:
+        return _run([name, "--version"]).stdout.partition("\n")[0].strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+# torch.compile.
+
+
+def _tried(backend: str, device: str) -> Answer:
+    """A small function through one backend on one device, with another result than zero."""
+    began = time.perf_counter()
+    try:
+        error = _compile_and_compare(backend, device)
+    except BaseException as raised:
+        error = said(raised)
+    seconds = round(time.perf_counter() - began, 3)
+    return {"backend": backend, "device": device, "error": error, "seconds": seconds}
+
+
+def _compile_and_compare(backend: str, device: str) -> str:
+    import torch
+
+    def tiny(x: Any) -> Any:
+        return (x.sin() + 1.0).relu()
+
+    seen: list[int] = []
+    torch.compiler.reset()
+    compiled = torch.compile(tiny, backend=runtime.calls_counted_by(seen) if backend == "eager" else backend)
+    x = torch.linspace(-3.0, 3.0, 64, device=device)
+    difference = (compiled(x) - tiny(x)).abs().max().item()
+    if backend == "eager" and not seen:
+        return "torch.compile ran, and compiled nothing"
+    return "" if difference < 1e-4 else f"a wrong result: it differs by {difference:.3g}"
 
 
 _QUESTIONS: dict[str, Callable[[Answer, Notes], None]] = {

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from dynalyze.capture.attach import after_import
+from dynalyze.capture.hooks import after_import
 
 NAME = "module_to_watch"
 

@@ -1,25 +1,31 @@
-"""The private APIs through which torch tells what its compiler does: its structured trace and its own counters.
+"""What Dynamo tells while it compiles: its structured trace, its counts, and the functions that it leaves in eager.
 
-Run on torch 2.8, 2.13 and 2.15.
+Run on torch 2.8, 2.13 and 2.15; reasons for skipped functions on 2.13 alone: older versions note none, and nothing is
+claimed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
+import os
 import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from dynalyze.capture.adapter import CALL_BOUNDARY, COMPILE_BOUNDARY, StackFrame, frame_entry, frames_from
-from dynalyze.capture.layers import Layer
+from dynalyze.capture.hooks import Patch
+from dynalyze.capture.torch_private.dynamo import CALL_BOUNDARY, COMPILE_BOUNDARY, StackFrame, frame_entry, frames_from
 
 TRACE_LOGGER = "torch.__trace"
 
 Hear = Callable[[dict[str, Any], Any], None]
 TellUntraced = Callable[[str, StackFrame, bool], None]
+_NOBODY = logging.NullHandler()
+_MOST_VALUES = 50
 
 
 def listen(hear: Hear) -> Callable[[], None]:
@@ -86,9 +92,6 @@ class _Hearing(logging.Handler):
         self._hear(getattr(record, "metadata", None) or {}, getattr(record, "payload", None))
 
 
-_NOBODY = logging.NullHandler()
-
-
 @dataclass(frozen=True)
 class Counted:
     """What torch itself has counted in this process so far: graphs, graph breaks, ends of compiles.
@@ -121,16 +124,16 @@ def watch_untraced_breaks(tell: TellUntraced) -> Callable[[], None]:
     broken = getattr(sys.modules.get("torch._dynamo.exc"), "Unsupported", None)
     if not hasattr(broken, "add_to_stats"):
         return lambda: None
-    layer = Layer(broken, "add_to_stats")
+    patch = Patch(broken, "add_to_stats")
 
     def add_to_stats(self: Any, category: str = "unimplemented") -> None:
-        layer.original(self, category)
-        if layer.active and category == "unimplemented":
+        patch.original(self, category)
+        if patch.active and category == "unimplemented":
             offered = _offered_frame()
             if offered is not None:
                 tell(self.msg, *offered)
 
-    return layer.put(add_to_stats)
+    return patch.put(add_to_stats)
 
 
 def _offered_frame() -> tuple[StackFrame, bool] | None:
@@ -155,3 +158,97 @@ def _called_by_wrapper(frame: types.FrameType) -> bool:
     while outer is not None and outer.f_code.co_filename.endswith(COMPILE_BOUNDARY):
         outer = outer.f_back
     return outer is not None and outer.f_code.co_filename.endswith(CALL_BOUNDARY)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A function that was offered to the compiler and left in eager.
+
+    `entry`: it was given to torch.compile itself. `tensors`: it was called with tensors or modules.
+    """
+
+    code: StackFrame
+    reason: str
+    owner: str = ""
+    entry: bool = False
+    tensors: bool = False
+
+
+def watch_skips(tell: Callable[[Skipped], None]) -> Callable[[], None]:
+    """Call `tell` for each function, outside torch, that the compiler leaves in eager. Returns what ends it.
+
+    torch hands the reason and the frame to one function, which is replaced. A code object is skipped once and for all.
+    """
+    module = sys.modules.get("torch._dynamo.convert_frame")
+    if not hasattr(module, "add_skip_reason"):
+        return lambda: None
+    patch = Patch(module, "add_skip_reason")
+    inside = _torch_folder()
+
+    @functools.wraps(patch.original)
+    def add_skip_reason(reason: str, frame: Any) -> Any:
+        if patch.active and not frame.f_code.co_filename.startswith(inside):
+            tell(_skipped(str(reason), frame))
+        return patch.original(reason, frame)
+
+    return patch.put(add_skip_reason)
+
+
+def marked_disabled(value: Any) -> types.CodeType | None:
+    """The code behind a function, or a module's forward, that torch.compiler.disable keeps from being compiled."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.nn.Module):
+        value = value.forward
+    if not getattr(value, "_torchdynamo_disable", False) or not getattr(value, "_torchdynamo_disable_recursive", True):
+        return None
+    code = getattr(getattr(value, "__wrapped__", None), "__code__", None)
+    return code if isinstance(code, types.CodeType) else None
+
+
+def _skipped(reason: str, frame: Any) -> Skipped:
+    code, names = frame.f_code, dict(frame.f_locals)
+    return Skipped(
+        frame_entry(code.co_filename, code.co_firstlineno, code.co_name, None, None),
+        reason,
+        _owner(code, names),
+        _is_entry(sys._getframe(2)),
+        any(_is_tensor(value) for value in _values(names)),
+    )
+
+
+def _owner(code: types.CodeType, names: dict[str, Any]) -> str:
+    """The class of the module whose method this is."""
+    torch = sys.modules["torch"]
+    first = next((names.get(name) for name in code.co_varnames[:1]), None)
+    return type(first).__qualname__ if isinstance(first, torch.nn.Module) else ""
+
+
+def _values(names: dict[str, Any]) -> list[Any]:
+    """The values of a call, and what its lists and dictionaries hold."""
+    found: list[Any] = []
+    for value in islice(names.values(), _MOST_VALUES):
+        if type(value) in (list, tuple, dict):
+            found += islice(value.values() if isinstance(value, dict) else value, _MOST_VALUES)
+        else:
+            found.append(value)
+    return found
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules["torch"]
+    return isinstance(value, torch.Tensor | torch.nn.Module)
+
+
+def _is_entry(frame: types.FrameType | None) -> bool:
+    """Whether nothing but torch stands between the compiled call and this frame."""
+    inside = _torch_folder()
+    while frame is not None and frame.f_code.co_filename.startswith(inside):
+        if frame.f_code.co_filename.endswith(CALL_BOUNDARY):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@functools.cache
+def _torch_folder() -> str:
+    return os.path.dirname(sys.modules["torch"].__file__ or "") + os.sep  # noqa: PTH120 - as in code objects

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import torch_there
+from dynalyze.capture import environment
 from dynalyze.capture.inputs import Misuse
 
 
@@ -34,16 +34,18 @@ def main(file: str) -> int:
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """The answer as JSON values. What the user got wrong comes under `mistakes`, one line each."""
     mistakes: list[str] = []
-    if reason := torch_there.against_import():
+    if reason := environment.torch_import_problem():
         return {**_versions(), "listed": {}, "mistakes": [reason]}
     needs_names = bool(request["patterns"] or request["names"])
     if needs_names and importlib.util.find_spec("transformers") is None:
         mistakes.append("transformers is not installed there, and hf: targets need it: pip install transformers")
         needs_names = False
     for options in request["compile"]:
-        if _is_known(options):
-            continue
-        _try(partial(_check, options), mistakes)
+        others = (options["mode"], options["device"], options["dtype"])
+        if options["backend"] not in ("eager", "inductor") or any(others):  # All else any torch can do.
+            from dynalyze.capture.compiling import Options, check
+
+            _try(partial(check, Options(**options)), mistakes)
     listed = _listed(request, mistakes) if needs_names else {}
     return {**_versions(), "listed": listed, "mistakes": list(dict.fromkeys(mistakes))}
 
@@ -54,18 +56,6 @@ def _listed(request: dict[str, Any], mistakes: list[str]) -> dict[str, list[str]
     for name in request["names"]:
         _try(partial(names.resolve, name), mistakes)
     return {pattern: names.listed(pattern) for pattern in request["patterns"]}
-
-
-def _is_known(options: dict[str, Any]) -> bool:
-    """Whether any torch can do this."""
-    others = (options["mode"], options["device"], options["dtype"])
-    return options["backend"] in ("eager", "inductor") and not any(others)
-
-
-def _check(options: dict[str, Any]) -> None:
-    from dynalyze.capture.compiling import Options, check
-
-    check(Options(**options))
 
 
 def _try(action: Callable[[], Any], mistakes: list[str]) -> None:

@@ -1,16 +1,26 @@
-"""The switches of torch that comparing numbers needs, each with what is done where a version lacks it."""
+"""What comparing numbers needs: switches of torch, what Dynamo notes on the nodes of its graphs, and its backends.
+
+Run on torch 2.13. Where a version lacks a switch, `can_emulate` and its like say so; where it lacks a note, the fact is
+empty and a bisection names less.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import linecache
+import re
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 
 # What the dispatcher says of operations that draw random numbers.
 _DRAWS = getattr(torch.Tag, "nondeterministic_seeded", None)
+_FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
+_TORCH = str(Path(torch.__file__).parent)
+Compile = Callable[[Any, list[Any]], Callable[..., Any]]
 
 
 @contextlib.contextmanager
@@ -22,12 +32,6 @@ def nothing_compiled() -> Iterator[None]:
         return
     with set_stance("force_eager"):
         yield
-
-
-def forget_compiled() -> None:
-    """Drop everything that Dynamo has compiled in this process."""
-    if "torch._dynamo" in sys.modules:
-        torch._dynamo.reset()
 
 
 @contextlib.contextmanager
@@ -106,3 +110,49 @@ def _inductor_config() -> Any:
 
         return torch._inductor.config
     return None
+
+
+def backend_function(backend: Any, mode: str | None, dynamic: bool | None) -> Compile:
+    """What torch.compile would hand its graphs to, for these arguments of its own."""
+    if callable(backend):
+        return _compiles(backend)
+    wrapper = getattr(torch, "_TorchCompileInductorWrapper", None)
+    if backend == "inductor" and mode is not None and wrapper is not None:
+        return _compiles(wrapper(mode, None, dynamic))
+    from torch._dynamo.backends.registry import lookup_backend
+
+    return _compiles(lookup_backend(backend))
+
+
+def _compiles(backend: Any) -> Compile:
+    """Torch tells no types of its backends."""
+    made: Compile = backend
+    return made
+
+
+def value_of(node: torch.fx.Node) -> Any:
+    """What Dynamo saw a node give: a tensor without values, a number; None where it does not tell."""
+    return node.meta.get("example_value")
+
+
+def module_ids(node: torch.fx.Node) -> list[int]:
+    """The ids of the modules whose forward a node comes from, the outermost first."""
+    stack = node.meta.get("nn_module_stack")
+    keys = stack.keys() if isinstance(stack, dict) else ()
+    return [int(number[0]) for key in keys if (number := re.findall(r"^\d+", str(key)))]
+
+
+def place_of(node: torch.fx.Node) -> tuple[str, int]:
+    """File and line of the innermost call outside torch; "" and 0 where none is known."""
+    frames = [(frame["file"], int(frame["line"])) for frame in _FRAME.finditer(node.meta.get("stack_trace") or "")]
+    outside = [frame for frame in frames if not frame[0].startswith(_TORCH) and linecache.getline(*frame)]
+    return (outside or [("", 0)])[-1]
+
+
+def decompositions() -> dict[Any, Any]:
+    """Into what Inductor takes operations apart before it compiles them."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from torch._inductor.decomposition import select_decomp_table
+
+        return dict(select_decomp_table())
+    return {}

@@ -1,12 +1,12 @@
-"""The one place that touches private APIs of torch's compiler.
+"""The compile in progress, as the frames of Dynamo on the stack and its contexts show it, and what Dynamo holds.
 
-Run on torch 2.8, 2.13 and 2.15. Each function has a fallback: where the live object cannot be found it returns None
-or an empty list, and the caller reads the same fact from the text of the event.
+Run on torch 2.8, 2.13 and 2.15. Where the live object cannot be found a function returns None or an empty list.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import os
 import re
@@ -169,7 +169,7 @@ def compiled_module() -> Any:
 def calling_frames() -> Iterator[types.FrameType]:
     """The frames of the program that led to the compile in progress, the innermost first."""
     torch = sys.modules.get("torch")
-    ours = (str(Path(__file__).parents[1]), str(Path(str(getattr(torch, "__file__", "?"))).parent))
+    ours = (str(Path(__file__).parents[2]), str(Path(str(getattr(torch, "__file__", "?"))).parent))
     for frame in frames_from(sys._getframe(1)):
         if not frame.f_code.co_filename.startswith(tuple(folder + os.sep for folder in ours)):
             yield frame
@@ -268,20 +268,35 @@ def stance() -> str | None:
     return found if isinstance(found, str) else None
 
 
-def dynamo_disabled() -> bool:
-    """Whether torch._dynamo.config.disable is set, as TORCH_COMPILE_DISABLE does."""
-    config = sys.modules.get("torch._dynamo.config")
-    return bool(getattr(config, "disable", False))
+def dynamo_disabled(*, load: bool = False) -> bool | None:
+    """Whether torch._dynamo.config.disable is set, as TORCH_COMPILE_DISABLE does; None where there is no such switch.
+
+    `load`: import Dynamo for it, where the program has not.
+    """
+    if load:
+        with contextlib.suppress(Exception):
+            importlib.import_module("torch._dynamo.config")
+    found = getattr(sys.modules.get("torch._dynamo.config"), "disable", None)
+    return None if found is None else bool(found)
 
 
-def watch_bytecode(tell: Callable[[str, types.CodeType], None]) -> None:
-    """Call `tell(compile_id, code)` with what Dynamo makes of each frame; "" where the id is not known."""
+def forget_compiled() -> None:
+    """Drop everything that Dynamo has compiled in this process."""
+    if (module := sys.modules.get("torch._dynamo")) is not None:
+        module.reset()
+
+
+def watch_bytecode(tell: Callable[[types.CodeType, types.CodeType], None]) -> bool:
+    """Call `tell(original, made)` for each code object that Dynamo makes; False where none can be heard."""
     register = getattr(sys.modules.get("torch._dynamo.convert_frame"), "register_bytecode_hook", None)
-    if register is not None:
-        register(lambda original, made: tell(_compile_id(), made))
+    if register is None:
+        return False
+    register(lambda original, made: tell(original, made))
+    return True
 
 
-def _compile_id() -> str:
+def compile_id() -> str:
+    """The id of the compile in progress, "0/1"; "" where it is not known."""
     with contextlib.suppress(Exception):
         import torch._guards
 

@@ -67,13 +67,9 @@ def unknown_names(wanted: Iterable[str]) -> list[str]:
 
 def availability(model: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
     """For each name what transformers takes for it (`used`), or why it cannot be had here (`refused`)."""
-    check = _check(model)
-    return {name: _asked(check, name) for name in names}
-
-
-def _check(model: Any) -> Callable[[str], Any] | None:
     check = getattr(model, "_check_and_adjust_attn_implementation", None)
-    return check if callable(check) else None
+    check = check if callable(check) else None
+    return {name: _asked(check, name) for name in names}
 
 
 def _asked(check: Callable[[str], Any] | None, name: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ budget of time, and told again where it has changed.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
 import time
@@ -15,11 +14,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from dynalyze.capture.forks import after_fork
-from dynalyze.capture.inspecting.modules import inspected
+from dynalyze.capture.hooks import after_fork
+from dynalyze.capture.inspecting.modules import inspected, living_wrappers
 from dynalyze.capture.inspecting.settings import settings_seen
-from dynalyze.capture.inspecting.wrapping import living_wrappers
-from dynalyze.capture.layers import Layer
 
 Tell = Callable[..., None]
 _MOST_MODULES = 200
@@ -119,32 +116,6 @@ def shown_options(options: dict[str, Any]) -> dict[str, Any]:
     if given["backend"] is not None and "backend" not in shown:
         shown["backend"] = "custom"
     return shown
-
-
-def watch_compile_calls(
-    torch: Any, inspection: Inspection, on_call: Callable[[], None] = lambda: None
-) -> Callable[[], None]:
-    """Notice the modules that a process gives to torch.compile; what it gets back is torch's own.
-
-    `on_call` is called before each. Returns what ends it.
-    """
-    layer = Layer(torch, "compile")
-
-    @functools.wraps(layer.original)
-    def compile(*args: Any, **kwargs: Any) -> Any:
-        on_call()
-        result = layer.original(*args, **kwargs)
-        model = args[0] if args else kwargs.get("model")
-        if model is not None and layer.active:
-            try:
-                from dynalyze.capture.compile_calls import caller
-
-                inspection.given(model, *caller()[:2], kwargs)
-            except Exception:
-                return result  # The user's own call goes before any fact.
-        return result
-
-    return layer.put(compile)
 
 
 def _is_word(value: Any) -> bool:

@@ -1,0 +1,268 @@
+"""Private parts of torch: heard and read where they are, and what is done where a version lacks them."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import logging.config
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch._logging._internal as internal
+
+from dynalyze.capture.torch_private import dynamo, numerics, runtime, trace
+
+
+class Unsupported(Exception):
+    pass
+
+
+def newer(exc: Exception) -> BaseException | None:
+    def log_graph_break(exc: Exception) -> BaseException | None:
+        return dynamo.live_break()
+
+    return log_graph_break(exc)
+
+
+def older(reason_str: str) -> BaseException | None:
+    def log_graph_break(reason_str: str) -> BaseException | None:
+        return dynamo.live_break()
+
+    return log_graph_break(reason_str)
+
+
+def test_the_exception_behind_a_break_is_an_argument_since_2_9() -> None:
+    error = Unsupported("print")
+    assert newer(error) is error
+
+
+def test_torch_2_8_logs_from_within_the_except_block() -> None:
+    with pytest.raises(Unsupported) as caught:
+        try:
+            raise Unsupported("print")
+        except Unsupported as error:
+            assert older("print") is error
+            raise
+    assert str(caught.value) == "print"
+
+
+def test_outside_of_any_except_block_there_is_none() -> None:
+    assert older("a branch on data") is None
+
+
+Heard = list[tuple[dict[str, Any], Any]]
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    told: Heard = []
+    end = trace.listen(lambda metadata, payload: told.append((metadata, payload)))
+    yield told
+    end()
+
+
+@pytest.fixture
+def logging_as_it_was() -> Iterator[None]:
+    manager = logging.root.manager
+    kept = {name: state(logger) for name, logger in manager.loggerDict.items()}
+    root, disabled, known = state(logging.root), manager.disable, dict(manager.loggerDict)
+    yield
+    manager.loggerDict.clear()
+    manager.loggerDict.update(known)
+    for name, was in kept.items():
+        vars(known[name]).clear()
+        vars(known[name]).update(was)
+    vars(logging.root).update(root)
+    manager.disable = disabled
+
+
+def state(logger: object) -> dict[str, Any]:
+    """What a logger holds, without the lists that a set-up may change in place."""
+    return {name: list(value) if isinstance(value, list) else value for name, value in vars(logger).items()}
+
+
+def all_loggers(change: Callable[[logging.Logger], object]) -> Callable[[], None]:
+    def act() -> None:
+        for name in list(logging.root.manager.loggerDict):
+            change(logging.getLogger(name))
+
+    return act
+
+
+SET_UPS = {
+    "nothing": lambda: None,
+    "dictConfig": lambda: logging.config.dictConfig({"version": 1}),
+    "levels": all_loggers(lambda logger: logger.setLevel(logging.CRITICAL)),
+    "debug levels": all_loggers(lambda logger: logger.setLevel(logging.DEBUG)),
+    "handlers replaced": all_loggers(lambda logger: setattr(logger, "handlers", [])),
+    "handlers cleared": all_loggers(lambda logger: logger.handlers.clear()),
+    "disabled": all_loggers(lambda logger: setattr(logger, "disabled", True)),
+    "filters": all_loggers(lambda logger: logger.addFilter(lambda record: False)),
+    "logging.disable": lambda: logging.disable(logging.CRITICAL),
+    "no loggers": lambda: logging.root.manager.loggerDict.clear(),
+    "torch's own reset": internal._init_logs,
+    "torch's logger itself": lambda: internal.trace_log.handlers.clear(),
+    "its debug": lambda: setattr(logging.Logger, "debug", lambda *args, **kwargs: None),
+}
+
+
+@pytest.mark.parametrize("set_up", SET_UPS)
+def test_a_record_is_heard_whatever_became_of_logging(
+    set_up: str, heard: Heard, logging_as_it_was: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.Logger, "debug", logging.Logger.debug)  # Put back what a set-up replaces.
+    SET_UPS[set_up]()
+    internal.trace_structured("artifact", lambda: {"name": "x"}, payload_fn=lambda: "text", expect_trace_id=False)
+    payloads = [payload for metadata, payload in heard if metadata.get("artifact") == {"name": "x"}]
+    assert payloads == ["text"]
+
+
+def test_the_users_own_handlers_get_what_they_would_without_us(heard: Heard) -> None:
+    class Keeping(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            kept.append((record.metadata, record.pathname))  # type: ignore[attr-defined]
+
+    kept: list[Any] = []
+    handler = Keeping()
+    internal.trace_log.addHandler(handler)
+    assert handler in logging.getLogger(trace.TRACE_LOGGER).handlers
+    internal.trace_structured("artifact", lambda: {"name": "x"}, expect_trace_id=False)
+    internal.trace_log.removeHandler(handler)
+    assert handler not in logging.getLogger(trace.TRACE_LOGGER).handlers
+    assert [(record["artifact"], path) for record, path in kept] == [({"name": "x"}, __file__)]
+
+
+def test_torch_is_left_as_it_was_when_the_last_one_ends() -> None:
+    before = internal.trace_log
+    ends = [trace.listen(lambda metadata, payload: None) for _ in range(2)]
+    assert internal.trace_log is not before
+    ends[0]()
+    assert internal.trace_log is not before
+    ends[1]()
+    assert internal.trace_log is before
+
+
+def test_without_the_name_in_torch_a_handler_hears_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch._logging._internal", types.ModuleType("moved"))
+    told: Heard = []
+    end = trace.listen(lambda metadata, payload: told.append((metadata, payload)))
+    logger = logging.getLogger(trace.TRACE_LOGGER)
+    logger.debug("", extra={"metadata": {"artifact": 1}, "payload": "text"})
+    end()
+    logger.debug("", extra={"metadata": {"artifact": 2}, "payload": "text"})
+    assert told == [({"artifact": 1}, "text")]
+
+
+def test_counts_are_torchs_own() -> None:
+    before = trace.counted()
+
+    @torch.compile(backend="eager")
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x + 2
+
+    broken(torch.ones(3))
+    after = trace.counted()
+    assert (after.graphs - before.graphs, after.breaks - before.breaks) == (2, 1)
+
+
+def test_where_dynamo_is_not_imported_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch._dynamo.utils")
+    assert trace.counted() == trace.Counted()
+
+
+def test_inductors_switches_hold_inside_and_not_after() -> None:
+    config = torch._inductor.config
+    before = config.fallback_random, config.emulate_precision_casts
+    with numerics.comparable_code(emulate=True):
+        assert config.fallback_random and config.emulate_precision_casts
+    with numerics.comparable_code():
+        assert config.fallback_random and not config.emulate_precision_casts
+    assert (config.fallback_random, config.emulate_precision_casts) == before
+    assert numerics.can_emulate("inductor")
+    assert not numerics.can_emulate("aot_eager")
+
+
+def test_without_inductors_settings_nothing_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numerics, "_inductor_config", lambda: None)
+    assert not numerics.can_emulate("inductor")
+    with numerics.comparable_code(emulate=True):
+        pass
+
+
+def test_float32_is_multiplied_in_float32_inside_alone() -> None:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        with numerics.full_float32():
+            assert torch.get_float32_matmul_precision() == "highest"
+            assert not torch.backends.cudnn.allow_tf32
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_which_operations_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    aten = torch.ops.aten
+    assert numerics.draws_random_numbers(aten.native_dropout.default)
+    assert numerics.draws_random_numbers(aten.bernoulli_.float)
+    assert not numerics.draws_random_numbers(aten.mul.Tensor)
+    assert not numerics.draws_random_numbers(aten._scaled_dot_product_flash_attention.default)
+    monkeypatch.setattr(numerics, "_DRAWS", None)
+    assert not numerics.draws_random_numbers(aten.native_dropout.default)
+
+
+def test_compiled_parts_run_in_eager() -> None:
+    calls: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[object]) -> object:
+        def run(x: torch.Tensor) -> list[torch.Tensor]:
+            calls.append(1)
+            return [x + 1]
+
+        return run
+
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: torch.sin(x) + 1, backend=backend)
+    x = torch.ones(2)
+    before = numerics.compiled_frames()
+    with numerics.nothing_compiled():
+        assert torch.equal(compiled(x), torch.sin(x) + 1)
+    assert not calls and numerics.compiled_frames() == before
+    assert torch.equal(compiled(x), x + 1) and calls
+    assert numerics.compiled_frames() == (before or 0) + 1
+    torch._dynamo.reset()
+
+
+def test_dynamos_switch_is_read_and_dynamo_imported_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._dynamo.config as config
+
+    monkeypatch.setattr(config, "disable", True)
+    assert dynamo.dynamo_disabled() is True
+    monkeypatch.delitem(sys.modules, "torch._dynamo.config")
+    assert dynamo.dynamo_disabled() is None
+    monkeypatch.setattr(importlib, "import_module", lambda name: sys.modules.update({name: config}))
+    assert dynamo.dynamo_disabled(load=True) is True
+
+
+def test_a_module_that_compiled_itself_is_known_without_running_code_of_it() -> None:
+    class Odd(torch.nn.Linear):
+        def __getattribute__(self, name: str) -> Any:
+            assert name != "_compiled_call_impl"
+            return super().__getattribute__(name)
+
+    module = Odd(2, 2)
+    assert not runtime.compiled_in_place(module) and not runtime.compiled_in_place(len)
+    module.compile(backend="eager")
+    assert runtime.compiled_in_place(module)
+
+
+def test_modes_are_inductors_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "max-autotune" in runtime.mode_names()
+    monkeypatch.delattr(torch._inductor, "list_mode_options")
+    assert runtime.mode_names() == []
