@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dynalyze.render.html import render
-from dynalyze.render.view import build_page
 from dynalyze.render.view import graphs as module
+from dynalyze.render.view.page import build_page
 from dynalyze.report import Finding, Graph, GraphInput, Kernel, Location
 from sample_reports import SOURCE, clean_report, empty_report
 

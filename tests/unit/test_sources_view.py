@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dynalyze.render.html import render
-from dynalyze.render.view import build_page
 from dynalyze.render.view import sources as module
+from dynalyze.render.view.page import build_page
 from dynalyze.report import Compilation, Finding, Graph, GraphBreak, Kernel, Location, Report
 from dynalyze.report.sources import SourceFile, SourceFunction, SourceLine
 from sample_reports import empty_report
@@ -99,7 +99,7 @@ def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() ->
 
 
 def test_lines_beyond_the_room_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynalyze.render.view.MAX_LINES", 3)
+    monkeypatch.setattr("dynalyze.render.view.page.MAX_LINES", 3)
     sources = build_page(told()).sources
     assert ([row.number for row in sources.files[0].rows], sources.omitted) == ([10, 11, 12], 1)
 

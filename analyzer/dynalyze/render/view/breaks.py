@@ -1,4 +1,4 @@
-"""The graph breaks of the page: every one, grouped by file."""
+"""The graph breaks of the page, grouped by file; functions left in eager without one; sizes made constant."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at
-from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, safe_url, shown
-from dynalyze.report import Effect, GraphBreak, Location
+from dynalyze.render.view.links import MAX_SIZES, MAX_SKIPPED, Anchors, Index, Link, Place, Shown, safe_url, shown
+from dynalyze.report import Effect, ForcedSize, GraphBreak, Location, Report, SkippedFrame
 from dynalyze.text.visible import clipped
 from dynalyze.words.report import count_of, effect_words, short_path
 
@@ -128,3 +128,86 @@ def _seen(item: GraphBreak) -> str:
 
 def _stack_line(frame: Location, links: Index) -> StackLine:
     return StackLine(links.place(frame), clipped(frame.code or "", 300))
+
+
+_MAX_WHY = 1000
+
+
+@dataclass(frozen=True)
+class SkippedFrameView:
+    id: str
+    anchor: str
+    function: str
+    place: Place
+    entry: bool
+    explanation: str
+    tensors: bool
+
+
+@dataclass(frozen=True)
+class SkippedView:
+    items: list[SkippedFrameView]
+    amount: Shown
+
+
+def skipped_view(report: Report, links: Index) -> SkippedView:
+    """One row a function and reason; those that work on tensors first."""
+    ordered = sorted(report.skipped_frames[:MAX_SKIPPED], key=lambda item: not item.tensors)
+    _, amount = shown(report.skipped_frames, MAX_SKIPPED)
+    return SkippedView([_frame(item, links) for item in ordered], amount)
+
+
+def _frame(item: SkippedFrame, links: Index) -> SkippedFrameView:
+    return SkippedFrameView(
+        id=item.id,
+        anchor=links.fact(item.id).anchor,
+        function=item.location.function,
+        place=links.place(item.location),
+        entry=item.entry,
+        explanation=clipped(item.explanation, _MAX_WHY),
+        tensors=item.tensors,
+    )
+
+
+_MAX_SIZE = 400
+MAX_VALUES = 8
+MAX_LINKS = 8
+
+
+@dataclass(frozen=True)
+class ForcedSizeView:
+    id: str
+    anchor: str
+    source: str
+    values: str
+    place: Place
+    code: str
+    refused: bool
+    recompiles: list[Link]
+
+
+@dataclass(frozen=True)
+class ForcedSizesView:
+    items: list[ForcedSizeView]
+    amount: Shown
+
+
+def forced_sizes_view(report: Report, links: Index) -> ForcedSizesView:
+    """One row a size and line, those that cost something first."""
+    some, amount = shown(report.forced_sizes, MAX_SIZES)
+    ordered = sorted(some, key=lambda item: not (item.refused or item.recompiles))
+    return ForcedSizesView([_size(item, links) for item in ordered], amount)
+
+
+def _size(item: ForcedSize, links: Index) -> ForcedSizeView:
+    more = ", ..." if len(item.values) > MAX_VALUES else ""
+    return ForcedSizeView(
+        id=item.id,
+        anchor=links.fact(item.id).anchor,
+        source=clipped(item.source or "", _MAX_SIZE),
+        values=clipped(", ".join(item.values[:MAX_VALUES]) + more, _MAX_SIZE),
+        place=links.place(item.location),
+        code=clipped(item.location.code or "", _MAX_SIZE),
+        refused=item.refused,
+        recompiles=[links.fact(name) for name in item.recompiles[:MAX_LINKS]],
+    )

@@ -1,15 +1,16 @@
-"""The compilations of the page, what made functions compile again, and the files that the compiler read."""
+"""The compilations of the page, what made functions compile again, the processes, and the files that were read."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at
 from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, shown
 from dynalyze.render.view.plots.changes import changes_plot
-from dynalyze.render.view.plots.shapes import Plot
-from dynalyze.report import Compilation, CompilationStatus, Recompile, Report, TracedFile
+from dynalyze.render.view.plots.drawing import Plot
+from dynalyze.report import Compilation, CompilationStatus, Process, Recompile, Report, TracedFile
 from dynalyze.text.visible import clipped
 from dynalyze.words.report import (
     cache_words,
@@ -195,3 +196,76 @@ def _file(item: TracedFile, anchors: Anchors) -> FileView:
         functions=[f"{function.name}:{function.line}" for function in functions],
         functions_omitted=amount,
     )
+
+
+MAX_PROCESSES = 200
+
+
+@dataclass(frozen=True)
+class ProcessRow:
+    anchor: str
+    name: str
+    rank: str
+    compilations: str
+    eager: str
+    breaks: str
+    recompiles: str
+    ops: str
+    seconds: str
+    cache: str
+    command: str
+
+
+@dataclass(frozen=True)
+class ProcessesView:
+    """Empty for a single process."""
+
+    items: list[ProcessRow]
+    amount: Shown
+    ranks: bool
+    commands: bool
+
+
+def processes_view(report: Report, anchors: Anchors) -> ProcessesView:
+    """A row for each process, in order of process; columns that no process fills are left out."""
+    every = report.processes if len(report.processes) > 1 else []
+    some, amount = shown(every, MAX_PROCESSES)
+    rows = [_process(report, process, anchors) for process in some]
+    return ProcessesView(
+        items=rows,
+        amount=amount,
+        ranks=any(row.rank for row in rows),
+        commands=any(row.command for row in rows),
+    )
+
+
+def _process(report: Report, process: Process, anchors: Anchors) -> ProcessRow:
+    number = process.process
+    compiled = [each for each in report.compilations if each.process == number]
+    times = [compile_seconds(each.seconds) for each in compiled]
+    known = [seconds for seconds in times if seconds is not None]
+    return ProcessRow(
+        anchor=anchors.claim(f"process-{number}"),
+        name=f"{number} (pid {process.pid})",
+        rank="" if process.rank is None else str(process.rank),
+        compilations=f"{len(compiled):,}",
+        eager=f"{sum(each.status in ('eager', 'failed') for each in compiled):,}",
+        breaks=f"{sum(number in each.processes for each in report.graph_breaks):,}",
+        recompiles=f"{sum(each.process == number for each in report.recompiles):,}",
+        ops=f"{sum(each.ops or 0 for each in compiled):,}",
+        seconds=duration(sum(known)) if known else "",
+        cache=_hits_and_misses(compiled),
+        command=shlex.join(process.command),
+    )
+
+
+def _hits_and_misses(compiled: list[Compilation]) -> str:
+    """ "3 hits, 1 miss", of all caches together."""
+    hits, misses = 0, 0
+    for each in compiled:
+        for name, count in each.cache.items():
+            hits += count if isinstance(count, int) and name.endswith("hit") else 0
+            misses += count if isinstance(count, int) and name.endswith("miss") else 0
+    if not hits and not misses:
+        return ""
+    return f"{count_of(hits, 'hit')}, {count_of(misses, 'miss', 'misses')}"

@@ -9,8 +9,7 @@ from markupsafe import Markup
 
 from dynalyze.render.highlight import Caret, highlighted_lines
 from dynalyze.render.view.findings import FindingView
-from dynalyze.render.view.graphs import GraphView
-from dynalyze.render.view.lines import LineKey
+from dynalyze.render.view.graphs import GraphView, LineKey
 from dynalyze.render.view.links import Anchors, Index, Link
 from dynalyze.report import Finding, GraphBreak, Location, Report, Severity
 from dynalyze.report.sources import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine

@@ -13,11 +13,13 @@ from dynalyze.render.view.sweep_items import (
     ItemLink,
     ItemLinks,
     ItemView,
+    LinesView,
     chips,
     item_views,
+    line_anchors,
+    lines_view,
     mark_of,
 )
-from dynalyze.render.view.sweep_lines import LinesView, line_anchors, lines_view
 from dynalyze.sweep.clusters import summarise
 from dynalyze.sweep.records import Status, Sweep
 from dynalyze.sweep.summary import Cause, ErrorGroup, Share, SweepSummary

@@ -13,7 +13,7 @@ from dynalyze.render.view.sweep_items import mark_of
 from dynalyze.sweep.records import RowBreak, Status
 from dynalyze.text.amounts import count_of
 from dynalyze.text.visible import clipped
-from dynalyze.words import sweep_diff as words
+from dynalyze.words import comparison as words
 from dynalyze.words.comparison import drawn, value
 from dynalyze.words.report import command_line
 from dynalyze.words.sweep import place_words, status_words
@@ -129,7 +129,7 @@ def build_sweep_diff(comparison: SweepComparison) -> SweepDiffPage:
     """Everything that the page shows, in its order."""
     index = _Index()
     items, alone = _item_tables(comparison.changes, index), _alone(comparison, index)
-    sentence = words.verdict(comparison)
+    sentence = words.sweeps_verdict(comparison)
     before, after = comparison.before, comparison.after
     return SweepDiffPage(
         title="Two sweeps · dynalyze diff",
@@ -139,7 +139,7 @@ def build_sweep_diff(comparison: SweepComparison) -> SweepDiffPage:
         status=_told(comparison),
         compared=_compared(comparison),
         headline=drawn(sentence[:1].upper() + sentence[1:]),
-        notes=words.notes(comparison),
+        notes=words.sweeps_notes(comparison),
         metrics=_metrics(comparison),
         differences=[
             (item.name, clipped(value(item.before), MAX_TEXT), clipped(value(item.after), MAX_TEXT))
