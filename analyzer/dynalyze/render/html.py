@@ -17,6 +17,7 @@ from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.comparison.types import Comparison
 from dynalyze.render.findings import as_cards
 from dynalyze.render.view.comparison import build_comparison
+from dynalyze.render.view.filters import FILTERS
 from dynalyze.render.view.page import build_page
 from dynalyze.render.view.sweep import build_sweep
 from dynalyze.render.view.sweep_diff import build_sweep_diff
@@ -87,7 +88,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["prose"] = _prose
+    environment.filters.update(FILTERS, prose=_prose)
     return environment
 
 

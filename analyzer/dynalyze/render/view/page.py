@@ -17,8 +17,6 @@ from dynalyze.render.view.audit import (
 from dynalyze.render.view.breaks import (
     MAX_BREAKS,
     BreaksView,
-    ForcedSizesView,
-    SkippedView,
     breaks_view,
     forced_sizes_view,
     skipped_view,
@@ -37,7 +35,7 @@ from dynalyze.render.view.compiles import (
 )
 from dynalyze.render.view.findings import FindingsView, findings_view
 from dynalyze.render.view.graphs import MAX_GRAPHS, GraphsView, graphs_view
-from dynalyze.render.view.links import Anchors, index
+from dynalyze.render.view.links import Anchors, Index, Listed, index
 from dynalyze.render.view.map import MapView, map_view
 from dynalyze.render.view.measurements import MeasurementsView, measured_metrics, measurements_view
 from dynalyze.render.view.modules import CandidatesView, ModulesView, candidates_view, modules_view
@@ -53,7 +51,7 @@ from dynalyze.render.view.run import (
 )
 from dynalyze.render.view.sources import MAX_LINES, SourcesView, sources_view
 from dynalyze.render.view.timeline import TimelineView, timeline_view
-from dynalyze.report import Report
+from dynalyze.report import ForcedSize, Report, SkippedFrame
 from dynalyze.words.report import only_measured
 
 ANCHORS = (
@@ -100,7 +98,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
+    """`links` find what the templates name by its id or its place."""
+
     title: str
+    links: Index
     listened: bool
     policy: PolicyView | None
     verdict: VerdictView
@@ -109,10 +110,10 @@ class Page:
     breaks: BreaksView
     recompiles: RecompilesView
     compilations: CompilationsView
-    forced_sizes: ForcedSizesView
+    forced_sizes: Listed[ForcedSize]
     graphs: GraphsView
     map: MapView
-    skipped: SkippedView
+    skipped: Listed[SkippedFrame]
     candidates: CandidatesView
     modules: ModulesView
     measurements: MeasurementsView
@@ -195,18 +196,19 @@ def build_page(report: Report) -> Page:
     drawn, timeline = map_view(report, links, anchors), timeline_view(report, links, anchors)
     return Page(
         title=f"{report.target.spec} · dynalyze",
+        links=links,
         listened=not only_measured(report),
         policy=policy_view(report, links),
         verdict=verdict_view(report),
         metrics=[*measured_metrics(report), *metrics_view(report)],
         findings=findings,
-        breaks=breaks_view(report.graph_breaks, links, anchors, drawn.anchors),
+        breaks=breaks_view(report.graph_breaks, anchors),
         recompiles=recompiles_view(report, links),
         compilations=compilations_view(report, links, {"map": drawn.anchors, "time": timeline.anchors}),
-        forced_sizes=forced_sizes_view(report, links),
+        forced_sizes=forced_sizes_view(report),
         graphs=graphs,
         map=drawn,
-        skipped=skipped_view(report, links),
+        skipped=skipped_view(report),
         candidates=candidates_view(report, links, anchors),
         modules=modules_view(report, links, anchors),
         measurements=measurements_view(report, anchors),
