@@ -30,7 +30,7 @@ from dynalyze.audit.verdict import conclusion  # noqa: E402
 from dynalyze.capture.trace_records import CONTEXT_KEYS  # noqa: E402
 from dynalyze.capture.wire import EVENTS_FOLDER  # noqa: E402
 from dynalyze.cli.saved import read_report, read_sweep  # noqa: E402
-from dynalyze.comparison import compare  # noqa: E402
+from dynalyze.comparison.reports import compare  # noqa: E402
 from dynalyze.comparison.sweeps import compare as compare_sweeps  # noqa: E402
 from dynalyze.events.reading import read_run  # noqa: E402
 from dynalyze.events.types import Metrics  # noqa: E402

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from dynalyze.comparison import compare
+from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import Comparison
 from dynalyze.render import comparison_json, comparison_text, html
 from dynalyze.render.view.comparison import MAX_BREAKS, MAX_REGRESSIONS

@@ -16,8 +16,8 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from dynalyze.cli.group import run
-from dynalyze.comparison import compare
 from dynalyze.comparison import sweeps as compared_sweeps
+from dynalyze.comparison.reports import compare
 from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.doctor import text as doctor_text
 from dynalyze.doctor.diagnose import diagnose

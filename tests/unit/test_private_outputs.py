@@ -19,7 +19,8 @@ import pytest
 
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs, showable
-from dynalyze.comparison import compare, sweeps
+from dynalyze.comparison import sweeps
+from dynalyze.comparison.reports import compare
 from dynalyze.privacy import comparison as shown
 from dynalyze.privacy.sweep import without_source as sweep_without_source
 from dynalyze.render import (

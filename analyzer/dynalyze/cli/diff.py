@@ -92,7 +92,7 @@ def _reports(before: Path, after: Path, **shown: bool) -> _Compared:
     from dynalyze import privacy
     from dynalyze.cli.outputs import showable
     from dynalyze.cli.saved import read_report
-    from dynalyze.comparison import compare
+    from dynalyze.comparison.reports import compare
 
     first, second = (read_report(path, hint=_HINT) for path in (before, after))
     comparison = compare(first, second, lambda report: showable(report, **shown))

@@ -10,8 +10,8 @@ from urllib.parse import quote
 from dynalyze.render.highlight import Code, code_at
 from dynalyze.render.view.links import Anchors, Place, Shown, shown
 from dynalyze.report import Location
-from dynalyze.sweep.consequences import Place as BreakPlace
-from dynalyze.sweep.consequences import place_of
+from dynalyze.sweep.clusters import Place as BreakPlace
+from dynalyze.sweep.clusters import place_of
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
 from dynalyze.sweep.summary import BrokenLine, SweepSummary
 from dynalyze.text.amounts import count_of, duration

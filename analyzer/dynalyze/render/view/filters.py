@@ -1,0 +1,80 @@
+"""What templates say facts with: words and amounts. "" stands for what was not recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dynalyze.render.highlight import code_at
+from dynalyze.render.view.accuracy import TONES, dtype_words
+from dynalyze.render.view.links import place, safe_url
+from dynalyze.report import Finding, GraphBreak
+from dynalyze.report.stages import STAGES
+from dynalyze.text.amounts import count_of, duration
+from dynalyze.text.visible import clipped
+from dynalyze.words.bench import verdict_short
+from dynalyze.words.report import cache_words, cause_words, compilation_words, effect_words, severity_words, short_path
+
+
+def _clip(text: str | None, limit: int) -> str:
+    return clipped(text or "", limit)
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else duration(value)
+
+
+def _few(texts: Sequence[str], most: int) -> str:
+    """The first texts of a list, with a sign that it goes on."""
+    return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
+
+
+def _over(items: Sequence[object], most: int) -> int:
+    """How many items of a list have no room."""
+    return max(0, len(items) - most)
+
+
+def _seen(found: GraphBreak) -> str:
+    times = count_of(found.occurrences, "time")
+    return f"{times} in {len(found.processes)} processes" if len(found.processes) > 1 else times
+
+
+def _impact(finding: Finding) -> str:
+    """A measured cost in words; never an estimate."""
+    if finding.impact is None:
+        return "Impact unknown"
+    return f"{duration(finding.impact.seconds)} {finding.impact.what}".strip()
+
+
+def _error(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "cache_words": cache_words,
+    "cause_words": cause_words,
+    "clip": _clip,
+    "code_at": code_at,
+    "compilation_words": compilation_words,
+    "count_of": lambda number, *words: count_of(number, *words),
+    "answer_tone": lambda verdict: TONES[verdict][0],
+    "dtype_words": dtype_words,
+    "effect_words": effect_words,
+    "error": _error,
+    "few": _few,
+    "impact": _impact,
+    "number": _number,
+    "over": _over,
+    "place": place,
+    "safe_url": safe_url,
+    "seconds": _seconds,
+    "seen": _seen,
+    "severity_words": severity_words,
+    "short_path": short_path,
+    "stage_words": lambda stage: STAGES.get(stage, stage),
+    "verdict_short": verdict_short,
+}
