@@ -8,11 +8,14 @@ from typing import Any
 from dynalyze.render.highlight import code_at
 from dynalyze.render.view.accuracy import TONES, dtype_words
 from dynalyze.render.view.links import place, safe_url
+from dynalyze.render.view.sweep_items import mark_of
 from dynalyze.report import Finding, GraphBreak
 from dynalyze.report.stages import STAGES
-from dynalyze.text.amounts import count_of, duration
+from dynalyze.text.amounts import count_of, duration, percent
 from dynalyze.text.visible import clipped
+from dynalyze.words import sweep
 from dynalyze.words.bench import verdict_short
+from dynalyze.words.comparison import item_words, reach_words
 from dynalyze.words.report import cache_words, cause_words, compilation_words, effect_words, severity_words, short_path
 
 
@@ -54,7 +57,12 @@ def _error(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
+def _share(value: float | None) -> str:
+    return "" if value is None else percent(value)
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
+    "breaks_words": sweep.breaks_words,
     "cache_words": cache_words,
     "cause_words": cause_words,
     "clip": _clip,
@@ -64,17 +72,25 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "answer_tone": lambda verdict: TONES[verdict][0],
     "dtype_words": dtype_words,
     "effect_words": effect_words,
+    "ending_words": sweep.status_words,
     "error": _error,
     "few": _few,
     "impact": _impact,
+    "item_words": item_words,
     "number": _number,
     "over": _over,
     "place": place,
+    "place_words": sweep.place_words,
+    "reach_words": reach_words,
+    "reason_words": sweep.reason_words,
     "safe_url": safe_url,
     "seconds": _seconds,
     "seen": _seen,
     "severity_words": severity_words,
+    "share": _share,
     "short_path": short_path,
+    "speed_words": sweep.speed_words,
     "stage_words": lambda stage: STAGES.get(stage, stage),
+    "status_mark": mark_of,
     "verdict_short": verdict_short,
 }
