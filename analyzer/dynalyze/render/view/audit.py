@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from dynalyze.facts.attention.choice import CellOutcome, is_own, outcome
-from dynalyze.render.view.links import Index, Link, Shown, shown
+from dynalyze.render.view.links import Shown, shown
 from dynalyze.report import Report
 from dynalyze.report.audit import (
     AttentionCell,
     AttentionMatrix,
+    Bucket,
     CheckStatus,
     PolicyCheck,
     PolicyVerdict,
     ShapeRun,
+    Waiver,
     Warmup,
 )
-from dynalyze.text.amounts import milliseconds
 from dynalyze.text.visible import clipped
 from dynalyze.words import attention as words_attention
 from dynalyze.words import policy as words_policy
@@ -31,33 +33,19 @@ _CHECK_TONES: dict[CheckStatus, str] = {"passed": "good", "failed": "bad", "unkn
 
 
 @dataclass(frozen=True)
-class CheckRow:
-    title: str
-    name: str
-    tone: str
-    mark: str
-    status: str
-    limit: str
-    found: str
-    evidence: list[Link]
-    evidence_omitted: int
-
-
-@dataclass(frozen=True)
 class PolicyView:
-    passed: bool
-    tone: str
-    outcome: str
+    """`checks` are the worst first."""
+
+    fact: PolicyVerdict
     headline: str
     rest: str
-    advice: str
-    checks: list[CheckRow]
+    checks: list[PolicyCheck]
     notes: list[str]
-    waivers: list[str]
+    waivers: Sequence[Waiver]
     amount: Shown
 
 
-def policy_view(report: Report, links: Index) -> PolicyView | None:
+def policy_view(report: Report) -> PolicyView | None:
     """The verdict as it was given; None where there was no policy."""
     verdict = report.policy
     if verdict is None:
@@ -65,15 +53,14 @@ def policy_view(report: Report, links: Index) -> PolicyView | None:
     waivers, amount = shown(verdict.waivers, MAX_WAIVERS)
     headline, rest = _sentences(report.target.spec, verdict)
     return PolicyView(
-        passed=verdict.passed,
-        tone="good" if verdict.passed else "bad",
-        outcome="Passed" if verdict.passed else "Failed",
+        fact=verdict,
         headline=headline,
         rest=rest,
-        advice=clipped(verdict.advice, _MAX_FOUND),
-        checks=[_check(check, links) for check in words_policy.worst_first(verdict.checks)],
-        notes=_policy_notes(verdict),
-        waivers=[clipped(words_policy.waiver(each), _MAX_FOUND) for each in waivers],
+        checks=words_policy.worst_first(verdict.checks),
+        notes=[
+            clipped(note, _MAX_FOUND) for note in (words_policy.source(verdict), words_policy.fixed(verdict)) if note
+        ],
+        waivers=waivers,
         amount=amount,
     )
 
@@ -91,24 +78,9 @@ def _sentence(told: str) -> str:
     return f"{told[:1].upper()}{told[1:]}." if told else ""
 
 
-def _check(check: PolicyCheck, links: Index) -> CheckRow:
-    evidence, amount = shown(check.evidence, MAX_EVIDENCE)
-    return CheckRow(
-        title=words_policy.title(check),
-        name=check.name,
-        tone="bad" if check.fails else _CHECK_TONES[check.status],
-        mark=words_policy.MARKS[check.status],
-        status=words_policy.status(check),
-        limit=check.limit,
-        found=clipped(words_policy.found(check), _MAX_FOUND),
-        evidence=[links.fact(identity) for identity in evidence],
-        evidence_omitted=amount.omitted,
-    )
-
-
-def _policy_notes(verdict: PolicyVerdict) -> list[str]:
-    told = (words_policy.source(verdict), words_policy.fixed(verdict))
-    return [clipped(note, _MAX_FOUND) for note in told if note]
+def check_tone(check: PolicyCheck) -> str:
+    """The look of a check."""
+    return "bad" if check.fails else _CHECK_TONES[check.status]
 
 
 MAX_SHAPES = 200
@@ -117,19 +89,11 @@ MAX_TEXT = 400
 
 @dataclass(frozen=True)
 class ShapeRow:
-    shape: str
-    compiled: str
-    first: str
-    later: str
-    runs: str
+    """A shape with what its second call compiled, in words."""
+
+    fact: ShapeRun
     after: str
     bad: bool
-
-
-@dataclass(frozen=True)
-class BucketRow:
-    padded_to: str
-    shapes: int
 
 
 @dataclass(frozen=True)
@@ -138,7 +102,7 @@ class WarmupView:
     sentences: list[str]
     rows: list[ShapeRow]
     amount: Shown
-    buckets: list[BucketRow]
+    buckets: list[Bucket]
     notes: list[str]
 
 
@@ -153,22 +117,14 @@ def warmup_view(report: Report) -> WarmupView | None:
         sentences=[clipped(each, MAX_TEXT) for each in words_warmup.sentences(warmup)],
         rows=[_shape(run, warmup) for run in some],
         amount=amount,
-        buckets=[BucketRow(words_warmup.shape_words(each.padded_to), each.shapes) for each in warmup.buckets],
+        buckets=warmup.buckets,
         notes=[clipped(note, MAX_TEXT) for note in warmup.notes],
     )
 
 
 def _shape(run: ShapeRun, warmup: Warmup) -> ShapeRow:
     again = next((each for each in warmup.after_warmup if each.shape == run.shape), None)
-    return ShapeRow(
-        shape=words_warmup.shape_words(run.shape),
-        compiled=clipped(words_warmup.compiled(run), MAX_TEXT),
-        first="" if run.error else milliseconds(run.milliseconds),
-        later=words_warmup.later(run),
-        runs=clipped(words_warmup.runs(run), MAX_TEXT),
-        after=clipped(_after(run, again), MAX_TEXT),
-        bad=bool(run.error or run.in_eager or again is not None),
-    )
+    return ShapeRow(run, _after(run, again), bool(run.error or run.in_eager or again is not None))
 
 
 def _after(run: ShapeRun, again: ShapeRun | None) -> str:
@@ -219,15 +175,6 @@ class RowView:
 
 
 @dataclass(frozen=True)
-class RemarkView:
-    names: str
-    word: str
-    reason: str
-    place: str
-    full: str
-
-
-@dataclass(frozen=True)
 class AttentionMatrixView:
     conclusion: str
     counted: str
@@ -235,7 +182,7 @@ class AttentionMatrixView:
     dtypes: list[str]
     rows: list[RowView]
     rows_omitted: int
-    remarks: list[RemarkView]
+    remarks: list[words_attention.Remark]
     remarks_omitted: int
     notes: list[str]
 
@@ -253,7 +200,7 @@ def attention_matrix_view(report: Report) -> AttentionMatrixView | None:
         dtypes=matrix.dtypes,
         rows=rows[:MAX_ROWS],
         rows_omitted=max(0, len(rows) - MAX_ROWS),
-        remarks=[_remark(each) for each in remarks[:MAX_REMARKS]],
+        remarks=remarks[:MAX_REMARKS],
         remarks_omitted=max(0, len(remarks) - MAX_REMARKS),
         notes=[clipped(note, _MAX_REASON) for note in words_attention.notes(matrix)[:MAX_REMARKS]],
     )
@@ -288,7 +235,3 @@ def _cell(cell: AttentionCell | None, matrix: AttentionMatrix) -> CellView | Non
 
 def _backends(cell: AttentionCell) -> str:
     return f"computed by {', '.join(cell.backends)}" if cell.backends else ""
-
-
-def _remark(remark: words_attention.Remark) -> RemarkView:
-    return RemarkView(remark.names, remark.word, clipped(remark.reason, _MAX_REASON), remark.place, remark.file)

@@ -7,13 +7,16 @@ from typing import Any
 
 from dynalyze.render.highlight import code_at
 from dynalyze.render.view.accuracy import TONES, dtype_words
+from dynalyze.render.view.audit import check_tone
+from dynalyze.render.view.graphs import bytes_words, code_title, input_shape
 from dynalyze.render.view.links import place, safe_url
+from dynalyze.render.view.plots.treemap import KERNEL_KINDS
 from dynalyze.render.view.sweep_items import mark_of
 from dynalyze.report import Finding, GraphBreak
 from dynalyze.report.stages import STAGES
-from dynalyze.text.amounts import count_of, duration, percent
+from dynalyze.text.amounts import count_of, duration, milliseconds, percent
 from dynalyze.text.visible import clipped
-from dynalyze.words import sweep
+from dynalyze.words import policy, sweep, warmup
 from dynalyze.words.bench import verdict_short
 from dynalyze.words.comparison import item_words, reach_words
 from dynalyze.words.report import cache_words, cause_words, compilation_words, effect_words, severity_words, short_path
@@ -63,10 +66,17 @@ def _share(value: float | None) -> str:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "breaks_words": sweep.breaks_words,
+    "bytes_words": bytes_words,
     "cache_words": cache_words,
     "cause_words": cause_words,
+    "check_found": policy.found,
+    "check_mark": lambda status: policy.MARKS[status],
+    "check_title": policy.title,
+    "check_tone": check_tone,
+    "check_words": policy.status,
     "clip": _clip,
     "code_at": code_at,
+    "code_title": code_title,
     "compilation_words": compilation_words,
     "count_of": lambda number, *words: count_of(number, *words),
     "answer_tone": lambda verdict: TONES[verdict][0],
@@ -76,7 +86,11 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "error": _error,
     "few": _few,
     "impact": _impact,
+    "input_shape": input_shape,
     "item_words": item_words,
+    "kernel_kind": lambda kind: KERNEL_KINDS[kind],
+    "later_call": warmup.later,
+    "milliseconds": milliseconds,
     "number": _number,
     "over": _over,
     "place": place,
@@ -87,10 +101,15 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "seconds": _seconds,
     "seen": _seen,
     "severity_words": severity_words,
+    "shape_compiled": warmup.compiled,
+    "shape_runs": warmup.runs,
+    "shape_words": warmup.shape_words,
     "share": _share,
     "short_path": short_path,
     "speed_words": sweep.speed_words,
     "stage_words": lambda stage: STAGES.get(stage, stage),
     "status_mark": mark_of,
     "verdict_short": verdict_short,
+    "waiver_words": policy.waiver,
+    "without_aten": lambda op: op.removeprefix("aten."),
 }

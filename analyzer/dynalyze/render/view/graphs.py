@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, shown
+from dynalyze.render.view.links import Anchors, Index, Link, Listed, Place, Shown, place, shown
 from dynalyze.render.view.plots.drawing import Plot
-from dynalyze.render.view.plots.treemap import KERNEL_KINDS, kernel_treemap
+from dynalyze.render.view.plots.treemap import kernel_treemap
 from dynalyze.report import (
     Direction,
     Graph,
     GraphCode,
     GraphInput,
     Kernel,
-    KernelKind,
     Location,
     Report,
     Stage,
@@ -133,23 +132,6 @@ class Way:
 
 
 @dataclass(frozen=True)
-class OpView:
-    name: str
-    count: str
-    width: str
-
-
-@dataclass(frozen=True)
-class InputView:
-    name: str
-    kind: str
-    dtype: str
-    shape: str
-    device: str
-    size: str
-
-
-@dataclass(frozen=True)
 class Source:
     """A line that a kernel came from; `anchor` is that of the line in the table of lines."""
 
@@ -160,48 +142,29 @@ class Source:
 @dataclass(frozen=True)
 class KernelView:
     anchor: str
-    name: str
-    kind: KernelKind
-    kind_words: str
-    direction: Direction
-    calls: str
-    ops: list[str]
-    ops_omitted: int
+    fact: Kernel
     sources: list[Source]
     sources_omitted: int
 
 
 @dataclass(frozen=True)
-class CodeView:
-    title: str
-    file: str
-    text: str
-    lines: str
-    omitted: int
-
-
-@dataclass(frozen=True)
 class GraphView:
-    id: str
+    """A graph with its kernels. `most` is the number of its commonest operation."""
+
+    fact: Graph
     anchor: str
-    function: str
     place: Place | None
-    compilation: Link
     ways: list[Way]
     size: str
-    ops: list[OpView]
-    ops_amount: Shown
-    inputs: list[InputView]
-    inputs_amount: Shown
+    most: int
+    ops: Listed[tuple[str, int]]
+    inputs: Listed[GraphInput]
     kernels: list[KernelView]
     kernels_amount: Shown
     several_directions: bool
     tracked: bool
     untold: int
     lines: LinesView
-    code: list[CodeView]
-    code_omitted: list[str]
-    skip: str
 
 
 @dataclass(frozen=True)
@@ -225,40 +188,31 @@ def graphs_view(report: Report, links: Index, anchors: Anchors) -> GraphsView:
 
 
 def _graph(graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) -> GraphView:
-    ops, ops_amount = shown(list(graph.histogram.items()), MAX_OPS)
-    inputs, inputs_amount = shown(graph.inputs, MAX_ROWS)
     some, kernels_amount = shown(kernels, MAX_ROWS)
-    most = max(graph.histogram.values(), default=1) or 1
     anchor = links.fact(graph.id).anchor
     named = [anchors.claim(f"{anchor}-kernel-{number}") for number in range(1, len(some) + 1)]
     lines = lines_view(anchor, kernels, named, anchors, links)
     return GraphView(
-        id=graph.id,
+        fact=graph,
         anchor=anchor,
-        function=graph.location.function if graph.location else "",
         place=links.place(graph.location) if graph.location else None,
-        compilation=links.compilation(graph.process, graph.epoch, graph.compile_id),
         ways=_ways(graph),
         size=_total_size(graph.inputs),
-        ops=[OpView(clipped(name, MAX_TEXT), f"{count:,}", f"{100 * count / most:.1f}") for name, count in ops],
-        ops_amount=ops_amount,
-        inputs=[_input(item) for item in inputs],
-        inputs_amount=inputs_amount,
+        most=max(graph.histogram.values(), default=1) or 1,
+        ops=Listed(*shown(list(graph.histogram.items()), MAX_OPS)),
+        inputs=Listed(*shown(graph.inputs, MAX_ROWS)),
         kernels=[_kernel(item, own, lines.anchors) for item, own in zip(some, named, strict=True)],
         kernels_amount=kernels_amount,
         several_directions=len({item.direction for item in kernels}) > 1,
         tracked=any(item.provenance == "inductor" for item in kernels),
         untold=sum(not item.places for item in kernels),
         lines=lines,
-        code=[_code(item) for item in graph.code],
-        code_omitted=graph.code_omitted,
-        skip=clipped(graph.cudagraph_skip, MAX_TEXT),
     )
 
 
 def _places(kernels: list[Kernel], views: list[GraphView]) -> list[str]:
     """Where the page lists each kernel: those of a graph stand there in the same order."""
-    left = {view.id: iter(view.kernels) for view in views}
+    left = {view.fact.id: iter(view.kernels) for view in views}
     rows = (next(left.get(kernel.graph, iter(())), None) for kernel in kernels)
     return [row.anchor if row is not None else "" for row in rows]
 
@@ -278,43 +232,21 @@ def _step(stage: Stage) -> str:
     return count_of(stage.ops, *_STAGES[stage.stage])
 
 
-def _input(item: GraphInput) -> InputView:
-    return InputView(
-        name=clipped(item.source or item.name, MAX_TEXT),
-        kind=item.kind,
-        dtype=clipped(item.dtype, MAX_TEXT),
-        shape=f"[{', '.join(map(str, item.shape))}]" if item.shape or item.bytes is not None else "",
-        device=item.device,
-        size="" if item.bytes is None else _size(item.bytes),
-    )
+def input_shape(item: GraphInput) -> str:
+    """`[s77, 8]`; a number has none."""
+    return f"[{', '.join(map(str, item.shape))}]" if item.shape or item.bytes is not None else ""
 
 
 def _kernel(item: Kernel, anchor: str, lines: dict[LineKey, str]) -> KernelView:
-    ops, amount = shown(item.ops, MAX_NAMES)
-    places, places_amount = shown(item.places, MAX_NAMES)
-    return KernelView(
-        anchor=anchor,
-        name=clipped(item.name, MAX_TEXT),
-        kind=item.kind,
-        kind_words=KERNEL_KINDS[item.kind],
-        direction=item.direction,
-        calls=f"{item.calls:,}",
-        ops=[clipped(op.removeprefix("aten."), MAX_TEXT) for op in ops],
-        ops_omitted=amount.omitted,
-        sources=[Source(place(each).short, lines.get((each.file, each.line), "")) for each in places],
-        sources_omitted=places_amount.omitted + item.places_omitted,
-    )
+    places, amount = shown(item.places, MAX_NAMES)
+    sources = [Source(place(each).short, lines.get((each.file, each.line), "")) for each in places]
+    return KernelView(anchor, item, sources, amount.omitted + item.places_omitted)
 
 
-def _code(item: GraphCode) -> CodeView:
+def code_title(item: GraphCode) -> str:
+    """What a file of a graph's code is."""
     stem = item.name.removesuffix(".py")
-    return CodeView(
-        title=_CODE.get(stem.rstrip("0123456789_"), stem),
-        file=item.name,
-        text=item.text,
-        lines=count_of(len(item.text.splitlines()) + item.lines_omitted, "line"),
-        omitted=item.lines_omitted,
-    )
+    return _CODE.get(stem.rstrip("0123456789_"), stem)
 
 
 def _total_size(inputs: list[GraphInput]) -> str:
@@ -322,10 +254,11 @@ def _total_size(inputs: list[GraphInput]) -> str:
     tensors = [item for item in inputs if item.kind != "symbol" and item.shape is not None]
     sizes = [item.bytes for item in tensors]
     known = [size for size in sizes if size is not None]
-    return _size(sum(known)) if known and len(known) == len(sizes) else ""
+    return bytes_words(sum(known)) if known and len(known) == len(sizes) else ""
 
 
-def _size(number: int) -> str:
+def bytes_words(number: int) -> str:
+    """`1.54 KB`."""
     value = float(number)
     for unit in _UNITS:
         if value < 1000 or unit == _UNITS[-1]:

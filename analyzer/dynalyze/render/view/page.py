@@ -198,7 +198,7 @@ def build_page(report: Report) -> Page:
         title=f"{report.target.spec} · dynalyze",
         links=links,
         listened=not only_measured(report),
-        policy=policy_view(report, links),
+        policy=policy_view(report),
         verdict=verdict_view(report),
         metrics=[*measured_metrics(report), *metrics_view(report)],
         findings=findings,

@@ -148,7 +148,7 @@ def _kernels(graphs: Sequence[GraphView]) -> dict[LineKey, dict[str, Link]]:
     for graph in graphs:
         for key, anchor in graph.lines.anchors.items():
             number = graph.lines.kernels[key]
-            found.setdefault(key, {})[graph.id] = Link(f"{graph.id}: {count_of(number, 'kernel')}", anchor)
+            found.setdefault(key, {})[graph.fact.id] = Link(f"{graph.fact.id}: {count_of(number, 'kernel')}", anchor)
     return found
 
 
