@@ -9,7 +9,7 @@ from dynalyze.render.highlight import code_at
 from dynalyze.render.view.accuracy import TONES, dtype_words
 from dynalyze.render.view.audit import check_tone
 from dynalyze.render.view.graphs import bytes_words, code_title, input_shape
-from dynalyze.render.view.links import place, safe_url
+from dynalyze.render.view.links import safe_url
 from dynalyze.render.view.plots.treemap import KERNEL_KINDS
 from dynalyze.render.view.sweep_items import mark_of
 from dynalyze.report import Finding, GraphBreak
@@ -65,6 +65,7 @@ def _share(value: float | None) -> str:
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
+    "answer_tone": lambda verdict: TONES[verdict][0],
     "breaks_words": sweep.breaks_words,
     "bytes_words": bytes_words,
     "cache_words": cache_words,
@@ -79,7 +80,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "code_title": code_title,
     "compilation_words": compilation_words,
     "count_of": lambda number, *words: count_of(number, *words),
-    "answer_tone": lambda verdict: TONES[verdict][0],
     "dtype_words": dtype_words,
     "effect_words": effect_words,
     "ending_words": sweep.status_words,
@@ -93,7 +93,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "milliseconds": milliseconds,
     "number": _number,
     "over": _over,
-    "place": place,
     "place_words": sweep.place_words,
     "reach_words": reach_words,
     "reason_words": sweep.reason_words,

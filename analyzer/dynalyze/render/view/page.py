@@ -40,7 +40,6 @@ from dynalyze.render.view.map import MapView, map_view
 from dynalyze.render.view.measurements import MeasurementsView, measured_metrics, measurements_view
 from dynalyze.render.view.modules import CandidatesView, ModulesView, candidates_view, modules_view
 from dynalyze.render.view.run import (
-    Check,
     Metric,
     RunView,
     VerdictView,
@@ -124,7 +123,7 @@ class Page:
     processes: ProcessesView
     sources: SourcesView
     files: FilesView
-    checks: list[Check]
+    checks: list[str]
     run: RunView
     glossary: Sequence[tuple[str, str]]
 
