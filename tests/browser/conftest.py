@@ -39,11 +39,11 @@ def browser() -> Iterator[object]:
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """The file address of a sample's page: a report, or a comparison of two."""
     import sample_reports
-    from dynalyze.render import comparison_html, html
+    from dynalyze.render import html
 
     def render(name: str) -> str:
         if name.startswith("compared"):
-            return comparison_html.render(getattr(sample_reports, name)())
+            return html.render_comparison(getattr(sample_reports, name)())
         return html.render(getattr(sample_reports, f"{name}_report")())
 
     folder = tmp_path_factory.mktemp("pages")

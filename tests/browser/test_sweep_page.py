@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from test_page import CONTRAST, WATCH, assert_fits
 
 import sample_sweeps
-from dynalyze.render import sweep_diff_html, sweep_html
+from dynalyze.render.html import render_sweep, render_sweep_diff
 from limits import WALL_SECONDS
 from test_sweep_comparison import upgraded
 
@@ -32,8 +32,8 @@ Opener = Callable[..., Page]
 
 def html(name: str) -> str:
     if name == "compared":
-        return sweep_diff_html.render(upgraded())
-    return sweep_html.render(SWEEPS[name]())
+        return render_sweep_diff(upgraded())
+    return render_sweep(SWEEPS[name]())
 
 
 @pytest.fixture(scope="module")

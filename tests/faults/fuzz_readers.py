@@ -30,7 +30,7 @@ from dynalyze.audit.verdict import conclusion  # noqa: E402
 from dynalyze.capture.trace_records import CONTEXT_KEYS  # noqa: E402
 from dynalyze.capture.wire import EVENTS_FOLDER  # noqa: E402
 from dynalyze.cli.files import read_report  # noqa: E402
-from dynalyze.comparison import compare  # noqa: E402
+from dynalyze.comparison.reports import compare  # noqa: E402
 from dynalyze.comparison.sweeps import compare as compare_sweeps  # noqa: E402
 from dynalyze.events.reading import read_run  # noqa: E402
 from dynalyze.events.types import Metrics  # noqa: E402
@@ -108,6 +108,9 @@ def saved_report(chance: random.Random, folder: Path) -> None:
     _holds(_read_report(chance, folder), chance, again=False)
 
 
+_COMPARING = ("comparison_text", "comparison_text", "comparison_json", "html")
+
+
 def compared_reports(chance: random.Random, folder: Path) -> None:
     """`diff` of two saved reports, often of the same one."""
     corpus = _reports()
@@ -116,7 +119,7 @@ def compared_reports(chance: random.Random, folder: Path) -> None:
     before, after = (_read_report(chance, folder, text) for text in (first, second))
     hidden = {name: chance.randrange(3) == 0 for name in ("no_source", "redact", "show_values")}
     comparison = compare(before, after, lambda report: showable(report, **hidden))
-    _rendered(f"comparison_{chance.choice(('text', 'text', 'json', 'html'))}", comparison)
+    _rendered(chance.choice(_COMPARING), comparison, "render_comparison")
 
 
 def saved_sweep(chance: random.Random, folder: Path) -> None:
@@ -125,10 +128,10 @@ def saved_sweep(chance: random.Random, folder: Path) -> None:
     sweep = read_sweep(_written(folder, "sweep.json", _damaged(text, chance)))
     kind = chance.randrange(3)
     if kind == 0:
-        _rendered(chance.choice(("sweep_text", "sweep_csv", "sweep_html")), sweep)
+        _rendered(*chance.choice((("sweep_text", sweep), ("sweep_csv", sweep), ("html", sweep, "render_sweep"))))
     else:
         before = read_sweep(_written(folder, "before.json", text.encode()))
-        _rendered(f"sweep_diff_{chance.choice(('text', 'text', 'json', 'html'))}", compare_sweeps(before, sweep))
+        _rendered(chance.choice(_COMPARING), compare_sweeps(before, sweep), "render_sweep_diff")
 
 
 def sweep_rows(chance: random.Random, folder: Path) -> None:
@@ -256,10 +259,10 @@ def _holds(report: Report, chance: random.Random, *, again: bool = True) -> None
     _rendered(chance.choice(_RENDERERS), report)
 
 
-def _rendered(name: str, document: Any) -> str:
+def _rendered(name: str, document: Any, function: str = "render") -> str:
     if name == "json":
         return to_json(document)
-    text: str = importlib.import_module(f"dynalyze.render.{name}").render(document)
+    text: str = getattr(importlib.import_module(f"dynalyze.render.{name}"), function)(document)
     text.encode(errors="backslashreplace")
     return text
 

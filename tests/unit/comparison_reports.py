@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dynalyze.comparison import compare
+from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import BreakChange, Comparison
 from dynalyze.report import (
     Compilation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dynalyze.comparison import compare
+from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import Comparison
 from dynalyze.report import (
     Advice,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dynalyze.render import html, terminal
-from dynalyze.render.alike import as_cards
+from dynalyze.render.findings import as_cards
 from dynalyze.report import Effect, Location, Report
 from dynalyze.rules.rule import judge
 from sample_reports import MODEL, empty_report, graph_break

@@ -24,7 +24,7 @@ from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.privacy.shown import showable
 from dynalyze.render import html, terminal
-from dynalyze.render.view.attention_matrix import attention_matrix_view
+from dynalyze.render.view.audit import attention_matrix_view
 from dynalyze.report import GraphBreak, Location, Recompile, Report
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.report.document import from_json, to_json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynalyze.render import terminal
-from dynalyze.render.callers import own_caller
+from dynalyze.render.findings import own_caller
 from dynalyze.report import GraphBreak, Location
 from dynalyze.rules.rule import judge
 from sample_reports import empty_report, graph_break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynalyze.render.html import render
 from dynalyze.render.view.plots.changes import changes_plot
-from dynalyze.render.view.plots.shapes import Label, Plot, Rect
+from dynalyze.render.view.plots.drawing import Label, Plot, Rect
 from dynalyze.report import Compilation, Recompile, Report
 from sample_reports import empty_report, line_of, rich_report
 

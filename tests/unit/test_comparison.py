@@ -26,9 +26,8 @@ from comparison_reports import (
     sorted_breaks,
     traced,
 )
-from dynalyze.comparison import compare
-from dynalyze.comparison.pairing import _assignment
-from dynalyze.comparison.places import match_files
+from dynalyze.comparison.pairing import _assignment, match_files
+from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import BreakChange
 from dynalyze.privacy import redact, without_source
 from dynalyze.report import (

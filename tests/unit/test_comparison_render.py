@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from dynalyze.comparison import compare
+from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import Comparison
-from dynalyze.render import comparison_html, comparison_json, comparison_text
+from dynalyze.render import comparison_json, comparison_text, html
 from dynalyze.render.view.comparison import MAX_BREAKS, MAX_REGRESSIONS
 from dynalyze.words.comparison import drawn, verdict
 from sample_reports import HOSTILE, compared, compared_hostile, empty_report, graph_break, line_of, rich_report
@@ -21,7 +21,7 @@ ESCAPES = re.compile(r"\x1b\[[\d;]*m")
 
 
 def text(comparison: Comparison, width: int = 80) -> str:
-    return comparison_text.render(comparison, color=False, width=width)
+    return comparison_text.render_comparison(comparison, color=False, width=width)
 
 
 def flat(comparison: Comparison) -> str:
@@ -77,7 +77,7 @@ def test_lines_fit_and_hide_nothing(name: str) -> None:
 
 
 def test_colour_only_where_asked_and_the_words_stay() -> None:
-    coloured = comparison_text.render(compared(), color=True, width=80)
+    coloured = comparison_text.render_comparison(compared(), color=True, width=80)
     assert ESCAPES.search(coloured)
     assert ESCAPES.sub("", coloured).split() == text(compared()).split()
 
@@ -87,8 +87,10 @@ def test_long_lists_say_what_they_left_out() -> None:
 
 
 def test_written_files_are_named() -> None:
-    assert text(compared()) != comparison_text.render(compared(), color=False, width=80, files=[("Page", "d.html")])
-    assert comparison_text.render(compared(), color=False, width=80, files=[("Page", "d.html")]).endswith(
+    assert text(compared()) != comparison_text.render_comparison(
+        compared(), color=False, width=80, files=[("Page", "d.html")]
+    )
+    assert comparison_text.render_comparison(compared(), color=False, width=80, files=[("Page", "d.html")]).endswith(
         "Page  d.html\n"
     )
 
@@ -98,7 +100,7 @@ def test_written_files_are_named() -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_page_is_well_formed(name: str) -> None:
-    tree = Tree(comparison_html.render(SAMPLES[name]()))
+    tree = Tree(html.render_comparison(SAMPLES[name]()))
     ids = tree.values("id")
     assert len(ids) == len(set(ids))
     inside = [href[1:] for href in tree.values("href") if href.startswith("#")]
@@ -109,7 +111,7 @@ def test_the_page_is_well_formed(name: str) -> None:
 
 
 def test_the_page_says_what_the_terminal_says() -> None:
-    shown = Tree(comparison_html.render(compared())).text()
+    shown = Tree(html.render_comparison(compared())).text()
     assert drawn(verdict(compared())) in shown
     assert "torch2.13.02.14.0" in shown
     assert "3 regressions" in shown
@@ -119,7 +121,7 @@ def test_the_page_says_what_the_terminal_says() -> None:
 
 
 def test_what_got_worse_leads_to_it() -> None:
-    tree = Tree(comparison_html.render(compared()))
+    tree = Tree(html.render_comparison(compared()))
     ids = tree.values("id")
     assert {"new-break-model-py-45", "worse-break-model-py-51", "new-recompile-model-py-40"} <= set(ids)
     hrefs = tree.values("href")
@@ -127,14 +129,14 @@ def test_what_got_worse_leads_to_it() -> None:
 
 
 def test_many_regressions_are_cut_short_on_top_and_links_stay_whole() -> None:
-    tree = Tree(comparison_html.render(many_new(MAX_BREAKS + 5)))
+    tree = Tree(html.render_comparison(many_new(MAX_BREAKS + 5)))
     assert f"{MAX_BREAKS + 5 - MAX_REGRESSIONS:,} regressions omitted here" in tree.text()
     inside = {href[1:] for href in tree.values("href") if href.startswith("#")}
     assert inside <= set(tree.values("id"))
 
 
 def test_the_page_carries_a_policy_and_loads_nothing() -> None:
-    page = comparison_html.render(compared_hostile())
+    page = html.render_comparison(compared_hostile())
     (policy,) = (content for content in Tree(page).values("content") if "default-src" in content)
     assert "default-src 'none'" in policy
     assert policy.count("sha256-") == 3
@@ -142,7 +144,7 @@ def test_the_page_carries_a_policy_and_loads_nothing() -> None:
 
 
 def test_the_page_has_a_limit_and_says_so() -> None:
-    shown = Tree(comparison_html.render(many_new(MAX_BREAKS + 5))).text()
+    shown = Tree(html.render_comparison(many_new(MAX_BREAKS + 5))).text()
     assert "5 graph breaks omitted here" in shown
 
 
@@ -150,7 +152,7 @@ def test_the_page_has_a_limit_and_says_so() -> None:
 
 
 def test_the_json() -> None:
-    document = json.loads(comparison_json.render(compared()))
+    document = json.loads(comparison_json.render_comparison(compared()))
     assert list(document)[:4] == ["schema_version", "before", "after", "verdict"]
     assert document["schema_version"] == 1
     assert document["verdict"] == verdict(compared())
@@ -163,5 +165,5 @@ def test_the_json() -> None:
 
 
 def test_hostile_texts_stay_whole_in_the_json() -> None:
-    (new,) = json.loads(comparison_json.render(compared_hostile()))["breaks"]["new"]
+    (new,) = json.loads(comparison_json.render_comparison(compared_hostile()))["breaks"]["new"]
     assert new["gb_type"] == HOSTILE

@@ -15,7 +15,7 @@ from comparison_reports import (
     report,
     traced,
 )
-from dynalyze.comparison import compare
+from dynalyze.comparison.reports import compare
 from dynalyze.facts.compilations import NOTHING_TRACED
 from dynalyze.report import (
     BackwardCompile,

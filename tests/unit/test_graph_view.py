@@ -5,34 +5,34 @@ from __future__ import annotations
 import pytest
 
 from dynalyze.render.html import render
-from dynalyze.render.view import build_page
 from dynalyze.render.view import graphs as module
+from dynalyze.render.view.page import build_page
 from dynalyze.report import Finding, Graph, GraphInput, Kernel, Location
 from sample_reports import SOURCE, clean_report, empty_report
 
 
 def test_each_direction_has_its_own_way_down() -> None:
-    graph = build_page(clean_report()).graphs.items[0]
+    page = build_page(clean_report())
+    graph = page.graphs.items[0]
     assert [(way.direction, way.steps) for way in graph.ways] == [
         ("forward", ["42 operations", "60 ATen operations", "31 after Inductor’s passes", "3 kernel calls"]),
         ("backward", ["75 ATen operations", "1 kernel call"]),
     ]
-    assert (graph.place and graph.place.text.rpartition("/")[2], graph.compilation.anchor) == (
-        "model.py:40", "compile-0-0"
-    )  # fmt: skip
+    assert graph.place and graph.place.text.rpartition("/")[2] == "model.py:40"
+    assert page.links.compilation(0, 0, graph.fact.compile_id).anchor == "compile-0-0"
 
 
 def test_a_graph_of_which_nothing_more_is_known() -> None:
     graph = build_page(clean_report()).graphs.items[1]
     assert [(way.direction, way.steps) for way in graph.ways] == [("", ["7 operations"])]
-    assert (graph.kernels, graph.inputs, graph.code) == ([], [], [])
+    assert (graph.kernels, graph.inputs.items, graph.fact.code) == ([], [], [])
 
 
 def test_inputs_sizes_and_symbols() -> None:
     graph = build_page(clean_report()).graphs.items[0]
-    assert [(item.name, item.shape, item.size) for item in graph.inputs] == [
-        ("x", "[s77, 8]", ""),
-        ("self.w", "[8, 8]", "128 B"),
+    assert [(item.source or item.name, module.input_shape(item), item.bytes) for item in graph.inputs.items] == [
+        ("x", "[s77, 8]", None),
+        ("self.w", "[8, 8]", 128),
     ]
     assert graph.size == ""  # One of them has no fixed size.
 
@@ -48,10 +48,10 @@ def test_sizes_as_people_write_them(number: int, shown: str) -> None:
 
 def test_kernels_stand_with_their_graph() -> None:
     first, second = build_page(clean_report()).graphs.items
-    assert [(kernel.name, kernel.kind_words, kernel.calls, kernel.ops) for kernel in first.kernels] == [
-        ("addmm", "library call", "2", ["addmm"]),
-        ("cpp_fused_add_relu_0", "generated C++", "1", ["add", "relu"]),
-        ("mm", "library call", "1", ["mm"]),
+    assert [(kernel.fact.name, kernel.fact.kind, kernel.fact.calls) for kernel in first.kernels] == [
+        ("addmm", "extern", 2),
+        ("cpp_fused_add_relu_0", "cpp", 1),
+        ("mm", "extern", 1),
     ]
     assert second.kernels == []
 
@@ -111,7 +111,7 @@ def test_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     report.kernels = [Kernel("g1", f"k{number}", "cpp") for number in range(70)]
     view = build_page(report).graphs
     assert (view.amount.shown, view.amount.total) == (2, 3)
-    assert (view.items[0].ops_amount.omitted, view.items[0].kernels_amount.omitted) == (10, 10)
+    assert (view.items[0].ops.amount.omitted, view.items[0].kernels_amount.omitted) == (10, 10)
 
 
 def test_the_page_says_where_the_rest_of_the_code_is() -> None:

@@ -16,8 +16,8 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from dynalyze.cli.group import run
-from dynalyze.comparison import compare
 from dynalyze.comparison import sweeps as compared_sweeps
+from dynalyze.comparison.reports import compare
 from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.doctor import text as doctor_text
 from dynalyze.doctor.checks import diagnose
@@ -30,8 +30,6 @@ from dynalyze.render import (
     comparison_text,
     markdown,
     sweep_csv,
-    sweep_diff_json,
-    sweep_diff_text,
     sweep_text,
     terminal,
 )
@@ -73,16 +71,20 @@ PRINTED: dict[str, Callable[..., str]] = {
     "explain": lambda text, choose, **how: terminal.render(filled_report(text, choose), **how),
     "explain, judged": lambda text, choose, **how: terminal.render(judged(text, choose), **how),
     "explain, by hand": lambda text, choose, **how: terminal.render(hostile_report(), **how),
-    "diff, new": lambda text, choose, **how: comparison_text.render(
+    "diff, new": lambda text, choose, **how: comparison_text.render_comparison(
         compare(empty_report(), filled_report(text, choose)), **how
     ),
-    "diff, gone": lambda text, choose, **how: comparison_text.render(
+    "diff, gone": lambda text, choose, **how: comparison_text.render_comparison(
         compare(filled_report(text, choose), rich_report()), **how
     ),
     "sweep": lambda text, choose, **how: sweep_text.render(filled(Sweep, text, choose), **how),
     "sweep, by hand": lambda text, choose, **how: sweep_text.render(hostile_sweep(), **how),
-    "diff of sweeps": lambda text, choose, **how: sweep_diff_text.render(filled(SweepComparison, text, choose), **how),
-    "diff of sweeps, matched": lambda text, choose, **how: sweep_diff_text.render(matched_sweeps(text, choose), **how),
+    "diff of sweeps": lambda text, choose, **how: comparison_text.render_sweep_diff(
+        filled(SweepComparison, text, choose), **how
+    ),
+    "diff of sweeps, matched": lambda text, choose, **how: comparison_text.render_sweep_diff(
+        matched_sweeps(text, choose), **how
+    ),
     "doctor": lambda text, choose, **how: doctor_text.render(filled(Diagnosis, text, choose), **how),
     "doctor, asked": lambda text, choose, **how: doctor_text.render(diagnose(filled(Facts, text, choose)), **how),
 }  # fmt: skip
@@ -181,9 +183,12 @@ def test_json_can_be_looked_at_and_says_the_same() -> None:
     assert harmful(shown) == set()
     assert from_json(shown) == report
     sweep = filled(Sweep, text)
-    for document in (json_text(sweep), sweep_diff_json.render(compared_sweeps.compare(sweep, small_sweep()))):
+    for document in (
+        json_text(sweep),
+        comparison_json.render_sweep_diff(compared_sweeps.compare(sweep, small_sweep())),
+    ):
         assert harmful(document) == set()
-    assert harmful(comparison_json.render(compare(empty_report(), report))) == set()
+    assert harmful(comparison_json.render_comparison(compare(empty_report(), report))) == set()
 
 
 def test_a_table_for_spreadsheets() -> None:

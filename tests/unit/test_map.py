@@ -20,10 +20,9 @@ from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source
 from dynalyze.render import graphml
-from dynalyze.render.map import compile_map
-from dynalyze.render.view.layers import layers
+from dynalyze.render.graphml import compile_map
 from dynalyze.render.view.links import Anchors, index
-from dynalyze.render.view.map import MAX_NODES, MapView, map_view
+from dynalyze.render.view.map import MAX_NODES, MapView, layers, map_view
 from dynalyze.report import Compilation, CompilationStatus, Graph, GraphBreak, Location, Report
 from recordings import as_run, recorded
 from records import TORCH, filled_report

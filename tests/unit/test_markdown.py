@@ -13,7 +13,7 @@ from markdown_it.token import Token
 
 from ci_reports import hostile_reports, judged, judged_by_policy, samples, texts
 from dynalyze.render import markdown
-from dynalyze.render.markdown_text import code, prose
+from dynalyze.render.markdown import code, prose
 from dynalyze.report import Finding, Report
 from dynalyze.text.visible import visible
 from sample_reports import clean_report, empty_report, rich_report

@@ -17,9 +17,8 @@ from dynalyze.render.view.measurements import MAX_ROWS, measured_metrics, measur
 from dynalyze.render.view.page import ANCHORS
 from dynalyze.render.view.plots.bars import memory_plot, startup_plot
 from dynalyze.render.view.plots.calls import calls_plot
-from dynalyze.render.view.plots.scale import Scale, evenly, size_tick, time_tick
+from dynalyze.render.view.plots.drawing import Label, Path, Plot, Rect, Scale, evenly, size_tick, time_tick
 from dynalyze.render.view.plots.scatter import scatter_plot
-from dynalyze.render.view.plots.shapes import Label, Path, Plot, Rect
 from dynalyze.render.view.plots.strips import strip_plot
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy, BreakEven, Measurement, Memory, Pair, StartUp

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import getpass
 import gzip
-import html
+import html as entities
 import re
 import socket
 from collections.abc import Sequence
@@ -19,17 +19,14 @@ import pytest
 
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs, showable
-from dynalyze.comparison import compare, sweeps
+from dynalyze.comparison import sweeps
+from dynalyze.comparison.reports import compare
 from dynalyze.privacy.sweep import without_source as sweep_without_source
 from dynalyze.render import (
-    comparison_html,
     comparison_json,
     comparison_text,
+    html,
     sweep_csv,
-    sweep_diff_html,
-    sweep_diff_json,
-    sweep_diff_text,
-    sweep_html,
     sweep_text,
 )
 from dynalyze.report import Report
@@ -65,7 +62,7 @@ def published(report: Report, folder: Path, capsys: pytest.CaptureFixture[str], 
 def readable(text: str) -> str:
     """What a reader can get out of an output: also the JSON inside the page, and what colours and entities cut up."""
     opened = _EMBEDDED.sub(lambda found: gzip.decompress(base64.b64decode(found[2])).decode(), text)
-    return f"{opened}\n{unquote(html.unescape(_TAG.sub('', opened)))}"
+    return f"{opened}\n{unquote(entities.unescape(_TAG.sub('', opened)))}"
 
 
 def shows(texts: dict[str, str], *words: str) -> dict[str, str]:
@@ -165,8 +162,8 @@ def compared(before: Report, after: Report, **how: bool) -> dict[str, str]:
     shown = {"no_source": False, "redact": False, "show_values": True, **how}
     found = compare(before, after, lambda report: showable(report, **shown))
     return {
-        "text": comparison_text.render(found, color=False, width=80),
-        "page": comparison_html.render(found), "json": comparison_json.render(found),
+        "text": comparison_text.render_comparison(found, color=False, width=80),
+        "page": html.render_comparison(found), "json": comparison_json.render_comparison(found),
     }  # fmt: skip
 
 
@@ -182,15 +179,15 @@ def test_no_comparison_names_the_user_or_the_machine(ada: None) -> None:
 
 def written(sweep: Sweep) -> dict[str, str]:
     return {
-        "text": sweep_text.render(sweep, color=False, width=80), "page": sweep_html.render(sweep),
+        "text": sweep_text.render(sweep, color=False, width=80), "page": html.render_sweep(sweep),
         "csv": sweep_csv.render(sweep), "json": msgspec.json.encode(sweep).decode(),
     }  # fmt: skip
 
 
 def differing(comparison: sweeps.SweepComparison) -> dict[str, str]:
     return {
-        "text": sweep_diff_text.render(comparison, color=False, width=80),
-        "page": sweep_diff_html.render(comparison), "json": sweep_diff_json.render(comparison),
+        "text": comparison_text.render_sweep_diff(comparison, color=False, width=80),
+        "page": html.render_sweep_diff(comparison), "json": comparison_json.render_sweep_diff(comparison),
     }  # fmt: skip
 
 

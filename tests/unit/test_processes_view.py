@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dynalyze.render.view.compiles import processes_view
 from dynalyze.render.view.links import Anchors
-from dynalyze.render.view.processes import processes_view
 from dynalyze.report import Compilation, GraphBreak, Location, Outcome, Process, Recompile, Report, Target
 from dynalyze.words.report import compile_seconds, totals
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dynalyze.render.html import render
-from dynalyze.render.view import build_page
 from dynalyze.render.view import sources as module
+from dynalyze.render.view.page import build_page
 from dynalyze.report import Compilation, Finding, Graph, GraphBreak, Kernel, Location, Report
 from dynalyze.report.code import SourceFile, SourceFunction, SourceLine
 from sample_reports import empty_report
@@ -32,14 +32,14 @@ def told() -> Report:
 
 def test_each_line_says_what_became_of_it() -> None:
     (file,) = build_page(told()).sources.files
-    assert (file.name, file.counts, file.open) == (
+    assert (file.fact.path, file.counts, file.open) == (
         "/home/ada/model.py", "1 line compiled, 1 in eager, 1 with graph breaks", True
     )  # fmt: skip
-    assert [(row.number, row.state_words, row.function, row.ops) for row in file.rows] == [
-        (10, "", "compiled in parts", ""),
-        (11, "compiled", "", "1 op"),
-        (12, "graph break", "", ""),
-        (13, "runs in eager", "", ""),
+    assert [(row.fact.line, row.state_words, row.function, row.fact.ops) for row in file.rows] == [
+        (10, "", "compiled in parts", 0),
+        (11, "compiled", "", 1),
+        (12, "graph break", "", 0),
+        (13, "runs in eager", "", 0),
     ]
 
 
@@ -50,13 +50,13 @@ def test_the_broken_line_has_its_caret_its_advice_and_its_break() -> None:
     assert "<mark>" in row.html
     assert [(link.text, link.anchor) for link in row.links] == [("b1", "b1")]
     (note,) = row.notes
-    assert (note.card, note.title, note.action) == ("fix-1", "Take the print out", "Call `print(h)` outside.")
+    assert (note.anchor, note.title, note.action) == ("fix-1", "Take the print out", "Call `print(h)` outside.")
 
 
 def test_places_lead_to_their_lines() -> None:
     page = build_page(told())
     row = page.sources.files[0].rows[2]
-    assert page.breaks.groups[0].breaks[0].place.anchor == row.anchor
+    assert page.links.place(page.breaks.groups[0].breaks[0].location).anchor == row.anchor
     assert page.findings.cards[0].place is not None
     assert page.findings.cards[0].place.anchor == row.anchor
     html = render(told())
@@ -90,18 +90,18 @@ def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() ->
     report.graphs = [Graph("g1", "0/0", ops=1)]
     page = build_page(report)
     (broken,) = page.breaks.groups[0].breaks
-    assert [(link.text, link.anchor) for link in broken.fixes] == [("1. Take the print out", "fix-1")]
+    assert [(link.text, link.anchor) for link in page.links.fix(broken.id)] == [("1. Take the print out", "fix-1")]
     (row,) = page.compilations.items
     assert [link.text for link in row.see] == ["g1", "b1", "map"]
     html = render(report)
     assert all(f'id="{link.anchor}"' in html for link in row.see)
-    assert f'id="{broken.on_map}"' in html
+    assert f'id="{page.map.anchors[broken.id]}"' in html
 
 
 def test_lines_beyond_the_room_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynalyze.render.view.MAX_LINES", 3)
+    monkeypatch.setattr("dynalyze.render.view.page.MAX_LINES", 3)
     sources = build_page(told()).sources
-    assert ([row.number for row in sources.files[0].rows], sources.omitted) == ([10, 11, 12], 1)
+    assert ([row.fact.line for row in sources.files[0].rows], sources.omitted) == ([10, 11, 12], 1)
 
 
 def test_long_files_and_whole_ones_stay_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from dynalyze.render.sweep_html import render
+from dynalyze.render.html import render_sweep as render
 from dynalyze.render.view.sweep import MAX_FAMILIES
-from dynalyze.render.view.sweep_items import page_link
-from dynalyze.render.view.sweep_lines import MAX_LINES
+from dynalyze.render.view.sweep_items import MAX_LINES, page_link
 from dynalyze.sweep.records import Sweep
 from sample_sweeps import (
     broken,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.render.view.plots.shapes import Rect
+from dynalyze.render.view.plots.drawing import Rect
 from dynalyze.render.view.plots.treemap import kernel_treemap
 from dynalyze.report import Kernel, KernelKind
 

@@ -18,7 +18,7 @@ from dynalyze.events.types import (
 )
 from dynalyze.facts.build import Ended, build_report
 from dynalyze.render import html, terminal
-from dynalyze.render.view import build_page
+from dynalyze.render.view.page import build_page
 from dynalyze.report import Report, Target, TargetModel
 from dynalyze.report.document import from_json, to_json
 from dynalyze.words.report import trust_notes, verdict

@@ -21,14 +21,15 @@ _HINT = "; dynalyze explain and dynalyze report write one with --json, dynalyze 
 
 @dataclass(frozen=True)
 class _Compared:
-    """A comparison, and the family of the renderers that tell it."""
+    """A comparison, and the function of each renderer that tells it."""
 
     comparison: Comparison | SweepComparison
-    family: str
+    function: str
 
     def render(self, kind: str, **options: Any) -> str:
         """The comparison as text, JSON or a page; only that renderer is loaded."""
-        text = importlib.import_module(f"dynalyze.render.{self.family}_{kind}").render(self.comparison, **options)
+        renderer = importlib.import_module(f"dynalyze.render.{'html' if kind == 'html' else f'comparison_{kind}'}")
+        text = getattr(renderer, self.function)(self.comparison, **options)
         assert isinstance(text, str)
         return text
 
@@ -90,11 +91,11 @@ def diff(
 def _reports(before: Path, after: Path, **shown: bool) -> _Compared:
     from dynalyze import privacy
     from dynalyze.cli.outputs import showable
-    from dynalyze.comparison import compare
+    from dynalyze.comparison.reports import compare
 
     first, second = (read_report(path, hint=_HINT) for path in (before, after))
     comparison = compare(first, second, lambda report: showable(report, **shown))
-    return _Compared(privacy.redact(comparison) if shown["redact"] else comparison, "comparison")
+    return _Compared(privacy.redact(comparison) if shown["redact"] else comparison, "render_comparison")
 
 
 def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bool) -> _Compared:
@@ -108,7 +109,7 @@ def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bo
     comparison = compare(first, second)
     if no_source:
         comparison = without_source(comparison)
-    return _Compared(privacy.redact(comparison) if redact else comparison, "sweep_diff")
+    return _Compared(privacy.redact(comparison) if redact else comparison, "render_sweep_diff")
 
 
 def _check_outputs(json_file: str | None, html_file: str | None, sources: tuple[str, str]) -> None:

@@ -165,12 +165,12 @@ def _pool(
 
 def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
     """The index, what else was asked for, and the summary."""
-    from dynalyze.render import sweep_csv, sweep_html, sweep_text
+    from dynalyze.render import html, sweep_csv, sweep_text
 
     index = folder / INDEX
-    write_whole(index, sweep_html.render(sweep))
+    write_whole(index, html.render_sweep(sweep))
     if (file := options["html_file"]) is not None:
-        write_whole(Path(file), sweep_html.render(_seen_from(sweep, folder, Path(file))))
+        write_whole(Path(file), html.render_sweep(_seen_from(sweep, folder, Path(file))))
     if (file := options["csv_file"]) is not None:
         write_whole(Path(file), sweep_csv.render(sweep))
     if (file := options["json_file"]) not in (None, "-"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
-from dynalyze.comparison.pairing import Entry, Key, entry, pair_up
-from dynalyze.comparison.places import Side
+from dynalyze.comparison.pairing import Entry, Key, Side, entry, pair_up
 from dynalyze.comparison.types import BreakChange, Breaks, BreakSide, Direction
 from dynalyze.report import Effect, GraphBreak
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple, TypeVar
 
-from dynalyze.comparison.pairing import Entry, entry, pair_up
-from dynalyze.comparison.places import Side
+from dynalyze.comparison.pairing import Entry, Side, entry, pair_up
 from dynalyze.comparison.types import Direction, FunctionChange, Functions, FunctionSide, Seconds
 from dynalyze.facts.compilations import NOTHING_TRACED
 from dynalyze.report import Compilation, Report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynalyze.comparison.places import Side
+from dynalyze.comparison.pairing import Side
 from dynalyze.comparison.types import Measurement
 from dynalyze.report import Report
 from dynalyze.report.measurements import Interval

@@ -6,8 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from dynalyze.comparison.pairing import Entry, Key, entry, pair_up
-from dynalyze.comparison.places import Side
+from dynalyze.comparison.pairing import Entry, Key, Side, entry, pair_up
 from dynalyze.comparison.types import Direction, RecompileChange, Recompiles, RecompileSide
 from dynalyze.report import Recompile
 

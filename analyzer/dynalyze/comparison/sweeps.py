@@ -13,11 +13,10 @@ from typing import Literal
 import msgspec
 
 from dynalyze.comparison.pairing import Entry, Key, pair_up
-from dynalyze.comparison.settings import flat
+from dynalyze.comparison.reports import flat
 from dynalyze.comparison.types import Difference, Direction
 from dynalyze.report.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
-from dynalyze.sweep.clusters import summarise
-from dynalyze.sweep.consequences import following, place_of
+from dynalyze.sweep.clusters import following, place_of, summarise
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
 from dynalyze.sweep.summary import REACHED
 

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from dynalyze.files.paths import portable_path
-from dynalyze.render.markdown_text import code, prose
+from dynalyze.render.markdown import code, prose
 from dynalyze.report import Compilation, GraphBreak, Location, Report
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy

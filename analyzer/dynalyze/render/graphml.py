@@ -1,14 +1,175 @@
-"""The map of a run as GraphML, for Gephi, yEd, Cytoscape and networkx."""
+"""The map of a run as one directed graph, with who calls whom and what followed, and its GraphML for Gephi and others.
+
+Node kinds: `frame` (a function's first compile), `version` (one of its recompiles), `graph`, `break`.
+Relations: `calls`, `continues-after` (the part of a function after a break), `recompiled-to`, `broke-at`, `produced`.
+"""
 
 from __future__ import annotations
 
 import io
 import re
+from bisect import bisect_right, insort
 
 import networkx as nx
 
-from dynalyze.render.map import compile_map
-from dynalyze.report import Report
+from dynalyze.report import Compilation, GraphBreak, Location, Report
+from dynalyze.words.report import compilation_name
+
+Key = tuple[int, int, str]
+
+
+def compile_map(report: Report) -> nx.DiGraph[str]:
+    """The graph. Attributes are texts and numbers; none holds a line of code."""
+    found: nx.DiGraph[str] = nx.DiGraph()
+    compiles = _Compiles()
+    broken_in = _breaks_by_compile(report.graph_breaks)
+    replaced = {(r.process, r.epoch, r.compile_id): r.previous for r in report.recompiles}
+    for item in report.compilations:
+        key = (item.process, item.epoch, item.compile_id)
+        before = compiles.previous(item, replaced.get(key))
+        _add_compile(found, item, recompiled=before is not None)
+        if before is not None:
+            found.add_edge(node_of(before), node_of(item), relation="recompiled-to")
+        _add_way_in(found, item, compiles, broken_in)
+        compiles.add(item)
+    _add_breaks(found, report.graph_breaks, compiles)
+    _add_graphs(found, report)
+    return found
+
+
+def node_of(item: Compilation) -> str:
+    """The id of a compile's node."""
+    return _node((item.process, item.epoch, item.compile_id))
+
+
+def break_node(found: GraphBreak) -> str:
+    """The id of a break's node."""
+    return f"break {found.id}"
+
+
+def frame_of(item: Compilation) -> Key:
+    """What all versions of one compiled function share: its compile id without the count of its compiles."""
+    return item.process, item.epoch, item.compile_id.rpartition("/")[0] or item.compile_id
+
+
+class _Compiles:
+    """The compiles so far: by their ids, and by the function and line at which their code begins."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[Key, Compilation] = {}
+        self._latest: dict[Key, Compilation] = {}
+        self._beginning: dict[tuple[int, int, str, str], list[tuple[int, int]]] = {}
+        self._in_order: list[Compilation] = []
+
+    def add(self, item: Compilation) -> None:
+        self.by_key[item.process, item.epoch, item.compile_id] = item
+        self._latest[frame_of(item)] = item
+        beginnings = self._beginning.setdefault(_function(item, item.location), [])
+        insort(beginnings, (item.location.line, len(self._in_order)))
+        self._in_order.append(item)
+
+    def previous(self, item: Compilation, replaced: str | None) -> Compilation | None:
+        """The compile that this one replaced."""
+        named = self.by_key.get((item.process, item.epoch, replaced or ""))
+        return named or self._latest.get(frame_of(item))
+
+    def around(self, item: Compilation) -> Compilation | None:
+        """The compile whose code called this one; for the part after a break, the one that broke there.
+
+        It is the newest of those that begin nearest above the line, in a function of that name.
+        """
+        caller = item.location if item.resumes else item.caller
+        if caller is None:
+            return None
+        beginnings = self._beginning.get(_function(item, caller), [])
+        at = bisect_right(beginnings, (caller.line, len(self._in_order)))
+        for _, order in reversed(beginnings[:at]):
+            found = self._in_order[order]
+            if not item.resumes or (found.status == "broken" and frame_of(found) != frame_of(item)):
+                return found
+        return None
+
+
+def _function(item: Compilation, location: Location) -> tuple[int, int, str, str]:
+    return item.process, item.epoch, location.file, location.function.rpartition(".")[2]
+
+
+def _breaks_by_compile(breaks: list[GraphBreak]) -> dict[Key, list[GraphBreak]]:
+    found: dict[Key, list[GraphBreak]] = {}
+    for each in breaks:
+        for key in _keys(each):
+            found.setdefault(key, []).append(each)
+    return found
+
+
+def _keys(found: GraphBreak) -> list[Key]:
+    processes = found.processes or [found.process]
+    return [(process, found.epoch, compile_id) for process in processes for compile_id in found.compile_ids]
+
+
+def _add_compile(graph: nx.DiGraph[str], item: Compilation, *, recompiled: bool) -> None:
+    _add(
+        graph,
+        node_of(item),
+        kind="version" if recompiled else "frame",
+        label=compilation_name(item.process, item.epoch, item.compile_id),
+        compile_id=item.compile_id,
+        process=item.process,
+        epoch=item.epoch,
+        function=item.function or item.location.function,
+        file=item.location.file,
+        line=item.location.line,
+        status=item.status,
+        resumes=int(item.resumes),
+        operations=item.ops,
+        began=item.began,
+        seconds=item.seconds.get("total"),
+    )
+
+
+def _add_way_in(
+    graph: nx.DiGraph[str], item: Compilation, compiles: _Compiles, broken_in: dict[Key, list[GraphBreak]]
+) -> None:
+    source = compiles.around(item)
+    if source is None or graph.has_edge(node_of(source), node_of(item)):
+        return
+    if not item.resumes:
+        graph.add_edge(node_of(source), node_of(item), relation="calls", line=item.caller.line if item.caller else 0)
+        return
+    here = (item.location.file, item.location.line)
+    breaks = broken_in.get((source.process, source.epoch, source.compile_id), [])
+    names = [each.id for each in breaks if here in [(frame.file, frame.line) for frame in each.stack]]
+    graph.add_edge(node_of(source), node_of(item), relation="continues-after", breaks=", ".join(names))
+
+
+def _add_breaks(graph: nx.DiGraph[str], breaks: list[GraphBreak], compiles: _Compiles) -> None:
+    for each in breaks:
+        _add(
+            graph, break_node(each), kind="break", label=each.id, gb_id=each.gb_id, gb_type=each.gb_type,
+            effect=each.effect, function=each.location.function, file=each.location.file, line=each.location.line,
+            occurrences=each.occurrences,
+        )  # fmt: skip
+        for key in _keys(each):
+            if key in compiles.by_key:
+                graph.add_edge(_node(key), break_node(each), relation="broke-at")
+
+
+def _add_graphs(graph: nx.DiGraph[str], report: Report) -> None:
+    for each in report.graphs:
+        name = f"graph {each.id}"
+        _add(graph, name, kind="graph", label=each.id, operations=each.ops, process=each.process, epoch=each.epoch)
+        source = _node((each.process, each.epoch, each.compile_id))
+        if source in graph:
+            graph.add_edge(source, name, relation="produced")
+
+
+def _add(graph: nx.DiGraph[str], name: str, **attributes: str | float | None) -> None:
+    graph.add_node(name, **{key: value for key, value in attributes.items() if value is not None})
+
+
+def _node(key: Key) -> str:
+    return f"compile {compilation_name(*key)}"
+
 
 # XML 1.0 has no way to write these, escaped or not.
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -1,4 +1,4 @@
-"""The report as one HTML page: offline, readable without JavaScript, inert whatever text a run produced."""
+"""Reports, comparisons and sweeps as HTML, one page each: offline, readable without JavaScript, inert for any text."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dynalyze.render.alike import as_cards
-from dynalyze.render.view import build_page
+from dynalyze.comparison.sweeps import SweepComparison
+from dynalyze.comparison.types import Comparison
+from dynalyze.render.findings import as_cards
+from dynalyze.render.view.comparison import build_comparison
+from dynalyze.render.view.filters import FILTERS
+from dynalyze.render.view.page import build_page
+from dynalyze.render.view.sweep import build_sweep
+from dynalyze.render.view.sweep_diff import build_sweep_diff
 from dynalyze.report import Report
+from dynalyze.sweep.records import Sweep
 from dynalyze.text.visible import visible
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -29,10 +36,25 @@ _STYLE = "page.css"
 
 def render(report: Report) -> str:
     """The whole page."""
-    return render_page("page.html.jinja", build_page(as_cards(report)))
+    return _page("page.html.jinja", build_page(as_cards(report)))
 
 
-def render_page(template: str, page: object, more: Sequence[str] = ()) -> str:
+def render_comparison(comparison: Comparison) -> str:
+    """The page of two runs, compared."""
+    return _page("comparison.html.jinja", build_comparison(comparison), more=("tables",))
+
+
+def render_sweep(sweep: Sweep) -> str:
+    """The index of a sweep. Links to the items' reports are relative: it belongs into the sweep's folder."""
+    return _page("sweep.html.jinja", build_sweep(sweep), more=("tables", "sweep"))
+
+
+def render_sweep_diff(comparison: SweepComparison) -> str:
+    """The page of two sweeps, compared."""
+    return _page("sweep_diff.html.jinja", build_sweep_diff(comparison), more=("tables",))
+
+
+def _page(template: str, page: object, more: Sequence[str] = ()) -> str:
     """A page of ours from its template: with its style, its scripts, and a policy that allows these alone.
 
     Each of `more` names a style and a script that this kind of page has beside those of all.
@@ -66,7 +88,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["prose"] = _prose
+    environment.filters.update(FILTERS, prose=_prose)
     return environment
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
-from dynalyze.render.ci import ENDED_WELL, counting, listened_to_the_end, waived
+from dynalyze.render.findings import ENDED_WELL, counting, listened_to_the_end, waived
 from dynalyze.report import Finding, Report
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import Rule, rules

@@ -1,17 +1,56 @@
-"""A comment for a pull request: the verdict, what was checked, what to fix first; the rest folded away."""
+"""A comment for a pull request: the verdict, what was checked, what to fix first; the rest folded away.
+
+Text from a run is shown as it is: it can neither format, link, mention nor embed anything.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dynalyze.files.paths import portable_path
-from dynalyze.render.ci import counting, waived
-from dynalyze.render.markdown_text import code, prose
+from dynalyze.render.findings import counting, waived
 from dynalyze.report import Finding, Report, Severity
 from dynalyze.report.audit import CheckStatus, PolicyCheck
+from dynalyze.text.visible import clipped, visible
 from dynalyze.words import bench as words_bench
-from dynalyze.words import policy as policy_words
+from dynalyze.words import policy as words_policy
 from dynalyze.words.report import command_line, count_of, duration, severity_words, totals, trust_notes, verdict
+
+_LONGEST_TEXT = 500
+_SPAN = re.compile(r"`([^`]+)`")
+# Whatever Markdown, HTML, or GitHub's mathematics may read as a mark; spelled as entities it is only a character.
+_MARKUP = re.compile(r"[&<>`\\*_\[\]#|~$@]|:(?=//)")
+# GitHub makes a link of @name, #12 and www.name wherever they stand in a text: a character without width parts them.
+_REFERENCE = re.compile(r"&#64;|&#35;|www(?=\.)", re.IGNORECASE)
+
+
+def prose(text: str) -> str:
+    """A sentence on one line. What stands between backticks stays code."""
+    parts = _SPAN.split(_one_line(text))
+    return "".join(_as_code(part) if number % 2 else _as_text(part) for number, part in enumerate(parts))
+
+
+def code(text: str) -> str:
+    """A piece of code on one line; "" stays ""."""
+    return _as_code(_one_line(text))
+
+
+def _as_code(text: str) -> str:
+    return f"<code>{_spelled(text)}</code>" if text.strip() else ""
+
+
+def _as_text(text: str) -> str:
+    return _REFERENCE.sub(lambda found: f"{found[0]}&#8203;", _spelled(text))
+
+
+def _spelled(text: str) -> str:
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text)
+
+
+def _one_line(text: str) -> str:
+    return clipped(visible(" ".join(text.split())), _LONGEST_TEXT)
+
 
 _OPEN, _MOST_FOLDED, _MOST_CHECKS = 5, 40, 40
 _LONGEST = 60_000
@@ -74,7 +113,7 @@ def _summary(report: Report) -> Iterator[str]:
 def _table(report: Report) -> Iterator[str]:
     """The policy's checks; without a policy what was counted."""
     if report.policy is not None and report.policy.checks:
-        checks = policy_words.worst_first(report.policy.checks)
+        checks = words_policy.worst_first(report.policy.checks)
         yield from ("| check | result | found | asked for |", "|---|---|---|---|")
         yield from (_check(check) for check in checks[:_MOST_CHECKS])
     else:
@@ -84,8 +123,8 @@ def _table(report: Report) -> Iterator[str]:
 
 
 def _check(check: PolicyCheck) -> str:
-    told = policy_words.found(check)
-    cells = (prose(policy_words.title(check)), _CHECKS[check.status], prose(told), prose(check.limit))
+    told = words_policy.found(check)
+    cells = (prose(words_policy.title(check)), _CHECKS[check.status], prose(told), prose(check.limit))
     return f"| {' | '.join(cells)} |"
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from dynalyze.render import attention_text, bench_text, policy_text, warmup_text
-from dynalyze.render.alike import as_cards
-from dynalyze.render.callers import own_caller
+from dynalyze.render import audit_text, bench_text
 from dynalyze.render.console import Summary, one_line
+from dynalyze.render.findings import as_cards, own_caller
 from dynalyze.report import Advice, Finding, GraphBreak, Report, Severity
 from dynalyze.words import report as words
 
@@ -27,12 +26,12 @@ def render(
 ) -> str:
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
-    policy_text.add(summary, report.policy)
+    audit_text.add_policy(summary, report.policy)
     _verdict(summary, report)
     _findings(summary, report)
     bench_text.add(summary, report.measurements, report.accuracy)
-    warmup_text.add(summary, report.warmup)
-    attention_text.add(summary, report.attention_matrix)
+    audit_text.add_warmup(summary, report.warmup)
+    audit_text.add_attention(summary, report.attention_matrix)
     summary.files(files)
     return summary.text()
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dynalyze.facts.wrong_numbers import search_of, wrong_answers
 from dynalyze.render.view.links import Anchors, Shown, shown
 from dynalyze.report import Report
-from dynalyze.report.audit import STAGES, Bisection, stage_name
+from dynalyze.report.audit import Bisection, StageRun
 from dynalyze.report.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
+from dynalyze.report.stages import stage_name
 from dynalyze.text.amounts import count_of, percent
 from dynalyze.text.visible import clipped
 from dynalyze.words import bench as words
@@ -31,40 +33,12 @@ _MEANINGS: dict[AccuracyVerdict, str] = {
 
 
 @dataclass(frozen=True)
-class TensorRow:
-    name: str
-    kind: str
-    verdict: str
-    tone: str
-    eager: str
-    compiled: str
-    emulated: str
-    difference: str
-    cosine: str
-    dtype: str
-    elements: str
-    nonfinite: str
-
-
-@dataclass(frozen=True)
-class Rung:
-    """One stage of the compiler, and what the answers were with it."""
-
-    stage: str
-    backend: str
-    verdict: str
-    tone: str
-    error: str
-    note: str
-
-
-@dataclass(frozen=True)
 class Searched:
     """Where wrong numbers come from: what was found as names and values, and the stages that were tried."""
 
     title: str
     facts: list[tuple[str, str]]
-    rungs: list[Rung]
+    rungs: list[StageRun]
     caption: str
     note: str
 
@@ -78,7 +52,7 @@ class AccuracyRow:
     verdict: str
     meaning: str
     notes: list[str]
-    tensors: list[TensorRow]
+    tensors: Sequence[TensorAccuracy]
     amount: Shown
     unlisted: str
     searched: list[Searched]
@@ -90,7 +64,7 @@ class AccuracyView:
     amount: Shown
 
 
-_TONES: dict[AccuracyVerdict, tuple[str, str]] = {
+TONES: dict[AccuracyVerdict, tuple[str, str]] = {
     "equal": ("good", "✓"),
     "benign": ("good", "✓"),
     "rounding only": ("warning", "≈"),
@@ -106,7 +80,7 @@ def accuracy_view(report: Report, anchors: Anchors) -> AccuracyView:
 
 
 def _row(item: Accuracy, report: Report, anchors: Anchors) -> AccuracyRow:
-    tone, mark = _TONES[item.verdict]
+    tone, mark = TONES[item.verdict]
     tensors, amount = shown(sorted(item.tensors, key=_badness), MAX_TENSORS)
     return AccuracyRow(
         anchor=anchors.claim(f"answers-{words.workload_name(item)}"),
@@ -116,7 +90,7 @@ def _row(item: Accuracy, report: Report, anchors: Anchors) -> AccuracyRow:
         verdict=words.answers_title(item.verdict),
         meaning=_meaning(item, report),
         notes=_notes(item),
-        tensors=[_tensor(each) for each in tensors],
+        tensors=tensors,
         amount=amount,
         unlisted=count_of(item.tensors_omitted, "more tensor") if item.tensors_omitted else "",
         searched=_searched(item, report),
@@ -155,15 +129,10 @@ def _search(found: Bisection) -> Searched:
     }
     facts = [(name, clipped(value, _MAX_TEXT)) for name, value in known.items() if value]
     asked = "is an operation in it wrong?" if found.hidden else "are the answers wrong?"
-    rungs = [
-        Rung(
-            STAGES.get(run.stage, run.stage), run.backend, words.verdict_short(run.verdict), _TONES[run.verdict][0],
-            _error(run.rmse), clipped(run.reason, _MAX_TEXT),
-        )
-        for run in found.stages
-    ]  # fmt: skip
     title = "A wrong operation that the answers hide" if found.hidden else "Where it comes from"
-    return Searched(title, facts, rungs, f"Compiled as far as this stage: {asked}", clipped(found.reason, _MAX_TEXT))
+    return Searched(
+        title, facts, found.stages, f"Compiled as far as this stage: {asked}", clipped(found.reason, _MAX_TEXT)
+    )
 
 
 def _badness(tensor: TensorAccuracy) -> tuple[int, float]:
@@ -183,23 +152,7 @@ def _notes(item: Accuracy) -> list[str]:
     return told
 
 
-def _tensor(item: TensorAccuracy) -> TensorRow:
-    other = f" (compiled {item.compiled_dtype})" if item.compiled_dtype and item.compiled_dtype != item.dtype else ""
-    return TensorRow(
-        name=item.name,
-        kind=item.kind,
-        verdict=words.verdict_short(item.verdict),
-        tone=_TONES[item.verdict][0],
-        eager=_error(item.eager_rmse),
-        compiled=_error(item.compiled_rmse),
-        emulated=_error(item.emulated_rmse),
-        difference=_error(item.max_difference),
-        cosine="" if item.cosine is None else f"{item.cosine:.6f}",
-        dtype=f"{item.dtype}{other}",
-        elements=f"{item.elements:,}",
-        nonfinite=f"{item.nonfinite:,}" if item.nonfinite else "",
-    )
-
-
-def _error(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+def dtype_words(item: TensorAccuracy) -> str:
+    """The dtype of eager, and of compiled where that is another one."""
+    differs = item.compiled_dtype and item.compiled_dtype != item.dtype
+    return f"{item.dtype} (compiled {item.compiled_dtype})" if differs else item.dtype

@@ -5,37 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.render.highlight import Code, code_at, code_block
-from dynalyze.render.view.links import MAX_FINDINGS, Index, Link, Place, Shown, safe_url, shown
-from dynalyze.report import Advice, Finding, Location, Report, Severity, Snippet
+from dynalyze.render.view.links import MAX_FINDINGS, Index, Link, Place, Shown, shown
+from dynalyze.report import Advice, Finding, Location, Report, Snippet
 from dynalyze.text.visible import clipped
-from dynalyze.words.report import duration, severity_words
 
 MAX_BRIEF = 10
 MAX_EVIDENCE = 20
 MAX_TEXT = 4000
-UNFOLDED = 3
-"""Cards whose example stands open; a click opens the others, so that a long list can be looked through."""
 
 
 @dataclass(frozen=True)
-class FindingView:
+class Card:
+    """A finding with what the page shows of it. `action` is "" where the title says it."""
+
     anchor: str
     rank: int
-    rule: str
-    severity: Severity
-    severity_words: str
+    fact: Finding
+    detail: Advice
     title: str
     action: str
-    why: str
     place: Place | None
     code: Code | None
     before: Code | None
     after: Code | None
     config: Code | None
-    config_note: str
-    unfolded: bool
-    url: str
-    impact: str
     evidence: list[Link]
     evidence_omitted: Shown
 
@@ -44,8 +37,8 @@ class FindingView:
 class FindingsView:
     """`brief` are the first cards once more, for a list that fits on the first screen; none where one card is all."""
 
-    cards: list[FindingView]
-    brief: list[FindingView]
+    cards: list[Card]
+    brief: list[Card]
     amount: Shown
 
 
@@ -57,35 +50,22 @@ def findings_view(report: Report, links: Index) -> FindingsView:
     return FindingsView(cards, cards[:MAX_BRIEF] if len(cards) > 1 else [], amount)
 
 
-def _card(rank: int, item: Finding, links: Index, snippets: dict[Location, Snippet | None]) -> FindingView:
+def _card(rank: int, item: Finding, links: Index, snippets: dict[Location, Snippet | None]) -> Card:
     detail = item.detail or Advice(item.advice)
     example = detail.example
     evidence, amount = shown(item.evidence, MAX_EVIDENCE)
-    return FindingView(
+    return Card(
         anchor=links.cards[rank - 1],
         rank=rank,
-        rule=item.rule,
-        severity=item.severity,
-        severity_words=severity_words(item.severity),
+        fact=item,
+        detail=detail,
         title=clipped(item.title, 400),
         action="" if item.advice == item.title else clipped(item.advice, MAX_TEXT),
-        why=clipped(detail.why, MAX_TEXT),
         place=links.place(item.location) if item.location else None,
         code=code_at(item.location, snippets.get(item.location)) if item.location else None,
         before=code_block(example.before) if example else None,
         after=code_block(example.after) if example else None,
         config=code_block(detail.config) if detail.config else None,
-        config_note=detail.config_note,
-        unfolded=rank <= UNFOLDED,
-        url=safe_url(detail.link),
-        impact=_impact(item),
         evidence=[links.fact(identity) for identity in evidence],
         evidence_omitted=amount,
     )
-
-
-def _impact(item: Finding) -> str:
-    """A measured cost in words; never an estimate."""
-    if item.impact is None:
-        return "Impact unknown"
-    return f"{duration(item.impact.seconds)} {item.impact.what}".strip()

@@ -1,16 +1,102 @@
-"""The graphs of the page: what became of each on its way down to kernels, its inputs, its kernels, its code."""
+"""The graphs of the page: the stages down to kernels, inputs, code, and which lines became which kernels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from dynalyze.render.view.lines import LineKey, LinesView, lines_view
-from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, place, shown
-from dynalyze.render.view.plots.shapes import Plot
-from dynalyze.render.view.plots.treemap import KERNEL_KINDS, kernel_treemap
-from dynalyze.report import Direction, Graph, GraphCode, GraphInput, Kernel, KernelKind, Report, Stage, StageName
+from dynalyze.render.view.links import Anchors, Index, Link, Listed, Place, Shown, place, shown
+from dynalyze.render.view.plots.drawing import Plot
+from dynalyze.render.view.plots.treemap import kernel_treemap
+from dynalyze.report import (
+    Direction,
+    Graph,
+    GraphCode,
+    GraphInput,
+    Kernel,
+    Location,
+    Report,
+    Stage,
+    StageName,
+)
 from dynalyze.text.visible import clipped
 from dynalyze.words.report import count_of
+
+MAX_LINES = 100
+MAX_KERNELS = 20
+_MAX_CODE = 120
+_MAX_NAME = 300
+
+LineKey = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Use:
+    """One kernel that a line is in; `calls` is "" for a single call."""
+
+    kernel: Link
+    calls: str
+
+
+@dataclass(frozen=True)
+class LineView:
+    anchor: str
+    place: Place
+    code: str
+    uses: list[list[Use]]
+    omitted: int
+
+
+@dataclass(frozen=True)
+class LinesView:
+    """`directions` are the columns of kernels; `uses` of a line has a list for each of them.
+
+    `anchors` and `kernels` tell where each line stands and in how many kernels it is.
+    """
+
+    items: list[LineView]
+    amount: Shown
+    directions: list[Direction]
+    with_code: bool
+    anchors: dict[LineKey, str]
+    kernels: dict[LineKey, int]
+
+
+@dataclass
+class _Line:
+    location: Location
+    used: list[tuple[Kernel, str, int]] = field(default_factory=list)
+
+
+def lines_view(
+    graph: str, kernels: Sequence[Kernel], kernel_anchors: Sequence[str], anchors: Anchors, links: Index
+) -> LinesView:
+    """The lines in the order of the source. Kernels without an anchor are named all the same."""
+    found: dict[LineKey, _Line] = {}
+    for index, kernel in enumerate(kernels):
+        anchor = kernel_anchors[index] if index < len(kernel_anchors) else ""
+        for number, location in enumerate(kernel.places):
+            calls = kernel.place_calls[number] if number < len(kernel.place_calls) else kernel.calls
+            line = found.setdefault((location.file, location.line), _Line(location))
+            line.used.append((kernel, anchor, calls))
+    keys, amount = shown(sorted(found), MAX_LINES)
+    named = {key: anchors.claim(f"{graph}-line-{number}") for number, key in enumerate(keys, 1)}
+    directions = list(dict.fromkeys(kernel.direction for kernel in kernels if kernel.places))
+    items = [_line(found[key], named[key], directions, links) for key in keys]
+    kernels_of = {key: len(found[key].used) for key in keys}
+    return LinesView(items, amount, directions, any(item.code for item in items), named, kernels_of)
+
+
+def _line(line: _Line, anchor: str, directions: list[Direction], links: Index) -> LineView:
+    some, amount = shown(line.used, MAX_KERNELS)
+    uses: list[list[Use]] = [[] for _ in directions]
+    for kernel, kernel_anchor, calls in some:
+        use = Use(Link(clipped(kernel.name, _MAX_NAME), kernel_anchor), f"{calls:,}" if calls > 1 else "")
+        uses[directions.index(kernel.direction)].append(use)
+    return LineView(
+        anchor, links.place(line.location).short, clipped(line.location.code or "", _MAX_CODE), uses, amount.omitted
+    )
+
 
 MAX_GRAPHS = 100
 MAX_ROWS = 60
@@ -46,23 +132,6 @@ class Way:
 
 
 @dataclass(frozen=True)
-class OpView:
-    name: str
-    count: str
-    width: str
-
-
-@dataclass(frozen=True)
-class InputView:
-    name: str
-    kind: str
-    dtype: str
-    shape: str
-    device: str
-    size: str
-
-
-@dataclass(frozen=True)
 class Source:
     """A line that a kernel came from; `anchor` is that of the line in the table of lines."""
 
@@ -73,48 +142,29 @@ class Source:
 @dataclass(frozen=True)
 class KernelView:
     anchor: str
-    name: str
-    kind: KernelKind
-    kind_words: str
-    direction: Direction
-    calls: str
-    ops: list[str]
-    ops_omitted: int
+    fact: Kernel
     sources: list[Source]
     sources_omitted: int
 
 
 @dataclass(frozen=True)
-class CodeView:
-    title: str
-    file: str
-    text: str
-    lines: str
-    omitted: int
-
-
-@dataclass(frozen=True)
 class GraphView:
-    id: str
+    """A graph with its kernels. `most` is the number of its commonest operation."""
+
+    fact: Graph
     anchor: str
-    function: str
     place: Place | None
-    compilation: Link
     ways: list[Way]
     size: str
-    ops: list[OpView]
-    ops_amount: Shown
-    inputs: list[InputView]
-    inputs_amount: Shown
+    most: int
+    ops: Listed[tuple[str, int]]
+    inputs: Listed[GraphInput]
     kernels: list[KernelView]
     kernels_amount: Shown
     several_directions: bool
     tracked: bool
     untold: int
     lines: LinesView
-    code: list[CodeView]
-    code_omitted: list[str]
-    skip: str
 
 
 @dataclass(frozen=True)
@@ -138,40 +188,31 @@ def graphs_view(report: Report, links: Index, anchors: Anchors) -> GraphsView:
 
 
 def _graph(graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) -> GraphView:
-    ops, ops_amount = shown(list(graph.histogram.items()), MAX_OPS)
-    inputs, inputs_amount = shown(graph.inputs, MAX_ROWS)
     some, kernels_amount = shown(kernels, MAX_ROWS)
-    most = max(graph.histogram.values(), default=1) or 1
     anchor = links.fact(graph.id).anchor
     named = [anchors.claim(f"{anchor}-kernel-{number}") for number in range(1, len(some) + 1)]
     lines = lines_view(anchor, kernels, named, anchors, links)
     return GraphView(
-        id=graph.id,
+        fact=graph,
         anchor=anchor,
-        function=graph.location.function if graph.location else "",
         place=links.place(graph.location) if graph.location else None,
-        compilation=links.compilation(graph.process, graph.epoch, graph.compile_id),
         ways=_ways(graph),
         size=_total_size(graph.inputs),
-        ops=[OpView(clipped(name, MAX_TEXT), f"{count:,}", f"{100 * count / most:.1f}") for name, count in ops],
-        ops_amount=ops_amount,
-        inputs=[_input(item) for item in inputs],
-        inputs_amount=inputs_amount,
+        most=max(graph.histogram.values(), default=1) or 1,
+        ops=Listed(*shown(list(graph.histogram.items()), MAX_OPS)),
+        inputs=Listed(*shown(graph.inputs, MAX_ROWS)),
         kernels=[_kernel(item, own, lines.anchors) for item, own in zip(some, named, strict=True)],
         kernels_amount=kernels_amount,
         several_directions=len({item.direction for item in kernels}) > 1,
         tracked=any(item.provenance == "inductor" for item in kernels),
         untold=sum(not item.places for item in kernels),
         lines=lines,
-        code=[_code(item) for item in graph.code],
-        code_omitted=graph.code_omitted,
-        skip=clipped(graph.cudagraph_skip, MAX_TEXT),
     )
 
 
 def _places(kernels: list[Kernel], views: list[GraphView]) -> list[str]:
     """Where the page lists each kernel: those of a graph stand there in the same order."""
-    left = {view.id: iter(view.kernels) for view in views}
+    left = {view.fact.id: iter(view.kernels) for view in views}
     rows = (next(left.get(kernel.graph, iter(())), None) for kernel in kernels)
     return [row.anchor if row is not None else "" for row in rows]
 
@@ -191,43 +232,21 @@ def _step(stage: Stage) -> str:
     return count_of(stage.ops, *_STAGES[stage.stage])
 
 
-def _input(item: GraphInput) -> InputView:
-    return InputView(
-        name=clipped(item.source or item.name, MAX_TEXT),
-        kind=item.kind,
-        dtype=clipped(item.dtype, MAX_TEXT),
-        shape=f"[{', '.join(map(str, item.shape))}]" if item.shape or item.bytes is not None else "",
-        device=item.device,
-        size="" if item.bytes is None else _size(item.bytes),
-    )
+def input_shape(item: GraphInput) -> str:
+    """`[s77, 8]`; a number has none."""
+    return f"[{', '.join(map(str, item.shape))}]" if item.shape or item.bytes is not None else ""
 
 
 def _kernel(item: Kernel, anchor: str, lines: dict[LineKey, str]) -> KernelView:
-    ops, amount = shown(item.ops, MAX_NAMES)
-    places, places_amount = shown(item.places, MAX_NAMES)
-    return KernelView(
-        anchor=anchor,
-        name=clipped(item.name, MAX_TEXT),
-        kind=item.kind,
-        kind_words=KERNEL_KINDS[item.kind],
-        direction=item.direction,
-        calls=f"{item.calls:,}",
-        ops=[clipped(op.removeprefix("aten."), MAX_TEXT) for op in ops],
-        ops_omitted=amount.omitted,
-        sources=[Source(place(each).short, lines.get((each.file, each.line), "")) for each in places],
-        sources_omitted=places_amount.omitted + item.places_omitted,
-    )
+    places, amount = shown(item.places, MAX_NAMES)
+    sources = [Source(place(each).short, lines.get((each.file, each.line), "")) for each in places]
+    return KernelView(anchor, item, sources, amount.omitted + item.places_omitted)
 
 
-def _code(item: GraphCode) -> CodeView:
+def code_title(item: GraphCode) -> str:
+    """What a file of a graph's code is."""
     stem = item.name.removesuffix(".py")
-    return CodeView(
-        title=_CODE.get(stem.rstrip("0123456789_"), stem),
-        file=item.name,
-        text=item.text,
-        lines=count_of(len(item.text.splitlines()) + item.lines_omitted, "line"),
-        omitted=item.lines_omitted,
-    )
+    return _CODE.get(stem.rstrip("0123456789_"), stem)
 
 
 def _total_size(inputs: list[GraphInput]) -> str:
@@ -235,10 +254,11 @@ def _total_size(inputs: list[GraphInput]) -> str:
     tensors = [item for item in inputs if item.kind != "symbol" and item.shape is not None]
     sizes = [item.bytes for item in tensors]
     known = [size for size in sizes if size is not None]
-    return _size(sum(known)) if known and len(known) == len(sizes) else ""
+    return bytes_words(sum(known)) if known and len(known) == len(sizes) else ""
 
 
-def _size(number: int) -> str:
+def bytes_words(number: int) -> str:
+    """`1.54 KB`."""
     value = float(number)
     for unit in _UNITS:
         if value < 1000 or unit == _UNITS[-1]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TypeVar
+from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
 from dynalyze.report import Graph, GraphBreak, Location, Recompile, Report
@@ -63,6 +63,14 @@ class Shown:
     @property
     def omitted(self) -> int:
         return self.total - self.shown
+
+
+@dataclass(frozen=True)
+class Listed(Generic[Item]):
+    """The facts of a section that stand on the page, as the report has them."""
+
+    items: Sequence[Item]
+    amount: Shown
 
 
 class Anchors:

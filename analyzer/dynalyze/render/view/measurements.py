@@ -11,8 +11,8 @@ from typing import Literal
 from dynalyze.render.view.links import Anchors, Shown, shown
 from dynalyze.render.view.plots.bars import memory_plot, startup_plot
 from dynalyze.render.view.plots.calls import calls_plot
+from dynalyze.render.view.plots.drawing import Plot
 from dynalyze.render.view.plots.scatter import scatter_plot
-from dynalyze.render.view.plots.shapes import Plot
 from dynalyze.render.view.plots.strips import MAX_POINTS, strip_plot
 from dynalyze.render.view.run import Metric
 from dynalyze.report import Report

@@ -52,12 +52,6 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Check:
-    passed: bool
-    text: str
-
-
-@dataclass(frozen=True)
 class RunView:
     target: str
     created: str
@@ -113,22 +107,22 @@ def metrics_view(report: Report) -> list[Metric]:
     return metrics
 
 
-def checks_view(report: Report) -> list[Check]:
+def checks_view(report: Report) -> list[str]:
     """What was looked for and not found. Nothing is said to be absent where nothing compiled."""
     counted = totals(report)
     capture = report.capture
     looked = counted.frames > 0
     checks = [
-        Check(looked and not counted.breaks, "No graph break"),
-        Check(looked and not (counted.eager or counted.failed), "No frame left in eager"),
-        Check(looked and not counted.recompiles, "No recompile"),
-        Check(looked and not counted.limits, "The recompile limit was not reached"),
-        Check(looked and not report.findings, "No finding"),
-        Check(not capture.unreadable_lines, "Every line of the recording could be read"),
-        Check(not capture.listener_errors, "The listener met no error"),
-        Check(report.outcome.status in ("complete", "nothing_compiled", "incomplete"), "The program ran to its end"),
+        (looked and not counted.breaks, "No graph break"),
+        (looked and not (counted.eager or counted.failed), "No frame left in eager"),
+        (looked and not counted.recompiles, "No recompile"),
+        (looked and not counted.limits, "The recompile limit was not reached"),
+        (looked and not report.findings, "No finding"),
+        (not capture.unreadable_lines, "Every line of the recording could be read"),
+        (not capture.listener_errors, "The listener met no error"),
+        (report.outcome.status in ("complete", "nothing_compiled", "incomplete"), "The program ran to its end"),
     ]
-    return [check for check in checks if check.passed]
+    return [text for passed, text in checks if passed]
 
 
 def run_view(report: Report) -> RunView:

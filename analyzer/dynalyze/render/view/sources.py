@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from dynalyze.render.highlight import Caret, highlighted_lines
-from dynalyze.render.view.findings import FindingView
-from dynalyze.render.view.graphs import GraphView
-from dynalyze.render.view.lines import LineKey
+from dynalyze.render.view.findings import Card
+from dynalyze.render.view.graphs import GraphView, LineKey
 from dynalyze.render.view.links import Anchors, Index, Link
-from dynalyze.report import Finding, GraphBreak, Location, Report, Severity
-from dynalyze.report.code import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
+from dynalyze.report import GraphBreak, Report
+from dynalyze.report.sources import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
 from dynalyze.text.amounts import count_of
 from dynalyze.words.report import short_path
 
@@ -33,41 +32,25 @@ _FUNCTIONS: dict[FunctionStatus, str] = {
 
 
 @dataclass(frozen=True)
-class Note:
-    """Advice in place: the finding of this line. `card` is the anchor of all that is known of it."""
-
-    card: str
-    rank: int
-    severity: Severity
-    severity_words: str
-    title: str
-    action: str
-
-
-@dataclass(frozen=True)
 class Row:
-    """A line. `gap`: lines of no interest were left out before it."""
+    """A line. `gap`: lines of no interest were left out before it. `notes`: the findings of this very line."""
 
     anchor: str
-    number: int
+    fact: SourceLine
     html: Markup
     caret: str
-    state: LineState
     state_words: str
     function: str
-    ops: str
     links: list[Link]
     links_omitted: int
-    notes: list[Note]
+    notes: list[Card]
     gap: bool
 
 
 @dataclass(frozen=True)
 class SourceView:
     anchor: str
-    name: str
-    path: str
-    origin: str
+    fact: SourceFile
     counts: str
     open: bool
     rows: list[Row]
@@ -85,15 +68,15 @@ class _Told:
     """What other parts of the page know of lines."""
 
     carets: Mapping[LineKey, Caret]
-    notes: Mapping[LineKey, list[Note]]
+    notes: Mapping[LineKey, list[Card]]
     kernels: Mapping[LineKey, Mapping[str, Link]]
 
 
 def sources_view(
-    report: Report, links: Index, anchors: Anchors, cards: Sequence[FindingView], graphs: Sequence[GraphView]
+    report: Report, links: Index, anchors: Anchors, cards: Sequence[Card], graphs: Sequence[GraphView]
 ) -> SourcesView:
     """Every file of which lines are known, as far as the page has room; what is broken stands open."""
-    told = _Told(_carets(report.graph_breaks), _notes(report.findings, cards), _kernels(graphs))
+    told = _Told(_carets(report.graph_breaks), _notes(cards), _kernels(graphs))
     shown, left_open = [], _MAX_OPEN
     for file in report.sources:
         lines = [line for line in file.lines if (file.path, line.line) in links.lines]
@@ -124,9 +107,7 @@ def _file(
         rows.append(_row(file.path, line, text, caret, begins.get(line.line), links, told, gap))
     return SourceView(
         anchor=anchors.claim(f"source-{short_path(file.path)}"),
-        name=short_path(file.path),
-        path=file.path,
-        origin=file.origin,
+        fact=file,
         counts=_counts(lines),
         open=stands_open,
         rows=rows,
@@ -149,13 +130,11 @@ def _row(
     facts += [kernels.get(identity) or links.fact(identity) for identity in line.graphs]
     return Row(
         anchor=links.lines[path, line.line],
-        number=line.line,
+        fact=line,
         html=html,
         caret=caret,
-        state=line.state,
         state_words=_STATES[line.state],
         function=_FUNCTIONS[begins.status] if begins is not None else "",
-        ops=count_of(line.ops, "op") if line.ops else "",
         links=facts[:_MAX_LINKS],
         links_omitted=max(0, len(facts) - _MAX_LINKS),
         notes=told.notes.get((path, line.line), []),
@@ -169,7 +148,7 @@ def _kernels(graphs: Sequence[GraphView]) -> dict[LineKey, dict[str, Link]]:
     for graph in graphs:
         for key, anchor in graph.lines.anchors.items():
             number = graph.lines.kernels[key]
-            found.setdefault(key, {})[graph.id] = Link(f"{graph.id}: {count_of(number, 'kernel')}", anchor)
+            found.setdefault(key, {})[graph.fact.id] = Link(f"{graph.fact.id}: {count_of(number, 'kernel')}", anchor)
     return found
 
 
@@ -193,16 +172,9 @@ def _carets(breaks: Iterable[GraphBreak]) -> dict[LineKey, Caret]:
     return found
 
 
-def _notes(findings: Sequence[Finding], cards: Sequence[FindingView]) -> dict[LineKey, list[Note]]:
-    found: dict[LineKey, list[Note]] = {}
-    for place, card in _placed(findings, cards):
-        note = Note(card.anchor, card.rank, card.severity, card.severity_words, card.title, card.action)
-        found.setdefault((place.file, place.line), []).append(note)
+def _notes(cards: Sequence[Card]) -> dict[LineKey, list[Card]]:
+    found: dict[LineKey, list[Card]] = {}
+    for card in cards:
+        if (place := card.fact.location) is not None:
+            found.setdefault((place.file, place.line), []).append(card)
     return found
-
-
-def _placed(findings: Sequence[Finding], cards: Sequence[FindingView]) -> Iterator[tuple[Location, FindingView]]:
-    # The page shows the first findings alone, in their order.
-    for finding, card in zip(findings, cards, strict=False):
-        if finding.location is not None:
-            yield finding.location, card

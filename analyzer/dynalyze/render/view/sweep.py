@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.view.links import Anchors, Shown, shown
+from dynalyze.render.view.links import Anchors, Link, Shown, shown
 from dynalyze.render.view.run import Metric, Tone, value_words
 from dynalyze.render.view.sweep_items import (
-    BAR_WIDTH,
-    Chip,
-    ItemLink,
     ItemLinks,
     ItemView,
-    chips,
+    LinesView,
     item_views,
-    mark_of,
+    line_anchors,
+    lines_view,
 )
-from dynalyze.render.view.sweep_lines import LinesView, line_anchors, lines_view
 from dynalyze.sweep.clusters import summarise
 from dynalyze.sweep.records import Status, Sweep
-from dynalyze.sweep.summary import Cause, ErrorGroup, Share, SweepSummary
-from dynalyze.text.amounts import count_of, duration, percent
+from dynalyze.sweep.summary import Cause, ErrorGroup, Reason, Share, SweepSummary
+from dynalyze.text.amounts import count_of, duration
 from dynalyze.text.visible import clipped
 from dynalyze.words import sweep as words
 from dynalyze.words.report import command_line
@@ -50,48 +47,29 @@ SECTIONS = (
 @dataclass(frozen=True)
 class CauseView:
     anchor: str
-    title: str
-    gb_id: str
-    models: str
-    lines: str
-    breaks: str
-    follows: bool
-    reasons: list[tuple[str, str]]
+    fact: Cause
+    reasons: list[Reason]
     reasons_omitted: int
 
 
 @dataclass(frozen=True)
 class ShareView:
-    """A family or a configuration: its counts in words, the share of clean items, and a bar as long as that."""
+    """A family or a configuration."""
 
     anchor: str
-    name: str
-    items: str
-    clean: str
-    clean_value: str
-    bar: str
-    counts: list[tuple[str, str]]
+    fact: Share
     links: ItemLinks
 
 
 @dataclass(frozen=True)
 class ErrorView:
     anchor: str
-    mark: str
-    status: str
-    exception: str
-    place: str
-    message: str
-    others: str
-    items: str
+    fact: ErrorGroup
     links: ItemLinks
 
 
-@dataclass(frozen=True)
-class CellView:
-    anchor: str
-    mark: str
-    text: str
+Cell = tuple[str, Status] | None
+"""The anchor of an item, and how it ended; None where it was not run."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +77,8 @@ class MatrixView:
     """Targets in rows, configurations in columns; those that are the same in all are folded away."""
 
     columns: list[str]
-    differing: list[tuple[str, list[CellView]]]
-    same: list[tuple[str, list[CellView]]]
+    differing: list[tuple[str, list[Cell]]]
+    same: list[tuple[str, list[Cell]]]
     amount: Shown
 
 
@@ -127,9 +105,9 @@ class SweepPage:
     matrix: MatrixView
     speeds: list[tuple[str, str]]
     items: list[ItemView]
-    chips: list[Chip]
+    counts: Mapping[Status, int]
     noun: str
-    hit: str
+    many: str
     several_configurations: bool
     measured: bool
     command: str
@@ -141,13 +119,13 @@ class SweepPage:
 def build_sweep(sweep: Sweep) -> SweepPage:
     """Everything that the page shows, in its order."""
     found, anchors = summarise(sweep), Anchors(SECTIONS)
-    links = [ItemLink(words.item_name(row), anchors.claim(f"item-{words.item_name(row)}")) for row in sweep.items]
+    links = [Link(words.item_name(row), anchors.claim(f"item-{words.item_name(row)}")) for row in sweep.items]
     places = line_anchors(found, anchors)
     what = words.noun(sweep)
     many = "model" if what == "model" else "target"
     first, *rest = words.verdict_sentences(sweep, found)
     families, families_amount = shown(found.families, MAX_FAMILIES)
-    troubled = _shares([share for share in families if share.clean != 1], links, what, anchors)
+    troubled = _shares([share for share in families if share.clean != 1], links, anchors)
     causes, causes_amount = shown(found.causes, MAX_CAUSES)
     errors, errors_amount = shown(found.errors, MAX_ERRORS)
     return SweepPage(
@@ -159,22 +137,25 @@ def build_sweep(sweep: Sweep) -> SweepPage:
         rest=" ".join(rest),
         notes=[clipped(note, MAX_TEXT) for note in words.notes(sweep)],
         metrics=_metrics(sweep, found),
-        lines=lines_view(found, links, places, many),
-        causes=[_cause(cause, many, anchors) for cause in causes],
+        lines=lines_view(found, links, places),
+        causes=[_cause(cause, anchors) for cause in causes],
         causes_amount=causes_amount,
-        errors=[_error(group, links, what, anchors.claim(f"error-{group.exception}")) for group in errors],
+        errors=[
+            ErrorView(anchors.claim(f"error-{group.exception}"), group, ItemLinks.of(group.rows, links))
+            for group in errors
+        ],
         errors_amount=errors_amount,
         families=troubled[:_OPEN_FAMILIES],
         more_families=troubled[_OPEN_FAMILIES:],
-        clean_families=_shares([share for share in families if share.clean == 1], links, what, anchors),
+        clean_families=_shares([share for share in families if share.clean == 1], links, anchors),
         families_amount=families_amount,
-        configurations=_shares(found.configurations, links, what, anchors),
+        configurations=_shares(found.configurations, links, anchors),
         matrix=_matrix(sweep, found, links),
         speeds=[(total.configuration, words.speed_total_words(total)) for total in found.speeds],
         items=item_views(sweep, links, places),
-        chips=chips(found),
+        counts=found.total.counts,
         noun=what,
-        hit=f"{many.capitalize()}s",
+        many=many,
         several_configurations=len(found.configurations) > 1,
         measured=any(row.speeds for row in sweep.items),
         command=command_line(sweep.command),
@@ -217,68 +198,20 @@ def _metrics(sweep: Sweep, found: SweepSummary) -> list[Metric]:
     return metrics
 
 
-def _cause(cause: Cause, what: str, anchors: Anchors) -> CauseView:
+def _cause(cause: Cause, anchors: Anchors) -> CauseView:
     some, amount = shown(cause.reasons, MAX_REASONS)
-    return CauseView(
-        anchor=anchors.claim(f"cause-{cause.gb_id or cause.gb_type}"),
-        title=clipped(cause.gb_type, 300) or "Graph break",
-        gb_id=cause.gb_id or "",
-        models=f"{len(cause.targets):,}",
-        lines=f"{cause.lines:,}",
-        breaks=f"{cause.breaks:,}",
-        follows=cause.follows,
-        reasons=[(clipped(each.text, MAX_TEXT), count_of(each.targets, what)) for each in some if each.text],
-        reasons_omitted=amount.omitted,
-    )
+    anchor = anchors.claim(f"cause-{cause.gb_id or cause.gb_type}")
+    return CauseView(anchor, cause, [each for each in some if each.text], amount.omitted)
 
 
-def _shares(shares: Sequence[Share], links: list[ItemLink], what: str, anchors: Anchors) -> list[ShareView]:
-    return [_share(share, links, what, anchors.claim(f"share-{share.name}")) for share in shares]
+def _shares(shares: Sequence[Share], links: list[Link], anchors: Anchors) -> list[ShareView]:
+    return [ShareView(anchors.claim(f"share-{share.name}"), share, ItemLinks.of(share.rows, links)) for share in shares]
 
 
-def _share(share: Share, links: list[ItemLink], what: str, anchor: str) -> ShareView:
-    clean = share.clean
-    return ShareView(
-        anchor=anchor,
-        name=share.name,
-        items=count_of(len(share.rows), what),
-        clean="" if clean is None else percent(clean),
-        clean_value="-1" if clean is None else f"{clean:.4f}",
-        bar="" if clean is None else f"{BAR_WIDTH * clean:.1f}",
-        counts=[(mark_of(status), _counted(number, status)) for status, number in share.counts.items()],
-        links=ItemLinks.of(share.rows, links),
-    )
-
-
-def _counted(number: int, status: Status) -> str:
-    return f"{number:,} {words.status_words(status)}"
-
-
-def _error(group: ErrorGroup, links: list[ItemLink], what: str, anchor: str) -> ErrorView:
-    others = group.messages - 1
-    return ErrorView(
-        anchor=anchor,
-        mark=mark_of(group.status),
-        status=words.status_words(group.status),
-        exception=group.exception,
-        place=group.place,
-        message=clipped(group.message, MAX_TEXT),
-        others=f"and {count_of(others, 'other message')} from there" if others else "",
-        items=count_of(len(group.rows), what),
-        links=ItemLinks.of(group.rows, links),
-    )
-
-
-def _matrix(sweep: Sweep, found: SweepSummary, links: list[ItemLink]) -> MatrixView:
+def _matrix(sweep: Sweep, found: SweepSummary, links: list[Link]) -> MatrixView:
     some, amount = shown(found.matrix, MAX_MATRIX)
-    rows: dict[bool, list[tuple[str, list[CellView]]]] = {True: [], False: []}
+    rows: dict[bool, list[tuple[str, list[Cell]]]] = {True: [], False: []}
     for row in some:
-        cells = [_cell(None if at is None else sweep.items[at].status, at, links) for at in row.cells]
+        cells = [None if at is None else (links[at].anchor, sweep.items[at].status) for at in row.cells]
         rows[row.differs].append((row.target, cells))
     return MatrixView([share.name for share in found.configurations], rows[True], rows[False], amount)
-
-
-def _cell(status: Status | None, at: int | None, links: list[ItemLink]) -> CellView:
-    if status is None or at is None:
-        return CellView("", "", "")
-    return CellView(links[at].anchor, mark_of(status), words.status_words(status))

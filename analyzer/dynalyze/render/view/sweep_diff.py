@@ -9,14 +9,13 @@ from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison, 
 from dynalyze.comparison.types import Direction
 from dynalyze.render.view.links import Anchors, Link, Shown, shown
 from dynalyze.render.view.run import Metric, Tone
-from dynalyze.render.view.sweep_items import mark_of
-from dynalyze.sweep.records import RowBreak, Status
+from dynalyze.sweep.records import RowBreak
 from dynalyze.text.amounts import count_of
 from dynalyze.text.visible import clipped
-from dynalyze.words import sweep_diff as words
+from dynalyze.words import comparison as words
 from dynalyze.words.comparison import drawn, value
 from dynalyze.words.report import command_line
-from dynalyze.words.sweep import place_words, status_words
+from dynalyze.words.sweep import place_words
 
 MAX_LINES = 300
 MAX_ITEMS = 1000
@@ -35,14 +34,7 @@ _SECTIONS = (
 @dataclass(frozen=True)
 class LineView:
     anchor: str
-    place: str
-    path: str
-    function: str
-    code: str
-    title: str
-    gb_id: str
-    follows: bool
-    reach: str
+    fact: LineChange
     targets: list[Link]
     omitted: int
 
@@ -59,20 +51,11 @@ class LineTable:
 
 
 @dataclass(frozen=True)
-class StatusView:
-    mark: str
-    text: str
-
-
-@dataclass(frozen=True)
 class ItemView:
     anchor: str
-    name: str
-    before: StatusView
-    after: StatusView
+    fact: ItemChange
     new: list[str]
     gone: list[str]
-    error: str
 
 
 @dataclass(frozen=True)
@@ -129,7 +112,7 @@ def build_sweep_diff(comparison: SweepComparison) -> SweepDiffPage:
     """Everything that the page shows, in its order."""
     index = _Index()
     items, alone = _item_tables(comparison.changes, index), _alone(comparison, index)
-    sentence = words.verdict(comparison)
+    sentence = words.sweeps_verdict(comparison)
     before, after = comparison.before, comparison.after
     return SweepDiffPage(
         title="Two sweeps · dynalyze diff",
@@ -139,7 +122,7 @@ def build_sweep_diff(comparison: SweepComparison) -> SweepDiffPage:
         status=_told(comparison),
         compared=_compared(comparison),
         headline=drawn(sentence[:1].upper() + sentence[1:]),
-        notes=words.notes(comparison),
+        notes=words.sweeps_notes(comparison),
         metrics=_metrics(comparison),
         differences=[
             (item.name, clipped(value(item.before), MAX_TEXT), clipped(value(item.after), MAX_TEXT))
@@ -189,19 +172,7 @@ def _line_table(anchor: str, name: str, lead: str, lines: Sequence[LineChange], 
 
 def _line(line: LineChange, index: _Index) -> LineView:
     targets, amount = shown(line.targets, MAX_NAMES)
-    return LineView(
-        anchor=index.line(line),
-        place=place_words(line.path, line.line),
-        path=f"{line.path}:{line.line}",
-        function=line.function,
-        code=clipped(line.code or "", 200),
-        title=clipped(line.gb_type, 300) or "Graph break",
-        gb_id=line.gb_id or "",
-        follows=line.follows,
-        reach=words.reach_words(line),
-        targets=[index.link(target) for target in targets],
-        omitted=amount.omitted,
-    )
+    return LineView(index.line(line), line, [index.link(target) for target in targets], amount.omitted)
 
 
 def _item_tables(changes: Sequence[ItemChange], index: _Index) -> list[ItemTable]:
@@ -227,19 +198,7 @@ def _item_table(anchor: str, name: str, changes: Sequence[ItemChange], index: _I
 
 
 def _item(change: ItemChange, index: _Index) -> ItemView:
-    return ItemView(
-        anchor=index.item(change),
-        name=words.item_words(change),
-        before=_status(change.before),
-        after=_status(change.after),
-        new=_breaks(change.new),
-        gone=_breaks(change.gone),
-        error=clipped(change.error, MAX_TEXT),
-    )
-
-
-def _status(status: Status | None) -> StatusView:
-    return StatusView(mark_of(status), status_words(status)) if status else StatusView("", "")
+    return ItemView(index.item(change), change, _breaks(change.new), _breaks(change.gone))
 
 
 def _breaks(breaks: Sequence[RowBreak]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The items of a sweep as rows of a table, and links to them from everywhere else on the page."""
+"""The items of a sweep as rows of a table, and the lines of code that break over all of them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from dynalyze.sweep.consequences import Place as BreakPlace
-from dynalyze.sweep.consequences import place_of
+from dynalyze.render.highlight import Code, code_at
+from dynalyze.render.view.links import Anchors, Link, Place, Shown, shown
+from dynalyze.report import Location
+from dynalyze.sweep.clusters import Place as BreakPlace
+from dynalyze.sweep.clusters import place_of
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
-from dynalyze.sweep.summary import SweepSummary
-from dynalyze.text.amounts import duration
+from dynalyze.sweep.summary import BrokenLine, SweepSummary
 from dynalyze.text.visible import clipped
 from dynalyze.words import sweep as words
-
-BAR_WIDTH = 100
-"""The width of a full bar, in the units of its drawing."""
+from dynalyze.words.report import EFFECTS
 
 MAX_BREAKS = 25
 """Breaks of one item; its own page has all."""
@@ -24,7 +24,6 @@ MAX_BREAKS = 25
 MAX_NAMES = 10
 """Links to items that are shown before the rest is folded away."""
 
-_MAX_ERROR = 300
 _MAX_TITLE = 160
 
 # What needs a look first; the clean ones last.
@@ -35,22 +34,14 @@ _MARKS: dict[Status, str] = {"full_graph": "compiled", "graph_break": "broken", 
 
 
 @dataclass(frozen=True)
-class ItemLink:
-    """A link to the row of an item."""
-
-    text: str
-    anchor: str
-
-
-@dataclass(frozen=True)
 class ItemLinks:
     """Links to items: the first few, and those that are folded away."""
 
-    first: list[ItemLink]
-    more: list[ItemLink]
+    first: list[Link]
+    more: list[Link]
 
     @classmethod
-    def of(cls, rows: Sequence[int], links: Sequence[ItemLink]) -> ItemLinks:
+    def of(cls, rows: Sequence[int], links: Sequence[Link]) -> ItemLinks:
         """The links of these rows; a rest of one or two is not worth folding."""
         some = [links[at] for at in rows]
         most = MAX_NAMES if len(some) > MAX_NAMES + 2 else len(some)
@@ -71,36 +62,14 @@ class BreakLine:
 class ItemView:
     """One row. `page` is "" where the item has no report of its own; `rank` sorts by status."""
 
-    anchor: str
-    name: str
+    fact: Row
+    link: Link
     page: str
-    configuration: str
-    status: Status
-    mark: str
-    status_words: str
     rank: int
-    family: str
-    breaks: int
-    recompiles: int
-    time: str
-    seconds: float
-    speeds: list[str]
-    speedup: str
-    error: str
-    error_at: str
+    speedup: float | None
     first: BreakLine | None
     more: list[BreakLine]
     omitted: int
-
-
-@dataclass(frozen=True)
-class Chip:
-    """A button that shows the items of one status alone."""
-
-    status: Status
-    mark: str
-    text: str
-    count: str
 
 
 def mark_of(status: Status) -> str:
@@ -108,15 +77,7 @@ def mark_of(status: Status) -> str:
     return _MARKS.get(status, "other")
 
 
-def chips(found: SweepSummary) -> list[Chip]:
-    """A button for each status there is."""
-    return [
-        Chip(status, mark_of(status), words.status_words(status), f"{number:,}")
-        for status, number in found.total.counts.items()
-    ]
-
-
-def item_views(sweep: Sweep, links: Sequence[ItemLink], places: Mapping[BreakPlace, str]) -> list[ItemView]:
+def item_views(sweep: Sweep, links: Sequence[Link], places: Mapping[BreakPlace, str]) -> list[ItemView]:
     """All items: what breaks first, most breaks first; the clean ones last, by name."""
     ranked = sorted(
         zip(sweep.items, links, strict=True),
@@ -125,27 +86,15 @@ def item_views(sweep: Sweep, links: Sequence[ItemLink], places: Mapping[BreakPla
     return [_item(row, link, places) for row, link in ranked]
 
 
-def _item(row: Row, link: ItemLink, places: Mapping[BreakPlace, str]) -> ItemView:
+def _item(row: Row, link: Link, places: Mapping[BreakPlace, str]) -> ItemView:
     breaks = [_break(found, places) for found in row.breaks[:MAX_BREAKS]]
     claims = [speed.speedup for speed in row.speeds if speed.speedup is not None]
     return ItemView(
-        anchor=link.anchor,
-        name=row.target,
+        fact=row,
+        link=link,
         page=page_link(row.page),
-        configuration=row.configuration,
-        status=row.status,
-        mark=mark_of(row.status),
-        status_words=words.status_words(row.status),
         rank=_ORDER.index(row.status),
-        family=row.family,
-        breaks=row.graph_breaks,
-        recompiles=row.recompiles,
-        time=duration(row.seconds),
-        seconds=row.seconds,
-        speeds=[words.speed_words(speed) for speed in row.speeds],
-        speedup=f"{max(claims):.3f}" if claims else "",
-        error=clipped(row.error or "", _MAX_ERROR),
-        error_at=row.error_at,
+        speedup=max(claims, default=None),
         first=breaks[0] if breaks else None,
         more=breaks[1:],
         omitted=len(row.breaks) - len(breaks),
@@ -168,3 +117,69 @@ def page_link(page: str | None) -> str:
         return ""
     path = PurePosixPath(page)
     return "" if path.is_absolute() or path.suffix != ".html" else quote(str(path), errors="replace")
+
+
+MAX_CARDS = 12
+MAX_LINES = 400
+MAX_FOLLOWING = 200
+
+
+@dataclass(frozen=True)
+class LineView:
+    """One line of code. `effect` is the worst that its breaks did, "" where none is known."""
+
+    anchor: str
+    fact: BrokenLine
+    place: Place
+    code: Code | None
+    effect: str
+    links: ItemLinks
+
+
+@dataclass(frozen=True)
+class LinesView:
+    """`cards` lead; `rest` is a table of the others."""
+
+    total: int
+    cards: list[LineView]
+    rest: list[LineView]
+    amount: Shown
+    following: list[LineView]
+    following_amount: Shown
+
+
+def line_anchors(found: SweepSummary, anchors: Anchors) -> dict[BreakPlace, str]:
+    """An anchor for each line that the page shows."""
+    some = [*found.lines[: MAX_CARDS + MAX_LINES], *found.following[:MAX_FOLLOWING]]
+    return {_key(line): anchors.claim(f"line-{line.path.rpartition('/')[2]}-{line.line}") for line in some}
+
+
+def lines_view(found: SweepSummary, links: Sequence[Link], places: Mapping[BreakPlace, str]) -> LinesView:
+    """A line that breaks one model only is no card where others are shared."""
+    shared = [line for line in found.lines if len(line.targets) > 1]
+    leading = (shared or list(found.lines))[:MAX_CARDS]
+    rest, amount = shown(found.lines[len(leading) :], MAX_LINES)
+    following, following_amount = shown(found.following, MAX_FOLLOWING)
+    return LinesView(
+        total=len(found.lines),
+        cards=[_line(line, links, places) for line in leading],
+        rest=[_line(line, links, places) for line in rest],
+        amount=amount,
+        following=[_line(line, links, places) for line in following],
+        following_amount=following_amount,
+    )
+
+
+def _line(line: BrokenLine, links: Sequence[Link], places: Mapping[BreakPlace, str]) -> LineView:
+    return LineView(
+        anchor=places.get(_key(line), ""),
+        fact=line,
+        place=Place(words.place_words(line.path, line.line), f"{line.path}:{line.line}", line.function),
+        code=code_at(Location(line.path, line.line, None, line.function, line.code), None),
+        effect=next((effect for effect in EFFECTS if effect in line.effects), ""),
+        links=ItemLinks.of(line.rows, links),
+    )
+
+
+def _key(line: BrokenLine) -> BreakPlace:
+    return line.path, line.line, line.gb_type

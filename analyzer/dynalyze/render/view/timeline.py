@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dynalyze.render.spans import Span, spans
+from dynalyze.render.chrome_trace import Span, spans
 from dynalyze.render.view.links import Anchors, Index, Link, Shown, shown
 from dynalyze.report import Report
 from dynalyze.text.visible import visible

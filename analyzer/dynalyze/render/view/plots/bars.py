@@ -5,8 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dynalyze.render.view.plots.scale import Scale, across, size_tick, time_tick
-from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Rect, Shape, label_of, px
+from dynalyze.render.view.plots.drawing import (
+    Key,
+    Label,
+    Path,
+    Plot,
+    Rect,
+    Scale,
+    Shape,
+    across,
+    label_of,
+    px,
+    size_tick,
+    time_tick,
+)
 from dynalyze.report.measurements import Measurement, Memory
 from dynalyze.text.amounts import duration, size
 from dynalyze.words.bench import EAGER, first_calls, more_memory

@@ -6,8 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.view.plots.scale import Scale, across, time_tick, upwards
-from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Rect, Shape, px
+from dynalyze.render.view.plots.drawing import (
+    Key,
+    Label,
+    Path,
+    Plot,
+    Rect,
+    Scale,
+    Shape,
+    across,
+    px,
+    time_tick,
+    upwards,
+)
 from dynalyze.report.measurements import BreakEven, Measurement
 from dynalyze.text.amounts import duration
 from dynalyze.words.bench import passes_words, short_count

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.view.plots.scale import Scale, across, time_tick
-from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Rect, Shape, label_of, px
+from dynalyze.render.view.plots.drawing import (
+    Key,
+    Label,
+    Path,
+    Plot,
+    Rect,
+    Scale,
+    Shape,
+    across,
+    label_of,
+    px,
+    time_tick,
+)
 from dynalyze.report import Recompile, Report
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.text.visible import clipped, visible

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.view.plots.scale import Scale, across, time_tick, upwards
-from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Shape, label_of, px
+from dynalyze.render.view.plots.drawing import (
+    Key,
+    Label,
+    Path,
+    Plot,
+    Scale,
+    Shape,
+    across,
+    label_of,
+    px,
+    time_tick,
+    upwards,
+)
 from dynalyze.report.measurements import Measurement, Speedup
 from dynalyze.text.amounts import duration
 from dynalyze.words.bench import claim, compile_cost, times, workload_of, workload_words

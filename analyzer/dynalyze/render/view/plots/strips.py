@@ -7,8 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dynalyze.render.view.plots.scale import Scale, across, evenly, time_tick
-from dynalyze.render.view.plots.shapes import Key, Label, Path, Plot, Rect, Shape, label_of, px
+from dynalyze.render.view.plots.drawing import (
+    Key,
+    Label,
+    Path,
+    Plot,
+    Rect,
+    Scale,
+    Shape,
+    across,
+    evenly,
+    label_of,
+    px,
+    time_tick,
+)
 from dynalyze.report.measurements import Measurement, Pair
 from dynalyze.text.amounts import milliseconds
 from dynalyze.words.bench import EAGER

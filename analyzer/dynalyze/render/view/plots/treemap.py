@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.view.plots.shapes import Key, Label, Plot, Rect, Shape
+from dynalyze.render.view.plots.drawing import Key, Label, Plot, Rect, Shape
 from dynalyze.report import Kernel, KernelKind
 from dynalyze.text.amounts import count_of
 from dynalyze.text.visible import clipped, visible

@@ -1,0 +1,74 @@
+"""Which findings an output shows: alike ones as one card, those that count in CI, the user's own line of each."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from dynalyze.facts.fingerprints import fingerprints
+from dynalyze.report import Finding, GraphBreak, Location, Report
+from dynalyze.words.report import only_measured
+
+
+def as_cards(report: Report) -> Report:
+    """The report with alike findings put together; each card stands where the first of them does.
+
+    The findings themselves stay one a break: a policy waives them, and a baseline knows them, one by one.
+    """
+    effects = {found.id: found.effect for found in report.graph_breaks}
+    cards: dict[object, Finding] = {}
+    for number, finding in enumerate(report.findings):
+        key: object = number
+        if finding.rule == "graph-break":
+            told = [effects.get(name) for name in finding.evidence]
+            key = repr([told, finding.severity, finding.title, finding.advice, finding.detail])
+        first = cards.setdefault(key, finding)
+        if first is not finding:
+            evidence = [*first.evidence, *finding.evidence]
+            cards[key] = msgspec.structs.replace(first, evidence=list(dict.fromkeys(evidence)))
+    return msgspec.structs.replace(report, findings=list(cards.values()))
+
+
+_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
+# The models of transformers are what its users look at; the rest of it are helpers that many models share.
+_MODEL = re.compile(r"[/\\]transformers[/\\]models[/\\]|[/\\]transformers_modules[/\\]")
+
+
+def own_caller(found: GraphBreak) -> Location | None:
+    """The innermost line outside of libraries' helpers that led to a break inside of one; None for other breaks."""
+    if _is_own(found.location):
+        return None
+    return next((line for line in reversed(found.stack) if _is_own(line)), None)
+
+
+def _is_own(line: Location) -> bool:
+    return _INSTALLED.search(line.file) is None or _MODEL.search(line.file) is not None
+
+
+ENDED_WELL = ("complete", "nothing_compiled")
+"""Statuses of a run in which everything that would be compiled was."""
+
+
+def waived(report: Report) -> dict[str, str]:
+    """The reason for each finding that the policy lets pass, by its fingerprint."""
+    waivers = report.policy.waivers if report.policy is not None else []
+    return {found: waiver.reason for waiver in waivers if not waiver.expired for found in waiver.findings}
+
+
+def is_known(report: Report, found: str) -> bool:
+    """Whether the baseline holds a finding of this fingerprint; without a baseline nothing is known."""
+    policy = report.policy
+    return policy is not None and bool(policy.baseline) and found not in policy.new
+
+
+def counting(report: Report) -> list[Finding]:
+    """The findings that are neither waived nor in the baseline."""
+    passed = waived(report)
+    pairs = zip(report.findings, fingerprints(report), strict=True)
+    return [finding for finding, found in pairs if found not in passed and not is_known(report, found)]
+
+
+def listened_to_the_end(report: Report) -> bool:
+    """Whether a rule that found nothing found that nothing is there."""
+    return report.outcome.status == "complete" and not only_measured(report)

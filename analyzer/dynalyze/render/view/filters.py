@@ -1,0 +1,114 @@
+"""What templates say facts with: words and amounts. "" stands for what was not recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dynalyze.render.highlight import code_at
+from dynalyze.render.view.accuracy import TONES, dtype_words
+from dynalyze.render.view.audit import check_tone
+from dynalyze.render.view.graphs import bytes_words, code_title, input_shape
+from dynalyze.render.view.links import safe_url
+from dynalyze.render.view.plots.treemap import KERNEL_KINDS
+from dynalyze.render.view.sweep_items import mark_of
+from dynalyze.report import Finding, GraphBreak
+from dynalyze.report.stages import STAGES
+from dynalyze.text.amounts import count_of, duration, milliseconds, percent
+from dynalyze.text.visible import clipped
+from dynalyze.words import policy, sweep, warmup
+from dynalyze.words.bench import verdict_short
+from dynalyze.words.comparison import item_words, reach_words
+from dynalyze.words.report import cache_words, cause_words, compilation_words, effect_words, severity_words, short_path
+
+
+def _clip(text: str | None, limit: int) -> str:
+    return clipped(text or "", limit)
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else duration(value)
+
+
+def _few(texts: Sequence[str], most: int) -> str:
+    """The first texts of a list, with a sign that it goes on."""
+    return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
+
+
+def _over(items: Sequence[object], most: int) -> int:
+    """How many items of a list have no room."""
+    return max(0, len(items) - most)
+
+
+def _seen(found: GraphBreak) -> str:
+    times = count_of(found.occurrences, "time")
+    return f"{times} in {len(found.processes)} processes" if len(found.processes) > 1 else times
+
+
+def _impact(finding: Finding) -> str:
+    """A measured cost in words; never an estimate."""
+    if finding.impact is None:
+        return "Impact unknown"
+    return f"{duration(finding.impact.seconds)} {finding.impact.what}".strip()
+
+
+def _error(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else percent(value)
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "answer_tone": lambda verdict: TONES[verdict][0],
+    "breaks_words": sweep.breaks_words,
+    "bytes_words": bytes_words,
+    "cache_words": cache_words,
+    "cause_words": cause_words,
+    "check_found": policy.found,
+    "check_mark": lambda status: policy.MARKS[status],
+    "check_title": policy.title,
+    "check_tone": check_tone,
+    "check_words": policy.status,
+    "clip": _clip,
+    "code_at": code_at,
+    "code_title": code_title,
+    "compilation_words": compilation_words,
+    "count_of": lambda number, *words: count_of(number, *words),
+    "dtype_words": dtype_words,
+    "effect_words": effect_words,
+    "ending_words": sweep.status_words,
+    "error": _error,
+    "few": _few,
+    "impact": _impact,
+    "input_shape": input_shape,
+    "item_words": item_words,
+    "kernel_kind": lambda kind: KERNEL_KINDS[kind],
+    "later_call": warmup.later,
+    "milliseconds": milliseconds,
+    "number": _number,
+    "over": _over,
+    "place_words": sweep.place_words,
+    "reach_words": reach_words,
+    "reason_words": sweep.reason_words,
+    "safe_url": safe_url,
+    "seconds": _seconds,
+    "seen": _seen,
+    "severity_words": severity_words,
+    "shape_compiled": warmup.compiled,
+    "shape_runs": warmup.runs,
+    "shape_words": warmup.shape_words,
+    "share": _share,
+    "short_path": short_path,
+    "speed_words": sweep.speed_words,
+    "stage_words": lambda stage: STAGES.get(stage, stage),
+    "status_mark": mark_of,
+    "verdict_short": verdict_short,
+    "waiver_words": policy.waiver,
+    "without_aten": lambda op: op.removeprefix("aten."),
+}
