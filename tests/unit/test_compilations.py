@@ -14,7 +14,7 @@ from dynalyze.events.types import CompileEnded, CompileStarted
 from dynalyze.facts.compilations import compilations, exclusive
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.render.spans import spans
+from dynalyze.render.chrome_trace import spans
 from dynalyze.render.view.links import Anchors, Index, index
 from dynalyze.render.view.timeline import MAX_ROWS, TimelineView, timeline_view
 from dynalyze.report import PHASES, BackwardCompile, Compilation, Report

@@ -242,12 +242,13 @@ def test_compiled_parts_run_in_eager() -> None:
 def test_dynamos_switch_is_read_and_dynamo_imported_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch._dynamo.config as config
 
-    monkeypatch.setattr(config, "disable", True)
-    assert dynamo.dynamo_disabled() is True
-    monkeypatch.delitem(sys.modules, "torch._dynamo.config")
-    assert dynamo.dynamo_disabled() is None
-    monkeypatch.setattr(importlib, "import_module", lambda name: sys.modules.update({name: config}))
-    assert dynamo.dynamo_disabled(load=True) is True
+    with config.patch(disable=True):
+        assert dynamo.dynamo_disabled() is True
+        monkeypatch.delitem(sys.modules, "torch._dynamo.config")
+        assert dynamo.dynamo_disabled() is None
+        monkeypatch.setattr(importlib, "import_module", lambda name: sys.modules.update({name: config}))
+        assert dynamo.dynamo_disabled(load=True) is True
+        monkeypatch.undo()
 
 
 def test_a_module_that_compiled_itself_is_known_without_running_code_of_it() -> None:

@@ -8,7 +8,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
-from dynalyze.facts.attention.choice import CellOutcome, is_own, outcome
+from dynalyze.facts.attention_matrix import CellOutcome, is_own, outcome
 from dynalyze.render.console import Summary, one_line
 from dynalyze.report.audit import AttentionCell, AttentionMatrix, CheckStatus, PolicyVerdict, ShapeRun, Warmup
 from dynalyze.text.amounts import count_of, milliseconds

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from dynalyze.facts.wrong_numbers import search_of, wrong_answers
 from dynalyze.render.view.links import Anchors, Shown, shown
 from dynalyze.report import Report
-from dynalyze.report.audit import Bisection, StageRun
+from dynalyze.report.audit import Bisection, StageRun, stage_name
 from dynalyze.report.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
-from dynalyze.report.stages import stage_name
 from dynalyze.text.amounts import count_of, percent
 from dynalyze.text.visible import clipped
 from dynalyze.words import bench as words

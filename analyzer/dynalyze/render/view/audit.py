@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dynalyze.facts.attention.choice import CellOutcome, is_own, outcome
+from dynalyze.facts.attention_matrix import CellOutcome, is_own, outcome
 from dynalyze.render.view.links import Shown, shown
 from dynalyze.report import Report
 from dynalyze.report.audit import (

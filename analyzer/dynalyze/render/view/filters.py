@@ -13,7 +13,7 @@ from dynalyze.render.view.links import safe_url
 from dynalyze.render.view.plots.treemap import KERNEL_KINDS
 from dynalyze.render.view.sweep_items import mark_of
 from dynalyze.report import Finding, GraphBreak
-from dynalyze.report.stages import STAGES
+from dynalyze.report.audit import STAGES
 from dynalyze.text.amounts import count_of, duration, milliseconds, percent
 from dynalyze.text.visible import clipped
 from dynalyze.words import policy, sweep, warmup

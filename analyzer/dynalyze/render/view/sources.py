@@ -12,7 +12,7 @@ from dynalyze.render.view.findings import Card
 from dynalyze.render.view.graphs import GraphView, LineKey
 from dynalyze.render.view.links import Anchors, Index, Link
 from dynalyze.report import GraphBreak, Report
-from dynalyze.report.sources import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
+from dynalyze.report.code import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
 from dynalyze.text.amounts import count_of
 from dynalyze.words.report import short_path
 
