@@ -101,7 +101,7 @@ class Watch:
     def _note(self, path: Path, line: bytes) -> None:
         try:
             head = self._decoder.decode(line)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return
         if head.event == "process" and head.main:
             self._main_pid = head.pid
