@@ -331,7 +331,7 @@ def test_explain_measures_what_it_explained(cwd: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as here:
         here.chdir(cwd)
         here.setattr(stats, "MIN_PAIRS", 1)
-        asked = ("--backend", "eager", "--bench-seconds", "300", "--json", "r.json")
+        asked = ("--backend", "eager", "--bench-seconds", "150", "--json", "r.json")
         status = run(["explain", "net.py:Net", *asked])
     report = json.loads((cwd / "r.json").read_text())
     assert status == 0
