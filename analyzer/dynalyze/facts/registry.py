@@ -63,10 +63,11 @@ class Registry:
 def registry(torch_folder: str = "") -> Registry:
     """The registry of the torch in `torch_folder`, of the installed one, or our copy, whichever is found first."""
     for path in (_below(torch_folder), _installed(), _COPY):
-        if path is not None and path.is_file():
+        if path is not None:
             try:
-                return Registry(_read(path))
-            except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+                if path.is_file():
+                    return Registry(_read(path))
+            except (OSError, ValueError):  # No such file, no name of a file, or no registry.
                 continue
     return Registry({})
 
