@@ -132,6 +132,10 @@ FAULTS = {
         + "if not os.fork():\n    torch.ones(2)\n    os._exit(0)\nos.wait()\n" + BREAKS + CALL + KEEP,
         note="opened again",
     ),
+    "its own folder removed": Fault(
+        HEAD + "import shutil\n" + BREAKS + CALL + "shutil.rmtree(os.environ['DYNALYZE_RUN'])\n",
+        "incomplete", check=said_what_is_missing,
+    ),
     "another working folder": Fault(HEAD + "os.mkdir('deep'); os.chdir('deep')" + BREAKS + CALL),
     # The source.
     "edited before the call": edited("here.write_text('launch(rockets)\\n' * 3 + here.read_text())"),
@@ -151,7 +155,7 @@ FAULTS = {
 }  # fmt: skip
 QUICK = (
     "dictConfig", "levels of all loggers", "torch's trace logger emptied", "torch's counters cleared", "deaf for good",
-    "closerange", "another file on the number", "a daemon", "edited before the call",
+    "closerange", "its own folder removed", "another file on the number", "a daemon", "edited before the call",
     "same size and time", "an imported module edited",
 )  # fmt: skip
 

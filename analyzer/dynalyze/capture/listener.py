@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture import guards, listener
+from dynalyze.capture import guards
 from dynalyze.capture.guards import dataset_of
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.source_texts import HELD, files_of
@@ -120,9 +120,9 @@ class Listener:
             self._lose(error)
 
     def tell_bytecode(self, compile_id: str, code: types.CodeType) -> None:
-        """Write down what Dynamo made of a frame. Called by the compiler: the rules of `emit` hold."""
+        """Write down what Dynamo made of a frame. Called by the compiler: the rules of `hear` hold."""
         try:
-            name = self._writer.write_text(listener.as_python(code))
+            name = self._writer.write_text(as_python(code))
             self._writer.write("graph", id=compile_id, epoch=self.epoch, stage="transformed", text=name)
         except Exception as error:
             self._lose(error)

@@ -80,6 +80,8 @@ class EventWriter:
     def _write_kept(self) -> None:
         if not self._is_ours():
             self._open()
+        elif not os.fstat(self._descriptor).st_nlink:
+            self._restore()
         while self._kept:
             try:
                 _write_all(self._descriptor, self._kept[0])
@@ -94,7 +96,7 @@ class EventWriter:
     def _open(self) -> None:
         """Open this process's file, for the first time or where the program has closed it; say which of them."""
         self._descriptor, self._file = -1, None
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         if self._pid == -1:
             folder = self.run / EVENTS_FOLDER
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -107,6 +109,18 @@ class EventWriter:
             first = {"event": "reopened", "at": time.time()}
         self._file = _file_of(self._descriptor)
         self._kept.appendleft(_as_json(first).encode(errors="replace") + b"\n")
+
+    def _restore(self) -> None:
+        """Make the file again: the program has removed it with its temporary files, and we still hold what is in it."""
+        written = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        self.run.mkdir(mode=0o700, exist_ok=True)
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        os.close(self._descriptor)
+        self._open()
+        self._kept[0] = written
+        if self._texts:
+            told = "graphs and sources that the program removed with the folder they were recorded in"
+            self._keep(_as_json({"event": "lost", "message": told}))
 
     def _is_ours(self) -> bool:
         return self._file is not None and _file_of(self._descriptor) == self._file

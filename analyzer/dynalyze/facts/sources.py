@@ -198,7 +198,8 @@ class Sources:
         seen, now = self._seen.get(file), _read(file)
         if seen is None:
             return now
-        kept = _lines_of(self._run.read_text(seen.text)) if seen.text else None
+        text = self._run.read_text(seen.text) if seen.text else ""
+        kept = _lines_of(text) if text else None
         if kept is not None and kept != now:
             self.changed[file] = True
         elif kept is None and changed(file, seen):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dynalyze.sweep.records import Row, Speed, Status, Sweep
 from dynalyze.sweep.summary import BrokenLine, SpeedTotal, SweepSummary
 from dynalyze.text.amounts import count_of, listed, percent
-from dynalyze.words.report import EFFECTS, effect_words
 
 _STATUS_WORDS: dict[Status, str] = {
     "full_graph": "one graph",
@@ -113,11 +112,6 @@ def item_name(row: Row) -> str:
 def breaks_words(line: BrokenLine, what: str) -> str:
     """How far a line reaches: "breaks 41 models"."""
     return f"breaks {count_of(len(line.targets), what)}"
-
-
-def effects_words(effects: dict[str, int]) -> str:
-    """The worst of the effects of a line, as a clause; "" where none is known."""
-    return next((effect_words(effect) for effect in EFFECTS if effect in effects), "")
 
 
 def place_words(path: str, line: int) -> str:
