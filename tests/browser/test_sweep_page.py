@@ -14,7 +14,7 @@ from test_page import CONTRAST, WATCH, assert_fits
 import sample_sweeps
 from dynalyze.render.html import render_sweep, render_sweep_diff
 from limits import WALL_SECONDS
-from test_sweep_comparison import upgraded
+from sample_sweeps import upgraded
 
 pytestmark = pytest.mark.browser
 

@@ -17,6 +17,7 @@ from dynalyze.events.types import (
     CompileStarted,
     ErrorSeen,
     Frame,
+    GraphSeen,
     ProcessStarted,
     RecompileSeen,
     TorchLoaded,
@@ -200,3 +201,12 @@ def texts_of(value: Any, path: str = "report") -> list[tuple[str, str]]:
     if isinstance(value, list | tuple):
         return [each for item in value for each in texts_of(item, f"{path}[]")]
     return []
+
+
+def graphs_run(*seen: tuple[str, str], events: tuple[Any, ...] = ()) -> RunLog:
+    """A run whose compile 0/0 wrote these (stage, text)."""
+    texts = {str(number): text for number, (_, text) in enumerate(seen)}
+    told = [GraphSeen(id="0/0", stage=stage, text=str(number)) for number, (stage, _) in enumerate(seen)]
+    run = run_of(start(), *told, *events)
+    run.read_text = lambda name: texts.get(name, "")
+    return run

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from dynalyze.comparison.sweeps import SweepComparison, compare
 from dynalyze.sweep.records import Row, RowBreak, Speed, Status, Sweep
 from sample_reports import HOSTILE
 
 LIBRARY = "/opt/venv/lib/python3.11/site-packages/"
 GENERIC = "transformers/utils/generic.py"
+NEWER = {"python": "3.11.7", "torch": "2.14.0", "transformers": "5.23.0", "device": "cpu"}
 CAPTURING = "transformers/utils/output_capturing.py"
 
 
@@ -178,3 +180,20 @@ def _break_of(family: str, chance: random.Random, shared: list[RowBreak]) -> Row
     if chance.random() < 0.15:
         return loop(modeling(family), line)
     return broken(modeling(family), line, kind, gb_id=gb_id, effect=chance.choice(("split", "eager", "partly_eager")))
+
+
+def upgraded() -> SweepComparison:
+    """After an upgrade the shared line is gone from two of three models; another line is new in two."""
+    before = small_sweep()
+    new = broken("transformers/masking_utils.py", 455, "Observed exception", code="raise StopIteration", gb_id="GB0088")
+    items = [
+        row("hf:LlamaModel"),
+        row("hf:LlamaForCausalLM", "graph_break", new),
+        before.items[2],
+        row("hf:BertModel", "graph_break", new, family="bert"),
+        failed("hf:GPT2Model", "compile_error", "RuntimeError: backend", family="gpt2"),
+        before.items[5],
+        row("hf:KimiModel", family="kimi"),
+        row("hf:NewModel"),
+    ]
+    return compare(before, sweep(*items, environment=NEWER))

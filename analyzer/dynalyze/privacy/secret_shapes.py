@@ -2,7 +2,7 @@
 
 Prefixes, alphabets and lengths are facts that the rules of gitleaks (MIT) and of detect-secrets (Apache-2.0) tell, and
 for those that both lack the issuers' own documentation. Lengths are lower bounds here: a message may cut a token short,
-and masking one too many costs less than showing one. `tests/unit/test_secret_shapes.py` holds the table against
+and masking one too many costs less than showing one. `tests/unit/privacy/test_secret_shapes.py` holds the table against
 gitleaks' own patterns.
 """
 

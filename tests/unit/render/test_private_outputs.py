@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import msgspec
 import pytest
 
+from canaries import CANARY, OF_THE_PROGRAM, canary_report, names_in
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs, showable
 from dynalyze.comparison import sweeps
@@ -35,7 +36,6 @@ from dynalyze.sweep.records import Sweep
 from records import Choose, filled, first
 from sample_reports import rich_report
 from sample_sweeps import small_sweep
-from test_shown import CANARY, OF_THE_PROGRAM, canary_report, names_in
 
 FILES = {
     "json_file": "r.json", "html_file": "r.html", "markdown": "r.md", "bug_report": "bug.md", "sarif": "r.sarif",

@@ -27,7 +27,7 @@ except Misuse as misuse:
     told = {{"misuse": str(misuse)}}
 open({told!r}, "w").write(json.dumps(told))
 """
-CAPTURE = str(Path(__file__).resolve().parents[2] / "analyzer" / "dynalyze" / "capture")
+CAPTURE = str(Path(__file__).resolve().parents[3] / "analyzer" / "dynalyze" / "capture")
 
 # What a program can see of itself.
 MIRROR = """

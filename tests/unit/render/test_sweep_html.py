@@ -13,6 +13,7 @@ from dynalyze.render.html import render_sweep as render
 from dynalyze.render.view.sweep import MAX_FAMILIES
 from dynalyze.render.view.sweep_items import MAX_LINES, page_link
 from dynalyze.sweep.records import Sweep
+from html_tree import Tree
 from sample_sweeps import (
     broken,
     empty_sweep,
@@ -24,7 +25,6 @@ from sample_sweeps import (
     small_sweep,
     sweep,
 )
-from test_html import Tree
 
 SAMPLES = {"small": small_sweep, "matrix": matrix_sweep, "hostile": hostile_sweep, "empty": empty_sweep}
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from canaries import CANARY, OF_THE_PROGRAM, canary_report, names_in
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs
 from dynalyze.comparison.sweeps import SweepComparison
@@ -22,12 +23,11 @@ from dynalyze.doctor.records import Diagnosis
 from dynalyze.privacy.masking import MASK, masked_arguments
 from dynalyze.report import Process, Report, Snippet
 from dynalyze.report.document import from_json, to_json
-from dynalyze.report.held import Holds, changed, texts
+from dynalyze.report.held import Holds, texts
 from dynalyze.sweep.records import Sweep
 from records import filled_report, texts_of
 from sample_reports import empty_report, graph_break, line_of, recompile, rich_report
 
-CANARY = "canary_9f3"
 LONG = "Once upon a time there was a prompt that nobody else was meant to read."
 KEYS = [
     "hf_AbCdEfGhIjKlMnOpQrStUvWxYz",
@@ -40,9 +40,6 @@ KEYS = [
 ]
 
 ROOTS = (Report, Comparison, Sweep, SweepComparison, Diagnosis)
-# What may quote the program, and what a message of ours does after its colon. A vocabulary keeps its own words only.
-VOCABULARIES = {Holds.DTYPE, Holds.NUMBER, Holds.OPERATION, Holds.BACKEND, Holds.BREAK_TYPE, Holds.CUDAGRAPH}
-OF_THE_PROGRAM = {Holds.QUOTE, Holds.SOURCE, Holds.ERROR, Holds.MESSAGE, *VOCABULARIES}
 
 
 def unmarked(hint: Any, path: str, marked: bool = False) -> Iterator[str]:
@@ -81,24 +78,6 @@ def test_a_text_that_says_nothing_of_itself_is_dropped() -> None:
     assert list(unmarked(Book, "Book")) == ["Book.pages.told", "Book.pages.open", "Book.pages.open"]
     cleaned = privacy.without_source(Book([Page(CANARY, {CANARY: [CANARY]}, 3)]))
     assert cleaned == Book([Page("", {}, 3)])
-
-
-def names_in(document: Any, text: str) -> Any:
-    """The text wherever a name may stand: in all but our own words, and in words that are known."""
-    return changed(document, lambda holds, _: "key" if holds is Holds.WORD else text)
-
-
-def canary_report() -> Report:
-    """The canary in every text that may quote the program, as torch and a failing program would tell it."""
-
-    def told(holds: Holds, text: str) -> str:
-        if holds is Holds.MESSAGE:
-            return f"Net failed, and ran in eager from there on: ValueError: {CANARY}"
-        return CANARY if holds in OF_THE_PROGRAM else text
-
-    report = changed(filled_report("plain"), told)
-    report.outcome.status = "failed"
-    return report
 
 
 def texts_with(report: Report, word: str) -> set[Holds]:

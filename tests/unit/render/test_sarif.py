@@ -18,7 +18,7 @@ from dynalyze.rules.rule import rules
 from sample_reports import LIBRARY, clean_report, empty_report, rich_report
 
 SCHEMA = Draft4Validator(
-    json.loads((Path(__file__).parents[1] / "data" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+    json.loads((Path(__file__).parents[2] / "data" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
 )
 
 

@@ -10,8 +10,7 @@ from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.report.models import AttentionCall, AttentionInput
-from records import TORCH, end, frame, run_of, start
-from test_graphs import run_with as graphs_of
+from records import TORCH, end, frame, graphs_run, run_of, start
 
 SHAPE = "1, 2, 8, 16][256, 128, 16, 1]cpu"
 LIKE = AttentionInput("float32", [1, 2, 8, 16], [256, 128, 16, 1])
@@ -36,7 +35,7 @@ def aten(*lines: str) -> str:
 
 
 def run_with(*seen: tuple[str, str], ended: AnyEvent | None = None) -> RunLog:
-    return graphs_of(*seen, events=(ended or end(),))
+    return graphs_run(*seen, events=(ended or end(),))
 
 
 def calls(run: RunLog) -> list[AttentionCall]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dynalyze.privacy.masking import MASK, Masking
 
-UPSTREAM = json.loads((Path(__file__).parents[1] / "data" / "secrets" / "gitleaks.json").read_text())["patterns"]
+UPSTREAM = json.loads((Path(__file__).parents[2] / "data" / "secrets" / "gitleaks.json").read_text())["patterns"]
 
 
 def masked(text: str, *, code: bool = False) -> str:

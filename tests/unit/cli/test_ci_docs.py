@@ -11,7 +11,7 @@ import pytest
 from dynalyze.cli.group import group
 from dynalyze.doctor.checks import CHECKS
 
-TEXT = (Path(__file__).parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "docs" / "ci.md").read_text(encoding="utf-8")
 # Prompts of YAML before a command, and a command over several lines, which a `>` folds.
 _FOLDED = re.compile(r"run: >\n(?P<lines>(?: {10}.*\n)+)")
 _COMMAND = re.compile(r"^\s*(?:- )*(?:run: |entry: )?(dynalyze [a-z].*)$", re.MULTILINE)

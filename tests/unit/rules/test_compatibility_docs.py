@@ -11,7 +11,7 @@ import pytest
 from dynalyze.rules.catalogue import entry
 from dynalyze.rules.rule import Rule, rules
 
-PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
 IN_THE_TABLE = re.compile(r"^\|.*\| (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*) \| [^|]+ \|$", re.MULTILINE)
 WITH_EXAMPLE = [rule for rule in rules() if rule.example is not None]
 

@@ -13,8 +13,8 @@ from dynalyze.comparison.types import Comparison
 from dynalyze.render import comparison_json, comparison_text, html
 from dynalyze.render.view.comparison import MAX_BREAKS, MAX_REGRESSIONS
 from dynalyze.words.comparison import drawn, verdict
+from html_tree import Tree
 from sample_reports import HOSTILE, compared, compared_hostile, empty_report, graph_break, line_of, rich_report
-from test_html import Tree
 
 SAMPLES = {"compared": compared, "hostile": compared_hostile, "same": lambda: compare(rich_report(), rich_report())}
 ESCAPES = re.compile(r"\x1b\[[\d;]*m")

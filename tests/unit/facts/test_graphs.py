@@ -20,7 +20,7 @@ from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Compilation, GraphInput
-from records import TORCH, end, run_of, start
+from records import TORCH, end, graphs_run, run_of, start
 
 DYNAMO = """class GraphModule(torch.nn.Module):
     def forward(self, L_x_: "f32[2, 8][8, 1]cpu", L_self_modules_a_parameters_weight_: "f32[4, 8][8, 1]cpu"):
@@ -57,15 +57,6 @@ def call(args):
     cpp_fused_relu_0(buf0)
     return (buf0, )
 """
-
-
-def run_with(*seen: tuple[str, str], events: tuple[Any, ...] = ()) -> RunLog:
-    """A run whose compile 0/0 wrote these (stage, text)."""
-    texts = {str(number): text for number, (_, text) in enumerate(seen)}
-    told = [GraphSeen(id="0/0", stage=stage, text=str(number)) for number, (stage, _) in enumerate(seen)]
-    run = run_of(start(), *told, *events)
-    run.read_text = lambda name: texts.get(name, "")
-    return run
 
 
 def compiled(run: RunLog) -> list[Compilation]:
@@ -219,7 +210,7 @@ def test_an_input(name: str, annotation: str, expected: GraphInput) -> None:
 
 
 def test_forward_and_backward_are_told_apart() -> None:
-    run = run_with(
+    run = graphs_run(
         ("dynamo", DYNAMO), ("joint", BACKWARD), ("forward", FORWARD), ("backward", BACKWARD),
         ("runnable", "class Repro:\n    def forward(self, primals_1):\n"), ("post_grad", FORWARD),
         ("output_code", CODE.format(part="0_forward")),
@@ -235,13 +226,13 @@ def test_forward_and_backward_are_told_apart() -> None:
 
 
 def test_a_backward_that_never_reached_its_code_is_known_by_its_tangents() -> None:
-    (texts,) = texts_of(run_with(("dynamo", DYNAMO), ("post_grad", BACKWARD)))
+    (texts,) = texts_of(graphs_run(("dynamo", DYNAMO), ("post_grad", BACKWARD)))
     assert [text.direction for text in texts.texts] == ["", "backward"]
 
 
 def test_a_graph_that_a_backend_cut_in_pieces_keeps_each() -> None:
     code = [("output_code", CODE.format(part=f"{number}_inference")) for number in (0, 1)]
-    run = run_with(("dynamo", DYNAMO), ("post_grad", FORWARD), code[0], ("post_grad", FORWARD), code[1])
+    run = graphs_run(("dynamo", DYNAMO), ("post_grad", FORWARD), code[0], ("post_grad", FORWARD), code[1])
     ((graph,), kernels) = graphs(run, compiled(run), Sources())
     assert [(s.stage, s.direction, s.ops) for s in graph.stages] == [
         ("dynamo", "", 3), ("post_grad", "inference", 2), ("kernels", "inference", 4),
@@ -251,14 +242,14 @@ def test_a_graph_that_a_backend_cut_in_pieces_keeps_each() -> None:
 
 def test_code_that_inductor_wrote_twice_for_one_graph_counts_once() -> None:
     code = ("output_code", CODE.format(part="0_inference"))
-    run = run_with(("dynamo", DYNAMO), ("post_grad", FORWARD), code, ("post_grad", FORWARD), code)
+    run = graphs_run(("dynamo", DYNAMO), ("post_grad", FORWARD), code, ("post_grad", FORWARD), code)
     ((graph,), kernels) = graphs(run, compiled(run), Sources())
     assert [(s.stage, s.ops) for s in graph.stages] == [("dynamo", 3), ("post_grad", 1), ("kernels", 2)]
     assert [kernel.calls for kernel in kernels] == [1, 1]
 
 
 def test_a_graph_on_its_way_down() -> None:
-    run = run_with(
+    run = graphs_run(
         ("dynamo", DYNAMO), ("inference", FORWARD), ("post_grad", FORWARD),
         ("output_code", CODE.format(part="0_inference")),
         events=(end(graph_op_count=3, cudagraph_skip_reason="skipping cudagraphs due to mutated inputs"),),
@@ -281,7 +272,7 @@ def test_a_long_code_is_cut_at_a_line_and_all_together_have_a_limit(monkeypatch:
     monkeypatch.setattr(module, "MOST_CODE", 1000)
     monkeypatch.setattr(module, "_MOST_TEXT", 700)
     line = "    y = torch.cos(x)\n"
-    run = run_with(("dynamo", "def forward(self, x):\n" + line * 100), ("inference", line * 100), ("post_grad", line))
+    run = graphs_run(("dynamo", "def forward(self, x):\n" + line * 100), ("inference", line * 100), ("post_grad", line))
     ((graph,), _) = graphs(run, compiled(run), Sources())
     first, second = graph.code
     assert sum(len(code.text) for code in graph.code) <= 1000
@@ -303,7 +294,7 @@ def test_a_graph_that_a_restart_traced_again_is_one() -> None:
 
 
 def test_a_restart_leaves_nothing_of_the_first_attempt() -> None:
-    run = run_with(("dynamo", DYNAMO), ("inference", FORWARD), ("dynamo", DYNAMO))
+    run = graphs_run(("dynamo", DYNAMO), ("inference", FORWARD), ("dynamo", DYNAMO))
     ((graph,), _) = graphs(run, compiled(run), Sources())
     assert [stage.stage for stage in graph.stages] == ["dynamo"]
 

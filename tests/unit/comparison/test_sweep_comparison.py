@@ -16,11 +16,9 @@ from dynalyze.render import comparison_json, comparison_text, html
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
 from dynalyze.words.comparison import sweeps_notes as notes
 from dynalyze.words.comparison import sweeps_verdict as verdict
-from sample_sweeps import broken, failed, hostile_sweep, loop, row, small_sweep
+from html_tree import Tree
+from sample_sweeps import broken, failed, hostile_sweep, loop, row, small_sweep, upgraded
 from sample_sweeps import sweep as make_sweep
-from test_html import Tree
-
-NEWER = {"python": "3.11.7", "torch": "2.14.0", "transformers": "5.23.0", "device": "cpu"}
 
 
 def of(before: Row, after: Row) -> SweepComparison:
@@ -30,23 +28,6 @@ def of(before: Row, after: Row) -> SweepComparison:
 def only(comparison: SweepComparison) -> ItemChange:
     (change,) = comparison.changes
     return change
-
-
-def upgraded() -> SweepComparison:
-    """After an upgrade the shared line is gone from two of three models; another line is new in two."""
-    before = small_sweep()
-    new = broken("transformers/masking_utils.py", 455, "Observed exception", code="raise StopIteration", gb_id="GB0088")
-    items = [
-        row("hf:LlamaModel"),
-        row("hf:LlamaForCausalLM", "graph_break", new),
-        before.items[2],
-        row("hf:BertModel", "graph_break", new, family="bert"),
-        failed("hf:GPT2Model", "compile_error", "RuntimeError: backend", family="gpt2"),
-        before.items[5],
-        row("hf:KimiModel", family="kimi"),
-        row("hf:NewModel"),
-    ]
-    return compare(before, make_sweep(*items, environment=NEWER))
 
 
 @pytest.mark.parametrize(

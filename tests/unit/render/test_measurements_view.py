@@ -22,9 +22,9 @@ from dynalyze.render.view.plots.scatter import scatter_plot
 from dynalyze.render.view.plots.strips import strip_plot
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy, BreakEven, Measurement, Memory, Pair, StartUp
+from html_tree import Tree
 from sample_measurements import eager_row, latency, measured, measurements, pairs_of, speedup, tensor
 from sample_reports import benched_report, clean_report, empty_report, measured_report
-from test_html import Tree
 
 
 def text_of(report: Report) -> str:
