@@ -68,7 +68,7 @@ def of_object(path: Path, name: str, inputs: list[str] | None = None, **fields: 
         "inputs": inputs or [],
         "arguments": [],
     }
-    return WorkerRequest(source, **{"configuration": BY_EAGER_BACKEND, "threads": 1, **fields})
+    return WorkerRequest(source=source, **{"configuration": BY_EAGER_BACKEND, "threads": 1, **fields})
 
 
 @contextlib.contextmanager

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dynalyze.audit.attention_matrix import attention_matrix
-from dynalyze.bench.configurations import with_options
-from dynalyze.bench.plan import Plan, Work
+from dynalyze.bench.plan import Plan
+from dynalyze.capture.bench.protocol import Configuration, Work
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.text.errors import UsageError
@@ -38,7 +38,7 @@ def plain(x):
 
 def plan(backend: str = "eager", phase: str = "forward") -> Plan:
     work = Work("decode" if phase == "decode" else "forward")
-    configurations = (with_options(backend, None, "auto", False),)
+    configurations = (Configuration("default", backend=backend),)
     return Plan({}, configurations, works=(work,), seconds=0, timeout=240.0, quiet=True, new_tokens=3)
 
 

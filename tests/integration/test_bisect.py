@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from dynalyze.bench.bisect import bisect_suspicious
-from dynalyze.bench.configurations import with_options
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.plan import Plan, Work
-from dynalyze.capture.bench.protocol import Phase
+from dynalyze.bench.plan import Plan
+from dynalyze.capture.bench.protocol import Configuration, Phase, Work
 from dynalyze.launch.spec import read_target
 from dynalyze.report import Outcome, Report
 from dynalyze.report.audit import Bisection
@@ -92,7 +91,7 @@ def searched(
     (folder / "program.py").write_text(program)
     monkeypatch.chdir(folder)
     target = read_target("program.py:make", None, ())
-    chosen = (with_options(backend, None, "auto", False),)
+    chosen = (Configuration("default", backend=backend),)
     plan = Plan(rebuilt_source(target), chosen, works=(Work(phase=phase),), timeout=200, total=200, quiet=True)
     report = Report("0", "", [], {"device": "cpu"}, target.described(), Outcome("complete"))
     report.accuracy = [Accuracy("default", phase, verdict=verdict)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.load import load
 from dynalyze.capture.bench.protocol import Configuration, Phase, WorkerRequest
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.hf.options import ModelOptions
+from dynalyze.capture.settings import ModelBuild
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -38,8 +39,8 @@ def fresh() -> Iterator[None]:
 
 
 def _workload(name: str, dtype: str, phase: Phase) -> Workload:
-    source = {"kind": "transformers", "name": name, **ModelOptions().building()}
-    return load(WorkerRequest(source, Configuration("tested"), dtype=dtype, phase=phase)).workload
+    source = {"kind": "transformers", "name": name, **asdict(ModelBuild())}
+    return load(WorkerRequest(source=source, configuration=Configuration("tested"), dtype=dtype, phase=phase)).workload
 
 
 def _check_operations(workload: Workload, stage: str, folder: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 from bench_process import BY_EAGER_BACKEND, EAGER, started
 
 from dynalyze.capture.bench.protocol import WorkerRequest
-from dynalyze.capture.hf.options import ModelOptions
+from dynalyze.capture.settings import ModelBuild
 
 pytest.importorskip("transformers")
 
@@ -18,8 +19,8 @@ OFFLINE = {"HF_HUB_OFFLINE": "1"}
 
 
 def of_model(name: str, building: dict[str, Any] | None = None, **fields: Any) -> WorkerRequest:
-    source = {"kind": "transformers", "name": name, **ModelOptions().building(), **(building or {})}
-    return WorkerRequest(source, **{"configuration": EAGER, "threads": 1, **fields})
+    source = {"kind": "transformers", "name": name, **asdict(ModelBuild()), **(building or {})}
+    return WorkerRequest(source=source, **{"configuration": EAGER, "threads": 1, **fields})
 
 
 def test_decoding_is_compiled_and_valid() -> None:

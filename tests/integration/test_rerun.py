@@ -42,7 +42,7 @@ def request(script: Path, configuration: Configuration = EAGER, **fields: Any) -
         "kind": "program", "mode": "script", "path": str(script), "module": None, "arguments": ["first"],
         "seconds": fields.pop("seconds", 60.0), "made": fields.pop("made", None),
     }  # fmt: skip
-    return WorkerRequest(source, **{"configuration": configuration, "threads": 1, **fields})
+    return WorkerRequest(source=source, **{"configuration": configuration, "threads": 1, **fields})
 
 
 def script(folder: Path, *texts: str) -> Path:

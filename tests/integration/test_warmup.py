@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dynalyze.audit.warmup import check_warmup
-from dynalyze.bench.configurations import with_options
-from dynalyze.bench.plan import Plan, Work, shaped
+from dynalyze.bench.plan import Plan, shaped
+from dynalyze.capture.bench.protocol import Configuration, Work
 from dynalyze.launch.shape_options import read_dims, read_shapes
 from dynalyze.launch.spec import read_target
 from dynalyze.report.audit import Warmup
@@ -67,7 +67,12 @@ def check(target: str | Path, shapes: str, *dims: str, dynamic: str = "auto", ba
     spec = read_target(str(target), None, ())
     named = read_dims(dims)
     works = shaped((Work(),), read_shapes([shapes]), named, spec)
-    plan = Plan(source={}, configurations=(with_options(backend, None, dynamic, False),), threads=1, timeout=240.0)
+    plan = Plan(
+        source={},
+        configurations=(Configuration("default", backend=backend, dynamic=dynamic),),
+        threads=1,
+        timeout=240.0,
+    )
     plan = replace(plan, quiet=True)
     return check_warmup(spec, plan, works, named)
 
@@ -139,7 +144,7 @@ def test_sizes_that_cannot_be_are_refused(model: Path, target: str, shapes: str,
 
 
 def test_a_program_without_known_calls_has_no_result(model: Path) -> None:
-    plan = Plan(source={}, configurations=(with_options("eager", None, "auto", False),))
+    plan = Plan(source={}, configurations=(Configuration("default", backend="eager"),))
     spec = read_target(str(model), None, ())
     assert check_warmup(spec, plan, (Work(shape=(("sequence", 4),)),)).reason
 

@@ -10,16 +10,17 @@ from typing import Any, Protocol
 from dynalyze.bench import schedule
 from dynalyze.bench.configurations import DEFAULT, EAGER
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.plan import Plan, Work, worker_request
+from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.protocol import LANGUAGE_PHASES, Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import Configuration, Work, WorkerRequest
+from dynalyze.capture.settings import LANGUAGE_PHASES, CompileArguments, CompileOptions, settings_of
 from dynalyze.facts.attention_matrix import RAN
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, judge_run
-from dynalyze.launch.observe import CompileOptions, Observation, Observed, observed
+from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.audit import AttentionCell, CellStatus
@@ -290,7 +291,7 @@ class ProcessTrials:
             )  # fmt: skip
             target = replace(target, asked=asked)
         options = CompileOptions(
-            how.backend, how.mode, how.dynamic, how.fullgraph, self._train, plan.device, combination.dtype,
+            **settings_of(how, CompileArguments), train=self._train, device=plan.device, dtype=combination.dtype,
             given=("--attention-matrix",),
         )  # fmt: skip
         timeout = min(plan.timeout, self._left() or plan.timeout)

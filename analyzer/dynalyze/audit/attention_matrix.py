@@ -25,7 +25,7 @@ from dynalyze.audit.attention_cells import (
 )
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.protocol import LANGUAGE_PHASES
+from dynalyze.capture.settings import LANGUAGE_PHASES
 from dynalyze.facts.attention_matrix import RAN, is_own
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams

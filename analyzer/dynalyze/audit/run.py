@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dynalyze.bench.measure import add_bench, planned
-from dynalyze.bench.plan import Plan, Work
+from dynalyze.bench.plan import Plan
+from dynalyze.capture.bench.protocol import Work
 from dynalyze.capture.shapes import Dim
 from dynalyze.events.log import RunLog
 from dynalyze.launch.observe import Observation, Observed, observed

@@ -19,8 +19,8 @@ from pathlib import Path
 from dynalyze.audit import buckets
 from dynalyze.audit.warmup_facts import Warmed, compiled_anything, read_warmed, warm_after
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.plan import Plan, Work, worker_request
-from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
+from dynalyze.bench.plan import Plan, worker_request
+from dynalyze.capture.bench.protocol import Configuration, Work, WorkerRequest
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.wire import LOOK, SERVING, WARM_UP, WARMUP_FILE
 from dynalyze.events.reading import read_run
@@ -122,10 +122,9 @@ class Child:
 
 
 def _fields(order: ChildRequest) -> dict[str, object]:
-    sizes = [{"batch": work.batch, "sequence": work.sequence, "shape": dict(work.shape)} for work in order.works]
     return {
         "request": asdict(order.request),
-        "shapes": sizes,
+        "works": [asdict(work) for work in order.works],
         "passes": [[name, list(at)] for name, at in order.passes],
     }
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dynalyze.bench.plan import Plan, Work, worker_request
+from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.workers import Limits, Stopped, Worker, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import Configuration, Work, WorkerRequest
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report import Report, printable

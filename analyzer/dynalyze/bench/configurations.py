@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
+from dynalyze.capture.settings import CompileArguments, Dynamic, settings_of
 from dynalyze.events.types import BundleWritten
 from dynalyze.text.errors import UsageError
 
@@ -42,11 +43,6 @@ def matrix(device: str, default: Configuration = DEFAULT) -> tuple[Configuration
     """The sensible set for a device. CUDA graphs and Triton's autotuning are nothing that a CPU has."""
     names = _ON_CUDA if device.startswith("cuda") else _ON_CPU
     return tuple(configuration(name, default) for name in names)
-
-
-def with_options(backend: str, mode: str | None, dynamic: Any, fullgraph: bool) -> Configuration:
-    """The configuration `default` under these options of the command line."""
-    return replace(DEFAULT, backend=backend, mode=mode, dynamic=dynamic, fullgraph=fullgraph)
 
 
 def names_default(text: str) -> bool:
@@ -108,8 +104,8 @@ def _settings(part: str, name: str, default: Configuration) -> dict[str, Any]:
     if part == "default":
         return {
             key: value
-            for key in ("backend", "mode", "dynamic", "fullgraph")
-            if (value := getattr(default, key)) != getattr(DEFAULT, key)
+            for key, value in settings_of(default, CompileArguments).items()
+            if value != getattr(DEFAULT, key)
         }
     if part.startswith(_BACKEND) and part != _BACKEND:
         return {"backend": part.removeprefix(_BACKEND)}
@@ -126,8 +122,7 @@ def _unknown(part: str) -> str:
     return f"no configuration is called {part!r}; did you mean {near[0]}? dynalyze bench --help lists them"
 
 
-_Dynamic = Literal["auto", "on", "off", "mark"]
-_DYNAMIC: dict[Any, _Dynamic] = {True: "on", False: "off"}
+_DYNAMIC: dict[Any, Dynamic] = {True: "on", False: "off"}
 
 
 def program_config(event: BundleWritten) -> Configuration | None:
@@ -139,7 +134,7 @@ def program_config(event: BundleWritten) -> Configuration | None:
         return None
     given = [{"backend": "inductor", **options} for options in event.options] or [{"backend": "inductor"}]
     backends, modes = ([str(each.get(key) or "") for each in given] for key in ("backend", "mode"))
-    dynamics: list[_Dynamic] = [_DYNAMIC.get(each.get("dynamic")) or "auto" for each in given]
+    dynamics: list[Dynamic] = [_DYNAMIC.get(each.get("dynamic")) or "auto" for each in given]
     return Configuration(
         AS_WRITTEN,
         backend="inductor" if "inductor" in backends else backends[0],

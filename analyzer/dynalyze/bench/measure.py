@@ -14,9 +14,10 @@ from dynalyze.bench.configurations import given, program_config
 from dynalyze.bench.plan import Plan, asks_for_written, instead_of_default, with_written
 from dynalyze.bench.run import Benchmarks, run_bench
 from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, Configuration
+from dynalyze.capture.settings import CompileOptions, ModelBuild, settings_of
 from dynalyze.events.types import BundleWritten, CompileCall
 from dynalyze.files.paths import working_folder
-from dynalyze.launch.observe import CompileOptions, Observation, Observed, observed
+from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Capture, Outcome, Report, printable
 from dynalyze.report.measurements import Measurement
@@ -215,7 +216,7 @@ def _check_rebuilt(target: TargetSpec, plan: Plan) -> None:
 def rebuilt_source(target: TargetSpec) -> dict[str, Any]:
     """The source for making FILE:NAME, MODULE:NAME or hf:NAME in a worker."""
     if target.asked is not None:
-        return {"kind": "transformers", "name": target.name, **target.asked.building()}
+        return {"kind": "transformers", "name": target.name, **settings_of(target.asked, ModelBuild)}
     return {
         "kind": "object",
         "path": target.path,

@@ -10,39 +10,20 @@ from typing import Any
 
 from dynalyze.bench.configurations import DEFAULT, EAGER, matrix
 from dynalyze.bench.stats import DEFAULT_PAIRS
-from dynalyze.capture.bench.protocol import AS_WRITTEN, LANGUAGE_PHASES, Configuration, Phase, WorkerRequest
+from dynalyze.capture.bench.protocol import AS_WRITTEN, CommonSettings, Configuration, Work, WorkerRequest
+from dynalyze.capture.settings import LANGUAGE_PHASES, PHASES, Phase, settings_of
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.observe import folder_of
 from dynalyze.launch.shape_options import Shape, check_dims, combinations
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
 
-_PHASES: tuple[Phase, ...] = ("forward", "train", "prefill", "decode", "generate")
 _OWN_SIZES = ("batch", "sequence")
 """The sizes of whoever makes the inputs: hf: targets, and the phases of a language model."""
 
 
 @dataclass(frozen=True)
-class Work:
-    """One workload: what is done with the model, and how large its inputs are. None leaves it to the target.
-
-    `shape` are sizes by name (`--shapes`), other than the batch and sequence of a model that makes its own inputs.
-    """
-
-    phase: Phase = "forward"
-    batch: int | None = None
-    sequence: int | None = None
-    shape: Shape = ()
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Every size that was asked for, by name."""
-        own = {"batch": self.batch, "sequence": self.sequence}
-        return {**{name: size for name, size in own.items() if size is not None}, **dict(self.shape)}
-
-
-@dataclass(frozen=True)
-class Plan:
+class Plan(CommonSettings):
     """Everything `run_bench` needs to know. `source` is a worker's (`WorkerRequest.source`).
 
     Without `configurations` the sensible set for the device is run. `seconds` are timed seconds of a configuration,
@@ -54,7 +35,7 @@ class Plan:
     With `as_called` the calls of a program that went backward through them are training steps, as it made them.
     `label` names the target before each line of its output. `autocast` holds for eager too. `written` is what the
     program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`
-    has each process run the program again. `dims` say which inputs have the sizes of a work's shape.
+    has each process run the program again.
     """
 
     source: dict[str, Any]
@@ -63,16 +44,8 @@ class Plan:
     written: Configuration | None = None
     adds_written: bool = False
     rerun: bool = False
-    dims: tuple[Dim, ...] = ()
     works: tuple[Work, ...] = (Work(),)
-    device: str | None = None
-    dtype: str | None = None
-    train: bool | None = None
     autocast: str = ""
-    static_cache: bool = False
-    new_tokens: int = 16
-    threads: int | None = None
-    seed: int = 0
     pairs: int = DEFAULT_PAIRS
     seconds: float = 10.0
     timeout: float = 600.0
@@ -122,10 +95,10 @@ def _listed(option: str, text: str) -> list[str]:
 
 
 def _phase(text: str) -> Phase:
-    for phase in _PHASES:
+    for phase in PHASES:
         if phase == text:
             return phase
-    raise UsageError(f"--phase {text}: choose from {', '.join(_PHASES)}")
+    raise UsageError(f"--phase {text}: choose from {', '.join(PHASES)}")
 
 
 def _sizes(option: str, text: str | None) -> list[int | None]:
@@ -184,19 +157,9 @@ def worker_request(plan: Plan, work: Work, configuration: Configuration) -> Work
     return WorkerRequest(
         source=plan.source,
         configuration=configuration,
-        phase=work.phase,
-        seed=plan.seed,
-        threads=plan.threads,
-        device=plan.device,
-        dtype=plan.dtype,
-        train=True if work.phase == "train" else plan.train,
-        batch=work.batch,
-        sequence=work.sequence,
-        new_tokens=plan.new_tokens,
-        static_cache=plan.static_cache,
-        shape=dict(work.shape),
-        dims=[(dim.name, dim.input, dim.axis) for dim in plan.dims],
         cloudpickle=folder_of("cloudpickle"),
+        **settings_of(work, Work),
+        **settings_of(replace(plan, train=True) if work.phase == "train" else plan, CommonSettings),
     )
 
 

@@ -9,10 +9,9 @@ import msgspec
 
 from dynalyze.bench import stats
 from dynalyze.bench.configurations import CUDA_GRAPH_MODES, given
-from dynalyze.bench.plan import Work
 from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.workers import FailureKind
-from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.capture.bench.protocol import Configuration, Work
 from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, Validity
 
 

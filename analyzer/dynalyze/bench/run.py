@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dynalyze.bench import records, schedule
-from dynalyze.bench.plan import Plan, Work, worker_request
+from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import ConfigRun
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS, enough
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.protocol import Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report.measurements import Accuracy, Measurement

@@ -65,10 +65,11 @@ def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> 
     if request["mode"] not in ("script", "module") or not request.get("in_place", True):
         return lambda: None
     from dynalyze.capture.chosen import Chosen
-    from dynalyze.capture.compiling import Options, compiled
+    from dynalyze.capture.compiling import compiled
     from dynalyze.capture.in_place import InPlace
+    from dynalyze.capture.settings import CompileOptions
 
-    options = Options(**request["compile"])
+    options = CompileOptions(**request["compile"])
     modules = InPlace(
         listener.tell,
         None if _program_compiles(run) else lambda target: compiled(target, options),

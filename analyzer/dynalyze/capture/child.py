@@ -21,11 +21,12 @@ from dynalyze.capture.attach import (
 )
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
-from dynalyze.capture.compiling import Options, backward, check, compiled
+from dynalyze.capture.compiling import backward, check, compiled
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import Ending, SoftStop
+from dynalyze.capture.settings import CompileOptions
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import EVENTS_FOLDER, REQUEST_FILE
 from dynalyze.capture.writer import EventWriter
@@ -83,7 +84,7 @@ class Session:
     def __init__(self, run: Path, request: dict[str, Any]) -> None:
         self._folder = run
         self._request = request
-        self._options = Options(**request["compile"])
+        self._options = CompileOptions(**request["compile"])
         self._bundles = bool(request.get("bundle")) and request["mode"] not in _REBUILT
         self._listener = Listener(EventWriter(run, main=True))
         self._compile_calls: CompileCalls | None = None

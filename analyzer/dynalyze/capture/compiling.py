@@ -5,61 +5,65 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.settings import CompileArguments, CompileOptions, Placement
 from dynalyze.capture.torch_private import dynamo, runtime
 
 
-@dataclass(frozen=True)
-class Options:
-    """The compile options of the contract; `given` names those on the command line."""
-
-    backend: str = "inductor"
-    mode: str | None = None
-    dynamic: str = "auto"
-    fullgraph: bool = False
-    train: bool | None = None
-    device: str | None = None
-    dtype: str | None = None
-    given: list[str] = field(default_factory=list)
-
-
-def check(options: Options) -> None:
+def check(options: CompileOptions) -> None:
     """Refuse what torch does not know, before the program runs.
 
     Raises:
         Misuse: an unknown backend, mode, device or dtype; the message names the known ones.
     """
-    import torch
-
     backend_of(options.backend)
-    if options.dtype is not None and not isinstance(getattr(torch, options.dtype, None), torch.dtype):
-        raise Misuse(f"unknown --dtype {options.dtype!r}; for example float32, bfloat16, float16")
-    if options.device is not None:
-        try:
-            torch.empty(0, device=options.device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise Misuse(f"--device {options.device} cannot be used here: {reason}") from error
+    check_placement(options)
     if options.mode is not None and (modes := runtime.mode_names()) and options.mode not in modes:
         raise Misuse(f"unknown --mode {options.mode!r}; this torch has {', '.join(modes)}")
 
 
-def compiled(target: Callable[..., Any], options: Options) -> Callable[..., Any]:
+def check_placement(placement: Placement) -> None:
+    """Refuse a device or a dtype that there is not.
+
+    Raises:
+        Misuse: with the reason.
+    """
+    import torch
+
+    if placement.dtype is not None and not isinstance(getattr(torch, placement.dtype, None), torch.dtype):
+        raise Misuse(f"unknown --dtype {placement.dtype!r}; for example float32, bfloat16, float16")
+    if placement.device is not None:
+        try:
+            torch.empty(0, device=placement.device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise Misuse(f"--device {placement.device} cannot be used here: {reason}") from error
+
+
+def compile_arguments(how: CompileArguments) -> dict[str, Any]:
+    """The keyword arguments for torch.compile.
+
+    Raises:
+        Misuse: an unknown backend.
+    """
+    arguments: dict[str, Any] = {"backend": backend_of(how.backend), "fullgraph": how.fullgraph}
+    if how.mode is not None:
+        arguments["mode"] = how.mode
+    if how.dynamic in ("on", "off"):
+        arguments["dynamic"] = how.dynamic == "on"
+    return arguments
+
+
+def compiled(target: Callable[..., Any], options: CompileOptions) -> Callable[..., Any]:
     """torch.compile of `target`, moved and cast as asked; the result moves and casts its inputs likewise."""
     import torch
 
     if isinstance(target, torch.nn.Module):
         place(target, options)
-    arguments: dict[str, Any] = {"backend": backend_of(options.backend), "fullgraph": options.fullgraph}
-    if options.mode is not None:
-        arguments["mode"] = options.mode
-    if options.dynamic in ("on", "off"):
-        arguments["dynamic"] = options.dynamic == "on"
-    result = torch.compile(target, **arguments)
+    result = torch.compile(target, **compile_arguments(options))
 
     def call(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = moved((args, kwargs), options)
@@ -123,26 +127,26 @@ def _imported(module: str) -> Any:
         sys.path.remove(here)
 
 
-def place(module: Any, options: Options) -> None:
-    if options.device is not None:
-        module.to(device=options.device)
-    if options.dtype is not None:
-        module.to(dtype=getattr(sys.modules["torch"], options.dtype))
-    if options.train is not None:
-        module.train(options.train)
+def place(module: Any, placement: Placement) -> None:
+    if placement.device is not None:
+        module.to(device=placement.device)
+    if placement.dtype is not None:
+        module.to(dtype=getattr(sys.modules["torch"], placement.dtype))
+    if placement.train is not None:
+        module.train(placement.train)
 
 
-def moved(values: Any, options: Options) -> Any:
-    if options.device is None and options.dtype is None:
+def moved(values: Any, placement: Placement) -> Any:
+    if placement.device is None and placement.dtype is None:
         return values
     import torch
     from torch.utils import _pytree
 
-    dtype = getattr(torch, options.dtype) if options.dtype else None
+    dtype = getattr(torch, placement.dtype) if placement.dtype else None
 
     def move(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        return value.to(device=options.device, dtype=dtype if value.is_floating_point() else None)
+        return value.to(device=placement.device, dtype=dtype if value.is_floating_point() else None)
 
     return _pytree.tree_map(move, values)

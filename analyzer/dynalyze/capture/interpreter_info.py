@@ -43,9 +43,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     for options in request["compile"]:
         others = (options["mode"], options["device"], options["dtype"])
         if options["backend"] not in ("eager", "inductor") or any(others):  # All else any torch can do.
-            from dynalyze.capture.compiling import Options, check
+            from dynalyze.capture.compiling import check
+            from dynalyze.capture.settings import CompileOptions
 
-            _try(partial(check, Options(**options)), mistakes)
+            _try(partial(check, CompileOptions(**options)), mistakes)
     listed = _listed(request, mistakes) if needs_names else {}
     return {**_versions(), "listed": listed, "mistakes": list(dict.fromkeys(mistakes))}
 

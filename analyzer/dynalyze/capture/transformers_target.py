@@ -17,24 +17,31 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture import environment, program
-from dynalyze.capture.compiling import Options, compiled
-from dynalyze.capture.hf.options import ModelOptions, Phase
+from dynalyze.capture.compiling import compiled
+from dynalyze.capture.hf.request import Built, ModelRequest
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.program import Ending
+from dynalyze.capture.settings import (
+    LANGUAGE_PHASES,
+    CompileOptions,
+    ModelBuild,
+    ModelOptions,
+    Phase,
+    Placement,
+    settings_of,
+)
 from dynalyze.capture.torch_private import dynamo
 
 if TYPE_CHECKING:
     from dynalyze.capture.bench.workload import Step, Workload
-    from dynalyze.capture.hf.request import Built
 
-_LANGUAGE = ("prefill", "decode", "generate")
 _LONGEST = 500
 _LONGEST_VALUE = 60
 
 Tell = Callable[..., None]
 
 
-def run(request: dict[str, Any], options: Options, tell: Tell) -> Ending:
+def run(request: dict[str, Any], options: CompileOptions, tell: Tell) -> Ending:
     """Run the target that `request` names to its end.
 
     Raises:
@@ -43,8 +50,8 @@ def run(request: dict[str, Any], options: Options, tell: Tell) -> Ending:
     return _Target(request["name"], ModelOptions(**request["transformers"]), options, tell).run()
 
 
-def built_model(name: str, building: dict[str, Any], **sizes: Any) -> Built:
-    """The model called `name`; `building` and `sizes` are fields of ModelRequest.
+def built_model(request: ModelRequest) -> Built:
+    """The model of a request.
 
     Raises:
         Misuse: there is no torch or no transformers here, or no such architecture.
@@ -53,11 +60,12 @@ def built_model(name: str, building: dict[str, Any], **sizes: Any) -> Built:
     if importlib.util.find_spec("transformers") is None:
         if reason := environment.torch_missing():
             raise Misuse(reason)
-        raise Misuse(f"hf:{name} needs transformers, which {sys.executable} does not have: pip install transformers")
+        raise Misuse(
+            f"hf:{request.name} needs transformers, which {sys.executable} does not have: pip install transformers"
+        )
     from dynalyze.capture.hf.build import build
-    from dynalyze.capture.hf.request import ModelRequest
 
-    return build(ModelRequest(name, **building, **sizes))
+    return build(request)
 
 
 def workload_of(built: Built, phase: Phase, *, batch: int | None = None, **language: Any) -> Workload:
@@ -68,7 +76,7 @@ def workload_of(built: Built, phase: Phase, *, batch: int | None = None, **langu
     Raises:
         Misuse: the model does not have this phase.
     """
-    if phase in _LANGUAGE:
+    if phase in LANGUAGE_PHASES:
         from dynalyze.capture.bench.language import language_workload
 
         return language_workload(built.model, phase, calls=[built.inputs], **language)
@@ -104,7 +112,7 @@ def texts_of(inputs: Inputs) -> dict[str, str]:
 class _Target:
     """One model with one phase, in the order of what happens to it."""
 
-    def __init__(self, name: str, asked: ModelOptions, options: Options, tell: Tell) -> None:
+    def __init__(self, name: str, asked: ModelOptions, options: CompileOptions, tell: Tell) -> None:
         self._name = name
         self._asked = asked
         self._options = options
@@ -131,11 +139,12 @@ class _Target:
     def _build(self) -> Built:
         began = time.perf_counter()
         options, asked = self._options, self._asked
+        request = ModelRequest(
+            self._name, batch=asked.batch, sequence=asked.sequence,
+            **settings_of(asked, ModelBuild), **settings_of(replace(options, train=self._phase == "train"), Placement),
+        )  # fmt: skip
         with self._stage("model"):
-            built = built_model(
-                self._name, asked.building(), dtype=options.dtype, device=options.device, batch=asked.batch,
-                sequence=asked.sequence, train=self._phase == "train",
-            )  # fmt: skip
+            built = built_model(request)
         self._tell(
             "model_built", class_name=built.class_name, family=built.family, parameters=built.parameters,
             seconds=time.perf_counter() - began, inputs=texts_of(built.inputs),

@@ -1,7 +1,7 @@
 """The child of the warm-up check: compiles the target once and calls it with every shape, in one pass after the other.
 
 Each call is told when it begins and when it ends, among the events of the listener: what compiles in between is the
-call's. The request is a `bench.protocol.WorkerRequest` with `shapes`, a list of its fields batch, sequence and shape,
+call's. The request is a `bench.protocol.WorkerRequest` with `works`, a list of `Work` for each shape,
 and `passes`, a list of a name and the numbers of the shapes in their order. In the pass LOOK nothing is timed: it tells
 which compiled versions run.
 """
@@ -63,7 +63,7 @@ class WarmupCheck:
     def __init__(self, run: Path, fields: dict[str, Any]) -> None:
         self._folder = run
         request: WorkerRequest = read_request(fields["request"])
-        self._requests = [replace(request, **shape) for shape in fields["shapes"]]
+        self._requests = [replace(request, **work) for work in fields["works"]]
         self._passes: list[tuple[str, list[int]]] = fields["passes"]
         self._versions = ExecutedVersions()
         self._workloads: list[Workload] = []

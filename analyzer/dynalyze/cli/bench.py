@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from dynalyze.bench.configurations import configurations, names_default, with_options
-from dynalyze.bench.plan import Plan, Work, shaped, works
+from dynalyze.bench.configurations import configurations, names_default
+from dynalyze.bench.plan import Plan, shaped, works
 from dynalyze.bench.stats import DEFAULT_PAIRS
-from dynalyze.capture.hf.options import BUILDING
+from dynalyze.capture.bench.protocol import Configuration, Work
+from dynalyze.capture.settings import CompileArguments, ModelBuild, names_of
 from dynalyze.cli.options import (
     compile_options,
     given_compile_options,
@@ -24,7 +25,6 @@ from dynalyze.launch.shape_options import read_dims, read_shapes
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
 
-_OF_DEFAULT = ("--backend", "--mode", "--dynamic", "--fullgraph")
 _AS_THEY_ARE = (
     "device", "dtype", "train", "static_cache", "new_tokens", "threads", "seed", "seconds", "timeout", "python",
 )  # fmt: skip
@@ -103,7 +103,7 @@ def bench(context: click.Context, /, **options: Any) -> int:
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
 
-    target = target_of(context, BUILDING)
+    target = target_of(context, names_of(ModelBuild))
     plan = _plan(context, options, target)
     outputs = Outputs.from_options(options, f"{target.stem}.bench", target.path)
     with Interrupts():
@@ -112,7 +112,7 @@ def bench(context: click.Context, /, **options: Any) -> int:
 
 def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -> Plan:
     """What the options ask for; what is run is not in it yet."""
-    default = with_options(**{key: options[key] for key in ("backend", "mode", "dynamic", "fullgraph")})
+    default = Configuration("default", **{name: options[name] for name in names_of(CompileArguments)})
     if options["configs"] is not None and options["matrix"]:
         raise UsageError("--configs and --matrix exclude each other")
     chosen = None if options["matrix"] else configurations(options["configs"] or "default", default)
@@ -142,6 +142,6 @@ def _works(options: dict[str, Any], target: TargetSpec) -> tuple[Work, ...]:
 
 def _check_given(given: tuple[str, ...], configs: str | None) -> None:
     """Refuse an option that would change nothing."""
-    idle = [option for option in given if option in _OF_DEFAULT]
+    idle = [option for option in given if option.removeprefix("--") in names_of(CompileArguments)]
     if configs is not None and idle and not names_default(configs):
         raise UsageError(f"{idle[0]} is for the configuration `default`, which is not in --configs {configs}")

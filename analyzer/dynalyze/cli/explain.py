@@ -21,7 +21,8 @@ from dynalyze.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from dynalyze.bench.plan import Plan, Work
+    from dynalyze.bench.plan import Plan
+    from dynalyze.capture.bench.protocol import Work
     from dynalyze.launch.spec import TargetSpec
 
 _OUTPUTS = ("json_file", "html_file", "fail_on")
@@ -129,14 +130,15 @@ def _given(option: click.Option, value: Any) -> list[str]:
 
 def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
     """Eager against the compile that was explained."""
-    from dynalyze.bench.configurations import with_options
     from dynalyze.bench.plan import Plan
     from dynalyze.bench.stats import MIN_PAIRS
+    from dynalyze.capture.bench.protocol import Configuration
+    from dynalyze.capture.settings import CompileArguments, names_of
 
     same = ("device", "dtype", "train", "timeout", "python", "static_cache", "new_tokens")
     return Plan(
         source={},
-        configurations=(with_options(**{key: options[key] for key in ("backend", "mode", "dynamic", "fullgraph")}),),
+        configurations=(Configuration("default", **{name: options[name] for name in names_of(CompileArguments)}),),
         works=_explained(options, target),
         seconds=options["bench_seconds"],
         pairs=MIN_PAIRS,
@@ -149,7 +151,8 @@ def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
 
 def _explained(options: dict[str, Any], target: TargetSpec) -> tuple[Work, ...]:
     """The one workload that was explained."""
-    from dynalyze.bench.plan import Work, works
+    from dynalyze.bench.plan import works
+    from dynalyze.capture.bench.protocol import Work
 
     asked = target.asked
     if asked is None or (asked.phase == "forward" and options["train"]):

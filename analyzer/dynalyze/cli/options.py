@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.capture.hf.options import OPTION_NAMES, PHASES, ModelOptions
+from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions, ModelOptions
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from dynalyze.launch.observe import CompileOptions
     from dynalyze.launch.spec import TargetSpec
 
 _Command = Callable[..., Any]
 
 _DYNAMIC = ("auto", "on", "off", "mark")
-# Names of parameters in `compile_options` that have no say over a program that compiles by itself.
-_COMPILE = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
 
 
 def target_options(command: _Command) -> _Command:
@@ -122,7 +119,7 @@ def transformers_options(command: _Command) -> _Command:
     )
 
 
-def target_of(context: click.Context, names: Sequence[str] = OPTION_NAMES) -> TargetSpec:
+def target_of(context: click.Context, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
     """What `target_options` name, with what the options for `hf:` targets ask for; --fail-on is checked before it.
 
     Raises:
@@ -136,7 +133,7 @@ def target_of(context: click.Context, names: Sequence[str] = OPTION_NAMES) -> Ta
     return asked_of(context, target, names)
 
 
-def asked_of(context: click.Context, target: TargetSpec, names: Sequence[str] = OPTION_NAMES) -> TargetSpec:
+def asked_of(context: click.Context, target: TargetSpec, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
     """The target with what the options for `hf:` targets ask for; `names` are those that the command has.
 
     Raises:
@@ -217,15 +214,14 @@ def artifacts_option(command: _Command) -> _Command:
 
 def compile_asked(context: click.Context) -> CompileOptions:
     """What the compile options ask for, and which of them stand on the command line."""
-    from dynalyze.launch.observe import CompileOptions
-
-    return CompileOptions(**{name: context.params[name] for name in _COMPILE}, given=given_compile_options(context))
+    asked = {name: context.params[name] for name in COMPILE_OPTIONS}
+    return CompileOptions(**asked, given=given_compile_options(context))
 
 
 def given_compile_options(context: click.Context) -> tuple[str, ...]:
     """The compile options that stand on the command line, as the user knows them."""
     names = []
-    for name in _COMPILE:
+    for name in COMPILE_OPTIONS:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             shown = name if name != "train" or context.params["train"] else "eval"
             names.append(f"--{shown}")

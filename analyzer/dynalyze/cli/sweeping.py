@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from dynalyze.capture.hf.options import OPTION_NAMES
+from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, CompileOptions
 from dynalyze.cli.files import check_writable, print_document, print_summary, same_file, write_whole
 from dynalyze.cli.options import asked_of
 from dynalyze.fleet.drive import Job, Progress, about, drive
@@ -24,7 +24,6 @@ from dynalyze.fleet.pool import LocalPool, Pool
 from dynalyze.fleet.settings import configurations, matrix
 from dynalyze.fleet.work import RunSettings
 from dynalyze.launch.interrupts import Interrupts, first_signal
-from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Finding, printable
 from dynalyze.rules.rule import reaches, rules
@@ -33,7 +32,6 @@ from dynalyze.text.errors import UsageError
 from dynalyze.text.json_text import json_text
 
 _SHOWN = ("no_source", "redact", "show_values", "bench")
-_COMPILING = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
 _LEVELS = ("error", "warning", "info", "none")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -101,7 +99,7 @@ def _request(context: click.Context, options: dict[str, Any]) -> Request:
 
     return Request(
         targets=tuple(options["targets"]),
-        options=CompileOptions(**{name: options[name] for name in _COMPILING}),
+        options=CompileOptions(**{name: options[name] for name in COMPILE_OPTIONS}),
         asked=asked,
         configurations=_configurations(options),
         arguments=context.meta["arguments"],
@@ -120,7 +118,7 @@ def _configurations(options: dict[str, Any]) -> Configurations | None:
 def _check_models_options(context: click.Context, expanded: Expanded) -> None:
     """An option for models that no item could heed is a mistake."""
     if not any(item.spec.asked is not None for item in expanded.items):
-        asked_of(context, TargetSpec("script", ""), OPTION_NAMES)
+        asked_of(context, TargetSpec("script", ""), MODEL_OPTIONS)
 
 
 def _settings(options: dict[str, Any]) -> RunSettings:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.settings import CompileOptions
 from dynalyze.fleet.interpreter import Interpreter, inquire
 from dynalyze.fleet.items import Item, with_key
 from dynalyze.fleet.settings import Entry, applied, read_toml
-from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.text.errors import UsageError
 

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 import dynalyze
+from dynalyze.capture.settings import CompileOptions
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.supervised import Supervised
 from dynalyze.text.errors import UsageError
 

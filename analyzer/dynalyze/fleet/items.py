@@ -9,8 +9,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.hf.options import ModelOptions
-from dynalyze.launch.observe import CompileOptions
+from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.launch.spec import TargetSpec
 
 # What a sweep compiles with unless it is told otherwise: graph breaks are Dynamo's, and eager costs least.

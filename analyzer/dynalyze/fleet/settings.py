@@ -20,20 +20,18 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dynalyze.bench.configurations import ALIASES, MODES
-from dynalyze.capture.hf.options import PHASES, ModelOptions
+from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions
 from dynalyze.files.project_file import check_keys, dashed, nearest, parsed
-from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
 
-OF_COMPILING = tuple(each.name for each in fields(CompileOptions) if each.name != "given")
 # Running code that came with a checkpoint is allowed on the command line alone.
-OF_MODELS = tuple(each.name for each in fields(ModelOptions) if each.name != "trust_remote_code")
+OF_MODELS = tuple(name for name in MODEL_OPTIONS if name != "trust_remote_code")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "dynamic": ("auto", "on", "off", "mark"), "phase": PHASES, "init": ("fast", "real"),
 }  # fmt: skip
@@ -56,7 +54,7 @@ _PARTS: dict[str, Settings] = {
 _ALIASES = {name: part for name, part in ALIASES.items() if part in _PARTS and name != "inductor"}
 _BACKEND = "backend="
 _OF_ITEM = ("target", "name", "arguments", "input", "configurations")
-_SETTINGS = (*OF_COMPILING, "eval", *OF_MODELS)
+_SETTINGS = (*COMPILE_OPTIONS, "eval", *OF_MODELS)
 _LISTS = ("arguments", "input")
 
 
@@ -89,7 +87,7 @@ def applied(
     spec: TargetSpec, options: CompileOptions, settings: Mapping[str, Any]
 ) -> tuple[TargetSpec, CompileOptions]:
     """Target and options with these settings over what they had. Those of models leave other targets as they are."""
-    compiling = {name: value for name, value in settings.items() if name in OF_COMPILING}
+    compiling = {name: value for name, value in settings.items() if name in COMPILE_OPTIONS}
     modelling = {name: value for name, value in settings.items() if name in OF_MODELS}
     if spec.asked is not None and modelling:
         spec = replace(spec, asked=replace(spec.asked, **modelling))

@@ -17,10 +17,11 @@ from types import TracebackType
 
 import msgspec
 
-from dynalyze.bench.configurations import with_options
 from dynalyze.bench.measure import add_bench
 from dynalyze.bench.plan import Plan, works
 from dynalyze.bench.stats import MIN_PAIRS
+from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.capture.settings import CompileArguments, Placement, settings_of
 from dynalyze.capture.wire import OUTPUT_FILE, REQUEST_FILE
 from dynalyze.events.reading import read_run
 from dynalyze.facts.build import Ended, misuse
@@ -188,11 +189,9 @@ def _plan(item: Item, settings: RunSettings) -> Plan:
     options = item.options
     return Plan(
         source={},
-        configurations=(with_options(options.backend, options.mode, options.dynamic, options.fullgraph),),
+        configurations=(Configuration("default", **settings_of(options, CompileArguments)),),
         works=works(None, None, None, train=options.train),
-        device=options.device,
-        dtype=options.dtype,
-        train=options.train,
+        **settings_of(options, Placement),
         pairs=MIN_PAIRS,
         seconds=settings.bench_seconds,
         timeout=settings.timeout,

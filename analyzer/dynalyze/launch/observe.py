@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.settings import CompileOptions
 from dynalyze.capture.wire import BYTECODE_FILE, REQUEST_FILE, TRACKING_VARIABLE
 from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
@@ -27,20 +28,6 @@ from dynalyze.report import Report, printable
 from dynalyze.text.errors import UsageError
 
 _START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
-
-
-@dataclass(frozen=True)
-class CompileOptions:
-    """How dynalyze compiles what it compiles itself; `given` names the options on the command line."""
-
-    backend: str = "inductor"
-    mode: str | None = None
-    dynamic: str = "auto"
-    fullgraph: bool = False
-    train: bool | None = None
-    device: str | None = None
-    dtype: str | None = None
-    given: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

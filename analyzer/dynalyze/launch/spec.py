@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from dynalyze.capture.hf.options import ModelOptions
+from dynalyze.capture.settings import ModelOptions
 from dynalyze.report import Target, TargetKind, printable
 from dynalyze.text.errors import UsageError
 

@@ -13,7 +13,8 @@ import pytest
 
 from dynalyze.audit import run
 from dynalyze.audit.run import Asked, audit
-from dynalyze.bench.plan import Plan, Work
+from dynalyze.bench.plan import Plan
+from dynalyze.capture.bench.protocol import Work
 from dynalyze.events.log import RunLog
 from dynalyze.launch.observe import Observation, Observed
 from dynalyze.launch.spec import TargetSpec

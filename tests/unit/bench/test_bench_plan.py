@@ -16,14 +16,13 @@ from dynalyze.bench.configurations import (
     matrix,
     names_default,
     program_config,
-    with_options,
 )
-from dynalyze.bench.plan import Plan, Work, instead_of_default, shaped, with_written, works
+from dynalyze.bench.plan import Plan, instead_of_default, shaped, with_written, works
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.schedule import block_count, turns
-from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration, Phase
+from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration, Phase, Work
 from dynalyze.capture.bench.rerun import difference
-from dynalyze.capture.hf.options import ModelOptions
+from dynalyze.capture.settings import ModelOptions
 from dynalyze.capture.shapes import Dim
 from dynalyze.cli.explain import short_bench
 from dynalyze.events.types import BundleWritten
@@ -89,7 +88,7 @@ def test_a_list_holds_each_once_and_eager_is_no_part_of_it() -> None:
 
 
 def test_the_compile_options_are_for_default_alone() -> None:
-    default = with_options("aot_eager", None, "on", fullgraph=True)
+    default = Configuration("default", backend="aot_eager", dynamic="on", fullgraph=True)
     first, second = configurations("default,regional", default)
     assert (first.backend, first.dynamic, first.fullgraph) == ("aot_eager", "on", True)
     assert (second.backend, second.dynamic, second.fullgraph) == ("inductor", "auto", False)

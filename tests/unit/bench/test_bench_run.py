@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 from dynalyze.bench.configurations import configurations
-from dynalyze.bench.plan import Plan, Work
+from dynalyze.bench.plan import Plan
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.run import Bench, Benchmarks
 from dynalyze.bench.workers import Limits, WorkerPool
+from dynalyze.capture.bench.protocol import Work
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.streams import Streams
 from dynalyze.report.measurements import Measurement

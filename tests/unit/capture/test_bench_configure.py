@@ -13,7 +13,7 @@ import torch._dynamo
 
 from dynalyze.capture.bench.configure import (
     check,
-    compile_arguments,
+    checked_arguments,
     compile_regions,
     configured,
     holds_repeated,
@@ -124,9 +124,9 @@ def test_accelerate_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_arguments_are_those_that_were_given() -> None:
-    assert compile_arguments(Configuration("c", backend="eager")) == {"backend": "eager", "fullgraph": False}
+    assert checked_arguments(Configuration("c", backend="eager")) == {"backend": "eager", "fullgraph": False}
     wanted = Configuration("c", mode="reduce-overhead", dynamic="off", fullgraph=True)
-    assert compile_arguments(wanted) == {
+    assert checked_arguments(wanted) == {
         "backend": "inductor", "fullgraph": True, "mode": "reduce-overhead", "dynamic": False,
     }  # fmt: skip
 

@@ -9,11 +9,11 @@ from typing import Any
 import click
 import pytest
 
-from dynalyze.capture.hf.options import BUILDING, OPTION_NAMES, ModelOptions
+from dynalyze.capture.settings import MODEL_OPTIONS, CompileOptions, ModelBuild, ModelOptions, names_of
 from dynalyze.cli.bench import bench
 from dynalyze.cli.explain import explain
 from dynalyze.cli.options import asked_of
-from dynalyze.launch.observe import CompileOptions, Observation, request_of
+from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.text.errors import UsageError
 
@@ -24,7 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.py").write_text("")
 
 
-def asked(command: click.Command, *words: str, names: tuple[str, ...] = OPTION_NAMES) -> TargetSpec:
+def asked(command: click.Command, *words: str, names: tuple[str, ...] = MODEL_OPTIONS) -> TargetSpec:
     """What the command would run, without running it."""
     context = command.make_context(command.name, list(words))
     return asked_of(context, read_target(context.params["target"], None, ()), names)
@@ -49,7 +49,7 @@ def test_every_option_is_asked_for() -> None:
 
 def test_a_benchmark_asks_for_what_builds_the_model() -> None:
     words = "hf:LlamaModel --full-size --init real --batch 1,4 --phase prefill,decode"
-    assert asked(bench, *words.split(), names=BUILDING).asked == ModelOptions(full_size=True, init="real")
+    assert asked(bench, *words.split(), names=names_of(ModelBuild)).asked == ModelOptions(full_size=True, init="real")
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_other_targets_have_none_of_them(target: str, words: str) -> None:
 
 def test_other_targets_of_a_benchmark_keep_phases_and_sizes() -> None:
     words = "model.py:Net --batch 2 --phase decode --static-cache"
-    assert asked(bench, *words.split(), names=BUILDING).asked is None
+    assert asked(bench, *words.split(), names=names_of(ModelBuild)).asked is None
     with pytest.raises(UsageError, match=r"--full-size is for a model of transformers"):
-        asked(bench, "model.py:Net", "--full-size", names=BUILDING)
+        asked(bench, "model.py:Net", "--full-size", names=names_of(ModelBuild))
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,9 @@ import torch
 import torch._dynamo
 
 from dynalyze.capture import transformers_target
-from dynalyze.capture.compiling import Options
-from dynalyze.capture.hf.options import ModelOptions
-from dynalyze.capture.hf.request import Built, CannotBuild
+from dynalyze.capture.hf.request import Built, CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Inputs, Misuse
+from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.capture.transformers_target import failure_of, texts_of
 
 Told = list[tuple[str, dict[str, Any]]]
@@ -53,21 +52,21 @@ def note(model: Model, x: torch.Tensor) -> None:
 
 
 def run_of(
-    monkeypatch: pytest.MonkeyPatch, model: Any, options: Options | None = None, **asked: Any
+    monkeypatch: pytest.MonkeyPatch, model: Any, options: CompileOptions | None = None, **asked: Any
 ) -> tuple[Any, Told]:
     """Run a target whose model is `model`; returns how it ended and what was told."""
     torch.manual_seed(0)
     built = Built(model, Inputs((), {"x": torch.zeros(2, 3)}), type(model).__name__, "made", 12)
 
-    def make(name: str, building: dict[str, Any], **sizes: Any) -> Built:
-        model.train(sizes["train"])
+    def make(request: ModelRequest) -> Built:
+        model.train(bool(request.train))
         return built
 
     monkeypatch.setattr(transformers_target, "built_model", make)
     told: Told = []
     request = {"name": "made", "transformers": vars(ModelOptions(**asked))}
     ending = transformers_target.run(
-        request, options or Options(backend="eager"), lambda event, **fields: told.append((event, fields))
+        request, options or CompileOptions(backend="eager"), lambda event, **fields: told.append((event, fields))
     )
     return ending, told
 
@@ -75,7 +74,7 @@ def run_of(
 @pytest.mark.parametrize("train", [False, True])
 def test_the_compiled_call_meets_what_the_eager_one_met(monkeypatch: pytest.MonkeyPatch, train: bool) -> None:
     model = Model()
-    ending, told = run_of(monkeypatch, model, Options(backend="eager", train=train))
+    ending, told = run_of(monkeypatch, model, CompileOptions(backend="eager", train=train))
     assert ending.exit_status == 0
     assert [event for event, _ in told] == ["model_built", "eager_call", "object_start", "object_call"]
     eager, compiled = model.met
@@ -144,7 +143,7 @@ def test_a_failure_of_the_compiled_call_alone_is_none_of_a_stage(monkeypatch: py
     broken = types.ModuleType("broken_backend")
     broken.backend = no_backend  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "broken_backend", broken)
-    ending, told = run_of(monkeypatch, Model(), Options(backend="broken_backend:backend"), cold=cold)
+    ending, told = run_of(monkeypatch, Model(), CompileOptions(backend="broken_backend:backend"), cold=cold)
     assert (ending.exit_status, ending.exception) == (1, "BackendCompilerFailed")
     assert "stage_failed" not in [event for event, _ in told]
 
@@ -155,7 +154,7 @@ def test_a_refusal_under_fullgraph_is_a_fact(monkeypatch: pytest.MonkeyPatch) ->
             torch._dynamo.graph_break()
             return x + 1
 
-    ending, told = run_of(monkeypatch, Printing(), Options(backend="eager", fullgraph=True))
+    ending, told = run_of(monkeypatch, Printing(), CompileOptions(backend="eager", fullgraph=True))
     assert ending.exit_status == 0
     event, fields = told[-1]
     assert event == "object_call"
@@ -171,7 +170,7 @@ def test_without_transformers_it_is_a_misuse(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "transformers", types.ModuleType("transformers"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(Misuse, match="hf:LlamaModel needs transformers"):
-        transformers_target.built_model("LlamaModel", {})
+        transformers_target.built_model(ModelRequest("LlamaModel"))
 
 
 def test_an_architecture_that_cannot_be_built_names_its_own_line() -> None:

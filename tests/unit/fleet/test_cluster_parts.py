@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from dynalyze.capture.settings import CompileOptions
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.ray import node, node_work, ray_session
 from dynalyze.fleet.ray.node_work import Delivery, Node, Parcel, pack, unpack_delivery, unpack_parcel
 from dynalyze.fleet.ray.ray_pool import ClusterPool, Demand, demand_of
 from dynalyze.fleet.rows import bare_row
 from dynalyze.fleet.work import Finished, RunSettings
-from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.text.errors import UsageError
 

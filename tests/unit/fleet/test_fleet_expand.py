@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.hf.options import ModelOptions
+from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.fleet import expand as expanding
 from dynalyze.fleet.expand import Expanded, Request, expand
 from dynalyze.fleet.interpreter import Interpreter
 from dynalyze.fleet.items import Item, with_key
 from dynalyze.fleet.settings import configurations, matrix, read_toml
-from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.text.errors import UsageError
 

@@ -9,13 +9,13 @@ from types import TracebackType
 import msgspec
 import pytest
 
+from dynalyze.capture.settings import CompileOptions
 from dynalyze.fleet.drive import Job, Progress, about, drive
 from dynalyze.fleet.folder import SweepFolder
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Done
 from dynalyze.fleet.rows import bare_row
 from dynalyze.fleet.work import Finished, RunSettings
-from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Report
 from dynalyze.sweep.records import Row, Sweep

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.hf.options import ModelOptions
+from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.types import (
     AnyEvent,
@@ -23,7 +23,6 @@ from dynalyze.events.types import (
 )
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, caller, judge_run, portable, row_of
-from dynalyze.launch.observe import CompileOptions
 from dynalyze.launch.spec import Mode, TargetSpec
 from dynalyze.report import (
     Compilation,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.capture.hf.options import ModelOptions
+from dynalyze.capture.settings import ModelOptions
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.report import Target
 from dynalyze.text.errors import UsageError

@@ -22,15 +22,17 @@ from torch.utils import _pytree
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.configure import CallableGroup
 from dynalyze.capture.bench.failures import Failed
-from dynalyze.capture.bench.protocol import LANGUAGE_PHASES, RERUN_HINT, WorkerRequest
+from dynalyze.capture.bench.protocol import RERUN_HINT, WorkerRequest
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.call_context import Modes, ModuleState, RandomState
 from dynalyze.capture.calls import name_of
 from dynalyze.capture.clone import Frozen, freeze
 from dynalyze.capture.compiled_recording import Written
+from dynalyze.capture.compiling import moved, place
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.nested_values import leaves, reachable_modules
-from dynalyze.capture.shapes import Dim, resized
+from dynalyze.capture.settings import LANGUAGE_PHASES, Placement
+from dynalyze.capture.shapes import resized
 
 BUNDLE_FILE = "bundle.pt"
 _CHUNK = 1 << 22
@@ -109,7 +111,7 @@ def _language(bundle: Bundle, request: WorkerRequest) -> Workload:
     """A phase of the language model that the program called, with the sizes of its first call where none are given."""
     from dynalyze.capture.bench.language import language_workload
 
-    recorded = RecordedWorkload(bundle, replace(request, phase="forward", shape={}))
+    recorded = RecordedWorkload(bundle, replace(request, phase="forward", shape=()))
     call = recorded.calls[0]
     call.state.restore()
     alike = all(target is bundle.targets[0] for target in bundle.targets)
@@ -132,11 +134,13 @@ class RecordedWorkload(Workload):
         self.calls = list(calls or bundle.calls)
         self._written = bundle.written
         train = True if trains and not calls and request.train is None else request.train
-        self._overrides = _Overrides(request.device, request.dtype, train, grad=trains)
+        self._placement = Placement(train=train, device=request.device, dtype=request.dtype)
         model = bundle.targets[0] if len(bundle.targets) == 1 else CallableGroup(bundle.targets)
         super().__init__(model, phase="train" if trains else "forward")
         self._resize(request, bundle.targets)
-        self._overrides.place(bundle.targets)
+        for module in map(_module_behind, bundle.targets):
+            if module is not None:
+                place(module, replace(self._placement, train=None))
         if len(bundle.targets) > 1:
             names = ", ".join(dict.fromkeys(bundle.names))
             self.notes.append(f"A pass calls several parts of the program: {names}.")
@@ -148,10 +152,8 @@ class RecordedWorkload(Workload):
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         stand_ins = _stand_ins(self.model, target)
         shared: list[Any] = []
-        return [
-            RecordedStep(self._called(target, call), self._prepared(call, stand_ins), self._overrides, shared)
-            for call in self.calls
-        ]
+        how = self._placement, self.phase == "train", shared
+        return [RecordedStep(self._called(target, call), self._prepared(call, stand_ins), *how) for call in self.calls]
 
     def tensors(self) -> Iterator[torch.Tensor]:
         for module in reachable_modules(self.model.callables if isinstance(self.model, CallableGroup) else self.model):
@@ -185,13 +187,13 @@ class RecordedWorkload(Workload):
 
     def _resize(self, request: WorkerRequest, targets: list[Any]) -> None:
         """Give the calls the sizes that are asked for; those that have no such input stay as they are."""
-        dims = [Dim(*each) for each in request.dims if each[0] in request.shape]
-        if not dims:
+        shape = dict(request.shape)
+        if not any(dim.name in shape for dim in request.dims):
             return
         for target in {call.target for call in self.calls}:
             own = [number for number, call in enumerate(self.calls) if call.target == target]
             inputs = [Inputs(*self.calls[number].inputs.thaw()) for number in own]
-            made = resized(inputs, dims, request.shape, targets[target])
+            made = resized(inputs, request.dims, shape, targets[target])
             for number, each in zip(own, made, strict=True):
                 self.calls[number] = replace(self.calls[number], inputs=freeze(tuple(each), _NO_BUDGET))
 
@@ -209,23 +211,29 @@ class RecordedWorkload(Workload):
 
 
 class RecordedStep(Step):
-    """One recorded call. The inputs of one step at a time are alive: `shared` holds them for all steps."""
+    """One recorded call, with gradients where `grad`. The inputs of one step at a time are alive: `shared` holds them
+    for all steps.
+    """
 
-    def __init__(self, target: Callable[..., Any], call: BundledCall, overrides: _Overrides, shared: list[Any]) -> None:
+    def __init__(
+        self, target: Callable[..., Any], call: BundledCall, placement: Placement, grad: bool, shared: list[Any]
+    ) -> None:
         self._target = target
         self._call = call
-        self._overrides = overrides
+        self._placement = placement
         self._shared = shared
-        self._surroundings = _surroundings(call.modes, overrides.grad)
+        self._surroundings = _surroundings(call.modes, grad)
         self._parameters = [p for part in call.state.parts for p in part._parameters.values() if p is not None]
 
     def prepare(self) -> None:
         self._shared.clear()
         for parameter in self._parameters:
             parameter.grad = None
-        self._shared.append(self._overrides.moved(self._call.inputs.thaw()))
+        self._shared.append(moved(self._call.inputs.thaw(), self._placement))
         self._call.state.restore()
-        self._overrides.set_training(self._call.state.parts)
+        if self._placement.train is not None:
+            for part in self._call.state.parts:
+                part.training = self._placement.train
         torch.set_default_dtype(self._call.modes.default_dtype)
         self._call.random.restore()
 
@@ -233,35 +241,6 @@ class RecordedStep(Step):
         args, kwargs = self._shared[0]
         with self._surroundings():
             return self._target(*args, **kwargs)
-
-
-@dataclass
-class _Overrides:
-    """Device, dtype and mode that the user asked for; `grad` for calls that a training step wraps."""
-
-    device: str | None
-    dtype: str | None
-    train: bool | None
-    grad: bool
-
-    def place(self, targets: list[Any]) -> None:
-        dtype = getattr(torch, self.dtype) if self.dtype else None
-        for target in targets:
-            module = _module_behind(target)
-            if module is not None and (self.device or dtype):
-                module.to(device=self.device, dtype=dtype)
-
-    def moved(self, inputs: Any) -> Any:
-        if not (self.device or self.dtype):
-            return inputs
-        from dynalyze.capture.compiling import Options, moved
-
-        return moved(inputs, Options(device=self.device, dtype=self.dtype))
-
-    def set_training(self, parts: list[torch.nn.Module]) -> None:
-        if self.train is not None:
-            for part in parts:
-                part.training = self.train
 
 
 def _surroundings(modes: Modes, grad: bool) -> Callable[[], contextlib.AbstractContextManager[Any]]:

@@ -16,7 +16,7 @@ import torch
 
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
-from dynalyze.capture.compiling import backend_of
+from dynalyze.capture.compiling import compile_arguments, mark_dynamic_inputs
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.nested_values import reachable_modules
 from dynalyze.capture.torch_private import compiled_calls, runtime
@@ -72,28 +72,13 @@ def check(configuration: Configuration) -> None:
         Misuse: an unknown backend, mode or dtype of autocast.
     """
     if configuration.compile and configuration.name != AS_WRITTEN:
-        compile_arguments(configuration)
+        checked_arguments(configuration)
     if configuration.autocast:
         _autocast_dtype(configuration.autocast)
 
 
-def compile_arguments(configuration: Configuration) -> dict[str, Any]:
-    """The keyword arguments for torch.compile.
-
-    Raises:
-        Misuse: an unknown backend, or a mode that torch does not have.
-    """
-    arguments: dict[str, Any] = {"backend": backend_of(configuration.backend), "fullgraph": configuration.fullgraph}
-    if configuration.mode is not None:
-        _check_mode(configuration)
-        arguments["mode"] = configuration.mode
-    if configuration.dynamic in ("on", "off"):
-        arguments["dynamic"] = configuration.dynamic == "on"
-    return arguments
-
-
 def _compiled(model: Target, configuration: Configuration) -> Target:
-    arguments = compile_arguments(configuration)
+    arguments = checked_arguments(configuration)
     if not configuration.region:
         return _callable(torch.compile(model, **arguments))
     if not isinstance(model, torch.nn.Module):
@@ -122,18 +107,22 @@ def _by_accelerate(model: torch.nn.Module, arguments: dict[str, Any]) -> Target:
     return _callable(accelerator.prepare_model(model, device_placement=False, evaluation_mode=True))
 
 
-def _check_mode(configuration: Configuration) -> None:
-    if configuration.backend != "inductor":
-        raise Misuse(f"mode {configuration.mode!r} is Inductor's; backend {configuration.backend!r} has none")
-    known = torch._inductor.list_mode_options()
-    if configuration.mode not in known:
-        raise Misuse(f"unknown --mode {configuration.mode!r}; this torch has {', '.join(known)}")
+def checked_arguments(configuration: Configuration) -> dict[str, Any]:
+    """The keyword arguments for torch.compile.
+
+    Raises:
+        Misuse: an unknown backend, or a mode that torch does not have.
+    """
+    if configuration.mode is not None:
+        if configuration.backend != "inductor":
+            raise Misuse(f"mode {configuration.mode!r} is Inductor's; backend {configuration.backend!r} has none")
+        if (known := runtime.mode_names()) and configuration.mode not in known:
+            raise Misuse(f"unknown --mode {configuration.mode!r}; this torch has {', '.join(known)}")
+    return compile_arguments(configuration)
 
 
 def _marking(target: Target) -> Target:
     """Marks the inputs as dynamic, each combination of sizes once: what is compiled then serves them ever after."""
-    from dynalyze.capture.compiling import mark_dynamic_inputs
-
     seen: set[tuple[Any, ...]] = set()
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -7,15 +7,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dynalyze.capture.bench.failures import Failed, kind_of
-from dynalyze.capture.bench.protocol import IMPORT_SECONDS_VARIABLE, LANGUAGE_PHASES, WorkerRequest
+from dynalyze.capture.bench.protocol import IMPORT_SECONDS_VARIABLE, WorkerRequest
 from dynalyze.capture.bench.workload import Workload, seed
+from dynalyze.capture.compiling import check_placement, moved, place
 from dynalyze.capture.environment import torch_facts
+from dynalyze.capture.hf.request import CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Inputs, Misuse
-from dynalyze.capture.shapes import Dim, resized
+from dynalyze.capture.settings import LANGUAGE_PHASES, Placement, settings_of
+from dynalyze.capture.shapes import resized
 
 _ANY_INPUT = "None"  # Says that the target is the model itself, whatever it is called with later.
 
@@ -85,7 +88,7 @@ def load_shapes(requests: Sequence[WorkerRequest]) -> list[Workload]:
 
 def _workloads(requests: Sequence[WorkerRequest], *, tells_how_built: bool = False) -> list[Workload]:
     seed(requests[0].seed)
-    _check_placement(requests[0])
+    check_placement(requests[0])
     if requests[0].source["kind"] == "transformers":
         return _transformers(requests, tells_how_built)
     return _BY_KIND[requests[0].source["kind"]](requests)
@@ -166,14 +169,14 @@ class _Calls:
 
 def _sizes_without_dim(request: WorkerRequest) -> tuple[tuple[str, int], ...]:
     """Those that a factory is given."""
-    named = {dim[0] for dim in request.dims}
-    return tuple((name, size) for name, size in request.shape.items() if name not in named)
+    named = {dim.name for dim in request.dims}
+    return tuple((name, size) for name, size in request.shape if name not in named)
 
 
 def _resized(calls: list[Inputs] | None, request: WorkerRequest, model: Any) -> list[Inputs] | None:
     if calls is None or request.phase in LANGUAGE_PHASES:
         return calls
-    return resized(calls, [Dim(*each) for each in request.dims], request.shape, model)
+    return resized(calls, request.dims, dict(request.shape), model)
 
 
 def _check_alike(model: Any, other: Any, request: WorkerRequest) -> None:
@@ -200,13 +203,13 @@ def _made_ready(model: Any, request: WorkerRequest) -> tuple[Any, list[str]]:
     """The model without its own compiles, in its place and mode, and notes on it."""
     from dynalyze.capture import transformers_attention
     from dynalyze.capture.bench.configure import uncompiled
-    from dynalyze.capture.compiling import place
 
     model, notes = uncompiled(model)
     if request.source.get("attention"):
         transformers_attention.switch(model, request.source["attention"])
     if _is_module(model):
-        place(model, _options(request))
+        trains = request.phase == "train" and request.train is None
+        place(model, replace(request, train=True) if trains else request)
     return model, [*notes, *_notes_on(model, request)]
 
 
@@ -231,7 +234,7 @@ def _built_model(request: WorkerRequest) -> Any:
     from dynalyze.capture import transformers_target
 
     with _told("the model could not be built"):
-        return transformers_target.built_model(request.source["name"], _building(request), **_sized(request))
+        return transformers_target.built_model(_model_request(request))
 
 
 def _other_inputs(built: Any, request: WorkerRequest) -> Inputs:
@@ -241,17 +244,16 @@ def _other_inputs(built: Any, request: WorkerRequest) -> Inputs:
         Failed: they cannot be made.
     """
     from dynalyze.capture.hf.inputs import make_inputs
-    from dynalyze.capture.hf.request import ModelRequest
 
     with _told("its inputs could not be made"):
-        return make_inputs(built.model, ModelRequest(request.source["name"], **_building(request), **_sized(request)))
+        return make_inputs(built.model, _model_request(request))
 
 
 def _workload_of_built(built: Any, request: WorkerRequest) -> Workload:
     """The workload over a model of transformers; its inputs get the sizes that `dims` say."""
     from dynalyze.capture import transformers_target
 
-    (built.inputs,) = resized([built.inputs], _dims(request), request.shape, built.model)
+    (built.inputs,) = resized([built.inputs], request.dims, dict(request.shape), built.model)
     seed(request.seed)
     return transformers_target.workload_of(
         built, request.phase, batch=request.batch, new_tokens=request.new_tokens, static_cache=request.static_cache,
@@ -263,8 +265,7 @@ def _notes_on_built(built: Any, request: WorkerRequest) -> list[str]:
     """Notes for the report on how a model of transformers was built."""
     from dynalyze.capture import transformers_target
 
-    building = _building(request)
-    how = transformers_target.how_built(building["full_size"], building["weights"])
+    how = transformers_target.how_built(request.source["full_size"], request.source["weights"])
     return [f"{transformers_target.description(built)} {how}", *built.notes]
 
 
@@ -272,7 +273,6 @@ def _notes_on_built(built: Any, request: WorkerRequest) -> list[str]:
 def _told(what: str) -> Iterator[None]:
     """Tell in one line what transformers refuses."""
     from dynalyze.capture import transformers_target
-    from dynalyze.capture.hf.request import CannotBuild
 
     try:
         yield
@@ -281,23 +281,18 @@ def _told(what: str) -> Iterator[None]:
         raise Failed(kind_of(error, "load"), f"{what}: {message}") from error
 
 
-def _sized(request: WorkerRequest) -> dict[str, Any]:
-    """Where a model of transformers is put, and how large its inputs are."""
-    return {
-        "dtype": request.dtype, "device": request.device, "batch": request.batch, "sequence": request.sequence,
-        "train": request.phase == "train", "seed": request.seed,
-    }  # fmt: skip
-
-
-def _building(request: WorkerRequest) -> dict[str, Any]:
-    return {name: value for name, value in request.source.items() if name not in ("kind", "name")}
+def _model_request(request: WorkerRequest) -> ModelRequest:
+    """How a model of transformers is built, where it is put, and how large its inputs are."""
+    return ModelRequest(
+        **{name: value for name, value in request.source.items() if name != "kind"},
+        **settings_of(replace(request, train=request.phase == "train"), Placement),
+        batch=request.batch, sequence=request.sequence, seed=request.seed,
+    )  # fmt: skip
 
 
 def _workload_over(model: Any, calls: list[Inputs] | None, request: WorkerRequest) -> Workload:
     """The phase of the request over these calls, moved and cast as it asks."""
-    from dynalyze.capture.compiling import moved
-
-    calls = None if calls is None else [Inputs(*moved(tuple(call), _options(request))) for call in calls]
+    calls = None if calls is None else [Inputs(*moved(tuple(call), request)) for call in calls]
     if request.phase in LANGUAGE_PHASES:
         from dynalyze.capture.bench.language import language_workload
 
@@ -308,10 +303,6 @@ def _workload_over(model: Any, calls: list[Inputs] | None, request: WorkerReques
     from dynalyze.capture.bench.call_workload import CallsWorkload
 
     return CallsWorkload(model, calls or [], phase=request.phase, grad=request.phase == "train")
-
-
-def _dims(request: WorkerRequest) -> list[Dim]:
-    return [Dim(*each) for each in request.dims]
 
 
 def _bundles(requests: Sequence[WorkerRequest]) -> list[Workload]:
@@ -331,26 +322,6 @@ def _programs(requests: Sequence[WorkerRequest]) -> list[Workload]:
 _BY_KIND: dict[str, Callable[[Sequence[WorkerRequest]], list[Workload]]] = {
     "object": _objects, "bundle": _bundles, "program": _programs,
 }  # fmt: skip
-
-
-def _options(request: WorkerRequest) -> Any:
-    from dynalyze.capture.compiling import Options
-
-    train = True if request.phase == "train" and request.train is None else request.train
-    return Options(device=request.device, dtype=request.dtype, train=train)
-
-
-def _check_placement(request: WorkerRequest) -> None:
-    import torch
-
-    if request.dtype is not None and not isinstance(getattr(torch, request.dtype, None), torch.dtype):
-        raise Misuse(f"unknown --dtype {request.dtype!r}; for example float32, bfloat16, float16")
-    if request.device is not None:
-        try:
-            torch.empty(0, device=request.device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise Misuse(f"--device {request.device} cannot be used here: {reason}") from error
 
 
 def _notes_on(model: Any, request: WorkerRequest) -> list[str]:

@@ -31,6 +31,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from dynalyze.capture.settings import CompileArguments, Generation, Phase, Placement
+from dynalyze.capture.shapes import Dim
+
 REQUEST_FILE = "bench.json"
 SOCKET_FILE = "bench.socket"
 IMPORT_SECONDS_VARIABLE = "DYNALYZE_IMPORT_SECONDS"
@@ -47,62 +50,71 @@ FAILURES: tuple[Failure, ...] = (
     "misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "internal",
 )  # fmt: skip
 
-Phase = Literal["forward", "train", "prefill", "decode", "generate"]
-LANGUAGE_PHASES: tuple[Phase, ...] = ("prefill", "decode", "generate")
-
 
 @dataclass(frozen=True)
-class Configuration:
+class Configuration(CompileArguments):
     """One way of running the target. `compile` False is eager.
 
     `region` compiles repeated blocks only: "blocks" with torch.compile on each, "accelerate" through Accelerate.
-    `autocast` is a dtype's name. Everything else is torch.compile's argument of that name. Of AS_WRITTEN these tell
-    what the program gave, as far as its calls agree, and `written` tells it for people.
+    `autocast` is a dtype's name. Of AS_WRITTEN the arguments of torch.compile tell what the program gave, as far as its
+    calls agree, and `written` tells it for people.
     """
 
     name: str
     compile: bool = True
-    backend: str = "inductor"
-    mode: str | None = None
-    dynamic: Literal["auto", "on", "off", "mark"] = "auto"
-    fullgraph: bool = False
     region: Literal["", "blocks", "accelerate"] = ""
     autocast: str = ""
     written: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
-class WorkerRequest:
-    """Everything a worker needs to know before it starts.
+class Work:
+    """One workload: what is done with the model, and how large its inputs are. None leaves it to the target.
 
-    `source` is one of these. `seed` makes the processes of a pair build one and the same model. `threads` is fixed
-    before anything compiles; None leaves torch's own number.
+    `shape` are sizes by name (`--shapes`), other than the batch and sequence of a model that makes its own inputs.
+    """
+
+    phase: Phase = "forward"
+    batch: int | None = None
+    sequence: int | None = None
+    shape: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Every size that was asked for, by name."""
+        own = {"batch": self.batch, "sequence": self.sequence}
+        return {**{name: size for name, size in own.items() if size is not None}, **dict(self.shape)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonSettings(Generation, Placement):
+    """What holds for every process of a benchmark.
+
+    `seed` makes the processes of a pair build one and the same model. `threads` is fixed before anything compiles; None
+    leaves torch's own number. `dims` say which inputs have the sizes of a work's shape.
+    """
+
+    seed: int = 0
+    threads: int | None = None
+    dims: tuple[Dim, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerRequest(Work, CommonSettings):
+    """Everything a worker needs to know before it starts. `source` is one of these.
 
         {"kind": "object", "path", "module", "name", "inputs", "arguments", "attention"}   FILE:NAME and MODULE:NAME
-        {"kind": "transformers", "name", and the names of hf.options.BUILDING}  hf:NAME
+        {"kind": "transformers", "name", and the fields of ModelBuild}  hf:NAME
         {"kind": "bundle", "file", "digest", "sys_path", "arguments", "folder"}   calls that were recorded
         {"kind": "program", "mode", "path", "module", "arguments", "seconds", "made"}   a program that is run again
 
     `cache` says whether the caches of the environment are believed to be empty ("cold"), filled ("warm").
     `cloudpickle` is the folder that holds that package, for interpreters that lack it. `extra["check"]` is a list of
     the other configurations, as dicts: `load` refuses a backend or mode of theirs that torch does not know (misuse).
-    `shape` are sizes by name, and `dims` the inputs that have them: [name, input, axis], an input by its position or
-    keyword. Names without any go to the factory that makes the model.
+    Sizes of `shape` that no `dims` have go to the factory that makes the model.
     """
 
     source: dict[str, Any]
     configuration: Configuration
-    phase: Phase = "forward"
-    seed: int = 0
-    threads: int | None = None
-    device: str | None = None
-    dtype: str | None = None
-    train: bool | None = None
-    batch: int | None = None
-    sequence: int | None = None
-    new_tokens: int = 16
-    static_cache: bool = False
-    shape: dict[str, int] = field(default_factory=dict)
-    dims: list[tuple[str, str, int]] = field(default_factory=list)
     cloudpickle: str = ""
     extra: dict[str, Any] = field(default_factory=dict)

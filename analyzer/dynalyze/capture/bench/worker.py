@@ -23,6 +23,7 @@ from dynalyze.capture.bench.protocol import AS_WRITTEN, REQUEST_FILE, SOCKET_FIL
 from dynalyze.capture.bench.validity import Compiles, look, reason_against
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.shapes import Dim
 from dynalyze.capture.torch_private import runtime
 from dynalyze.capture.wire import RUN_VARIABLE, TRACE_VARIABLE
 
@@ -55,7 +56,8 @@ def main(run: Path) -> int:
 
 def read_request(fields: dict[str, Any]) -> WorkerRequest:
     """A request out of its JSON."""
-    return WorkerRequest(**{**fields, "configuration": Configuration(**fields["configuration"])})
+    dims = tuple(Dim(*dim) for dim in fields["dims"])
+    return WorkerRequest(**{**fields, "configuration": Configuration(**fields["configuration"]), "dims": dims})
 
 
 def _connect(folder: Path) -> socket.socket:

@@ -132,7 +132,7 @@ def _place(model: Any, request: ModelRequest) -> None:
     with _stage("model"):
         if request.device is not None:
             model.to(request.device)
-        model.train(request.train)
+        model.train(bool(request.train))
 
 
 @contextlib.contextmanager

@@ -6,30 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dynalyze.capture.inputs import Inputs
-
-Init = Literal["fast", "real"]
+from dynalyze.capture.settings import ModelBuild, Placement
 
 
 @dataclass(frozen=True)
-class ModelRequest:
+class ModelRequest(ModelBuild, Placement):
     """A model of transformers: a class of the installed package, a local folder, or a hub id.
 
-    Without `full_size` its configuration is made small. `init` "fast" fills the weights with cheap values of a sane
-    scale, "real" lets transformers initialise them; `weights` loads the checkpoint's own. `batch` and `sequence`
-    (tokens of text, or the closest thing the modality has) are chosen where None.
+    `batch` and `sequence` (tokens of text, or the closest thing the modality has) are chosen where None.
     """
 
     name: str
-    full_size: bool = False
-    weights: bool = False
-    trust_remote_code: bool = False
-    init: Init = "fast"
-    attn_implementation: str | None = None
-    dtype: str | None = None
-    device: str | None = None
     batch: int | None = None
     sequence: int | None = None
-    train: bool = False
     seed: int = 0
 
 

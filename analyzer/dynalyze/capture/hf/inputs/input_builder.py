@@ -43,7 +43,7 @@ class InputBuilder:
 
         self.config: Any = self.model.config
         self.batch: int = self.request.batch or DEFAULT_BATCH
-        self.train: bool = self.request.train
+        self.train = bool(self.request.train)
         self.takes, self.requires = forward_parameters(self.model)
         self.dtype: torch.dtype = _floating_dtype(self.model)
         self.device: torch.device = _device(self.model)
