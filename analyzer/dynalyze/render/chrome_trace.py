@@ -43,10 +43,10 @@ class Span:
 
 def spans(report: Report) -> list[Span]:
     """All spans in order of their start; those whose start is not known come last."""
-    again = {(r.process, r.epoch, r.compile_id) for r in report.recompiles if r.cause != "limit"}
+    again = {r.key for r in report.recompiles if r.cause != "limit"}
     found: list[Span] = []
     for item in report.compilations:
-        recompiled = (item.process, item.epoch, item.compile_id) in again
+        recompiled = item.key in again
         found.append(Span(item, False, item.began, item.seconds, item.exclusive, recompiled))
         found += [Span(item, True, each.began, each.seconds, each.exclusive, recompiled) for each in item.backward]
     return sorted(found, key=lambda span: (span.began is None, span.began or 0.0))
@@ -114,7 +114,7 @@ def _of_span(span: Span, rows: _Rows) -> Iterator[Event]:
 
 def _title(span: Span) -> str:
     item = span.compilation
-    parts = [item.compile_id, item.function or item.location.function, "backward" if span.backward else ""]
+    parts = [item.compile_id, item.name, "backward" if span.backward else ""]
     return printable(" ".join(part for part in parts if part))
 
 
@@ -122,7 +122,7 @@ def _arguments(span: Span) -> Event:
     item = span.compilation
     arguments: Event = {
         "compile_id": printable(item.compile_id),
-        "function": printable(item.function or item.location.function),
+        "function": printable(item.name),
         "location": printable(f"{item.location.file}:{item.location.line}"),
         "status": compilation_words(item.status),
         "recompile": span.recompiled,

@@ -12,10 +12,8 @@ from bisect import bisect_right, insort
 
 import networkx as nx
 
-from dynalyze.report import Compilation, GraphBreak, Location, Report
+from dynalyze.report import Compilation, CompilationKey, GraphBreak, Location, Report
 from dynalyze.words.report import compilation_name
-
-Key = tuple[int, int, str]
 
 
 def compile_map(report: Report) -> nx.DiGraph[str]:
@@ -23,13 +21,12 @@ def compile_map(report: Report) -> nx.DiGraph[str]:
     found: nx.DiGraph[str] = nx.DiGraph()
     compiles = _Compiles()
     broken_in = _breaks_by_compile(report.graph_breaks)
-    replaced = {(r.process, r.epoch, r.compile_id): r.previous for r in report.recompiles}
+    replaced = {r.key: r.previous for r in report.recompiles}
     for item in report.compilations:
-        key = (item.process, item.epoch, item.compile_id)
-        before = compiles.previous(item, replaced.get(key))
+        before = compiles.previous(item, replaced.get(item.key))
         _add_compile(found, item, recompiled=before is not None)
         if before is not None:
-            found.add_edge(node_of(before), node_of(item), relation="recompiled-to")
+            found.add_edge(node_of(before.key), node_of(item.key), relation="recompiled-to")
         _add_way_in(found, item, compiles, broken_in)
         compiles.add(item)
     _add_breaks(found, report.graph_breaks, compiles)
@@ -37,9 +34,9 @@ def compile_map(report: Report) -> nx.DiGraph[str]:
     return found
 
 
-def node_of(item: Compilation) -> str:
+def node_of(key: CompilationKey) -> str:
     """The id of a compile's node."""
-    return _node((item.process, item.epoch, item.compile_id))
+    return f"compile {compilation_name(*key)}"
 
 
 def break_node(found: GraphBreak) -> str:
@@ -47,7 +44,7 @@ def break_node(found: GraphBreak) -> str:
     return f"break {found.id}"
 
 
-def frame_of(item: Compilation) -> Key:
+def frame_of(item: Compilation) -> CompilationKey:
     """What all versions of one compiled function share: its compile id without the count of its compiles."""
     return item.process, item.epoch, item.compile_id.rpartition("/")[0] or item.compile_id
 
@@ -56,13 +53,13 @@ class _Compiles:
     """The compiles so far: by their ids, and by the function and line at which their code begins."""
 
     def __init__(self) -> None:
-        self.by_key: dict[Key, Compilation] = {}
-        self._latest: dict[Key, Compilation] = {}
+        self.by_key: dict[CompilationKey, Compilation] = {}
+        self._latest: dict[CompilationKey, Compilation] = {}
         self._beginning: dict[tuple[int, int, str, str], list[tuple[int, int]]] = {}
         self._in_order: list[Compilation] = []
 
     def add(self, item: Compilation) -> None:
-        self.by_key[item.process, item.epoch, item.compile_id] = item
+        self.by_key[item.key] = item
         self._latest[frame_of(item)] = item
         beginnings = self._beginning.setdefault(_function(item, item.location), [])
         insort(beginnings, (item.location.line, len(self._in_order)))
@@ -94,15 +91,15 @@ def _function(item: Compilation, location: Location) -> tuple[int, int, str, str
     return item.process, item.epoch, location.file, location.function.rpartition(".")[2]
 
 
-def _breaks_by_compile(breaks: list[GraphBreak]) -> dict[Key, list[GraphBreak]]:
-    found: dict[Key, list[GraphBreak]] = {}
+def _breaks_by_compile(breaks: list[GraphBreak]) -> dict[CompilationKey, list[GraphBreak]]:
+    found: dict[CompilationKey, list[GraphBreak]] = {}
     for each in breaks:
         for key in _keys(each):
             found.setdefault(key, []).append(each)
     return found
 
 
-def _keys(found: GraphBreak) -> list[Key]:
+def _keys(found: GraphBreak) -> list[CompilationKey]:
     processes = found.processes or [found.process]
     return [(process, found.epoch, compile_id) for process in processes for compile_id in found.compile_ids]
 
@@ -110,13 +107,13 @@ def _keys(found: GraphBreak) -> list[Key]:
 def _add_compile(graph: nx.DiGraph[str], item: Compilation, *, recompiled: bool) -> None:
     _add(
         graph,
-        node_of(item),
+        node_of(item.key),
         kind="version" if recompiled else "frame",
-        label=compilation_name(item.process, item.epoch, item.compile_id),
+        label=compilation_name(*item.key),
         compile_id=item.compile_id,
         process=item.process,
         epoch=item.epoch,
-        function=item.function or item.location.function,
+        function=item.name,
         file=item.location.file,
         line=item.location.line,
         status=item.status,
@@ -128,18 +125,20 @@ def _add_compile(graph: nx.DiGraph[str], item: Compilation, *, recompiled: bool)
 
 
 def _add_way_in(
-    graph: nx.DiGraph[str], item: Compilation, compiles: _Compiles, broken_in: dict[Key, list[GraphBreak]]
+    graph: nx.DiGraph[str], item: Compilation, compiles: _Compiles, broken_in: dict[CompilationKey, list[GraphBreak]]
 ) -> None:
     source = compiles.around(item)
-    if source is None or graph.has_edge(node_of(source), node_of(item)):
+    if source is None or graph.has_edge(node_of(source.key), node_of(item.key)):
         return
     if not item.resumes:
-        graph.add_edge(node_of(source), node_of(item), relation="calls", line=item.caller.line if item.caller else 0)
+        graph.add_edge(
+            node_of(source.key), node_of(item.key), relation="calls", line=item.caller.line if item.caller else 0
+        )
         return
     here = (item.location.file, item.location.line)
-    breaks = broken_in.get((source.process, source.epoch, source.compile_id), [])
+    breaks = broken_in.get(source.key, [])
     names = [each.id for each in breaks if here in [(frame.file, frame.line) for frame in each.stack]]
-    graph.add_edge(node_of(source), node_of(item), relation="continues-after", breaks=", ".join(names))
+    graph.add_edge(node_of(source.key), node_of(item.key), relation="continues-after", breaks=", ".join(names))
 
 
 def _add_breaks(graph: nx.DiGraph[str], breaks: list[GraphBreak], compiles: _Compiles) -> None:
@@ -151,24 +150,20 @@ def _add_breaks(graph: nx.DiGraph[str], breaks: list[GraphBreak], compiles: _Com
         )  # fmt: skip
         for key in _keys(each):
             if key in compiles.by_key:
-                graph.add_edge(_node(key), break_node(each), relation="broke-at")
+                graph.add_edge(node_of(key), break_node(each), relation="broke-at")
 
 
 def _add_graphs(graph: nx.DiGraph[str], report: Report) -> None:
     for each in report.graphs:
         name = f"graph {each.id}"
         _add(graph, name, kind="graph", label=each.id, operations=each.ops, process=each.process, epoch=each.epoch)
-        source = _node((each.process, each.epoch, each.compile_id))
+        source = node_of(each.key)
         if source in graph:
             graph.add_edge(source, name, relation="produced")
 
 
 def _add(graph: nx.DiGraph[str], name: str, **attributes: str | float | None) -> None:
     graph.add_node(name, **{key: value for key, value in attributes.items() if value is not None})
-
-
-def _node(key: Key) -> str:
-    return f"compile {compilation_name(*key)}"
 
 
 # XML 1.0 has no way to write these, escaped or not.

@@ -16,11 +16,11 @@ from markupsafe import Markup, escape
 from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.comparison.types import Comparison
 from dynalyze.render.findings import as_cards
-from dynalyze.render.view.comparison import build_comparison
+from dynalyze.render.view.comparison import ComparisonPage
 from dynalyze.render.view.filters import FILTERS
-from dynalyze.render.view.page import build_page
-from dynalyze.render.view.sweep import build_sweep
-from dynalyze.render.view.sweep_diff import build_sweep_diff
+from dynalyze.render.view.page import Page
+from dynalyze.render.view.sweep import SweepPage
+from dynalyze.render.view.sweep_diff import SweepDiffPage
 from dynalyze.report import Report
 from dynalyze.sweep.records import Sweep
 from dynalyze.text.visible import visible
@@ -36,22 +36,22 @@ _STYLE = "page.css"
 
 def render(report: Report) -> str:
     """The whole page."""
-    return _page("page.html.jinja", build_page(as_cards(report)))
+    return _page("page.html.jinja", Page(as_cards(report)))
 
 
 def render_comparison(comparison: Comparison) -> str:
     """The page of two runs, compared."""
-    return _page("comparison.html.jinja", build_comparison(comparison), more=("tables",))
+    return _page("comparison.html.jinja", ComparisonPage(comparison), more=("tables",))
 
 
 def render_sweep(sweep: Sweep) -> str:
     """The index of a sweep. Links to the items' reports are relative: it belongs into the sweep's folder."""
-    return _page("sweep.html.jinja", build_sweep(sweep), more=("tables", "sweep"))
+    return _page("sweep.html.jinja", SweepPage(sweep), more=("tables", "sweep"))
 
 
 def render_sweep_diff(comparison: SweepComparison) -> str:
     """The page of two sweeps, compared."""
-    return _page("sweep_diff.html.jinja", build_sweep_diff(comparison), more=("tables",))
+    return _page("sweep_diff.html.jinja", SweepDiffPage(comparison), more=("tables",))
 
 
 def _page(template: str, page: object, more: Sequence[str] = ()) -> str:

@@ -44,6 +44,8 @@ Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_comp
 CompilationStatus = Literal["compiled", "broken", "eager", "failed"]
 Effect = Literal["split", "partly_eager", "eager", "error"]
 Severity = Literal["error", "warning", "info"]
+CompilationKey = tuple[int, int, str]
+"""Process, epoch and compile id: together they name one compilation of a run."""
 Cause = Literal[
     "shape", "rank", "stride", "dtype", "device", "requires_grad", "tensor_type", "value", "module_attribute",
     "identity", "container", "global_variable", "global_state", "symbolic", "aliasing", "dynamic_marking",
@@ -158,6 +160,14 @@ class Compilation(msgspec.Struct):
     module: Quote = ""
     instance: int | None = None
 
+    @property
+    def key(self) -> CompilationKey:
+        return self.process, self.epoch, self.compile_id
+
+    @property
+    def name(self) -> str:
+        return self.function or self.location.function
+
 
 class GraphBreak(msgspec.Struct):
     """One graph break, however many frames, callers, loops or recompiles repeated it.
@@ -224,6 +234,10 @@ class Recompile(msgspec.Struct):
     forced_by: Location | None = None
     last_batch_of: Quote = ""
     of_module: Annotated[FailedGuard | None, Holds.QUOTE] = None
+
+    @property
+    def key(self) -> CompilationKey:
+        return self.process, self.epoch, self.compile_id
 
 
 class ForcedSize(msgspec.Struct):
@@ -366,6 +380,10 @@ class Graph(msgspec.Struct):
     code: Annotated[list[GraphCode], Holds.SOURCE] = []
     code_omitted: Annotated[list[Word], Holds.SOURCE] = []
     cudagraph_skip: CudagraphSkip = ""
+
+    @property
+    def key(self) -> CompilationKey:
+        return self.process, self.epoch, self.compile_id
 
 
 class Kernel(msgspec.Struct):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison, SweepRun
 from dynalyze.comparison.types import (
     BreakChange,
     Breaks,
+    BreakSide,
     Comparison,
     FunctionChange,
     FunctionSide,
     Measurement,
     RecompileChange,
     Recompiles,
+    RecompileSide,
     Regression,
     RegressionKind,
     Run,
@@ -31,6 +35,16 @@ _REGRESSIONS: dict[RegressionKind, str] = {
     "limit": "The recompile limit is reached now",
     "compilation": "A function that now falls back to eager, or fails to compile",
 }
+
+
+Side = TypeVar("Side", BreakSide, RecompileSide, FunctionSide)
+
+
+def latest(before: Side | None, after: Side | None) -> Side:
+    """That of the second run; that of the first where only this one has it."""
+    side = after or before
+    assert side is not None
+    return side
 
 
 def drawn(text: str) -> str:
@@ -115,9 +129,7 @@ def break_words(change: BreakChange) -> str:
     """What became of a break: its effect, or both where it changed, and how often it was seen."""
     before, after = change.before, change.after
     if before is None or after is None:
-        side = after or before
-        assert side is not None
-        return effect_words(side.effect)
+        return effect_words(latest(before, after).effect)
     parts = [effect_words(after.effect)]
     if before.effect != after.effect:
         parts = [f"{effect_words(before.effect)} {ARROW} {effect_words(after.effect)}"]
@@ -165,11 +177,8 @@ def function_words(change: FunctionChange) -> list[str]:
     """What changed in a function's compilations, graphs and kernels, one phrase each."""
     before, after = change.before, change.after
     if before is None or after is None:
-        side = after or before
-        assert side is not None
-        return [
-            f"{number:,} {word.removesuffix('s') if number == 1 else word}" for number, word in _counts(side) if number
-        ]
+        counts = _counts(latest(before, after))
+        return [f"{number:,} {word.removesuffix('s') if number == 1 else word}" for number, word in counts if number]
     pairs = zip(_counts(before), _counts(after), strict=True)
     found = [f"{word} {old:,} {ARROW} {new:,}" for (old, word), (new, _) in pairs if old != new]
     if before.kernels is not None and after.kernels is not None and before.kernels != after.kernels:

@@ -12,6 +12,7 @@ from dynalyze.report import (
     Compilation,
     CompilationStatus,
     Effect,
+    Location,
     Recompile,
     Report,
     Severity,
@@ -146,6 +147,11 @@ def short_path(path: str) -> str:
         return below
     parts = path.split("/")
     return path if len(parts) <= 4 else "/".join(["…", *parts[-3:]])
+
+
+def line_words(location: Location) -> str:
+    """`ranker/model.py:12`, short."""
+    return f"{short_path(location.file)}:{location.line}"
 
 
 def compilation_name(process: int, epoch: int, compile_id: str) -> str:

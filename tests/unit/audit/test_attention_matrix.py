@@ -24,7 +24,7 @@ from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.privacy.shown import showable
 from dynalyze.render import html, terminal
-from dynalyze.render.view.audit import attention_matrix_view
+from dynalyze.render.view.audit import AttentionMatrixView
 from dynalyze.report import GraphBreak, Location, Recompile, Report
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.report.document import from_json, to_json
@@ -420,10 +420,10 @@ def test_cells_of_one_attention_are_one_finding() -> None:
 
 
 def test_a_cell_is_a_word_first_and_its_numbers_below() -> None:
-    view = attention_matrix_view(with_matrix())
+    view = AttentionMatrixView(matrix())
     assert view is not None
     assert view.dtypes == ["float32", "bfloat16"]
-    rows = {row.attention: row.cells for row in view.rows}
+    rows = {attention: cells for attention, _, cells in view.rows.items}
     best, broken = rows["sdpa"][1], rows["flash_attention_2"][1]
     assert best is not None
     assert broken is not None
@@ -434,22 +434,22 @@ def test_a_cell_is_a_word_first_and_its_numbers_below() -> None:
     fails = rows["flash_attention_2"][0] or pytest.fail()
     assert (fails.word, fails.facts) == ("Fails in eager", []), "what broke before it failed says nothing"
     assert (broken.word, broken.own, broken.facts[:2]) == ("Breaks", True, ["3 graph breaks", "1 recompile"])
-    assert [(each.word, each.names) for each in view.remarks if each.word == "Not tried here"] == [
+    assert [(each.word, each.names) for each in view.remarks.items if each.word == "Not tried here"] == [
         ("Not tried here", "flash_attention_3 (float32, bfloat16)")
     ]
 
 
 def test_a_cell_that_was_not_reached_is_empty() -> None:
-    view = attention_matrix_view(with_matrix(matrix(cells=[cell("sdpa", "float32")])))
+    view = AttentionMatrixView(matrix(cells=[cell("sdpa", "float32")]))
     assert view is not None
-    assert view.rows[0].cells[1] is None
+    assert view.rows.items[0][2][1] is None
 
 
 def test_caches_are_rows_of_their_own() -> None:
     cells = [cell("sdpa", "float32", cache=cache) for cache in ("dynamic", "static")]
-    view = attention_matrix_view(with_matrix(matrix(cells=cells, caches=["dynamic", "static"], own_cache="static")))
+    view = AttentionMatrixView(matrix(cells=cells, caches=["dynamic", "static"], own_cache="static"))
     assert view is not None
-    assert [(row.attention, row.cache) for row in view.rows] == [("sdpa", "dynamic cache"), ("sdpa", "static cache")]
+    assert [row[:2] for row in view.rows.items] == [("sdpa", "dynamic cache"), ("sdpa", "static cache")]
 
 
 def test_the_page_has_the_section_only_where_there_is_a_matrix() -> None:

@@ -15,8 +15,8 @@ from dynalyze.facts.compilations import compilations, exclusive
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.render.chrome_trace import spans
-from dynalyze.render.view.links import Anchors, Index, index
-from dynalyze.render.view.timeline import MAX_ROWS, TimelineView, timeline_view
+from dynalyze.render.view.links import Anchors, Index
+from dynalyze.render.view.timeline import MAX_ROWS, TimelineView
 from dynalyze.report import PHASES, BackwardCompile, Compilation, Report
 from recordings import as_run, line_with, recorded, without_live_fields
 from records import MAIN, TORCH, broke, end, failed, frame, process, run_of, start, torch_frame
@@ -319,11 +319,7 @@ def test_a_backward_compile_without_its_start_began_its_length_before_its_end() 
 
 
 def view(report: Report) -> TimelineView:
-    return timeline_view(report, links(report), Anchors())
-
-
-def links(report: Report) -> Index:
-    return index(report, Anchors(), 300, 300, 300)
+    return TimelineView(report, Index(report, Anchors()), Anchors())
 
 
 def timed(*found: tuple[str, float | None, float]) -> Report:
@@ -351,10 +347,11 @@ def test_bars_are_to_scale() -> None:
 
 def test_a_bar_is_filled_by_its_phases() -> None:
     for row in view(rich_report()).rows:
-        assert row.segments[0].x == pytest.approx(row.x, abs=0.02)
-        assert sum(part.width for part in row.segments) == pytest.approx(row.width, abs=0.1)
-        for left, right in zip(row.segments, row.segments[1:], strict=False):
-            assert left.x + left.width == pytest.approx(right.x, abs=0.02)
+        begins, widths = ([part[at] for part in row.segments] for at in (1, 2))
+        assert begins[0] == pytest.approx(row.x, abs=0.02)
+        assert sum(widths) == pytest.approx(row.width, abs=0.1)
+        for at, (left, width) in enumerate(zip(begins[:-1], widths, strict=False)):
+            assert left + width == pytest.approx(begins[at + 1], abs=0.02)
 
 
 def test_the_share_of_recompilation_is_said_in_words() -> None:
@@ -391,14 +388,14 @@ def test_a_compile_without_a_start_is_told_and_stays_in_the_table() -> None:
 
 def test_too_many_rows_are_counted() -> None:
     found = view(timed(*((f"{at}/0", float(at), 0.5) for at in range(MAX_ROWS + 7))))
-    assert (len(found.rows), found.amount.omitted) == (MAX_ROWS, 7)
+    assert (len(found.rows), found.shown.omitted) == (MAX_ROWS, 7)
 
 
 @given(st.floats(0, 1e6), st.floats(1e-6, 1e6))
 def test_the_axis_has_a_few_ticks_inside_of_it(start: float, length: float) -> None:
     found = view(timed(("0/0", start, length)))
     assert len(found.ticks) <= 7
-    assert all(found.labels - 1 <= tick.x <= found.width for tick in found.ticks)
+    assert all(found.rows[0].x - 1 <= x <= found.width for x, _ in found.ticks)
 
 
 def test_nothing_recorded_draws_nothing() -> None:

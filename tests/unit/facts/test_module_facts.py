@@ -12,7 +12,7 @@ from dynalyze.facts.modules import modules, settings
 from dynalyze.privacy import redact, without_source
 from dynalyze.render.html import render
 from dynalyze.render.view.links import Anchors, Index
-from dynalyze.render.view.modules import modules_view
+from dynalyze.render.view.modules import ModulesView
 from dynalyze.report.models import Adapters, LayerGroup, ModuleFacts
 from records import TORCH
 from sample_reports import empty_report
@@ -85,12 +85,12 @@ def test_the_page_shows_modules_and_only_unusual_settings() -> None:
             devices={"cuda:0": 1200}, attention="sdpa", options={"mode": "reduce-overhead"}, count=2,
         )
     ]  # fmt: skip
-    view = modules_view(report, Index({}, {}), Anchors())
+    view = ModulesView(report, Index(report, Anchors()), Anchors())
     assert view.settings == [
         ("torch.cuda.get_device_capability", "8.0"), ("torch.float32_matmul_precision", "high"),
         ("torch.autocast.cuda.enabled", "True (bfloat16)"),
     ]  # fmt: skip
-    (item,) = view.items
+    (item,) = view.shown.items
     assert (item.name, item.options, item.parameters) == (
         "LlamaModel × 2", "mode=reduce-overhead", "1,200 bfloat16 on cuda:0",
     )  # fmt: skip

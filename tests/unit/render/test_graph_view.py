@@ -6,15 +6,15 @@ import pytest
 
 from dynalyze.render.html import render
 from dynalyze.render.view import graphs as module
-from dynalyze.render.view.page import build_page
+from dynalyze.render.view.page import Page
 from dynalyze.report import Finding, Graph, GraphInput, Kernel, Location
 from sample_reports import SOURCE, clean_report, empty_report
 
 
 def test_each_direction_has_its_own_way_down() -> None:
-    page = build_page(clean_report())
-    graph = page.graphs.items[0]
-    assert [(way.direction, way.steps) for way in graph.ways] == [
+    page = Page(clean_report())
+    graph = page.graphs.shown.items[0]
+    assert graph.ways == [
         ("forward", ["42 operations", "60 ATen operations", "31 after Inductor’s passes", "3 kernel calls"]),
         ("backward", ["75 ATen operations", "1 kernel call"]),
     ]
@@ -23,13 +23,13 @@ def test_each_direction_has_its_own_way_down() -> None:
 
 
 def test_a_graph_of_which_nothing_more_is_known() -> None:
-    graph = build_page(clean_report()).graphs.items[1]
-    assert [(way.direction, way.steps) for way in graph.ways] == [("", ["7 operations"])]
-    assert (graph.kernels, graph.inputs.items, graph.fact.code) == ([], [], [])
+    graph = Page(clean_report()).graphs.shown.items[1]
+    assert graph.ways == [("", ["7 operations"])]
+    assert (graph.kernels.items, graph.inputs.items, graph.fact.code) == ([], [], [])
 
 
 def test_inputs_sizes_and_symbols() -> None:
-    graph = build_page(clean_report()).graphs.items[0]
+    graph = Page(clean_report()).graphs.shown.items[0]
     assert [(item.source or item.name, module.input_shape(item), item.bytes) for item in graph.inputs.items] == [
         ("x", "[s77, 8]", None),
         ("self.w", "[8, 8]", 128),
@@ -43,41 +43,40 @@ def test_inputs_sizes_and_symbols() -> None:
 def test_sizes_as_people_write_them(number: int, shown: str) -> None:
     report = empty_report()
     report.graphs = [Graph("g1", "0/0", inputs=[GraphInput("L_x_", bytes=number)])]
-    assert build_page(report).graphs.items[0].size == shown
+    assert Page(report).graphs.shown.items[0].size == shown
 
 
 def test_kernels_stand_with_their_graph() -> None:
-    first, second = build_page(clean_report()).graphs.items
-    assert [(kernel.fact.name, kernel.fact.kind, kernel.fact.calls) for kernel in first.kernels] == [
+    first, second = Page(clean_report()).graphs.shown.items
+    assert [(kernel.fact.name, kernel.fact.kind, kernel.fact.calls) for kernel in first.kernels.items] == [
         ("addmm", "extern", 2),
         ("cpp_fused_add_relu_0", "cpp", 1),
         ("mm", "extern", 1),
     ]
-    assert second.kernels == []
+    assert second.kernels.items == []
 
 
 def test_each_line_has_the_kernels_it_became() -> None:
-    lines = build_page(clean_report()).graphs.items[0].lines
+    lines = Page(clean_report()).graphs.shown.items[0].lines
     assert lines.directions == ["forward", "backward"]
-    assert [(line.place.text, line.code) for line in lines.items] == [
+    assert [(line.place.text, line.code) for line in lines.shown.items] == [
         ("model.py:41", SOURCE[1].strip()), ("model.py:43", SOURCE[3].strip())
     ]  # fmt: skip
     first, second = (
-        [[(use.kernel.text, use.kernel.anchor, use.calls) for use in uses] for uses in line.uses]
-        for line in lines.items
+        [[(link.text, link.anchor, calls) for link, calls in uses] for uses in line.uses] for line in lines.shown.items
     )
     assert first == [
-        [("addmm", "g1-kernel-1", "2"), ("cpp_fused_add_relu_0", "g1-kernel-2", "")],
-        [("mm", "g1-kernel-3", "")],
+        [("addmm", "g1-kernel-1", 2), ("cpp_fused_add_relu_0", "g1-kernel-2", 1)],
+        [("mm", "g1-kernel-3", 1)],
     ]
-    assert second == [[("cpp_fused_add_relu_0", "g1-kernel-2", "")], []]
+    assert second == [[("cpp_fused_add_relu_0", "g1-kernel-2", 1)], []]
 
 
 def test_a_report_of_before_the_counts_says_how_often_the_kernel_is_called() -> None:
     report = clean_report()
     report.kernels[0].place_calls = []
-    line = build_page(report).graphs.items[0].lines.items[0]
-    assert line.uses[0][0].calls == "2"
+    line = Page(report).graphs.shown.items[0].lines.shown.items[0]
+    assert line.uses[0][0][1] == 2
 
 
 def test_lines_and_kernels_beyond_the_page_are_counted_and_link_nowhere() -> None:
@@ -85,14 +84,14 @@ def test_lines_and_kernels_beyond_the_page_are_counted_and_link_nowhere() -> Non
     report.graphs = [Graph("g1", "0/0")]
     places = [Location(f"/home/ada/{name}.py", line) for name in "ab" for line in range(60, 0, -1)]
     report.kernels = [Kernel("g1", f"k{n}", "cpp", places=places) for n in range(module.MAX_ROWS + 1)]
-    graph = build_page(report).graphs.items[0]
-    assert (graph.lines.amount.shown, graph.lines.amount.total, graph.lines.with_code) == (100, 120, False)
-    assert [line.place.text for line in graph.lines.items[:2]] == ["a.py:1", "a.py:2"]
-    assert graph.lines.items[0].omitted == module.MAX_ROWS + 1 - 20
-    assert {source.anchor == "" for source in graph.kernels[0].sources} == {False}
+    graph = Page(report).graphs.shown.items[0]
+    assert (len(graph.lines.shown.items), graph.lines.shown.total, graph.lines.with_code) == (100, 120, False)
+    assert [line.place.text for line in graph.lines.shown.items[:2]] == ["a.py:1", "a.py:2"]
+    assert graph.lines.shown.items[0].omitted == module.MAX_ROWS + 1 - 20
+    assert {anchor == "" for _, anchor in graph.kernels.items[0].sources} == {False}
     report.kernels = [Kernel("g1", "k", "cpp")] * module.MAX_ROWS + [Kernel("g1", "last", "cpp", places=places[-1:])]
-    (line,) = build_page(report).graphs.items[0].lines.items
-    assert [(use.kernel.text, use.kernel.anchor) for uses in line.uses for use in uses] == [("last", "")]
+    (line,) = Page(report).graphs.shown.items[0].lines.shown.items
+    assert [(link.text, link.anchor) for uses in line.uses for link, _ in uses] == [("last", "")]
 
 
 def test_the_page_says_how_to_learn_the_lines_it_lacks() -> None:
@@ -109,9 +108,9 @@ def test_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     report = empty_report()
     report.graphs = [Graph("g1", "0/0", histogram={f"op{n}": 1 for n in range(40)}), *clean_report().graphs]
     report.kernels = [Kernel("g1", f"k{number}", "cpp") for number in range(70)]
-    view = build_page(report).graphs
-    assert (view.amount.shown, view.amount.total) == (2, 3)
-    assert (view.items[0].ops.amount.omitted, view.items[0].kernels_amount.omitted) == (10, 10)
+    view = Page(report).graphs.shown
+    assert (len(view.items), view.total) == (2, 3)
+    assert (view.items[0].ops.omitted, view.items[0].kernels.omitted) == (10, 10)
 
 
 def test_the_page_says_where_the_rest_of_the_code_is() -> None:

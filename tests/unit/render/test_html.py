@@ -14,9 +14,7 @@ import pytest
 
 from dynalyze.render.highlight import MAX_LINE, CodeLine, code_at, code_block
 from dynalyze.render.html import render
-from dynalyze.render.view.breaks import MAX_BREAKS
-from dynalyze.render.view.compiles import MAX_COMPILATIONS
-from dynalyze.render.view.links import Anchors, safe_url
+from dynalyze.render.view.links import MAX_BREAKS, MAX_COMPILATIONS, Anchors, safe_url
 from dynalyze.render.view.run import metrics_view
 from dynalyze.report import Capture, Finding, Location, Outcome, Report, Snippet
 from dynalyze.report.document import from_json, to_json

@@ -21,8 +21,8 @@ from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source
 from dynalyze.render import graphml
 from dynalyze.render.graphml import compile_map
-from dynalyze.render.view.links import Anchors, index
-from dynalyze.render.view.map import MAX_NODES, MapView, layers, map_view
+from dynalyze.render.view.links import Anchors, Index
+from dynalyze.render.view.map import MAX_NODES, MapView, layers
 from dynalyze.report import Compilation, CompilationStatus, Graph, GraphBreak, Location, Report
 from recordings import as_run, recorded
 from records import TORCH, filled_report
@@ -232,7 +232,7 @@ def test_rows_are_sorted_to_spare_crossings() -> None:
 
 def view(report: Report) -> MapView:
     anchors = Anchors()
-    return map_view(report, index(report, anchors, 300, 300, 300), anchors)
+    return MapView(report, Index(report, anchors), anchors)
 
 
 def test_versions_are_stacked_on_one_node() -> None:
@@ -255,7 +255,7 @@ def test_a_break_is_drawn_at_the_function_that_holds_it() -> None:
     found = [frame("0/0", 10, "Net.forward", status="broken"), frame("1/0", 40, "forward", (14, "forward"), "eager")]
     shown = view(report_of(found, [broke("b1", 41, ["0/0", "1/0"], (14,))]))
     assert [edge.relation for edge in shown.edges] == ["calls", "broke-at"]
-    assert [step.link.text for text in shown.frames for step in text.steps] == ["1/0", "b1"]
+    assert [link.text for _, _, steps in shown.frames.items for _, link in steps] == ["1/0", "b1"]
 
 
 def test_nothing_lies_outside_of_the_drawing() -> None:
@@ -271,8 +271,8 @@ def test_nothing_lies_outside_of_the_drawing() -> None:
 
 def test_too_many_nodes_are_counted() -> None:
     shown = view(report_of([frame(f"{n}/0", n + 1, f"f{n}") for n in range(MAX_NODES + 9)]))
-    assert (len(shown.nodes), shown.amount.omitted) == (MAX_NODES, 9)
-    assert len(shown.frames) == MAX_NODES + 9
+    assert (len(shown.nodes), shown.omitted) == (MAX_NODES, 9)
+    assert len(shown.frames.items) == MAX_NODES + 9
 
 
 def test_a_function_that_calls_itself_is_one_node() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynalyze.render.view.compiles import processes_view
+from dynalyze.render.view.compiles import ProcessesView
 from dynalyze.render.view.links import Anchors
 from dynalyze.report import Compilation, GraphBreak, Location, Outcome, Process, Recompile, Report, Target
 from dynalyze.words.report import compile_seconds, totals
@@ -17,7 +17,7 @@ def report(*processes: Process) -> Report:
 
 
 def test_a_single_process_needs_no_table() -> None:
-    assert processes_view(report(Process(0, 7)), Anchors()).items == []
+    assert ProcessesView(report(Process(0, 7)), Anchors()).shown.items == []
 
 
 def test_each_rank_has_its_own_counts() -> None:
@@ -29,7 +29,7 @@ def test_each_rank_has_its_own_counts() -> None:
     ]
     found.graph_breaks = [GraphBreak("b1", None, "x", "split", PLACE, [PLACE], processes=[1])]
     found.recompiles = [Recompile("r1", "0/1", "0/0", PLACE, "shape", process=1)]
-    first, second = processes_view(found, Anchors()).items
+    first, second = ProcessesView(found, Anchors()).shown.items
     assert (first.rank, first.compilations, first.eager, first.breaks, first.recompiles) == ("0", "1", "0", "0", "0")
     assert (second.rank, second.compilations, second.eager, second.breaks, second.recompiles) == (
         "1",
@@ -40,7 +40,7 @@ def test_each_rank_has_its_own_counts() -> None:
     )
     assert (first.seconds, first.ops, first.cache) == ("1.5 s", "4", "2 hits, 0 misses")
     assert (second.seconds, second.ops, second.cache) == ("2.0 s", "3", "0 hits, 2 misses")
-    assert not processes_view(found, Anchors()).commands
+    assert not ProcessesView(found, Anchors()).commands
 
 
 def test_time_that_the_backward_graphs_took_is_in_the_total() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from dynalyze.render.html import render
 from dynalyze.render.view import sources as module
-from dynalyze.render.view.page import build_page
+from dynalyze.render.view.page import Page
 from dynalyze.report import Compilation, Finding, Graph, GraphBreak, Kernel, Location, Report
 from dynalyze.report.code import SourceFile, SourceFunction, SourceLine
 from sample_reports import empty_report
@@ -31,7 +31,7 @@ def told() -> Report:
 
 
 def test_each_line_says_what_became_of_it() -> None:
-    (file,) = build_page(told()).sources.files
+    (file,) = Page(told()).sources.files
     assert (file.fact.path, file.counts, file.open) == (
         "/home/ada/model.py", "1 line compiled, 1 in eager, 1 with graph breaks", True
     )  # fmt: skip
@@ -44,21 +44,21 @@ def test_each_line_says_what_became_of_it() -> None:
 
 
 def test_the_broken_line_has_its_caret_its_advice_and_its_break() -> None:
-    (file,) = build_page(told()).sources.files
+    (file,) = Page(told()).sources.files
     row = file.rows[2]
     assert row.caret == " " * 8 + "^" * 8
     assert "<mark>" in row.html
-    assert [(link.text, link.anchor) for link in row.links] == [("b1", "b1")]
+    assert [(link.text, link.anchor) for link in row.links.items] == [("b1", "b1")]
     (note,) = row.notes
     assert (note.anchor, note.title, note.action) == ("fix-1", "Take the print out", "Call `print(h)` outside.")
 
 
 def test_places_lead_to_their_lines() -> None:
-    page = build_page(told())
+    page = Page(told())
     row = page.sources.files[0].rows[2]
-    assert page.links.place(page.breaks.groups[0].breaks[0].location).anchor == row.anchor
-    assert page.findings.cards[0].place is not None
-    assert page.findings.cards[0].place.anchor == row.anchor
+    assert page.links.place(page.breaks.groups[0][2][0].location).anchor == row.anchor
+    assert page.findings.shown.items[0].place is not None
+    assert page.findings.shown.items[0].place.anchor == row.anchor
     html = render(told())
     assert html.count(f'href="#{row.anchor}"') >= 3
     assert html.count(f'id="{row.anchor}"') == 1
@@ -69,18 +69,18 @@ def test_a_line_leads_to_its_kernels_and_they_lead_back() -> None:
     place = Location(FILE, 11, None, "Net.forward", LINES[1])
     report.graphs = [Graph("g1", "0/0", ops=1)]
     report.kernels = [Kernel("g1", name, "cpp", places=[place]) for name in ("cpp_fused_relu_0", "cpp_fused_relu_1")]
-    page = build_page(report)
+    page = Page(report)
     row = page.sources.files[0].rows[1]
-    (table,) = page.graphs.items[0].lines.items
-    assert [(link.text, link.anchor) for link in row.links] == [("g1: 2 kernels", table.anchor)]
+    (table,) = page.graphs.shown.items[0].lines.shown.items
+    assert [(link.text, link.anchor) for link in row.links.items] == [("g1: 2 kernels", table.anchor)]
     assert table.place.anchor == row.anchor
 
 
 def test_a_line_of_a_graph_without_kernels_leads_to_the_graph() -> None:
     report = told()
     report.graphs = [Graph("g1", "0/0", ops=1)]
-    (file,) = build_page(report).sources.files
-    assert [(link.text, link.anchor) for link in file.rows[1].links] == [("g1", "g1")]
+    (file,) = Page(report).sources.files
+    assert [(link.text, link.anchor) for link in file.rows[1].links.items] == [("g1", "g1")]
 
 
 def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() -> None:
@@ -88,10 +88,10 @@ def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() ->
     report.graph_breaks[0].compile_ids = ["0/0"]
     report.compilations = [Compilation("0/0", 0, 0, Location(FILE, 10, None, "Net.forward"), "broken", {"total": 1.0})]
     report.graphs = [Graph("g1", "0/0", ops=1)]
-    page = build_page(report)
-    (broken,) = page.breaks.groups[0].breaks
+    page = Page(report)
+    ((_, _, (broken,)),) = page.breaks.groups
     assert [(link.text, link.anchor) for link in page.links.fix(broken.id)] == [("1. Take the print out", "fix-1")]
-    (row,) = page.compilations.items
+    (row,) = page.compilations.shown.items
     assert [link.text for link in row.see] == ["g1", "b1", "map"]
     html = render(report)
     assert all(f'id="{link.anchor}"' in html for link in row.see)
@@ -99,17 +99,17 @@ def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() ->
 
 
 def test_lines_beyond_the_room_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynalyze.render.view.page.MAX_LINES", 3)
-    sources = build_page(told()).sources
+    monkeypatch.setattr("dynalyze.render.view.links.MAX_LINES", 3)
+    sources = Page(told()).sources
     assert ([row.fact.line for row in sources.files[0].rows], sources.omitted) == ([10, 11, 12], 1)
 
 
 def test_long_files_and_whole_ones_stay_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_OPEN", 3)
-    assert not build_page(told()).sources.files[0].open
+    assert not Page(told()).sources.files[0].open
     whole = told()
     whole.sources[0].lines[2].breaks = []
-    assert not build_page(whole).sources.files[0].open
+    assert not Page(whole).sources.files[0].open
 
 
 def test_hostile_lines_are_inert() -> None:

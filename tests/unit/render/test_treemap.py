@@ -49,7 +49,7 @@ def test_each_kind_is_told_in_words() -> None:
     plot = kernel_treemap([kernel(1, 3, 2), kernel(2, 2), kernel(3, 1, 1, "extern")])
     assert plot is not None
     assert plot.description == ("generated C++: 2 kernels with 8 operations; library call: 1 kernel with 1 operation")
-    assert [key.words for key in plot.legend] == ["generated C++", "library call"]
+    assert [words for _, words in plot.legend] == ["generated C++", "library call"]
 
 
 def test_few_kernels_need_no_drawing_and_many_are_counted() -> None:

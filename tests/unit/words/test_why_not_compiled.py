@@ -18,7 +18,7 @@ from dynalyze.events.types import (
 )
 from dynalyze.facts.build import Ended, build_report
 from dynalyze.render import html, terminal
-from dynalyze.render.view.page import build_page
+from dynalyze.render.view.page import Page
 from dynalyze.report import Report, Target, TargetModel
 from dynalyze.report.document import from_json, to_json
 from dynalyze.words.report import trust_notes, verdict
@@ -119,7 +119,7 @@ def test_no_output_of_a_failed_build_talks_of_compiles_or_quotes_it_unasked() ->
     for text in (terminal.render(report, width=400), html.render(report)):
         assert "no result of torch.compile" in text
         assert "could not be built: ValueError: no heads" in text
-    page = build_page(report)
+    page = Page(report)
     assert page.metrics == []  # Nothing was counted, so there is no zero to show.
     assert page.verdict.message == ""  # The headline says it.
     bare = to_json(showable(report_of(BROKEN, FAILED, status=1), no_source=True, redact=False, show_values=False))

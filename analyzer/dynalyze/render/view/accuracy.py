@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from dynalyze.facts.wrong_numbers import search_of, wrong_answers
-from dynalyze.render.view.links import Anchors, Shown, shown
+from dynalyze.render.view.links import Anchors, Listed, first
 from dynalyze.report import Report
-from dynalyze.report.audit import Bisection, StageRun, stage_name
+from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
 from dynalyze.text.amounts import count_of, percent
 from dynalyze.text.visible import clipped
@@ -18,120 +15,76 @@ MAX_ROWS = 100
 MAX_TENSORS = 50
 _MAX_TEXT = 2000
 
-_WORST: tuple[AccuracyVerdict, ...] = ("suspicious", "not comparable", "rounding only", "benign", "equal")
-_MEANINGS: dict[AccuracyVerdict, str] = {
-    "equal": "Same answers, within the usual tolerance.",
-    "benign": "Not the same as eager, but about as near to the exact result (fp64) as eager is.",
-    "rounding only": (
-        "Farther from fp64 than eager, because fused kernels round elsewhere. Rounding where eager rounds "
-        "(`emulate_precision_casts`) takes the difference away."
+_VERDICTS: dict[AccuracyVerdict, tuple[str, str, str]] = {
+    "suspicious": (
+        "bad", "✕", "Farther from fp64 than eager and not by rounding, or of another dtype or shape, or with NaN."
     ),
-    "suspicious": "Farther from fp64 than eager and not by rounding, or of another dtype or shape, or with NaN.",
-    "not comparable": "Nothing can be said about these answers.",
-}
+    "not comparable": ("unknown", "?", "Nothing can be said about these answers."),
+    "rounding only": (
+        "warning", "≈",
+        "Farther from fp64 than eager, because fused kernels round elsewhere. Rounding where eager rounds "
+        "(`emulate_precision_casts`) takes the difference away.",
+    ),
+    "benign": ("good", "✓", "Not the same as eager, but about as near to the exact result (fp64) as eager is."),
+    "equal": ("good", "✓", "Same answers, within the usual tolerance."),
+}  # fmt: skip
+"""The look of a verdict, its mark and what it means; the worst first."""
+
+_WORST = list(_VERDICTS)
 
 
-@dataclass(frozen=True)
-class Searched:
+def accuracy_view(report: Report, anchors: Anchors) -> Listed[AccuracyRow]:
+    """The tests of a report, worst first."""
+    ordered = sorted(report.accuracy, key=lambda item: _WORST.index(item.verdict))
+    return first(ordered, MAX_ROWS).map(lambda item: AccuracyRow(item, report, anchors))
+
+
+class AccuracyRow:
+    """A test of accuracy: its verdict in words, its worst tensors, and where wrong numbers come from."""
+
+    def __init__(self, item: Accuracy, report: Report, anchors: Anchors) -> None:
+        self.name = words.workload_name(item)
+        self.anchor = anchors.claim(f"answers-{self.name}")
+        self.tone, self.mark, meaning = _VERDICTS[item.verdict]
+        self.meaning = f"{meaning} {_found(item, report)}" if item.verdict == "suspicious" else meaning
+        self.verdict = words.answers_title(item.verdict)
+        self.notes = _notes(item)
+        self.tensors = first(sorted(item.tensors, key=_badness), MAX_TENSORS)
+        self.unlisted = count_of(item.tensors_omitted, "more tensor") if item.tensors_omitted else ""
+        ran = item.configuration, item.phase
+        self.searched = [Search(each) for each in report.bisections if (each.configuration, each.phase) == ran]
+
+
+class Search:
     """Where wrong numbers come from: what was found as names and values, and the stages that were tried."""
 
-    title: str
-    facts: list[tuple[str, str]]
-    rungs: list[StageRun]
-    caption: str
-    note: str
+    def __init__(self, found: Bisection) -> None:
+        known = {
+            "Stage": stage_name(found),
+            "Module": f"{found.module} ({found.module_class})" if found.module else found.module_class,
+            "Operation": f"the gradient of {found.op}" if found.op and found.gradient else found.op,
+            "Line": f"{found.file}:{found.line}" if found.file and found.line else "",
+            "What is wrong": found.why,
+            "Script that shows it": f"python {found.repro}" if found.repro else "",
+        }
+        asked = "is an operation in it wrong?" if found.hidden else "are the answers wrong?"
+        self.title = "A wrong operation that the answers hide" if found.hidden else "Where it comes from"
+        self.facts = [(name, clipped(value, _MAX_TEXT)) for name, value in known.items() if value]
+        self.rungs = found.stages
+        self.caption = f"Compiled as far as this stage: {asked}"
+        self.note = clipped(found.reason, _MAX_TEXT)
 
 
-@dataclass(frozen=True)
-class AccuracyRow:
-    anchor: str
-    name: str
-    tone: str
-    mark: str
-    verdict: str
-    meaning: str
-    notes: list[str]
-    tensors: Sequence[TensorAccuracy]
-    amount: Shown
-    unlisted: str
-    searched: list[Searched]
-
-
-@dataclass(frozen=True)
-class AccuracyView:
-    items: list[AccuracyRow]
-    amount: Shown
-
-
-TONES: dict[AccuracyVerdict, tuple[str, str]] = {
-    "equal": ("good", "✓"),
-    "benign": ("good", "✓"),
-    "rounding only": ("warning", "≈"),
-    "suspicious": ("bad", "✕"),
-    "not comparable": ("unknown", "?"),
-}
-
-
-def accuracy_view(report: Report, anchors: Anchors) -> AccuracyView:
-    """The tests of a report, worst first."""
-    items, amount = shown(sorted(report.accuracy, key=lambda item: _WORST.index(item.verdict)), MAX_ROWS)
-    return AccuracyView([_row(item, report, anchors) for item in items], amount)
-
-
-def _row(item: Accuracy, report: Report, anchors: Anchors) -> AccuracyRow:
-    tone, mark = TONES[item.verdict]
-    tensors, amount = shown(sorted(item.tensors, key=_badness), MAX_TENSORS)
-    return AccuracyRow(
-        anchor=anchors.claim(f"answers-{words.workload_name(item)}"),
-        name=words.workload_name(item),
-        tone=tone,
-        mark=mark,
-        verdict=words.answers_title(item.verdict),
-        meaning=_meaning(item, report),
-        notes=_notes(item),
-        tensors=tensors,
-        amount=amount,
-        unlisted=count_of(item.tensors_omitted, "more tensor") if item.tensors_omitted else "",
-        searched=_searched(item, report),
-    )
-
-
-def _meaning(item: Accuracy, report: Report) -> str:
-    """What the verdict says and, of suspicious answers, what a search after their place has found."""
-    if item.verdict != "suspicious":
-        return _MEANINGS[item.verdict]
+def _found(item: Accuracy, report: Report) -> str:
+    """What a search after the place of suspicious answers has found."""
     found = search_of(item, report.bisections)
     if found is None:
-        told = (
+        return (
             "Where it comes from was not searched for; `dynalyze audit` names the stage, the module and the operation."
         )
-    elif found.stage:
-        told = f"The search found: {clipped(wrong_answers(item, found), _MAX_TEXT)}."
-    else:
-        told = "A search did not find where it comes from."
-    return f"{_MEANINGS[item.verdict]} {told}"
-
-
-def _searched(item: Accuracy, report: Report) -> list[Searched]:
-    key = item.configuration, item.phase
-    return [_search(each) for each in report.bisections if (each.configuration, each.phase) == key]
-
-
-def _search(found: Bisection) -> Searched:
-    known = {
-        "Stage": stage_name(found),
-        "Module": f"{found.module} ({found.module_class})" if found.module else found.module_class,
-        "Operation": f"the gradient of {found.op}" if found.op and found.gradient else found.op,
-        "Line": f"{found.file}:{found.line}" if found.file and found.line else "",
-        "What is wrong": found.why,
-        "Script that shows it": f"python {found.repro}" if found.repro else "",
-    }
-    facts = [(name, clipped(value, _MAX_TEXT)) for name, value in known.items() if value]
-    asked = "is an operation in it wrong?" if found.hidden else "are the answers wrong?"
-    title = "A wrong operation that the answers hide" if found.hidden else "Where it comes from"
-    return Searched(
-        title, facts, found.stages, f"Compiled as far as this stage: {asked}", clipped(found.reason, _MAX_TEXT)
-    )
+    if found.stage:
+        return f"The search found: {clipped(wrong_answers(item, found), _MAX_TEXT)}."
+    return "A search did not find where it comes from."
 
 
 def _badness(tensor: TensorAccuracy) -> tuple[int, float]:
@@ -155,3 +108,8 @@ def dtype_words(item: TensorAccuracy) -> str:
     """The dtype of eager, and of compiled where that is another one."""
     differs = item.compiled_dtype and item.compiled_dtype != item.dtype
     return f"{item.dtype} (compiled {item.compiled_dtype})" if differs else item.dtype
+
+
+def answer_tone(verdict: AccuracyVerdict) -> str:
+    """The look of a verdict."""
+    return _VERDICTS[verdict][0]

@@ -1,180 +1,136 @@
-"""The compilations of the page, what made functions compile again, the processes, and the files that were read."""
+"""What the compiler did: graph breaks by file, functions left in eager without one, specializations, compilations and
+what made functions compile again, the processes, and the files that were read.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from dynalyze.render.view.links import Anchors, Index, Link, Place, Shown, shown
-from dynalyze.render.view.plots.changes import changes_plot
-from dynalyze.render.view.plots.drawing import Plot
-from dynalyze.report import Compilation, Process, Recompile, Report, TracedFile
-from dynalyze.words.report import (
-    compile_seconds,
-    count_of,
-    duration,
-    short_path,
+from dynalyze.render.view.links import (
+    MAX_BREAKS,
+    MAX_COMPILATIONS,
+    MAX_RECOMPILES,
+    MAX_SIZES,
+    MAX_SKIPPED,
+    Anchors,
+    Index,
+    Link,
+    Listed,
+    first,
 )
+from dynalyze.render.view.plots.changes import changes_plot
+from dynalyze.report import Compilation, ForcedSize, GraphBreak, Process, Report, SkippedFrame, TracedFile
+from dynalyze.words.report import compile_seconds, count_of, duration, short_path
 
-MAX_RECOMPILES = 300
-MAX_COMPILATIONS = 300
 MAX_FILES = 300
 MAX_SEE = 12
+MAX_PROCESSES = 200
 
 BAR_WIDTH = 100
 """The width of a full bar, in the units of its drawing."""
 
 
-@dataclass(frozen=True)
+class BreaksView:
+    """The graph breaks by file: its anchor, its path and its breaks, files in the order in which they first broke."""
+
+    def __init__(self, breaks: list[GraphBreak], anchors: Anchors) -> None:
+        self.shown = first(breaks, MAX_BREAKS)
+        by_file: dict[str, list[GraphBreak]] = {}
+        for item in self.shown.items:
+            by_file.setdefault(item.location.file, []).append(item)
+        self.groups = [(anchors.claim(f"breaks-in-{short_path(path)}"), path, items) for path, items in by_file.items()]
+
+
+def skipped_view(report: Report) -> Listed[SkippedFrame]:
+    """One row a function and reason; those that work on tensors first."""
+    some = first(report.skipped_frames, MAX_SKIPPED)
+    return Listed(sorted(some.items, key=lambda item: not item.tensors), some.total)
+
+
+def forced_sizes_view(report: Report) -> Listed[ForcedSize]:
+    """One row a size and line, those that cost something first."""
+    some = first(report.forced_sizes, MAX_SIZES)
+    return Listed(sorted(some.items, key=lambda item: not (item.refused or item.recompiles)), some.total)
+
+
 class RecompilesView:
-    items: Sequence[Recompile]
-    amount: Shown
-    plot: Plot | None
+    """Every recompile, in the order in which they happened."""
+
+    def __init__(self, report: Report, links: Index) -> None:
+        self.shown = first(report.recompiles, MAX_RECOMPILES)
+        self.plot = changes_plot(report, links.facts)
 
 
-@dataclass(frozen=True)
 class CompilationView:
     """A compilation with the way to all that belongs to it. `bar` is its time beside the longest, "" where unknown."""
 
-    fact: Compilation
-    link: Link
-    place: Place
-    seconds: float | None
-    bar: str
-    see: list[Link]
-    see_omitted: int
+    def __init__(
+        self, item: Compilation, links: Index, slowest: float, drawings: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        self.fact = item
+        self.link = links.compilation(*item.key)
+        self.place = links.place(item.location)
+        self.seconds = compile_seconds(item.seconds)
+        self.bar = f"{BAR_WIDTH * self.seconds / slowest:.1f}" if self.seconds and slowest else ""
+        self.met = first(links.met.get(item.key, []), MAX_SEE)
+        drawn = ((name, places.get(self.link.anchor)) for name, places in drawings.items())
+        self.see = [*self.met.items, *(Link(name, anchor) for name, anchor in drawn if anchor is not None)]
 
 
-@dataclass(frozen=True)
 class CompilationsView:
-    items: list[CompilationView]
-    amount: Shown
-    several_processes: bool
-
-
-@dataclass(frozen=True)
-class FilesView:
-    """Each file with its anchor."""
-
-    items: list[tuple[str, TracedFile]]
-    amount: Shown
-    set_hash: str
-
-
-def recompiles_view(report: Report, links: Index) -> RecompilesView:
-    """Every recompile, in the order in which they happened."""
-    some, amount = shown(report.recompiles, MAX_RECOMPILES)
-    return RecompilesView(some, amount, changes_plot(report, links.facts))
-
-
-def compilations_view(report: Report, links: Index, drawings: Mapping[str, Mapping[str, str]]) -> CompilationsView:
     """One row a compilation, its bar relative to the slowest of all.
 
     `drawings` tells for each drawing of the page, by its name, where it has which compilation.
     """
-    some, amount = shown(report.compilations, MAX_COMPILATIONS)
-    slowest = max((compile_seconds(item.seconds) or 0.0 for item in report.compilations), default=0.0)
-    several = len({item.process for item in report.compilations}) > 1
-    return CompilationsView([_compilation(item, links, slowest, drawings) for item in some], amount, several)
+
+    def __init__(self, report: Report, links: Index, drawings: Mapping[str, Mapping[str, str]]) -> None:
+        slowest = max((compile_seconds(item.seconds) or 0.0 for item in report.compilations), default=0.0)
+        self.shown = first(report.compilations, MAX_COMPILATIONS).map(
+            lambda item: CompilationView(item, links, slowest, drawings)
+        )
+        self.several_processes = len({item.process for item in report.compilations}) > 1
 
 
-def _compilation(
-    item: Compilation, links: Index, slowest: float, drawings: Mapping[str, Mapping[str, str]]
-) -> CompilationView:
-    seconds = compile_seconds(item.seconds)
-    key = (item.process, item.epoch, item.compile_id)
-    link = links.compilation(*key)
-    met, amount = shown(links.met.get(key, []), MAX_SEE)
-    return CompilationView(
-        fact=item,
-        link=link,
-        place=links.place(item.location),
-        seconds=seconds,
-        bar=f"{BAR_WIDTH * seconds / slowest:.1f}" if seconds and slowest else "",
-        see=[*met, *(Link(name, places[link.anchor]) for name, places in drawings.items() if link.anchor in places)],
-        see_omitted=amount.omitted,
-    )
-
-
-def files_view(report: Report, anchors: Anchors) -> FilesView:
-    """The files that the compiler read; the user's own first."""
+def files_view(report: Report, anchors: Anchors) -> Listed[tuple[str, TracedFile]]:
+    """The files that the compiler read, each with its anchor; the user's own first."""
     origins = ("user", "library", "torch")
     ordered = sorted(report.traced_files, key=lambda item: origins.index(item.origin))
-    some, amount = shown(ordered, MAX_FILES)
-    return FilesView(
-        [(anchors.claim(f"file-{short_path(item.path)}"), item) for item in some], amount, report.traced_hash
-    )
+    return first(ordered, MAX_FILES).map(lambda item: (anchors.claim(f"file-{short_path(item.path)}"), item))
 
 
-MAX_PROCESSES = 200
-
-
-@dataclass(frozen=True)
 class ProcessRow:
-    anchor: str
-    name: str
-    rank: str
-    compilations: str
-    eager: str
-    breaks: str
-    recompiles: str
-    ops: str
-    seconds: str
-    cache: str
-    command: str
+    """What one process compiled, as texts."""
+
+    def __init__(self, report: Report, process: Process, anchors: Anchors) -> None:
+        number = process.process
+        compiled = [each for each in report.compilations if each.process == number]
+        known = [seconds for each in compiled if (seconds := compile_seconds(each.seconds)) is not None]
+        self.anchor = anchors.claim(f"process-{number}")
+        self.name = f"{number} (pid {process.pid})"
+        self.rank = "" if process.rank is None else str(process.rank)
+        self.compilations = f"{len(compiled):,}"
+        self.eager = f"{sum(each.status in ('eager', 'failed') for each in compiled):,}"
+        self.breaks = f"{sum(number in each.processes for each in report.graph_breaks):,}"
+        self.recompiles = f"{sum(each.process == number for each in report.recompiles):,}"
+        self.ops = f"{sum(each.ops or 0 for each in compiled):,}"
+        self.seconds = duration(sum(known)) if known else ""
+        self.cache = _hits_and_misses(compiled)
+        self.command = shlex.join(process.command)
 
 
-@dataclass(frozen=True)
 class ProcessesView:
-    """Empty for a single process."""
+    """A row for each process, in order of process, none for a single one; `ranks`, `commands`: some process has one."""
 
-    items: list[ProcessRow]
-    amount: Shown
-    ranks: bool
-    commands: bool
-
-
-def processes_view(report: Report, anchors: Anchors) -> ProcessesView:
-    """A row for each process, in order of process; columns that no process fills are left out."""
-    every = report.processes if len(report.processes) > 1 else []
-    some, amount = shown(every, MAX_PROCESSES)
-    rows = [_process(report, process, anchors) for process in some]
-    return ProcessesView(
-        items=rows,
-        amount=amount,
-        ranks=any(row.rank for row in rows),
-        commands=any(row.command for row in rows),
-    )
-
-
-def _process(report: Report, process: Process, anchors: Anchors) -> ProcessRow:
-    number = process.process
-    compiled = [each for each in report.compilations if each.process == number]
-    times = [compile_seconds(each.seconds) for each in compiled]
-    known = [seconds for seconds in times if seconds is not None]
-    return ProcessRow(
-        anchor=anchors.claim(f"process-{number}"),
-        name=f"{number} (pid {process.pid})",
-        rank="" if process.rank is None else str(process.rank),
-        compilations=f"{len(compiled):,}",
-        eager=f"{sum(each.status in ('eager', 'failed') for each in compiled):,}",
-        breaks=f"{sum(number in each.processes for each in report.graph_breaks):,}",
-        recompiles=f"{sum(each.process == number for each in report.recompiles):,}",
-        ops=f"{sum(each.ops or 0 for each in compiled):,}",
-        seconds=duration(sum(known)) if known else "",
-        cache=_hits_and_misses(compiled),
-        command=shlex.join(process.command),
-    )
+    def __init__(self, report: Report, anchors: Anchors) -> None:
+        every = report.processes if len(report.processes) > 1 else []
+        self.shown = first(every, MAX_PROCESSES).map(lambda process: ProcessRow(report, process, anchors))
+        self.ranks = any(row.rank for row in self.shown.items)
+        self.commands = any(row.command for row in self.shown.items)
 
 
 def _hits_and_misses(compiled: list[Compilation]) -> str:
     """ "3 hits, 1 miss", of all caches together."""
-    hits, misses = 0, 0
-    for each in compiled:
-        for name, count in each.cache.items():
-            hits += count if isinstance(count, int) and name.endswith("hit") else 0
-            misses += count if isinstance(count, int) and name.endswith("miss") else 0
-    if not hits and not misses:
-        return ""
-    return f"{count_of(hits, 'hit')}, {count_of(misses, 'miss', 'misses')}"
+    counts = [(name, count) for each in compiled for name, count in each.cache.items() if isinstance(count, int)]
+    hits, misses = (sum(count for name, count in counts if name.endswith(end)) for end in ("hit", "miss"))
+    return f"{count_of(hits, 'hit')}, {count_of(misses, 'miss', 'misses')}" if hits or misses else ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynalyze.render.highlight import code_at
-from dynalyze.render.view.accuracy import TONES, dtype_words
+from dynalyze.render.view.accuracy import answer_tone, dtype_words
 from dynalyze.render.view.audit import check_tone
 from dynalyze.render.view.graphs import bytes_words, code_title, input_shape
 from dynalyze.render.view.links import safe_url
@@ -65,7 +65,7 @@ def _share(value: float | None) -> str:
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    "answer_tone": lambda verdict: TONES[verdict][0],
+    "answer_tone": answer_tone,
     "breaks_words": sweep.breaks_words,
     "bytes_words": bytes_words,
     "cache_words": cache_words,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from dynalyze.render.highlight import Code, code_at, code_block
-from dynalyze.render.view.links import MAX_FINDINGS, Index, Link, Place, Shown, shown
+from dynalyze.render.highlight import code_at, code_block
+from dynalyze.render.view.links import MAX_FINDINGS, Index, first
 from dynalyze.report import Advice, Finding, Location, Report, Snippet
 from dynalyze.text.visible import clipped
 
@@ -14,58 +14,30 @@ MAX_EVIDENCE = 20
 MAX_TEXT = 4000
 
 
-@dataclass(frozen=True)
 class Card:
     """A finding with what the page shows of it. `action` is "" where the title says it."""
 
-    anchor: str
-    rank: int
-    fact: Finding
-    detail: Advice
-    title: str
-    action: str
-    place: Place | None
-    code: Code | None
-    before: Code | None
-    after: Code | None
-    config: Code | None
-    evidence: list[Link]
-    evidence_omitted: Shown
+    def __init__(self, rank: int, item: Finding, links: Index, snippets: Mapping[Location, Snippet | None]) -> None:
+        place, self.detail = item.location, item.detail or Advice(item.advice)
+        example = self.detail.example
+        self.anchor = links.cards[rank - 1]
+        self.rank = rank
+        self.fact = item
+        self.title = clipped(item.title, 400)
+        self.action = "" if item.advice == item.title else clipped(item.advice, MAX_TEXT)
+        self.place = links.place(place) if place else None
+        self.code = code_at(place, snippets.get(place)) if place else None
+        self.before = code_block(example.before) if example else None
+        self.after = code_block(example.after) if example else None
+        self.config = code_block(self.detail.config) if self.detail.config else None
+        self.evidence = first(item.evidence, MAX_EVIDENCE).map(links.fact)
 
 
-@dataclass(frozen=True)
 class FindingsView:
     """`brief` are the first cards once more, for a list that fits on the first screen; none where one card is all."""
 
-    cards: list[Card]
-    brief: list[Card]
-    amount: Shown
-
-
-def findings_view(report: Report, links: Index) -> FindingsView:
-    """One card a finding."""
-    some, amount = shown(report.findings, MAX_FINDINGS)
-    snippets = {item.location: item.snippet for item in report.graph_breaks}
-    cards = [_card(rank, item, links, snippets) for rank, item in enumerate(some, start=1)]
-    return FindingsView(cards, cards[:MAX_BRIEF] if len(cards) > 1 else [], amount)
-
-
-def _card(rank: int, item: Finding, links: Index, snippets: dict[Location, Snippet | None]) -> Card:
-    detail = item.detail or Advice(item.advice)
-    example = detail.example
-    evidence, amount = shown(item.evidence, MAX_EVIDENCE)
-    return Card(
-        anchor=links.cards[rank - 1],
-        rank=rank,
-        fact=item,
-        detail=detail,
-        title=clipped(item.title, 400),
-        action="" if item.advice == item.title else clipped(item.advice, MAX_TEXT),
-        place=links.place(item.location) if item.location else None,
-        code=code_at(item.location, snippets.get(item.location)) if item.location else None,
-        before=code_block(example.before) if example else None,
-        after=code_block(example.after) if example else None,
-        config=code_block(detail.config) if detail.config else None,
-        evidence=[links.fact(identity) for identity in evidence],
-        evidence_omitted=amount,
-    )
+    def __init__(self, report: Report, links: Index) -> None:
+        snippets = {item.location: item.snippet for item in report.graph_breaks}
+        ranked = list(enumerate(report.findings, 1))
+        self.shown = first(ranked, MAX_FINDINGS).map(lambda each: Card(*each, links, snippets))
+        self.brief = self.shown.items[:MAX_BRIEF] if len(self.shown.items) > 1 else []

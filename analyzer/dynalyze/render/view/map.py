@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from dynalyze.render.graphml import break_node, compile_map, frame_of, node_of
-from dynalyze.render.view.links import Anchors, Index, Link, Shown
+from dynalyze.render.view.links import Anchors, Index, Link, first
+from dynalyze.render.view.plots.drawing import shortened
 from dynalyze.report import Compilation, Effect, GraphBreak, Report
-from dynalyze.text.visible import visible
-from dynalyze.words.report import compilation_words, count_of, effect_words, short_path
+from dynalyze.words.report import compilation_words, count_of, effect_words, line_words
 
 Node = TypeVar("Node", bound=Hashable)
 
@@ -53,16 +54,8 @@ def _sort(rows: list[list[int]], above: dict[int, list[int]], below: dict[int, l
         downwards = sweep % 2 == 0
         neighbours = above if downwards else below
         for row in rows if downwards else reversed(rows):
-            row.sort(key=_barycentre(neighbours, place))
+            row.sort(key=lambda at: statistics.fmean([place[each] for each in neighbours[at]] or [place[at]]))
             place.update((at, float(column)) for column, at in enumerate(row))
-
-
-def _barycentre(neighbours: dict[int, list[int]], place: dict[int, float]) -> Callable[[int], float]:
-    def mean(at: int) -> float:
-        places = [place[each] for each in neighbours[at]]
-        return sum(places) / len(places) if places else place[at]
-
-    return mean
 
 
 MAX_NODES = 60
@@ -96,62 +89,6 @@ _RELATION_WORDS: dict[Relation, str] = {
 }
 
 
-@dataclass(frozen=True)
-class NodeView:
-    """A node of the drawing; `kind` is a status of a compile, or "break". `stacked` are offsets of older versions.
-
-    `id` is its own anchor, `anchor` that of what it stands for.
-    """
-
-    id: str
-    kind: str
-    x: int
-    y: int
-    radius: float
-    stacked: list[int]
-    anchor: str
-    title: str
-    name: str
-    note: str
-    label_x: int
-
-
-@dataclass(frozen=True)
-class EdgeView:
-    relation: Relation
-    path: str
-    head: str
-
-
-@dataclass(frozen=True)
-class Step:
-    """What follows from a node, as a line of the text alternative."""
-
-    words: str
-    link: Link
-
-
-@dataclass(frozen=True)
-class FrameText:
-    link: Link
-    text: str
-    steps: list[Step]
-
-
-@dataclass(frozen=True)
-class MapView:
-    """`anchors` tells where the drawing has a fact, by the anchor of that fact."""
-
-    width: int
-    height: int
-    nodes: list[NodeView]
-    edges: list[EdgeView]
-    amount: Shown
-    frames: list[FrameText]
-    frames_amount: Shown
-    anchors: dict[str, str]
-
-
 @dataclass
 class _Frame:
     """All versions of one function, which the drawing shows as one stack."""
@@ -168,44 +105,96 @@ class _Frame:
 
     @property
     def name(self) -> str:
-        return self.first.function or self.first.location.function or "?"
-
-    @property
-    def place(self) -> str:
-        return f"{short_path(self.first.location.file)}:{self.first.location.line}"
+        return self.first.name or "?"
 
 
 _Nodes = dict[str, "_Frame | GraphBreak"]
 _Edges = dict[tuple[str, str], Relation]
 
 
-def map_view(report: Report, links: Index, anchors: Anchors) -> MapView:
-    """The first frames and their breaks as a drawing, and all that can be listed as text."""
-    nodes, edges = _collapsed(report)
-    drawn = dict(list(nodes.items())[:MAX_NODES])
-    steps = _steps(nodes, edges, links)
-    rank = {name: _rank(node) for name, node in drawn.items()}
-    in_order = sorted(drawn, key=lambda name: rank[name] == _LAST)  # Breaks lead nowhere: they may all come last.
-    rows = _rows(layers(in_order, edges, rank), rank)
-    scale = max([_FEWEST_OF_LARGEST, *(node.ops or 0 for node in nodes.values() if isinstance(node, _Frame))])
-    at = {name: (_LEFT + column * _COLUMN, _TOP + row * _ROW) for row, names in rows for column, name in names}
-    own = {name: anchors.claim(f"map-{_link(node, links).anchor or name}") for name, node in drawn.items()}
-    frames = {name: node for name, node in nodes.items() if isinstance(node, _Frame)}
-    listed = list(frames.items())[:MAX_LISTED]
-    return MapView(
-        width=_COLUMN * max((names[-1][0] + 1 for _, names in rows), default=0),
-        height=_ROW * len(rows),
-        nodes=[_node(node, own[name], at[name], scale, links) for name, node in drawn.items()],
-        edges=[
-            _edge(kind, at[a], at[b], _reach(drawn[a], scale), _reach(drawn[b], scale))
+class MapView:
+    """The first frames and their breaks as a drawing, and all that can be listed as text.
+
+    `anchors` tells where the drawing has a fact, by the anchor of that fact. `frames` are the functions as text: a
+    link, a sentence, and what follows from each.
+    """
+
+    def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
+        nodes, edges = _collapsed(report)
+        drawn = dict(list(nodes.items())[:MAX_NODES])
+        rank = {name: _rank(node) for name, node in drawn.items()}
+        in_order = sorted(drawn, key=lambda name: rank[name] == _LAST)  # Breaks lead nowhere: they may all come last.
+        rows = _rows(layers(in_order, edges, rank), rank)
+        scale = max([_FEWEST_OF_LARGEST, *(node.ops or 0 for node in nodes.values() if isinstance(node, _Frame))])
+        at = {
+            name: (_LEFT + column * _COLUMN, _TOP + row * _ROW)
+            for row, names in enumerate(rows)
+            for column, name in names
+        }
+        own = {name: anchors.claim(f"map-{_link(node, links).anchor or name}") for name, node in drawn.items()}
+        steps: dict[str, list[tuple[str, Link]]] = {}
+        for (source, end), relation in edges.items():
+            steps.setdefault(source, []).append((_RELATION_WORDS[relation], _link(nodes[end], links)))
+        frames = [
+            (_link(node, links), _described(node), steps.get(name, []))
+            for name, node in nodes.items()
+            if isinstance(node, _Frame)
+        ]
+        self.width = _COLUMN * max((names[-1][0] + 1 for names in rows), default=0)
+        self.height = _ROW * len(rows)
+        self.nodes = [NodeView(node, own[name], at[name], scale, links) for name, node in drawn.items()]
+        self.edges = [
+            EdgeView(kind, at[a], at[b], _reach(drawn[a], scale), _reach(drawn[b], scale))
             for (a, b), kind in edges.items()
             if a in at and b in at
-        ],
-        amount=Shown(len(drawn), len(nodes)),
-        frames=[FrameText(_link(node, links), _described(node), steps.get(name, [])) for name, node in listed],
-        frames_amount=Shown(len(listed), len(frames)),
-        anchors={anchor: own[name] for name, node in drawn.items() for anchor in _anchors(node, links)},
-    )
+        ]
+        self.omitted = len(nodes) - len(drawn)
+        self.frames = first(frames, MAX_LISTED)
+        self.anchors = {anchor: own[name] for name, node in drawn.items() for anchor in _anchors(node, links)}
+
+
+class NodeView:
+    """A node of the drawing; `kind` is a status of a compile, or "break". `stacked` are offsets of older versions.
+
+    `id` is its own anchor, `anchor` that of what it stands for.
+    """
+
+    def __init__(self, node: _Frame | GraphBreak, own: str, at: tuple[int, int], scale: int, links: Index) -> None:
+        self.id = own
+        self.x, self.y = at
+        self.radius = _reach(node, scale)
+        if isinstance(node, _Frame):
+            self.kind = str(node.versions[-1].status)
+            self.stacked = [3 * depth for depth in range(min(len(node.versions) - 1, _STACKED), 0, -1)]
+            name = node.name
+            parts = [f"{'after line' if node.first.resumes else 'line'} {node.first.location.line}"]
+            parts += [f"{node.ops:,} ops"] if node.ops is not None else []
+            parts += [f"×{len(node.versions)}"] if len(node.versions) > 1 else []
+            note = " · ".join(parts)
+        else:
+            self.kind, self.stacked = "break", []
+            name, note = f"{node.id}, line {node.location.line}", _EFFECTS[node.effect]
+        self.anchor = _link(node, links).anchor
+        self.title = _described(node)
+        self.name = shortened(name, _CHARACTERS)
+        self.note = shortened(note, _NOTE_CHARACTERS)
+        self.label_x = self.x + round(self.radius) + 3 * len(self.stacked) + _LABEL_GAP
+
+
+class EdgeView:
+    """A curve that leaves and arrives upright; one that passes a whole row swings out to the left of it."""
+
+    def __init__(
+        self, relation: Relation, source: tuple[int, int], end: tuple[int, int], leave: float, arrive: float
+    ) -> None:
+        down = 1 if end[1] > source[1] else -1
+        x1, y1 = source[0], source[1] + down * round(leave)
+        x2, y2 = end[0], end[1] - down * (round(arrive) + 7)
+        swing = 26 if abs(end[1] - source[1]) > _ROW else 0
+        middle = (y2 - y1) / 2
+        self.relation = relation
+        self.path = f"M{x1} {y1}C{x1 - swing} {y1 + middle:g} {x2 - swing} {y2 - middle:g} {x2} {y2}"
+        self.head = f"M{x2 - 3.5} {y2}h7l-3.5 {down * 6}z"
 
 
 def _collapsed(report: Report) -> tuple[_Nodes, _Edges]:
@@ -214,19 +203,13 @@ def _collapsed(report: Report) -> tuple[_Nodes, _Edges]:
     frames: dict[object, _Frame] = {}
     for item in report.compilations:
         frames.setdefault(frame_of(item), _Frame([])).versions.append(item)
-    holder = {node_of(item): node_of(frame.first) for frame in frames.values() for item in frame.versions}
+    holder = {node_of(item.key): node_of(frame.first.key) for frame in frames.values() for item in frame.versions}
     edges: _Edges = {}
     for source, end, attributes in graph.edges(data=True):
         pair = holder.get(source, source), holder.get(end, end)
         if attributes["relation"] in _RELATION_WORDS and pair[0] != pair[1]:
             edges.setdefault(pair, attributes["relation"])
-    for pair in _told_by_callee(edges):
-        del edges[pair]
-    return _in_order(list(frames.values()), report.graph_breaks, edges), edges
-
-
-def _told_by_callee(edges: _Edges) -> list[tuple[str, str]]:
-    """A break reaches the callers of its function too: the drawing shows it at the function that holds the line."""
+    # A break reaches the callers of its function too: the drawing shows it at the function that holds the line.
     broke: dict[str, set[str]] = {}
     called: dict[str, list[str]] = {}
     for (source, end), relation in edges.items():
@@ -234,11 +217,11 @@ def _told_by_callee(edges: _Edges) -> list[tuple[str, str]]:
             broke.setdefault(source, set()).add(end)
         elif relation == "calls":
             called.setdefault(source, []).append(end)
-    return [(source, end) for source in broke for end in broke[source] if _broke_below(end, source, called, broke)]
-
-
-def _broke_below(end: str, source: str, called: dict[str, list[str]], broke: dict[str, set[str]]) -> bool:
-    return any(end in broke.get(callee, ()) for callee in called.get(source, ()))
+    below = {
+        source: set[str]().union(*(broke.get(callee, ()) for callee in called.get(source, ()))) for source in broke
+    }
+    edges = {pair: relation for pair, relation in edges.items() if pair[1] not in below.get(pair[0], ())}
+    return _in_order(list(frames.values()), report.graph_breaks, edges), edges
 
 
 def _in_order(frames: list[_Frame], breaks: list[GraphBreak], edges: _Edges) -> _Nodes:
@@ -249,14 +232,14 @@ def _in_order(frames: list[_Frame], breaks: list[GraphBreak], edges: _Edges) -> 
             met.setdefault(source, []).append(end)
     nodes: _Nodes = {}
     for frame in frames:
-        name = node_of(frame.first)
+        name = node_of(frame.first.key)
         nodes[name] = frame
         nodes.update((each, by_node[each]) for each in met.get(name, ()) if each not in nodes)
     nodes.update((name, each) for name, each in by_node.items() if name not in nodes)
     return nodes
 
 
-def _rows(found: list[list[str]], rank: dict[str, int]) -> list[tuple[int, list[tuple[int, str]]]]:
+def _rows(found: list[list[str]], rank: dict[str, int]) -> list[list[tuple[int, str]]]:
     """Rows with their columns; a layer too wide for the page goes on in the next row.
 
     The first column is left to compiled functions, so that the parts of one that was cut stay in a line.
@@ -265,10 +248,10 @@ def _rows(found: list[list[str]], rank: dict[str, int]) -> list[tuple[int, list[
     for layer in found:
         rest = layer
         while rest:
-            first = int(rank[rest[0]] == _LAST)
-            rows.append(list(enumerate(rest[: _COLUMNS - first], first)))
-            rest = rest[_COLUMNS - first :]
-    return list(enumerate(rows))
+            start = int(rank[rest[0]] == _LAST)
+            rows.append(list(enumerate(rest[: _COLUMNS - start], start)))
+            rest = rest[_COLUMNS - start :]
+    return rows
 
 
 def _rank(node: _Frame | GraphBreak) -> int:
@@ -276,21 +259,6 @@ def _rank(node: _Frame | GraphBreak) -> int:
     if isinstance(node, GraphBreak):
         return _LAST
     return 0 if node.first.resumes else 1
-
-
-def _node(node: _Frame | GraphBreak, own: str, at: tuple[int, int], scale: int, links: Index) -> NodeView:
-    x, y = at
-    link = _link(node, links)
-    if isinstance(node, _Frame):
-        kind, radius, name = str(node.versions[-1].status), _reach(node, scale), node.name
-        stacked = [3 * depth for depth in range(min(len(node.versions) - 1, _STACKED), 0, -1)]
-        note = _frame_note(node)
-    else:
-        kind, radius, stacked = "break", _DIAMOND, []
-        name, note = f"{node.id}, line {node.location.line}", _EFFECTS[node.effect]
-    label_x = x + round(radius) + 3 * len(stacked) + _LABEL_GAP
-    name, note = _clip(name, _CHARACTERS), _clip(note, _NOTE_CHARACTERS)
-    return NodeView(own, kind, x, y, radius, stacked, link.anchor, _described(node), name, note, label_x)
 
 
 def _reach(node: _Frame | GraphBreak, scale: int) -> float:
@@ -301,20 +269,12 @@ def _reach(node: _Frame | GraphBreak, scale: int) -> float:
     return round(math.sqrt(_SMALLEST**2 + share * (_LARGEST**2 - _SMALLEST**2)), 1)
 
 
-def _frame_note(frame: _Frame) -> str:
-    parts = [f"{'after line' if frame.first.resumes else 'line'} {frame.first.location.line}"]
-    parts += [f"{frame.ops:,} ops"] if frame.ops is not None else []
-    parts += [f"×{len(frame.versions)}"] if len(frame.versions) > 1 else []
-    return " · ".join(parts)
-
-
 def _described(node: _Frame | GraphBreak) -> str:
     """The whole of what a node stands for, as one sentence."""
     if isinstance(node, GraphBreak):
-        place = f"{short_path(node.location.file)}:{node.location.line}"
-        return f"Graph break {node.id} at {place}: {effect_words(node.effect)}"
+        return f"Graph break {node.id} at {line_words(node.location)}: {effect_words(node.effect)}"
     statuses = dict.fromkeys(compilation_words(each.status) for each in node.versions)
-    parts = [f"{node.first.compile_id} {node.name}", node.place, ", then ".join(statuses)]
+    parts = [f"{node.first.compile_id} {node.name}", line_words(node.first.location), ", then ".join(statuses)]
     if node.first.resumes:
         parts.insert(1, "the part after a break")
     if node.ops is not None:
@@ -325,37 +285,11 @@ def _described(node: _Frame | GraphBreak) -> str:
 
 
 def _link(node: _Frame | GraphBreak, links: Index) -> Link:
-    if isinstance(node, GraphBreak):
-        return Link(node.id, links.fact(node.id).anchor)
-    return links.compilation(node.first.process, node.first.epoch, node.first.compile_id)
+    return links.fact(node.id) if isinstance(node, GraphBreak) else links.compilation(*node.first.key)
 
 
 def _anchors(node: _Frame | GraphBreak, links: Index) -> list[str]:
     """Where the page tells of what a node stands for: of every version of a function."""
     if isinstance(node, GraphBreak):
         return [links.fact(node.id).anchor]
-    return [links.compilation(each.process, each.epoch, each.compile_id).anchor for each in node.versions]
-
-
-def _steps(nodes: _Nodes, edges: _Edges, links: Index) -> dict[str, list[Step]]:
-    """What follows from each node."""
-    found: dict[str, list[Step]] = {}
-    for (source, end), relation in edges.items():
-        found.setdefault(source, []).append(Step(_RELATION_WORDS[relation], _link(nodes[end], links)))
-    return found
-
-
-def _edge(relation: Relation, source: tuple[int, int], end: tuple[int, int], leave: float, arrive: float) -> EdgeView:
-    """A curve that leaves and arrives upright; one that passes a whole row swings out to the left of it."""
-    down = 1 if end[1] > source[1] else -1
-    x1, y1 = source[0], source[1] + down * round(leave)
-    x2, y2 = end[0], end[1] - down * (round(arrive) + 7)
-    swing = 26 if abs(end[1] - source[1]) > _ROW else 0
-    middle = (y2 - y1) / 2
-    path = f"M{x1} {y1}C{x1 - swing} {y1 + middle:g} {x2 - swing} {y2 - middle:g} {x2} {y2}"
-    return EdgeView(relation, path, f"M{x2 - 3.5} {y2}h7l-3.5 {down * 6}z")
-
-
-def _clip(text: str, limit: int) -> str:
-    line = " ".join(visible(text).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return [links.compilation(*each.key).anchor for each in node.versions]

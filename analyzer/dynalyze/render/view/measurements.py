@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from dynalyze.render.view.links import Anchors, Shown, shown
+from dynalyze.render.view.links import Anchors, first
 from dynalyze.render.view.plots.bars import memory_plot, startup_plot
 from dynalyze.render.view.plots.calls import calls_plot
-from dynalyze.render.view.plots.drawing import Plot
 from dynalyze.render.view.plots.scatter import scatter_plot
 from dynalyze.render.view.plots.strips import MAX_POINTS, strip_plot
 from dynalyze.render.view.run import Metric
 from dynalyze.report import Report
-from dynalyze.report.measurements import Accuracy, BreakEven, Measurement
+from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.text.amounts import duration, milliseconds, size, three_digits
 from dynalyze.text.visible import clipped
 from dynalyze.words import bench as words
@@ -34,40 +32,10 @@ _MAX_NOTES = 40
 Outcome = Literal["faster", "slower", "same", "invalid", "failed", "eager"]
 
 
-@dataclass(frozen=True)
-class Said:
-    """A configuration in one sentence."""
-
-    outcome: Outcome
-    mark: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     caption: str
     heads: list[str]
     rows: list[list[str]]
-
-
-@dataclass(frozen=True)
-class GroupView:
-    anchor: str
-    title: str
-    conditions: str
-    sentences: list[Said]
-    table: Table
-    details: list[Table]
-    plots: list[Plot]
-    curves: list[Plot]
-    notes: list[str]
-
-
-@dataclass(frozen=True)
-class MeasurementsView:
-    groups: list[GroupView]
-    scatter: Plot | None
-    amount: Shown
 
 
 _MARKS: dict[Outcome, str] = {
@@ -80,27 +48,48 @@ _MARKS: dict[Outcome, str] = {
 }
 
 
-def measurements_view(report: Report, anchors: Anchors) -> MeasurementsView:
+class MeasurementsView:
     """All measurements of a report, up to a limit."""
-    items, amount = shown(report.measurements, MAX_ROWS)
-    groups = words.by_workload(items)
-    numbers = count(1)
-    dots = min(MAX_POINTS, max(_FEWEST_POINTS, _ALL_POINTS // max(2 * len(items), 1)))
-    return MeasurementsView(
-        groups=[
-            _group(
-                workload,
-                rows,
-                report.accuracy,
-                dots,
-                [f"plot-{next(numbers)}" for _ in range(3 + _MOST_CURVES)],
-                anchors,
+
+    def __init__(self, report: Report, anchors: Anchors) -> None:
+        shown = first(report.measurements, MAX_ROWS)
+        dots = min(MAX_POINTS, max(_FEWEST_POINTS, _ALL_POINTS // max(2 * len(shown.items), 1)))
+        numbers = count(1)
+        self.groups = [
+            GroupView(workload, rows, report.accuracy, dots, numbers, anchors)
+            for workload, rows in words.by_workload(shown.items).items()
+        ]
+        self.scatter = scatter_plot(anchors.claim("plot-scatter"), shown.items)
+        self.total, self.omitted = shown.total, shown.omitted
+
+
+class GroupView:
+    """The configurations of one workload. `sentences` are outcome, mark and text of each."""
+
+    def __init__(
+        self, workload: words.Workload, items: list[Measurement], accuracy: list[Accuracy], dots: int,
+        numbers: Iterator[int], anchors: Anchors,
+    ) -> None:  # fmt: skip
+        names = [anchors.claim(f"plot-{next(numbers)}") for _ in range(3 + _MOST_CURVES)]
+        compiled = [item for item in items if item.configuration != words.EAGER]
+        plots = [strip_plot(names[0], items, dots), startup_plot(names[1], items), memory_plot(names[2], items)]
+        curves = (calls_plot(name, item) for name, item in zip(names[3:], compiled, strict=False))
+        self.anchor = anchors.claim(f"measured-{words.workload_words(workload)}")
+        self.title = words.capital(words.workload_words(workload))
+        self.conditions = words.conditions(items)
+        self.sentences = [
+            (
+                _outcome(item),
+                _MARKS[_outcome(item)],
+                clipped(words.statement(item, words.accuracy_of(item, accuracy)), _MAX_TEXT),
             )
-            for workload, rows in groups.items()
-        ],
-        scatter=scatter_plot(anchors.claim("plot-scatter"), items),
-        amount=amount,
-    )
+            for item in items
+        ]
+        self.table = _table(items, accuracy)
+        self.details = [table for table in (_samples(items), _startup(items), _counts(items)) if table.rows]
+        self.plots = [plot for plot in plots if plot is not None]
+        self.curves = [plot for plot in curves if plot is not None]
+        self.notes = [clipped(note, _MAX_TEXT) for note in words.notes(items)[:_MAX_NOTES]]
 
 
 def measured_metrics(report: Report) -> list[Metric]:
@@ -121,35 +110,6 @@ def measured_metrics(report: Report) -> list[Metric]:
         ("memory", words.more_memory(best.memory) if best.memory else ""),
     ]
     return [Metric(label, value, "#measurements") for label, value in known if value]
-
-
-def _group(
-    workload: words.Workload, items: list[Measurement], accuracy: list[Accuracy], dots: int, names: list[str],
-    anchors: Anchors,
-) -> GroupView:  # fmt: skip
-    names = [anchors.claim(name) for name in names]
-    plots = [strip_plot(names[0], items, dots), startup_plot(names[1], items), memory_plot(names[2], items)]
-    curves = (calls_plot(name, item) for name, item in zip(names[3:], _compiled(items), strict=False))
-    return GroupView(
-        anchor=anchors.claim(f"measured-{words.workload_words(workload)}"),
-        title=words.capital(words.workload_words(workload)),
-        conditions=words.conditions(items),
-        sentences=[_said(item, words.accuracy_of(item, accuracy)) for item in items],
-        table=_table(items, accuracy),
-        details=[table for table in (_samples(items), _startup(items), _counts(items)) if table.rows],
-        plots=[plot for plot in plots if plot is not None],
-        curves=[plot for plot in curves if plot is not None],
-        notes=[clipped(note, _MAX_TEXT) for note in words.notes(items)[:_MAX_NOTES]],
-    )
-
-
-def _compiled(items: Sequence[Measurement]) -> list[Measurement]:
-    return [item for item in items if item.configuration != words.EAGER]
-
-
-def _said(item: Measurement, accuracy: Accuracy | None) -> Said:
-    outcome = _outcome(item)
-    return Said(outcome, _MARKS[outcome], clipped(words.statement(item, accuracy), _MAX_TEXT))
 
 
 def _outcome(item: Measurement) -> Outcome:
@@ -174,33 +134,26 @@ def _row(item: Measurement, rates: Sequence[str], accuracy: Accuracy | None) -> 
     if item.status != "valid" or item.latency_ms is None:
         return [item.configuration, words.failure(item).partition(":")[0].removeprefix("is "), *[""] * (6 + len(rates))]
     cold, warm = words.compile_cost(item), words.compile_cost(item, warm=True)
-    even, memory = item.break_even, item.memory
+    even, memory, speed = item.break_even, item.memory, item.speedup
+    pays = gain = ""
+    if even is not None:  # The number, or what stands in its place: "never", "not known".
+        reason = clipped(even.reason.partition(":")[0] or "not known", _MAX_TEXT)
+        pays = reason if even.passes is None else words.passes_words(even.passes, item.calls)
+    if speed is not None:
+        known = speed.verdict != "no difference shown"
+        ratio = words.times(speed.ratio.value) if known else "no difference shown"
+        gain = f"{ratio} ({words.interval_words(speed.ratio)})"
     return [
         item.configuration,
         milliseconds(item.latency_ms.p50),
-        _speed(item),
+        gain,
         cold.words if cold else "",
         warm.words if warm else "",
-        _break_even(even, item.calls) if even else "",
+        pays,
         words.memory_short(item.configuration, memory) if memory else "",
         *(three_digits(item.throughput[name]) if name in item.throughput else "" for name in rates),
         words.answers(accuracy) if accuracy else "",
     ]
-
-
-def _break_even(even: BreakEven, calls: int) -> str:
-    """The number, or what stands in its place: "never", "not known", and never more than the reason says."""
-    if even.passes is not None:
-        return words.passes_words(even.passes, calls)
-    return clipped(even.reason.partition(":")[0] or "not known", _MAX_TEXT)
-
-
-def _speed(item: Measurement) -> str:
-    if item.speedup is None:
-        return ""
-    if item.speedup.verdict == "no difference shown":
-        return f"no difference shown ({words.interval_words(item.speedup.ratio)})"
-    return f"{words.times(item.speedup.ratio.value)} ({words.interval_words(item.speedup.ratio)})"
 
 
 def _samples(items: Sequence[Measurement]) -> Table:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from dynalyze.render.view.links import Anchors, Index, Place, Shown, shown
+from dynalyze.render.view.links import Anchors, Index, first
 from dynalyze.report import Candidate, CandidateReason, Location, Region, Report
 from dynalyze.report.models import ModuleFacts
-from dynalyze.text.amounts import percent
 from dynalyze.text.visible import clipped
 
 MAX_CANDIDATES = 100
@@ -26,71 +24,33 @@ _REASONS: dict[CandidateReason, str] = {
 }
 
 
-@dataclass(frozen=True)
 class CandidateView:
-    anchor: str
-    name: str
-    class_name: str
-    kind: str
-    place: Place | None
-    calls: str
-    parameters: str
-    share: str
-    compiled: bool
-    why: str
-    option: str
+    """A module, method or function that could have been compiled; `option` is what compiles it."""
+
+    def __init__(self, number: int, item: Candidate, links: Index, anchors: Anchors) -> None:
+        why = _REASONS.get(item.reason, "")
+        name, class_name = clipped(item.name, 200), clipped(item.class_name, 200)
+        self.fact = item
+        self.anchor = anchors.claim(f"candidate-{number}")
+        self.name = name or class_name
+        self.class_name = class_name if name else ""
+        self.place = links.place(item.location) if item.location is not None else None
+        self.why = f"{why}: {clipped(item.error, 300)}" if item.reason == "raised" and item.error else why
+        self.option = f"--compile {name}" if name and not item.compiled and item.reason != "raised" else ""
 
 
-@dataclass(frozen=True)
-class RegionView:
-    name: str
-    class_name: str
-    share: str
-    parameters: str
-
-
-@dataclass(frozen=True)
 class CandidatesView:
-    """`regions` are the parts that no graph break reaches."""
+    """One row a module, method or function; `regions` are the parts that no graph break reaches, with their names."""
 
-    items: list[CandidateView]
-    amount: Shown
-    regions: list[RegionView]
-
-
-def candidates_view(report: Report, links: Index, anchors: Anchors) -> CandidatesView:
-    """One row a module, method or function."""
-    some, amount = shown(report.candidates, MAX_CANDIDATES)
-    rows = [_candidate(number, item, links, anchors) for number, item in enumerate(some, 1)]
-    return CandidatesView(rows, amount, [_region(region) for region in report.regions])
+    def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
+        numbered = list(enumerate(report.candidates, 1))
+        self.shown = first(numbered, MAX_CANDIDATES).map(lambda each: CandidateView(*each, links, anchors))
+        self.regions = [(_region_name(region), region) for region in report.regions]
 
 
-def _candidate(number: int, item: Candidate, links: Index, anchors: Anchors) -> CandidateView:
-    why = _REASONS.get(item.reason, "")
-    name = clipped(item.name, 200)
-    return CandidateView(
-        anchor=anchors.claim(f"candidate-{number}"),
-        name=name or clipped(item.class_name, 200),
-        class_name=clipped(item.class_name, 200) if name else "",
-        kind=item.kind,
-        place=links.place(item.location) if item.location is not None else None,
-        calls="" if item.calls is None else f"{item.calls:,}",
-        parameters="" if item.parameters is None else f"{item.parameters:,}",
-        share="" if item.share is None else percent(item.share),
-        compiled=item.compiled,
-        why=f"{why}: {clipped(item.error, 300)}" if item.reason == "raised" and item.error else why,
-        option=f"--compile {name}" if name and not item.compiled and item.reason != "raised" else "",
-    )
-
-
-def _region(region: Region) -> RegionView:
+def _region_name(region: Region) -> str:
     times = f" × {region.count}" if region.count > 1 else ""
-    return RegionView(
-        name=clipped(f"{region.root or 'model'}.{region.path}{times}", 200),
-        class_name=clipped(region.class_name, 200),
-        share="not measured" if region.share is None else percent(region.share),
-        parameters=percent(region.parameter_share),
-    )
+    return clipped(f"{region.root or 'model'}.{region.path}{times}", 200)
 
 
 MAX_MODULES = 50
@@ -127,78 +87,45 @@ _DEVICE = ("torch.cuda.get_device_name", "torch.cuda.get_device_capability")
 _WITH_DTYPE = {f"torch.autocast.{device}.enabled": f"torch.autocast.{device}.dtype" for device in ("cpu", "cuda")}
 
 
-@dataclass(frozen=True)
 class ModuleView:
-    anchor: str
-    name: str
-    place: Place | None
-    options: str
-    parameters: str
-    mode: str
-    about: list[str]
+    """A module; `about` is what else is known of it, in short phrases."""
+
+    def __init__(self, module: ModuleFacts, links: Index, anchors: Anchors) -> None:
+        times = f" × {module.count}" if module.count > 1 else ""
+        dtypes = ", ".join(f"{number:,} {dtype}" for dtype, number in module.parameters.items())
+        devices = ", ".join(module.devices)
+        self.anchor = anchors.claim(f"module-{module.id}")
+        self.name = f"{clipped(module.class_name, 200) or 'a module'}{times}"
+        self.place = links.place(Location(module.file, module.line)) if module.file else None
+        self.options = ", ".join(f"{name}={_word(value)}" for name, value in module.options.items())
+        self.parameters = f"{dtypes} on {devices}" if dtypes and devices else dtypes or "none"
+        self.mode = "training" if module.training else "evaluation"
+        self.about = _about(module)
 
 
-@dataclass(frozen=True)
 class ModulesView:
-    items: list[ModuleView]
-    amount: Shown
-    settings: list[tuple[str, str]]
-
-
-def modules_view(report: Report, links: Index, anchors: Anchors) -> ModulesView:
     """One row a module, and the settings that are not torch's defaults."""
-    some, amount = shown(report.modules, MAX_MODULES)
-    return ModulesView([_module(module, links, anchors) for module in some], amount, list(_settings(report.settings)))
 
-
-def _module(module: ModuleFacts, links: Index, anchors: Anchors) -> ModuleView:
-    times = f" × {module.count}" if module.count > 1 else ""
-    return ModuleView(
-        anchor=anchors.claim(f"module-{module.id}"),
-        name=f"{clipped(module.class_name, 200) or 'a module'}{times}",
-        place=links.place(Location(module.file, module.line)) if module.file else None,
-        options=", ".join(f"{name}={_word(value)}" for name, value in module.options.items()),
-        parameters=_parameters(module),
-        mode="training" if module.training else "evaluation",
-        about=list(_about(module)),
-    )
-
-
-def _parameters(module: ModuleFacts) -> str:
-    dtypes = ", ".join(f"{number:,} {dtype}" for dtype, number in module.parameters.items())
-    devices = ", ".join(module.devices)
-    return f"{dtypes} on {devices}" if dtypes and devices else dtypes or "none"
+    def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
+        self.shown = first(report.modules, MAX_MODULES).map(lambda module: ModuleView(module, links, anchors))
+        self.settings = _settings(report.settings)
 
 
 def _about(module: ModuleFacts) -> list[str]:
-    """What else is known of it, in short phrases."""
+    wrappers, adapters = ", then ".join(module.wrappers), module.adapters
     told = [
         f"{module.family} of transformers" if module.family else "",
         f"attention: {module.attention}" if module.attention else "",
         f"quantised with {module.quantization}" if module.quantization else "",
         f"cache: {module.cache}" if module.cache else "",
-        _wrapped(module),
+        f"{'inside' if module.inside_wrapper else 'compiled together with'} {wrappers}" if wrappers else "",
         f"{module.compiled_parts:,} of its parts are compiled by themselves" if module.compiled_parts else "",
     ]
     told += [f"{group.count:,} {group.library} {group.kind}" for group in module.layers]
-    if module.adapters is not None:
-        told.append(_adapters(module))
+    if adapters is not None:
+        merged = ", merged" if adapters.merged else ""
+        told.append(f"{adapters.library} adapters: {', '.join(adapters.names) or 'none'}{merged}")
     return [text for text in told if text] + [clipped(note, _MAX_NOTE) for note in module.notes]
-
-
-def _wrapped(module: ModuleFacts) -> str:
-    if not module.wrappers:
-        return ""
-    names = ", then ".join(module.wrappers)
-    return f"inside {names}" if module.inside_wrapper else f"compiled together with {names}"
-
-
-def _adapters(module: ModuleFacts) -> str:
-    adapters = module.adapters
-    assert adapters is not None
-    names = ", ".join(adapters.names) or "none"
-    merged = ", merged" if adapters.merged else ""
-    return f"{adapters.library} adapters: {names}{merged}"
 
 
 def _settings(settings: dict[str, Any]) -> list[tuple[str, str]]:

@@ -2,55 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.view.accuracy import AccuracyView, accuracy_view
-from dynalyze.render.view.audit import (
-    AttentionMatrixView,
-    PolicyView,
-    WarmupView,
-    attention_matrix_view,
-    policy_view,
-    warmup_view,
-)
-from dynalyze.render.view.breaks import (
-    MAX_BREAKS,
+from dynalyze.render.view.accuracy import accuracy_view
+from dynalyze.render.view.audit import AttentionMatrixView, PolicyView, WarmupView
+from dynalyze.render.view.compiles import (
     BreaksView,
-    breaks_view,
+    CompilationsView,
+    ProcessesView,
+    RecompilesView,
+    files_view,
     forced_sizes_view,
     skipped_view,
 )
-from dynalyze.render.view.compiles import (
-    MAX_COMPILATIONS,
-    MAX_RECOMPILES,
-    CompilationsView,
-    FilesView,
-    ProcessesView,
-    RecompilesView,
-    compilations_view,
-    files_view,
-    processes_view,
-    recompiles_view,
-)
-from dynalyze.render.view.findings import FindingsView, findings_view
-from dynalyze.render.view.graphs import MAX_GRAPHS, GraphsView, graphs_view
-from dynalyze.render.view.links import Anchors, Index, Listed, index
-from dynalyze.render.view.map import MapView, map_view
-from dynalyze.render.view.measurements import MeasurementsView, measured_metrics, measurements_view
-from dynalyze.render.view.modules import CandidatesView, ModulesView, candidates_view, modules_view
-from dynalyze.render.view.run import (
-    Metric,
-    RunView,
-    VerdictView,
-    checks_view,
-    metrics_view,
-    run_view,
-    verdict_view,
-)
-from dynalyze.render.view.sources import MAX_LINES, SourcesView, sources_view
-from dynalyze.render.view.timeline import TimelineView, timeline_view
-from dynalyze.report import ForcedSize, Report, SkippedFrame
+from dynalyze.render.view.findings import FindingsView
+from dynalyze.render.view.graphs import GraphsView
+from dynalyze.render.view.links import Anchors, Index
+from dynalyze.render.view.map import MapView
+from dynalyze.render.view.measurements import MeasurementsView, measured_metrics
+from dynalyze.render.view.modules import CandidatesView, ModulesView
+from dynalyze.render.view.run import RunView, VerdictView, checks_view, metrics_view
+from dynalyze.render.view.sources import SourcesView
+from dynalyze.render.view.timeline import TimelineView
+from dynalyze.report import Report
 from dynalyze.words.report import only_measured
 
 ANCHORS = (
@@ -87,138 +61,83 @@ _GLOSSARY: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True)
 class Section:
-    """A section and its entry in the contents; `part` is the template that draws it."""
+    """A section and its entry in the contents; its template has the name of its anchor."""
 
+    present: object
     anchor: str
     title: str
-    part: str
     count: int | None = None
 
 
-@dataclass(frozen=True)
 class Page:
-    """`links` find what the templates name by its id or its place."""
+    """Everything that the page shows. `links` find what the templates name by its id or its place."""
 
-    title: str
-    links: Index
-    listened: bool
-    policy: PolicyView | None
-    verdict: VerdictView
-    metrics: list[Metric]
-    findings: FindingsView
-    breaks: BreaksView
-    recompiles: RecompilesView
-    compilations: CompilationsView
-    forced_sizes: Listed[ForcedSize]
-    graphs: GraphsView
-    map: MapView
-    skipped: Listed[SkippedFrame]
-    candidates: CandidatesView
-    modules: ModulesView
-    measurements: MeasurementsView
-    accuracy: AccuracyView
-    attention_matrix: AttentionMatrixView | None
-    warmup: WarmupView | None
-    timeline: TimelineView
-    processes: ProcessesView
-    sources: SourcesView
-    files: FilesView
-    checks: list[str]
-    run: RunView
-    glossary: Sequence[tuple[str, str]]
+    def __init__(self, report: Report) -> None:
+        anchors = Anchors(ANCHORS)
+        self.report = report
+        self.title = f"{report.target.spec} · dynalyze"
+        self.links = links = Index(report, anchors)
+        self.listened = not only_measured(report)
+        self.findings = FindingsView(report, links)
+        self.graphs = GraphsView(report, links, anchors)
+        self.map = MapView(report, links, anchors)
+        self.timeline = TimelineView(report, links, anchors)
+        self.policy = PolicyView(report.target.spec, report.policy) if report.policy else None
+        self.verdict = VerdictView(report)
+        self.metrics = [*measured_metrics(report), *metrics_view(report)]
+        self.breaks = BreaksView(report.graph_breaks, anchors)
+        self.recompiles = RecompilesView(report, links)
+        self.compilations = CompilationsView(report, links, {"map": self.map.anchors, "time": self.timeline.anchors})
+        self.forced_sizes = forced_sizes_view(report)
+        self.skipped = skipped_view(report)
+        self.candidates = CandidatesView(report, links, anchors)
+        self.modules = ModulesView(report, links, anchors)
+        self.measurements = MeasurementsView(report, anchors)
+        self.accuracy = accuracy_view(report, anchors)
+        self.attention_matrix = AttentionMatrixView(report.attention_matrix) if report.attention_matrix else None
+        self.warmup = WarmupView(report.warmup) if report.warmup else None
+        self.processes = ProcessesView(report, anchors)
+        self.sources = SourcesView(report, links, anchors, self.findings.shown.items, self.graphs.shown.items)
+        self.files = files_view(report, anchors)
+        self.checks = checks_view(report)
+        self.run = RunView(report)
+        self.glossary = _GLOSSARY
 
     @property
     def sections(self) -> list[Section]:
         """What there is to show: the verdict and what to do, then what happened, then how fast and how right it is."""
-        return [
-            *([Section("policy", "Audit", "policy")] if self.policy else []),
-            Section("verdict", "Verdict", "verdict"),
-            *([self._fixes()] if self.listened or self.findings.cards else []),
-            *(self._compiled() if self.listened else []),
-            *self._measured(),
-            *([Section("checks", "Passed checks", "checks", len(self.checks))] if self.listened else []),
-            Section("environment", "Run it again", "environment"),
-            Section("glossary", "What the words mean", "glossary"),
+        compiled = [
+            Section(True, "breaks", "Graph breaks", self.breaks.shown.total),
+            Section(True, "recompiles", "Recompiles", self.recompiles.shown.total),
+            Section(self.forced_sizes.items, "forced-sizes", "Sizes made constant", self.forced_sizes.total),
+            Section(self.skipped.items, "skipped", "Left in eager", self.skipped.total),
+            Section(
+                self.candidates.shown.items or self.candidates.regions, "candidates", "What could be compiled",
+                self.candidates.shown.total or None,
+            ),
+            Section(self.map.nodes, "map", "Map"),
+            Section(True, "compilations", "Compilations", self.compilations.shown.total),
+            Section(self.timeline.table, "timeline", "Compile time"),
+            Section(self.processes.shown.items, "processes", "Processes", self.processes.shown.total),
+            Section(self.sources.files, "sources", "Line by line", len(self.sources.files)),
+            Section(True, "files", "Traced files", self.files.total),
+            Section(True, "graphs", "Graphs and kernels", self.graphs.shown.total),
+            Section(
+                self.modules.shown.items or self.modules.settings, "modules", "What was compiled",
+                self.modules.shown.total,
+            ),
+        ]  # fmt: skip
+        every = [
+            Section(self.policy, "policy", "Audit"),
+            Section(True, "verdict", "Verdict"),
+            Section(self.listened or self.findings.shown.items, "fixes", "Fix these first", self.findings.shown.total),
+            *(compiled if self.listened else []),
+            Section(self.measurements.groups, "measurements", "Measurements", self.measurements.total),
+            Section(self.accuracy.items, "accuracy", "Answers", self.accuracy.total),
+            Section(self.warmup, "warmup", "Warm-up", self.warmup.shapes.total if self.warmup else None),
+            Section(self.attention_matrix, "attention-matrix", "Attention and dtypes"),
+            Section(self.listened, "checks", "Passed checks", len(self.checks)),
+            Section(True, "environment", "Run it again"),
+            Section(True, "glossary", "What the words mean"),
         ]
-
-    def _fixes(self) -> Section:
-        return Section("fixes", "Fix these first", "findings", self.findings.amount.total)
-
-    def _compiled(self) -> list[Section]:
-        """What the compiler did."""
-        told = [
-            (True, Section("breaks", "Graph breaks", "breaks", self.breaks.amount.total)),
-            (True, Section("recompiles", "Recompiles", "recompiles", self.recompiles.amount.total)),
-            (
-                bool(self.forced_sizes.items),
-                Section("forced-sizes", "Sizes made constant", "forced_sizes", self.forced_sizes.amount.total),
-            ),
-            (bool(self.skipped.items), Section("skipped", "Left in eager", "skipped", self.skipped.amount.total)),
-            (
-                bool(self.candidates.items or self.candidates.regions),
-                Section("candidates", "What could be compiled", "candidates", self.candidates.amount.total or None),
-            ),
-            (bool(self.map.nodes), Section("map", "Map", "map")),
-            (True, Section("compilations", "Compilations", "compilations", self.compilations.amount.total)),
-            (bool(self.timeline.table), Section("timeline", "Compile time", "timeline")),
-            (bool(self.processes.items), Section("processes", "Processes", "processes", self.processes.amount.total)),
-            (bool(self.sources.files), Section("sources", "Line by line", "sources", len(self.sources.files))),
-            (True, Section("files", "Traced files", "files", self.files.amount.total)),
-            (True, Section("graphs", "Graphs and kernels", "graphs", self.graphs.amount.total)),
-            (
-                bool(self.modules.items or self.modules.settings),
-                Section("modules", "What was compiled", "modules", self.modules.amount.total),
-            ),
-        ]
-        return [section for present, section in told if present]
-
-    def _measured(self) -> list[Section]:
-        """How fast it is, whether its answers are right, and what production would meet."""
-        sections = []
-        if self.measurements.groups:
-            sections.append(Section("measurements", "Measurements", "measurements", self.measurements.amount.total))
-        if self.accuracy.items:
-            sections.append(Section("accuracy", "Answers", "accuracy", self.accuracy.amount.total))
-        if self.warmup:
-            sections.append(Section("warmup", "Warm-up", "warmup", self.warmup.amount.total))
-        if self.attention_matrix:
-            sections.append(Section("attention-matrix", "Attention and dtypes", "attention_matrix"))
-        return sections
-
-
-def build_page(report: Report) -> Page:
-    """Everything that the page shows, in the order of the page."""
-    anchors = Anchors(ANCHORS)
-    links = index(report, anchors, MAX_BREAKS, MAX_RECOMPILES, MAX_COMPILATIONS, MAX_GRAPHS, MAX_LINES)
-    findings = findings_view(report, links)
-    graphs = graphs_view(report, links, anchors)
-    drawn, timeline = map_view(report, links, anchors), timeline_view(report, links, anchors)
-    return Page(
-        title=f"{report.target.spec} · dynalyze",
-        links=links,
-        listened=not only_measured(report),
-        policy=policy_view(report),
-        verdict=verdict_view(report),
-        metrics=[*measured_metrics(report), *metrics_view(report)],
-        findings=findings,
-        breaks=breaks_view(report.graph_breaks, anchors),
-        recompiles=recompiles_view(report, links),
-        compilations=compilations_view(report, links, {"map": drawn.anchors, "time": timeline.anchors}),
-        forced_sizes=forced_sizes_view(report),
-        graphs=graphs,
-        map=drawn,
-        skipped=skipped_view(report),
-        candidates=candidates_view(report, links, anchors),
-        modules=modules_view(report, links, anchors),
-        measurements=measurements_view(report, anchors),
-        accuracy=accuracy_view(report, anchors),
-        attention_matrix=attention_matrix_view(report),
-        warmup=warmup_view(report),
-        timeline=timeline,
-        processes=processes_view(report, anchors),
-        sources=sources_view(report, links, anchors, findings.cards, graphs.items),
-        files=files_view(report, anchors),
-        checks=checks_view(report),
-        run=run_view(report),
-        glossary=_GLOSSARY,
-    )
+        return [section for section in every if section.present]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from dynalyze.render.view.links import first
 from dynalyze.report import Report
 from dynalyze.report.document import to_json
 from dynalyze.text.visible import clipped
 from dynalyze.words import bench as words_bench
-from dynalyze.words.bench import all_well
 from dynalyze.words.report import (
     command_words,
     duration,
@@ -32,50 +31,24 @@ MAX_EMBEDDED_JSON = 2_000_000
 Tone = Literal["good", "warning", "bad"]
 
 
-@dataclass(frozen=True)
-class VerdictView:
-    headline: str
-    rest: str
-    tone: Tone
-    status: str
-    message: str
-    notes: list[str]
-    errors: list[str]
-    errors_omitted: int
-
-
-@dataclass(frozen=True)
-class Metric:
+class Metric(NamedTuple):
     label: str
     value: str
     href: str = ""
 
 
-@dataclass(frozen=True)
-class RunView:
-    target: str
-    created: str
-    version: str
-    command: list[str]
-    environment: list[tuple[str, str]]
-    json: str
-    json_omitted: str
-
-
-def verdict_view(report: Report) -> VerdictView:
+class VerdictView:
     """The first thing on the page: what happened, and how far to trust it."""
-    errors = report.capture.listener_errors
-    headline, *rest = verdict_sentences(report)
-    return VerdictView(
-        headline=headline,
-        rest=" ".join(rest),
-        tone=_tone(report),
-        status=status_words(report.outcome.status),
-        message="" if report.outcome.message == headline else clipped(report.outcome.message, MAX_MESSAGE),
-        notes=[*words_bench.trust_notes(report.measurements), *trust_notes(report)],
-        errors=[clipped(error, MAX_MESSAGE) for error in errors[:MAX_ERRORS]],
-        errors_omitted=max(0, len(errors) - MAX_ERRORS),
-    )
+
+    def __init__(self, report: Report) -> None:
+        message = report.outcome.message
+        self.headline, *rest = verdict_sentences(report)
+        self.rest = " ".join(rest)
+        self.tone = _tone(report)
+        self.status = status_words(report.outcome.status)
+        self.message = "" if message == self.headline else clipped(message, MAX_MESSAGE)
+        self.notes = [*words_bench.trust_notes(report.measurements), *trust_notes(report)]
+        self.errors = first(report.capture.listener_errors, MAX_ERRORS).map(lambda error: clipped(error, MAX_MESSAGE))
 
 
 def _tone(report: Report) -> Tone:
@@ -83,7 +56,7 @@ def _tone(report: Report) -> Tone:
     if report.outcome.status != "complete":
         return "bad"
     if only_measured(report):
-        return "good" if all_well(report.measurements, report.accuracy) else "warning"
+        return "good" if words_bench.all_well(report.measurements, report.accuracy) else "warning"
     troubles = counted.breaks or counted.eager or counted.failed or counted.recompiles or counted.limits
     return "warning" if troubles or report.findings else "good"
 
@@ -109,8 +82,7 @@ def metrics_view(report: Report) -> list[Metric]:
 
 def checks_view(report: Report) -> list[str]:
     """What was looked for and not found. Nothing is said to be absent where nothing compiled."""
-    counted = totals(report)
-    capture = report.capture
+    counted, capture = totals(report), report.capture
     looked = counted.frames > 0
     checks = [
         (looked and not counted.breaks, "No graph break"),
@@ -125,24 +97,17 @@ def checks_view(report: Report) -> list[str]:
     return [text for passed, text in checks if passed]
 
 
-def run_view(report: Report) -> RunView:
-    """How to run it again, where it ran, and the report itself."""
-    document = embedded_json(report)
-    fits = len(document) <= MAX_EMBEDDED_JSON
-    return RunView(
-        target=report.target.spec,
-        created=report.created,
-        version=report.dynalyze,
-        command=command_words(report.command) if report.command or report.capture.mode != "block" else [],
-        environment=[(name, value_words(value)) for name, value in report.environment.items()],
-        json=document if fits else "",
-        json_omitted="" if fits else f"{len(document) / 1e6:.0f} MB even when compressed",
-    )
+class RunView:
+    """How to run it again, where it ran, and the report itself; `json_omitted` says why that is not here."""
 
-
-def embedded_json(report: Report) -> str:
-    """The report JSON, gzipped, in base64: a tenth of its size, and nothing in it can end its element."""
-    return base64.b64encode(gzip.compress(to_json(report).encode(), mtime=0)).decode()
+    def __init__(self, report: Report) -> None:
+        # Gzipped, in base64: a tenth of its size, and nothing in it can end its element.
+        document = base64.b64encode(gzip.compress(to_json(report).encode(), mtime=0)).decode()
+        fits = len(document) <= MAX_EMBEDDED_JSON
+        self.command = command_words(report.command) if report.command or report.capture.mode != "block" else []
+        self.environment = [(name, value_words(value)) for name, value in report.environment.items()]
+        self.json = document if fits else ""
+        self.json_omitted = "" if fits else f"{len(document) / 1e6:.0f} MB even when compressed"
 
 
 def value_words(value: Any) -> str:

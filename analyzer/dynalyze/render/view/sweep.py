@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from dynalyze.render.view.links import Anchors, Link, Shown, shown
+from dynalyze.render.view.links import Anchors, Link, first
 from dynalyze.render.view.run import Metric, Tone, value_words
-from dynalyze.render.view.sweep_items import (
-    ItemLinks,
-    ItemView,
-    LinesView,
-    item_views,
-    line_anchors,
-    lines_view,
-)
+from dynalyze.render.view.sweep_items import ItemLinks, LinesView, item_views, line_anchors
 from dynalyze.sweep.clusters import summarise
 from dynalyze.sweep.records import Status, Sweep
-from dynalyze.sweep.summary import Cause, ErrorGroup, Reason, Share, SweepSummary
+from dynalyze.sweep.summary import Cause, Reason, Share, SweepSummary
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.text.visible import clipped
 from dynalyze.words import sweep as words
@@ -44,125 +36,75 @@ SECTIONS = (
 """The anchors that the templates name themselves; no item may take one."""
 
 
-@dataclass(frozen=True)
-class CauseView:
-    anchor: str
-    fact: Cause
-    reasons: list[Reason]
-    reasons_omitted: int
-
-
-@dataclass(frozen=True)
-class ShareView:
-    """A family or a configuration."""
-
-    anchor: str
-    fact: Share
-    links: ItemLinks
-
-
-@dataclass(frozen=True)
-class ErrorView:
-    anchor: str
-    fact: ErrorGroup
-    links: ItemLinks
-
-
 Cell = tuple[str, Status] | None
 """The anchor of an item, and how it ended; None where it was not run."""
 
 
-@dataclass(frozen=True)
+class SweepPage:
+    """Everything that the page shows, in its order."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        found, anchors = summarise(sweep), Anchors(SECTIONS)
+        links = [Link(words.item_name(row), anchors.claim(f"item-{words.item_name(row)}")) for row in sweep.items]
+        places = line_anchors(found, anchors)
+        families = first(found.families, MAX_FAMILIES)
+        headline, *rest = words.verdict_sentences(sweep, found)
+        troubled = _shares([share for share in families.items if share.clean != 1], links, anchors)
+        self.fact = sweep
+        self.noun = words.noun(sweep)
+        self.many = "model" if self.noun == "model" else "target"
+        self.title = f"{headline} · dynalyze sweep"
+        self.target = clipped(" ".join(sweep.command[1:]), 200)
+        self.tone = _tone(found)
+        self.status = _status(found, len(sweep.items))
+        self.headline = headline
+        self.rest = " ".join(rest)
+        self.notes = [clipped(note, MAX_TEXT) for note in words.notes(sweep)]
+        self.metrics = _metrics(sweep, found)
+        self.lines = LinesView(found, links, places)
+        self.causes = first(found.causes, MAX_CAUSES).map(lambda cause: _cause(cause, anchors))
+        self.errors = first(found.errors, MAX_ERRORS).map(
+            lambda group: (anchors.claim(f"error-{group.exception}"), group, ItemLinks(group.rows, links))
+        )
+        self.families = troubled[:_OPEN_FAMILIES]
+        self.more_families = troubled[_OPEN_FAMILIES:]
+        self.clean_families = _shares([share for share in families.items if share.clean == 1], links, anchors)
+        self.families_total, self.families_omitted = families.total, families.omitted
+        self.configurations = _shares(found.configurations, links, anchors)
+        self.matrix = MatrixView(sweep, found, links)
+        self.speeds = [(total.configuration, words.speed_total_words(total)) for total in found.speeds]
+        self.items = item_views(sweep, links, places)
+        self.counts = found.total.counts
+        self.several_configurations = len(found.configurations) > 1
+        self.measured = any(row.speeds for row in sweep.items)
+        self.command = command_line(sweep.command)
+        self.environment = [(name, value_words(value)) for name, value in sweep.environment.items()]
+
+
+def _cause(cause: Cause, anchors: Anchors) -> tuple[str, Cause, list[Reason], int]:
+    """A cause with its anchor, the reasons that say something, and how many have no room."""
+    some = first(cause.reasons, MAX_REASONS)
+    anchor = anchors.claim(f"cause-{cause.gb_id or cause.gb_type}")
+    return anchor, cause, [each for each in some.items if each.text], some.omitted
+
+
+def _shares(shares: Sequence[Share], links: Sequence[Link], anchors: Anchors) -> list[tuple[str, Share, ItemLinks]]:
+    """Families or configurations, each with its anchor and its items."""
+    return [(anchors.claim(f"share-{share.name}"), share, ItemLinks(share.rows, links)) for share in shares]
+
+
 class MatrixView:
     """Targets in rows, configurations in columns; those that are the same in all are folded away."""
 
-    columns: list[str]
-    differing: list[tuple[str, list[Cell]]]
-    same: list[tuple[str, list[Cell]]]
-    amount: Shown
-
-
-@dataclass(frozen=True)
-class SweepPage:
-    title: str
-    target: str
-    tone: Tone
-    status: str
-    headline: str
-    rest: str
-    notes: list[str]
-    metrics: list[Metric]
-    lines: LinesView
-    causes: list[CauseView]
-    causes_amount: Shown
-    errors: list[ErrorView]
-    errors_amount: Shown
-    families: list[ShareView]
-    more_families: list[ShareView]
-    clean_families: list[ShareView]
-    families_amount: Shown
-    configurations: list[ShareView]
-    matrix: MatrixView
-    speeds: list[tuple[str, str]]
-    items: list[ItemView]
-    counts: Mapping[Status, int]
-    noun: str
-    many: str
-    several_configurations: bool
-    measured: bool
-    command: str
-    environment: list[tuple[str, str]]
-    created: str
-    version: str
-
-
-def build_sweep(sweep: Sweep) -> SweepPage:
-    """Everything that the page shows, in its order."""
-    found, anchors = summarise(sweep), Anchors(SECTIONS)
-    links = [Link(words.item_name(row), anchors.claim(f"item-{words.item_name(row)}")) for row in sweep.items]
-    places = line_anchors(found, anchors)
-    what = words.noun(sweep)
-    many = "model" if what == "model" else "target"
-    first, *rest = words.verdict_sentences(sweep, found)
-    families, families_amount = shown(found.families, MAX_FAMILIES)
-    troubled = _shares([share for share in families if share.clean != 1], links, anchors)
-    causes, causes_amount = shown(found.causes, MAX_CAUSES)
-    errors, errors_amount = shown(found.errors, MAX_ERRORS)
-    return SweepPage(
-        title=f"{first} · dynalyze sweep",
-        target=clipped(" ".join(sweep.command[1:]), 200),
-        tone=_tone(found),
-        status=_status(found, len(sweep.items)),
-        headline=first,
-        rest=" ".join(rest),
-        notes=[clipped(note, MAX_TEXT) for note in words.notes(sweep)],
-        metrics=_metrics(sweep, found),
-        lines=lines_view(found, links, places),
-        causes=[_cause(cause, anchors) for cause in causes],
-        causes_amount=causes_amount,
-        errors=[
-            ErrorView(anchors.claim(f"error-{group.exception}"), group, ItemLinks.of(group.rows, links))
-            for group in errors
-        ],
-        errors_amount=errors_amount,
-        families=troubled[:_OPEN_FAMILIES],
-        more_families=troubled[_OPEN_FAMILIES:],
-        clean_families=_shares([share for share in families if share.clean == 1], links, anchors),
-        families_amount=families_amount,
-        configurations=_shares(found.configurations, links, anchors),
-        matrix=_matrix(sweep, found, links),
-        speeds=[(total.configuration, words.speed_total_words(total)) for total in found.speeds],
-        items=item_views(sweep, links, places),
-        counts=found.total.counts,
-        noun=what,
-        many=many,
-        several_configurations=len(found.configurations) > 1,
-        measured=any(row.speeds for row in sweep.items),
-        command=command_line(sweep.command),
-        environment=[(name, value_words(value)) for name, value in sweep.environment.items()],
-        created=sweep.created,
-        version=sweep.dynalyze,
-    )
+    def __init__(self, sweep: Sweep, found: SweepSummary, links: Sequence[Link]) -> None:
+        shown = first(found.matrix, MAX_MATRIX)
+        rows: dict[bool, list[tuple[str, list[Cell]]]] = {True: [], False: []}
+        for row in shown.items:
+            cells = [None if at is None else (links[at].anchor, sweep.items[at].status) for at in row.cells]
+            rows[row.differs].append((row.target, cells))
+        self.columns = [share.name for share in found.configurations]
+        self.differing, self.same = rows[True], rows[False]
+        self.omitted = shown.omitted
 
 
 def _tone(found: SweepSummary) -> Tone:
@@ -196,22 +138,3 @@ def _metrics(sweep: Sweep, found: SweepSummary) -> list[Metric]:
     if sweep.seconds:
         metrics.append(Metric(f"with {count_of(sweep.workers, 'worker')}", duration(sweep.seconds)))
     return metrics
-
-
-def _cause(cause: Cause, anchors: Anchors) -> CauseView:
-    some, amount = shown(cause.reasons, MAX_REASONS)
-    anchor = anchors.claim(f"cause-{cause.gb_id or cause.gb_type}")
-    return CauseView(anchor, cause, [each for each in some if each.text], amount.omitted)
-
-
-def _shares(shares: Sequence[Share], links: list[Link], anchors: Anchors) -> list[ShareView]:
-    return [ShareView(anchors.claim(f"share-{share.name}"), share, ItemLinks.of(share.rows, links)) for share in shares]
-
-
-def _matrix(sweep: Sweep, found: SweepSummary, links: list[Link]) -> MatrixView:
-    some, amount = shown(found.matrix, MAX_MATRIX)
-    rows: dict[bool, list[tuple[str, list[Cell]]]] = {True: [], False: []}
-    for row in some:
-        cells = [None if at is None else (links[at].anchor, sweep.items[at].status) for at in row.cells]
-        rows[row.differs].append((row.target, cells))
-    return MatrixView([share.name for share in found.configurations], rows[True], rows[False], amount)

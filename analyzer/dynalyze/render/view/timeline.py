@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from dynalyze.render.chrome_trace import Span, spans
-from dynalyze.render.view.links import Anchors, Index, Link, Shown, shown
+from dynalyze.render.view.links import Anchors, Index, first
+from dynalyze.render.view.plots.drawing import Scale, round_step, shortened
 from dynalyze.report import Report
-from dynalyze.text.visible import visible
 from dynalyze.words.report import count_of, duration, phase_words
 
 MAX_ROWS = 100
@@ -22,133 +21,97 @@ _TICKS = 6
 _PHASES = ("other", "dynamo", "aot_autograd", "inductor", "code_generation", "total")
 
 
-@dataclass(frozen=True)
-class Segment:
-    """What one phase took itself; `letter` is "" where there is no room for it."""
-
-    phase: str
-    x: float
-    width: float
-    letter: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """A bar; `id` is its own anchor, `anchor` that of its compilation."""
-
-    id: str
-    y: int
-    anchor: str
-    label: str
-    title: str
-    x: float
-    width: float
-    segments: list[Segment]
-    time: str
-    time_x: float
-
-
-@dataclass(frozen=True)
-class Tick:
-    x: float
-    label: str
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A phase in the legend, with its own time over all compiles."""
-
-    phase: str
-    letter: str
-    words: str
-    time: str
-
-
-@dataclass(frozen=True)
-class TableRow:
-    link: Link
-    function: str
-    what: str
-    began: str
-    whole: str
-    phases: list[str]
-
-
-@dataclass(frozen=True)
 class TimelineView:
-    """`anchors` tells which bar is a compilation's first, by the anchor of that compilation."""
+    """The waterfall, its legend, and the same as sentences and as a table.
 
-    sentences: list[str]
-    width: int
-    height: int
-    labels: int
-    bar: int
-    ticks: list[Tick]
-    rows: list[Row]
-    phases: list[Phase]
-    table: list[TableRow]
-    amount: Shown
-    recompiles: bool
-    anchors: dict[str, str]
+    `anchors` tells which bar is a compilation's first, by the anchor of that compilation. `phases` are those of the
+    legend, each with its letter, its name and its own time over all compiles.
+    """
 
-
-def timeline_view(report: Report, links: Index, anchors: Anchors) -> TimelineView:
-    """The waterfall, its legend, and the same as sentences and as a table."""
-    timed = [span for span in spans(report) if span.length is not None]
-    some, amount = shown(timed, MAX_ROWS)
-    placed = [span for span in some if span.began is not None]
-    scale = _Scale.of(placed)
-    rows = [_row(span, _HEAD + _ROW * at, scale, links, anchors) for at, span in enumerate(placed)]
-    used = [phase for phase in _PHASES if any(_own(span).get(phase) for span in timed)]
-    return TimelineView(
-        sentences=_sentences(timed, len(timed) - sum(span.began is not None for span in timed)),
-        width=_LABELS + _CHART + _TIMES,
-        height=_HEAD + _ROW * len(placed),
-        labels=_LABELS,
-        bar=_BAR,
-        ticks=scale.ticks(),
-        rows=rows,
-        phases=[_phase(phase, timed) for phase in used],
-        table=[_table_row(span, used, links) for span in some],
-        amount=amount,
-        recompiles=any(span.recompiled for span in some),
-        anchors={row.anchor: row.id for row in reversed(rows)},
-    )
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """Seconds of the run to places in the drawing."""
-
-    start: float
-    length: float
-
-    @classmethod
-    def of(cls, placed: list[Span]) -> _Scale:
-        start = min((span.began or 0.0 for span in placed), default=0.0)
-        end = max(((span.began or 0.0) + (span.length or 0.0) for span in placed), default=0.0)
-        return cls(start, max(end - start, 1e-6))
-
-    def x(self, seconds: float) -> float:
-        return round(_LABELS + _CHART * (seconds - self.start) / self.length, 2)
-
-    def ticks(self) -> list[Tick]:
-        """Round numbers of seconds, at most a few of them."""
-        step = _round_up(self.length / _TICKS)
-        first = math.ceil(self.start / step - 1e-9)
-        last = math.floor((self.start + self.length) / step + 1e-9)
-        digits = max(0, -math.floor(math.log10(step) + 1e-9))
-        return [Tick(self.x(at * step), f"{at * step:.{digits}f} s") for at in range(first, last + 1)]
+    def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
+        timed = [span for span in spans(report) if span.length is not None]
+        self.shown = first(timed, MAX_ROWS)
+        placed = [(span, span.began, span.length or 0.0) for span in self.shown.items if span.began is not None]
+        start = min((began for _, began, _ in placed), default=0.0)
+        end = max((began + length for _, began, length in placed), default=0.0)
+        end = max(end, start + 1e-6, math.nextafter(start, math.inf))  # An axis has a length, however late it begins.
+        scale = Scale(start, end, _LABELS, _LABELS + _CHART, digits=2)
+        decimals = max(0, -math.floor(math.log10(round_step((end - start) / _TICKS)) + 1e-9))
+        used = [phase for phase in _PHASES if any(_own(span).get(phase) for span in timed)]
+        self.sentences = _sentences(timed, sum(span.began is None for span in timed))
+        self.width = _LABELS + _CHART + _TIMES
+        self.height = _HEAD + _ROW * len(placed)
+        self.bar = _BAR
+        self.ticks = [(scale.at(each), f"{each:.{decimals}f} s") for each in scale.ticks(_TICKS)]
+        self.rows = [
+            Row(span, _HEAD + _ROW * at, (scale.at(began), scale.at(began + length)), links, anchors)
+            for at, (span, began, length) in enumerate(placed)
+        ]
+        self.phases = [
+            (
+                phase,
+                _letter(phase),
+                phase_words(phase),
+                duration(math.fsum(_own(span).get(phase, 0.0) for span in timed)),
+            )
+            for phase in used
+        ]
+        self.table = [TableRow(span, used, links) for span in self.shown.items]
+        self.recompiles = any(span.recompiled for span in self.shown.items)
+        self.anchors = {row.anchor: row.id for row in reversed(self.rows)}
 
 
-def _round_up(step: float) -> float:
-    power = 10.0 ** math.floor(math.log10(step))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * 0.999)
+class Row:
+    """A bar; `id` is its own anchor, `anchor` that of its compilation. `segments` are what each phase took itself: its
+    name, where it begins, how wide it is, and its letter, "" where there is no room for one.
+    """
+
+    def __init__(self, span: Span, y: int, ends: tuple[float, float], links: Index, anchors: Anchors) -> None:
+        item, length = span.compilation, span.length or 0.0
+        link = links.compilation(*item.key)
+        x = ends[0]
+        width = max(1.5, ends[1] - x)
+        marks = ("↻ " if span.recompiled else "") + ("backward" if span.backward else "")
+        own = ", ".join(f"{phase_words(name)} {duration(taken)}" for name, taken in _own(span).items() if taken)
+        self.id = anchors.claim(f"time-{link.anchor or link.text}")
+        self.y = y
+        self.anchor = link.anchor
+        self.label = shortened(
+            " ".join(part for part in (item.compile_id, marks, item.name) if part), _LABEL_CHARACTERS
+        )
+        self.title = f"{link.text} {item.name}, {_what(span)}: {duration(length)} from {span.began:.2f} s on; {own}"
+        self.x = x
+        self.width = round(width, 2)
+        self.segments = _segments(span, x, width)
+        self.time = duration(length)
+        self.time_x = round(x + width + 6, 2)
+
+
+class TableRow:
+    """A compile as texts; `phases` are the times of those in the legend."""
+
+    def __init__(self, span: Span, used: list[str], links: Index) -> None:
+        own = _own(span)
+        self.link = links.compilation(*span.compilation.key)
+        self.function = span.compilation.name
+        self.what = _what(span)
+        self.began = "" if span.began is None else f"{span.began:.3f} s"
+        self.whole = duration(span.length or 0.0)
+        self.phases = [duration(own[phase]) if phase in own else "" for phase in used]
 
 
 def _own(span: Span) -> dict[str, float]:
     """What each phase took itself; a report that does not say gives the whole."""
     return span.exclusive or {"total": span.length or 0.0}
+
+
+def _letter(phase: str) -> str:
+    return phase_words(phase)[:1]
+
+
+def _what(span: Span) -> str:
+    kind = "backward" if span.backward else "forward"
+    return f"{kind}, recompile" if span.recompiled else kind
 
 
 def _sentences(timed: list[Span], unplaced: int) -> list[str]:
@@ -163,83 +126,20 @@ def _sentences(timed: list[Span], unplaced: int) -> list[str]:
     if not again or not total:
         said.append("None of it was recompilation.")
     else:
-        said.append(f"{_percent(again / total)} of compile time was recompilation ({duration(again)}).")
+        share = "Less than 1 %" if again / total < 0.005 else f"{100 * again / total:.0f} %"
+        said.append(f"{share} of compile time was recompilation ({duration(again)}).")
     if unplaced:
         said.append(f"The start of {count_of(unplaced, 'compile')} is not known: the table alone has those.")
     return said
 
 
-def _percent(share: float) -> str:
-    return "Less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"
-
-
-def _row(span: Span, y: int, scale: _Scale, links: Index, anchors: Anchors) -> Row:
-    item, began, length = span.compilation, span.began or 0.0, span.length or 0.0
-    link = links.compilation(item.process, item.epoch, item.compile_id)
-    x = scale.x(began)
-    width = max(1.5, scale.x(began + length) - x)
-    function = item.function or item.location.function
-    own = ", ".join(f"{phase_words(name)} {duration(taken)}" for name, taken in _own(span).items() if taken)
-    return Row(
-        id=anchors.claim(f"time-{link.anchor or link.text}"),
-        y=y,
-        anchor=link.anchor,
-        label=_clip(" ".join(part for part in (item.compile_id, _mark(span), function) if part)),
-        title=f"{link.text} {function}, {_what(span)}: {duration(length)} from {began:.2f} s on; {own}",
-        x=x,
-        width=round(width, 2),
-        segments=_segments(span, x, width),
-        time=duration(length),
-        time_x=round(x + width + 6, 2),
-    )
-
-
-def _mark(span: Span) -> str:
-    return ("↻ " if span.recompiled else "") + ("backward" if span.backward else "")
-
-
-def _segments(span: Span, x: float, width: float) -> list[Segment]:
+def _segments(span: Span, x: float, width: float) -> list[tuple[str, float, float, str]]:
     own = {phase: seconds for phase, seconds in _own(span).items() if seconds > 0}
     whole = math.fsum(own.values())
-    found: list[Segment] = []
-    for phase in sorted(own, key=_rank):
+    found = []
+    for phase in sorted(own, key=lambda phase: _PHASES.index(phase) if phase in _PHASES else 0):
         length = width * own[phase] / whole
         letter = _letter(phase) if length >= _LETTER_ROOM else ""
-        found.append(Segment(phase if phase in _PHASES else "other", round(x, 2), round(length, 2), letter))
+        found.append((phase if phase in _PHASES else "other", round(x, 2), round(length, 2), letter))
         x += length
     return found
-
-
-def _rank(phase: str) -> int:
-    return _PHASES.index(phase) if phase in _PHASES else 0
-
-
-def _letter(phase: str) -> str:
-    return phase_words(phase)[:1]
-
-
-def _what(span: Span) -> str:
-    kind = "backward" if span.backward else "forward"
-    return f"{kind}, recompile" if span.recompiled else kind
-
-
-def _phase(phase: str, timed: list[Span]) -> Phase:
-    taken = math.fsum(_own(span).get(phase, 0.0) for span in timed)
-    return Phase(phase, _letter(phase), phase_words(phase), duration(taken))
-
-
-def _table_row(span: Span, used: list[str], links: Index) -> TableRow:
-    item, own = span.compilation, _own(span)
-    return TableRow(
-        link=links.compilation(item.process, item.epoch, item.compile_id),
-        function=item.function or item.location.function,
-        what=_what(span),
-        began="" if span.began is None else f"{span.began:.3f} s",
-        whole=duration(span.length or 0.0),
-        phases=[duration(own[phase]) if phase in own else "" for phase in used],
-    )
-
-
-def _clip(text: str) -> str:
-    line = " ".join(visible(text).split())
-    return line if len(line) <= _LABEL_CHARACTERS else f"{line[: _LABEL_CHARACTERS - 1]}…"

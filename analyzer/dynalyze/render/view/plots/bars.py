@@ -5,20 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dynalyze.render.view.plots.drawing import (
-    Key,
-    Label,
-    Path,
-    Plot,
-    Rect,
-    Scale,
-    Shape,
-    across,
-    label_of,
-    px,
-    size_tick,
-    time_tick,
-)
+from dynalyze.render.view.plots import drawing as draw
+from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
 from dynalyze.report.measurements import Measurement, Memory
 from dynalyze.text.amounts import duration, size
 from dynalyze.words.bench import EAGER, first_calls, more_memory
@@ -51,8 +39,8 @@ def startup_plot(identity: str, items: Sequence[Measurement]) -> Plot | None:
         "; ".join(f"{name}: {_parts_words(parts)}" for name, parts in rows),
         _WIDTH,
         bottom + 20,
-        [*across(x, 0, bottom, time_tick), *shapes],
-        [Key(f"part {part}", words) for part, words in _PARTS.items() if any(part in parts for _, parts in rows)],
+        [*draw.across(x, 0, bottom, draw.time_tick), *shapes],
+        [(f"part {part}", words) for part, words in _PARTS.items() if any(part in parts for _, parts in rows)],
         "Cold: empty caches. Warm: a new process with the caches that the cold one left.",
     )
 
@@ -69,7 +57,7 @@ def _startups(item: Measurement) -> list[tuple[str, dict[str, float]]]:
         return [("eager", {**known, "first": sum(startup.eager_calls_ms[:1]) / 1000})]
     number = first_calls(startup)
     return [
-        (f"{label_of(item.configuration)}, {kind}", {**known, "first": math.fsum(calls[:number]) / 1000})
+        (f"{draw.shortened(item.configuration)}, {kind}", {**known, "first": math.fsum(calls[:number]) / 1000})
         for kind, calls in kinds
         if calls
     ]
@@ -82,8 +70,10 @@ def _stacked(name: str, parts: dict[str, float], x: Scale, y: float) -> list[Sha
         left, gone = x.at(gone), gone + seconds
         width = round(x.at(gone) - left, 1)
         if width > 0:
-            shapes.append(Rect(f"part {part}", left, y, width, _BAR, f"{name}, {_PARTS[part]}: {duration(seconds)}"))
-    return [Label("name", 0, y + 11, name), *shapes, Label("note", x.at(gone) + 6, y + 11, duration(gone))]
+            shapes.append(
+                draw.Rect(f"part {part}", left, y, width, _BAR, f"{name}, {_PARTS[part]}: {duration(seconds)}")
+            )
+    return [draw.Label("name", 0, y + 11, name), *shapes, draw.Label("note", x.at(gone) + 6, y + 11, duration(gone))]
 
 
 def _parts_words(parts: dict[str, float]) -> str:
@@ -101,9 +91,9 @@ def memory_plot(identity: str, items: Sequence[Measurement]) -> Plot | None:
     for at, (item, memory) in enumerate(measured):
         shapes += _peaks(item.configuration, memory, x, _TOP + at * _ROW)
     bottom = _TOP + len(measured) * _ROW
-    keys = [Key("peak", "steady calls")]
-    keys += [Key("compile", "while compiling")] if any(memory.compile_peak for _, memory in measured) else []
-    keys += [Key(_RESERVED, "reserved")] if any(memory.reserved_peak for _, memory in measured) else []
+    keys = [("peak", "steady calls")]
+    keys += [("compile", "while compiling")] if any(memory.compile_peak for _, memory in measured) else []
+    keys += [(_RESERVED, "reserved")] if any(memory.reserved_peak for _, memory in measured) else []
     kinds = dict.fromkeys(memory.kind for _, memory in measured)
     return Plot(
         identity,
@@ -111,7 +101,7 @@ def memory_plot(identity: str, items: Sequence[Measurement]) -> Plot | None:
         "; ".join(f"{item.configuration}: {_memory_words(memory)}" for item, memory in measured),
         _WIDTH,
         bottom + 20,
-        [*across(x, 0, bottom, size_tick), *shapes],
+        [*draw.across(x, 0, bottom, draw.size_tick), *shapes],
         keys,
         " ".join(_MEMORY[kind] for kind in kinds),
     )
@@ -120,18 +110,21 @@ def memory_plot(identity: str, items: Sequence[Measurement]) -> Plot | None:
 def _peaks(name: str, memory: Memory, x: Scale, y: float) -> list[Shape]:
     end = max(memory.steady_peak, memory.compile_peak or 0, memory.reserved_peak or 0)
     width = round(x.at(memory.steady_peak) - x.start, 1)
-    shapes: list[Shape] = [Label("name", 0, y + 11, label_of(name)), Rect("peak", x.start, y, width, _BAR)]
+    shapes: list[Shape] = [
+        draw.Label("name", 0, y + 11, draw.shortened(name)),
+        draw.Rect("peak", x.start, y, width, _BAR),
+    ]
     if memory.compile_peak:
         title = f"while compiling: {size(memory.compile_peak)}"
-        shapes.append(Rect("compile", x.start, y, round(x.at(memory.compile_peak) - x.start, 1), _BAR, title))
+        shapes.append(draw.Rect("compile", x.start, y, round(x.at(memory.compile_peak) - x.start, 1), _BAR, title))
     if memory.reserved_peak:
         at = x.at(memory.reserved_peak)
         shapes.append(
-            Path(_RESERVED, f"M{px(at)} {px(y - 2)}V{px(y + _BAR + 2)}", f"reserved: {size(memory.reserved_peak)}")
+            draw.Path(_RESERVED, f"M{px(at)} {px(y - 2)}V{px(y + _BAR + 2)}", f"reserved: {size(memory.reserved_peak)}")
         )
     more = "" if name == EAGER else more_memory(memory)
     text = f"{size(memory.steady_peak)}{f' ({more})' if more else ''}"
-    return [*shapes, Label("note", x.at(end) + 6, y + 11, text)]
+    return [*shapes, draw.Label("note", x.at(end) + 6, y + 11, text)]
 
 
 def _memory_words(memory: Memory) -> str:

@@ -6,19 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.view.plots.drawing import (
-    Key,
-    Label,
-    Path,
-    Plot,
-    Rect,
-    Scale,
-    Shape,
-    across,
-    px,
-    time_tick,
-    upwards,
-)
+from dynalyze.render.view.plots import drawing as draw
+from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
 from dynalyze.report.measurements import BreakEven, Measurement
 from dynalyze.text.amounts import duration
 from dynalyze.words.bench import passes_words, short_count
@@ -58,9 +47,9 @@ def calls_plot(identity: str, item: Measurement) -> Plot | None:
     y = Scale.over(seconds, _HEIGHT - _BOTTOM, _TOP, log=True)
     shapes: list[Shape] = [
         *_meeting(even, item.calls, x),
-        *across(x, _TOP, _HEIGHT - _BOTTOM, short_count, 5),
-        *upwards(y, _LEFT, _WIDTH - _RIGHT, time_tick, 5),
-        Label("axis", _WIDTH - _RIGHT, _HEIGHT - 4, "calls" if item.calls == 1 else "passes", "end"),
+        *draw.across(x, _TOP, _HEIGHT - _BOTTOM, short_count, 5),
+        *draw.upwards(y, _LEFT, _WIDTH - _RIGHT, draw.time_tick, 5),
+        draw.Label("axis", _WIDTH - _RIGHT, _HEIGHT - 4, "calls" if item.calls == 1 else "passes", "end"),
         *(shape for curve in curves for shape in _drawn(curve, x, y)),
     ]
     return Plot(
@@ -70,7 +59,7 @@ def calls_plot(identity: str, item: Measurement) -> Plot | None:
         _WIDTH,
         _HEIGHT,
         shapes,
-        [Key(f"curve {curve.kind}", curve.words) for curve in curves],
+        [(f"curve {curve.kind}", curve.words) for curve in curves],
     )
 
 
@@ -103,8 +92,8 @@ def _drawn(curve: _Curve, x: Scale, y: Scale) -> list[Shape]:
         f"M{px(x.at(number))} {px(y.at(curve.after(number)))}h0"
         for number in range(1, min(len(curve.calls), _MOST_CALLS) + 1)
     )
-    found: list[Shape] = [Path(f"curve {curve.kind}", f"M{line}", curve.words)]
-    return [*found, Path(f"dots {curve.kind}", dots)] if dots else found
+    found: list[Shape] = [draw.Path(f"curve {curve.kind}", f"M{line}", curve.words)]
+    return [*found, draw.Path(f"dots {curve.kind}", dots)] if dots else found
 
 
 def _meeting(even: BreakEven | None, calls: int, x: Scale) -> list[Shape]:
@@ -116,14 +105,14 @@ def _meeting(even: BreakEven | None, calls: int, x: Scale) -> list[Shape]:
     if even.low is not None and even.high is not None:
         left = x.at(even.low)
         shapes.append(
-            Rect("interval", left, _TOP, max(round(x.at(even.high) - left, 1), 1.0), _HEIGHT - _BOTTOM - _TOP)
+            draw.Rect("interval", left, _TOP, max(round(x.at(even.high) - left, 1), 1.0), _HEIGHT - _BOTTOM - _TOP)
         )
     middle = (x.start + x.end) / 2
     words = f"break-even: {passes_words(even.passes, 1) if calls == 1 else short_count(even.passes) + ' passes'}"
     return [
         *shapes,
-        Path("meeting", f"M{px(at)} {_TOP}V{_HEIGHT - _BOTTOM}"),
-        Label("note", at, _TOP - 5, words, "end" if at > middle else "start"),
+        draw.Path("meeting", f"M{px(at)} {_TOP}V{_HEIGHT - _BOTTOM}"),
+        draw.Label("note", at, _TOP - 5, words, "end" if at > middle else "start"),
     ]
 
 

@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.view.plots.drawing import (
-    Key,
-    Label,
-    Path,
-    Plot,
-    Rect,
-    Scale,
-    Shape,
-    across,
-    label_of,
-    px,
-    time_tick,
-)
+from dynalyze.render.view.plots import drawing as draw
+from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
 from dynalyze.report import Recompile, Report
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.text.visible import clipped, visible
@@ -59,7 +48,7 @@ def changes_plot(report: Report, anchors: Mapping[str, str] | None = None, most:
     first, last = min(each.began for each in drawn), max(each.began + each.seconds for each in drawn)
     scale = Scale(first, max(last, first + 1e-3), _LABELS, _WIDTH - _RIGHT)
     bottom = _TOP + _LANE * len(shown)
-    shapes: list[Shape] = [*across(scale, _TOP - 4, bottom, time_tick)]
+    shapes: list[Shape] = [*draw.across(scale, _TOP - 4, bottom, draw.time_tick)]
     for at, (source, lane) in enumerate(shown):
         shapes += _lane(source, lane, scale, _TOP + at * _LANE, anchors or {})
     return Plot(
@@ -69,17 +58,17 @@ def changes_plot(report: Report, anchors: Mapping[str, str] | None = None, most:
         _WIDTH,
         bottom + 22,
         shapes,
-        [Key("change", "a compile; beside it the value that it is for")],
+        [("change", "a compile; beside it the value that it is for")],
         _note(len(drawn), sum(each.cause != "limit" for each in report.recompiles)),
     )
 
 
 def _changes(report: Report) -> list[_Change]:
     """Those of which the start is known, in their order; reaching the limit is no compile."""
-    began = {(each.process, each.epoch, each.compile_id): each.began for each in report.compilations}
+    began = {each.key: each.began for each in report.compilations}
     found = []
     for fact in report.recompiles:
-        start = began.get((fact.process, fact.epoch, fact.compile_id))
+        start = began.get(fact.key)
         if start is not None and fact.cause != "limit":
             found.append(_Change(fact, start, max(fact.seconds or 0.0, 0.0)))
     return sorted(found, key=lambda each: each.began)
@@ -88,18 +77,18 @@ def _changes(report: Report) -> list[_Change]:
 def _lane(source: str, lane: Sequence[_Change], scale: Scale, top: float, anchors: Mapping[str, str]) -> list[Shape]:
     middle = top + _LANE / 2
     shapes: list[Shape] = [
-        Label("name", 0, middle + 4, label_of(source)),
-        Path("even", f"M{px(_LABELS)} {px(middle)}H{px(_WIDTH - _RIGHT)}"),
+        draw.Label("name", 0, middle + 4, draw.shortened(source)),
+        draw.Path("even", f"M{px(_LABELS)} {px(middle)}H{px(_WIDTH - _RIGHT)}"),
     ]
     free = float(_LABELS)
     for each in lane:
         x = scale.at(each.began)
         width = max(round(scale.at(each.began + each.seconds) - x, 1), _LEAST_WIDTH)
         anchor = anchors.get(each.fact.id, "")
-        shapes.append(Rect("change", x, middle - _BAR / 2, width, _BAR, _title(each), anchor))
+        shapes.append(draw.Rect("change", x, middle - _BAR / 2, width, _BAR, _title(each), anchor))
         value = clipped(visible(each.fact.actual or ""), _LONGEST_VALUE)
         if value and x >= free and x + len(value) * _CHARACTER < _WIDTH:
-            shapes.append(Label("tick", x, top + 7, value))
+            shapes.append(draw.Label("tick", x, top + 7, value))
             free = x + (len(value) + 1) * _CHARACTER
     return shapes
 

@@ -9,8 +9,6 @@ from typing import Literal
 
 from dynalyze.text.visible import visible
 
-_LABEL_CHARACTERS = 20
-
 
 @dataclass(frozen=True)
 class Rect:
@@ -50,16 +48,11 @@ Shape = Rect | Path | Label
 
 
 @dataclass(frozen=True)
-class Key:
-    """An entry of a legend."""
-
-    kind: str
-    words: str
-
-
-@dataclass(frozen=True)
 class Plot:
-    """A drawing, painted in the order of `shapes`; `description` is what it shows, in words."""
+    """A drawing, painted in the order of `shapes`; `description` is what it shows, in words.
+
+    `legend` has the kind of each mark with what it stands for.
+    """
 
     identity: str
     title: str
@@ -67,7 +60,7 @@ class Plot:
     width: int
     height: float
     shapes: list[Shape]
-    legend: list[Key]
+    legend: list[tuple[str, str]]
     note: str = ""
 
     @property
@@ -76,10 +69,10 @@ class Plot:
         return any(isinstance(shape, Rect) and shape.anchor for shape in self.shapes)
 
 
-def label_of(name: str) -> str:
-    """A name that fits beside a drawing."""
-    line = " ".join(visible(name).split())
-    return line if len(line) <= _LABEL_CHARACTERS else f"{line[: _LABEL_CHARACTERS - 1]}…"
+def shortened(text: str, characters: int = 20) -> str:
+    """A text on one line that fits beside or into a drawing."""
+    line = " ".join(visible(text).split())
+    return line if len(line) <= characters else f"{line[: characters - 1]}…"
 
 
 def px(value: float) -> str:
@@ -93,13 +86,14 @@ _WIDE = 8.0
 
 @dataclass(frozen=True)
 class Scale:
-    """`low` to `high`, drawn from `start` to `end` (which may be the smaller one)."""
+    """`low` to `high`, drawn from `start` to `end` (which may be the smaller one), to so many digits of a pixel."""
 
     low: float
     high: float
     start: float
     end: float
     log: bool = False
+    digits: int = 1
 
     @classmethod
     def over(cls, values: Iterable[float], start: float, end: float, log: bool | None = None) -> Scale:
@@ -118,26 +112,21 @@ class Scale:
         share = (value - self.low) / (self.high - self.low)
         if self.log:
             share = math.log(value / self.low) / math.log(self.high / self.low)
-        return round(self.start + share * (self.end - self.start), 1)
+        return round(self.start + share * (self.end - self.start), self.digits)
 
     def ticks(self, most: int = 6) -> list[float]:
         """Round numbers on the scale, at most about so many."""
-        return _log_ticks(self.low, self.high, most) if self.log else _linear_ticks(self.low, self.high, most)
-
-
-def _linear_ticks(low: float, high: float, most: int) -> list[float]:
-    step = round_step((high - low) / most)
-    return [at * step for at in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-
-
-def _log_ticks(low: float, high: float, most: int) -> list[float]:
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    for factors in ((1, 2, 5), (1, 3), (1,)):
-        found = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
-        inside = [value for value in found if low <= value <= high]
-        if len(inside) <= most:
-            return inside
-    return inside[:: math.ceil(len(inside) / most)]
+        if not self.log:
+            step = round_step((self.high - self.low) / most)
+            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+            return [at * step for at in range(first, last + 1)]
+        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        for factors in ((1, 2, 5), (1, 3), (1,)):
+            found = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
+            inside = [value for value in found if self.low <= value <= self.high]
+            if len(inside) <= most:
+                return inside
+        return inside[:: math.ceil(len(inside) / most)]
 
 
 def round_step(step: float) -> float:

@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.view.plots.drawing import (
-    Key,
-    Label,
-    Path,
-    Plot,
-    Scale,
-    Shape,
-    across,
-    label_of,
-    px,
-    time_tick,
-    upwards,
-)
+from dynalyze.render.view.plots import drawing as draw
+from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
 from dynalyze.report.measurements import Measurement, Speedup
 from dynalyze.text.amounts import duration
 from dynalyze.words.bench import claim, compile_cost, times, workload_of, workload_words
@@ -55,10 +44,10 @@ def scatter_plot(identity: str, items: Sequence[Measurement]) -> Plot | None:
     names = _names(points)
     right = _WIDTH - _RIGHT
     shapes: list[Shape] = [
-        *across(x, _TOP, _HEIGHT - _BOTTOM, time_tick),
-        *upwards(y, _LEFT, right, times),
-        Path("even", f"M{_LEFT} {px(y.at(1.0))}H{right}"),
-        Label("axis", right, _HEIGHT - 4, "time to compile", "end"),
+        *draw.across(x, _TOP, _HEIGHT - _BOTTOM, draw.time_tick),
+        *draw.upwards(y, _LEFT, right, times),
+        draw.Path("even", f"M{_LEFT} {px(y.at(1.0))}H{right}"),
+        draw.Label("axis", right, _HEIGHT - 4, "time to compile", "end"),
         *(shape for point in points for shape in _mark(point, x, y)),
         *_labels(points, names, x, y),
     ]
@@ -92,8 +81,8 @@ def _mark(point: _Point, x: Scale, y: Scale) -> list[Shape]:
     circle = f"M{px(left - 5)} {px(middle)}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z"
     diamond = f"M{px(left)} {px(middle - 6)}l6 6l-6 6l-6 -6z"
     return [
-        Path("whisker", f"M{px(left)} {px(y.at(ratio.low))}V{px(y.at(ratio.high))}"),
-        Path(f"point{shown}", diamond if point.regional else circle, _words(point)),
+        draw.Path("whisker", f"M{px(left)} {px(y.at(ratio.low))}V{px(y.at(ratio.high))}"),
+        draw.Path(f"point{shown}", diamond if point.regional else circle, _words(point)),
     ]
 
 
@@ -107,7 +96,7 @@ def _labels(points: Sequence[_Point], names: Sequence[str], x: Scale, y: Scale) 
         while any(abs(left - other) < _LABEL_WIDTH and abs(top - height) < _LINE for other, height in taken):
             top += 1
         taken.append((left, top))
-        shapes.append(Label("name", left, round(min(top, _HEIGHT - _BOTTOM - 2), 1), label_of(name)))
+        shapes.append(draw.Label("name", left, round(min(top, _HEIGHT - _BOTTOM - 2), 1), draw.shortened(name)))
     return shapes
 
 
@@ -115,11 +104,11 @@ def _words(point: _Point) -> str:
     return f"{claim(point.item)}, {duration(point.seconds)} to compile"
 
 
-def _legend(points: Sequence[_Point]) -> list[Key]:
-    keys = [Key("point shown", "whole model")]
-    keys += [Key("point shown region", "regions")] if any(point.regional for point in points) else []
+def _legend(points: Sequence[_Point]) -> list[tuple[str, str]]:
+    keys = [("point shown", "whole model")]
+    keys += [("point shown region", "regions")] if any(point.regional for point in points) else []
     hollow = any(point.speed.verdict == "no difference shown" for point in points)
-    return [*keys, *([Key("point", "no difference shown")] if hollow else []), Key("even", "as fast as eager")]
+    return [*keys, *([("point", "no difference shown")] if hollow else []), ("even", "as fast as eager")]
 
 
 def _note(points: Sequence[_Point], names: Sequence[str]) -> str:

@@ -7,20 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dynalyze.render.view.plots.drawing import (
-    Key,
-    Label,
-    Path,
-    Plot,
-    Rect,
-    Scale,
-    Shape,
-    across,
-    evenly,
-    label_of,
-    px,
-    time_tick,
-)
+from dynalyze.render.view.plots import drawing as draw
+from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
 from dynalyze.report.measurements import Measurement, Pair
 from dynalyze.text.amounts import milliseconds
 from dynalyze.words.bench import EAGER
@@ -73,8 +61,8 @@ def strip_plot(identity: str, items: Sequence[Measurement], most: int = MAX_POIN
         "; ".join(_words(strip) for strip in strips),
         _WIDTH,
         y + 22,
-        [*across(scale, _TOP - 4, y, lambda value: time_tick(value / 1000)), *shapes],
-        [Key("dots eager", "a pass of eager"), Key("dots compiled", "a pass compiled"), Key("median", "median")],
+        [*draw.across(scale, _TOP - 4, y, lambda value: draw.time_tick(value / 1000)), *shapes],
+        [("dots eager", "a pass of eager"), ("dots compiled", "a pass compiled"), ("median", "median")],
         _note(drawn, total),
     )
 
@@ -108,15 +96,15 @@ def _drawn(strip: _Strip, scale: Scale, y: float, most: int) -> list[Shape]:
     for at, process in enumerate(strip.processes):
         height = round(y + _LANE * (at % _MOST_LANES + 0.5), 1)
         share = (at + 1) * most // count - at * most // count
-        dots += [f"M{px(scale.at(value))} {px(height)}h0" for value in evenly(process, share)]
+        dots += [f"M{px(scale.at(value))} {px(height)}h0" for value in draw.evenly(process, share)]
     middle, x = y + strip.height / 2, scale.at(strip.median)
     lanes = range(0, min(count, _MOST_LANES), 2)
     return [
-        *(Rect("lane", _LABELS, y + _LANE * lane, _WIDTH - _VALUES - _LABELS, _LANE) for lane in lanes),
-        Path(f"dots {strip.kind}", "".join(dots), _words(strip)),
-        Path("median", f"M{px(x)} {px(y - 2)}V{px(y + strip.height + 2)}"),
-        Label("name", 0, middle + 4, label_of(strip.name)),
-        Label("note", _WIDTH, middle + 4, milliseconds(strip.median), "end"),
+        *(draw.Rect("lane", _LABELS, y + _LANE * lane, _WIDTH - _VALUES - _LABELS, _LANE) for lane in lanes),
+        draw.Path(f"dots {strip.kind}", "".join(dots), _words(strip)),
+        draw.Path("median", f"M{px(x)} {px(y - 2)}V{px(y + strip.height + 2)}"),
+        draw.Label("name", 0, middle + 4, draw.shortened(strip.name)),
+        draw.Label("note", _WIDTH, middle + 4, milliseconds(strip.median), "end"),
     ]
 
 

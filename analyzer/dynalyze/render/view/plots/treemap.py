@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dynalyze.render.view.plots.drawing import Key, Label, Plot, Rect, Shape
+from dynalyze.render.view.plots import drawing as draw
+from dynalyze.render.view.plots.drawing import Plot, Shape
 from dynalyze.report import Kernel, KernelKind
 from dynalyze.text.amounts import count_of
 from dynalyze.text.visible import clipped, visible
@@ -53,7 +54,7 @@ def kernel_treemap(kernels: Sequence[Kernel], anchors: Sequence[str] = (), most:
         int(_WIDTH),
         _HEIGHT,
         shapes,
-        [Key(f"kernel {kind}", KERNEL_KINDS[kind]) for kind in kinds],
+        [(f"kernel {kind}", KERNEL_KINDS[kind]) for kind in kinds],
         _note(len(ordered), len(kernels)),
     )
 
@@ -66,12 +67,12 @@ def _drawn(kernel: Kernel, box: _Box, anchor: str) -> Iterator[Shape]:
     ops = ", ".join(kernel.ops)
     told = f"{kernel.graph} {kernel.name}, {KERNEL_KINDS[kernel.kind]}, {count_of(kernel.calls, 'call')}: {ops}"
     title = clipped(visible(told), _LONGEST)
-    yield Rect(f"kernel {kernel.kind}", box.x, box.y, box.width, box.height, title, anchor)
+    yield draw.Rect(f"kernel {kernel.kind}", box.x, box.y, box.width, box.height, title, anchor)
     room = int((box.width - 8) / _CHARACTER)
     name = visible(ops.replace("aten.", "") or kernel.name)
     if box.height >= _LEAST_HEIGHT and room >= 3:
         shown = name if len(name) <= room else f"{name[: room - 1]}…"
-        yield Label("tick", box.x + 4, round(box.y + min(box.height / 2 + 4, 16), 1), shown)
+        yield draw.Label("tick", box.x + 4, round(box.y + min(box.height / 2 + 4, 16), 1), shown)
 
 
 def _words(kernels: Sequence[Kernel], kind: KernelKind) -> str:
