@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 
 from dynalyze.facts.stacks import Places
-from dynalyze.report import Finding, Graph, GraphBreak, Impact, Location, Recompile, Report, SkippedFrame
+from dynalyze.report import Graph, GraphBreak, Impact, Location, Recompile, Report, SkippedFrame
 from dynalyze.report.models import Adapters, AttentionBackend, AttentionCall, AttentionInput, LayerGroup, ModuleFacts
 from dynalyze.rules.recompile_series import seconds
+from dynalyze.rules.rule import Ranked
 
-_Judge = Callable[[Report], Iterator[tuple[int, Finding]]]
+_Judge = Callable[[Report], Iterator[Ranked]]
 
 FROM_GRAPH = "Read from the graph."
 FROM_SETTINGS = "Read from the configuration; the run did not show it."
@@ -47,8 +48,8 @@ def once(judge: _Judge) -> _Judge:
     """
 
     @functools.wraps(judge)
-    def judged(report: Report) -> Iterator[tuple[int, Finding]]:
-        kept: dict[object, tuple[int, Finding]] = {}
+    def judged(report: Report) -> Iterator[Ranked]:
+        kept: dict[object, Ranked] = {}
         for rank, finding in judge(report):
             told = (finding.title, finding.advice, finding.location and finding.location.at)
             _, first = kept.setdefault(told, (rank, finding))
@@ -94,7 +95,7 @@ def users_line(found: GraphBreak) -> Location:
     return next((each for each in reversed(found.stack) if places.origin(each.file) == "user"), found.location)
 
 
-def ids(facts: Iterable[AttentionCall | Graph | GraphBreak | ModuleFacts]) -> list[str]:
+def ids(facts: Iterable[AttentionCall | Graph | GraphBreak | ModuleFacts | Recompile | SkippedFrame]) -> list[str]:
     """Their ids, once each."""
     return list(dict.fromkeys(fact.id for fact in facts))
 

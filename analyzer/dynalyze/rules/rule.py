@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 from dynalyze.report import Advice, Example, Finding, GraphBreak, Impact, Location, Report, Severity
 from dynalyze.rules.recompile_series import Series, gather
@@ -16,10 +17,14 @@ from dynalyze.rules.recompile_series import Series, gather
 _FACTS = {"graph-break": re.compile(r"b\d+"), "recompile": re.compile(r"r\d+")}
 _SEVERITIES: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 
+Ranked: TypeAlias = tuple[int, Finding]
+"""A finding and its rank, lower is more urgent."""
+
 
 @dataclass(frozen=True)
 class Rule:
-    """A diagnosis. `judge` is a pure function of the facts; findings come with `rank`, lower is more urgent.
+    """A diagnosis. `judge` is a pure function of the facts; `rank` and `link`, the page behind its advice, are those of
+    findings that have none of their own.
 
     `owns_breaks` gives the graph breaks, and `owns_recompiles` knows the series of recompiles, that it tells of in the
     place of graph-break and recompile: one root cause, one finding. `--fail-on` counts these to the broader rule too.
@@ -35,7 +40,9 @@ class Rule:
     severity: Severity
     description: str
     passed: str
-    judge: Callable[[Report], Iterable[tuple[int, Finding]]]
+    judge: Callable[[Report], Iterable[Ranked]]
+    rank: int = 0
+    link: str = ""
     more_ids: tuple[str, ...] = ()
     owns_breaks: Callable[[Report], Iterable[GraphBreak]] | None = None
     owns_recompiles: Callable[[Series, Report], bool] | None = None
@@ -54,15 +61,26 @@ class Rule:
         title: str,
         advice: Advice | str,
         *,
+        why: str = "",
+        example: Example | None = None,
+        config: str = "",
+        config_note: str = "",
+        link: str | None = None,
+        rank: int | None = None,
         rule: str = "",
         severity: Severity | None = None,
         location: Location | None = None,
         evidence: Iterable[str] = (),
         impact: Impact | None = None,
-    ) -> Finding:
-        """A finding of this rule, or of another of its ids, with the rule's severity unless it has one of its own."""
+    ) -> Ranked:
+        """A finding of this rule, or of another of its ids: rank, severity and link are the rule's unless given.
+
+        `advice` is one sentence, with `why` and what else an Advice holds beside it, or a whole Advice.
+        """
+        if why and isinstance(advice, str):
+            advice = Advice(advice, why, example, config, config_note, self.link if link is None else link)
         action, detail = (advice, None) if isinstance(advice, str) else (advice.action, advice)
-        return Finding(
+        return self.rank if rank is None else rank, Finding(
             rule or self.id, severity or self.severity, title, location, list(evidence), action, impact, detail
         )
 
@@ -117,7 +135,7 @@ def judge(report: Report) -> list[Finding]:
 
     A rule that fails must not cost the user a run of hours: it is noted in `report.capture`, and the others go on.
     """
-    found: list[tuple[int, Finding]] = []
+    found: list[Ranked] = []
     for rule in rules():
         try:
             found += rule.judge(report)

@@ -38,8 +38,10 @@ def three_digits(value: float) -> str:
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names in a row: "a", "a and b", "a, b and c"."""
+def listed(names: Sequence[str], most: int | None = None) -> str:
+    """Names in a row: "a", "a and b", "a, b and c"; past `most` of them "a, b and 7 more"."""
+    if most is not None and len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most:,} more"
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 

@@ -4,54 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Example, Finding, Report
-from dynalyze.rules.rule import Rule
+from dynalyze.report import Example, Report
+from dynalyze.rules.rule import Ranked, Rule
 
-_RANK = 700
-_PREPARES = "/accelerate/"
 # What dynamic=True may spare; other causes have nothing to do with how torch.compile was called.
 _OF_SIZES = ("shape", "symbolic", "value")
 
 
-def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge(report: Report) -> Iterator[Ranked]:
     modules = [
         module
         for module in report.modules
-        if _PREPARES in module.file.replace("\\", "/") and module.options.get("dynamic") is not True
+        if "/accelerate/" in module.file.replace("\\", "/") and module.options.get("dynamic") is not True
     ]
     again = [recompile for recompile in report.recompiles if recompile.cause in _OF_SIZES]
-    if not modules or not again:
-        return
-    advice = _advice()
-    yield (
-        _RANK,
-        RULE.finding(
-            title=f"Accelerate compiles {modules[0].class_name}: the arguments of torch.compile are its settings",
-            evidence=[*(module.id for module in modules), *(recompile.id for recompile in again)],
-            advice=advice,
-        ),
-    )
-
-
-def _advice() -> Advice:
-    return Advice(
-        action=(
+    if modules and again:
+        yield RULE.finding(
+            f"Accelerate compiles {modules[0].class_name}: the arguments of torch.compile are its settings",
             "For `dynamic=True` give the Accelerator a `TorchDynamoPlugin(dynamic=True)`, or set the environment "
-            "variable `ACCELERATE_DYNAMO_USE_DYNAMIC=true`, which a Trainer with torch_compile=True obeys too."
-        ),
-        why=(
-            "No call of torch.compile stands in your program: Accelerate makes it when it prepares the model. A "
-            "Trainer has arguments for backend and mode alone."
-        ),
-        example=RULE.example,
-        link="https://huggingface.co/docs/accelerate/package_reference/utilities#accelerate.utils.TorchDynamoPlugin",
-    )
+            "variable `ACCELERATE_DYNAMO_USE_DYNAMIC=true`, which a Trainer with torch_compile=True obeys too.",
+            why="No call of torch.compile stands in your program: Accelerate makes it when it prepares the model. A "
+            "Trainer has arguments for backend and mode alone.",
+            example=RULE.example,
+            evidence=[*(module.id for module in modules), *(recompile.id for recompile in again)],
+        )
 
 
 RULE = Rule(
     id="accelerate-settings",
     title="Where Accelerate's torch.compile is set up",
     severity="info",
+    rank=700,
+    link="https://huggingface.co/docs/accelerate/package_reference/utilities#accelerate.utils.TorchDynamoPlugin",
     description=(
         "Functions were compiled again over a size or a value, and it was Accelerate, directly or for a Trainer, that "
         "called torch.compile. The arguments that other findings name are settings of Accelerate there."

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 
 from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_operation
-from dynalyze.report import Advice, Finding, Location, Report
+from dynalyze.report import Advice, Location, Report
 from dynalyze.report.audit import Bisection, BisectStage, stage_name
 from dynalyze.report.measurements import Accuracy
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Ranked, Rule
 
 _WITHOUT: dict[BisectStage, str] = {
     "inductor": "`backend='aot_eager_decomp_partition'` gives right answers",
@@ -41,7 +41,8 @@ def _advice_on(found: Bisection | None) -> Advice:
         )
     action = "Do not ship this configuration before the cause is known."
     if found.repro:
-        action = f"Run `python {found.repro}`: it shows the fault alone. Send it to whoever makes the {_maker(found)}."
+        maker = f"backend {stage_name(found)}" if found.stage == "backend" else "compiler, PyTorch"
+        action = f"Run `python {found.repro}`: it shows the fault alone. Send it to whoever makes the {maker}."
     elif without := _WITHOUT.get(found.stage):
         action = f"{action} Until then {without}."
     elif found.stage == "dynamo":
@@ -50,55 +51,46 @@ def _advice_on(found: Bisection | None) -> Advice:
             "(`torch.compiler.is_compiling()`, state that is changed outside of tensors); "
             "`torch.compiler.disable` on it gives eager's answers."
         )
-    return Advice(action, why=_why(found))
-
-
-def _maker(found: Bisection) -> str:
-    return f"backend {stage_name(found)}" if found.stage == "backend" else "compiler, PyTorch"
-
-
-def _why(found: Bisection) -> str:
-    told = "Found by running it stage by stage"
+    why = "Found by running it stage by stage"
     if found.op:
-        told += f"; the operation was judged on the very inputs that it had in the compiled run ({found.why})"
+        why += f"; the operation was judged on the very inputs that it had in the compiled run ({found.why})"
     elif found.module:
-        told += ", and with one module compiled at a time"
-    return f"{told}. {found.reason}".strip().rstrip(".") + "."
+        why += ", and with one module compiled at a time"
+    return Advice(action, f"{why}. {found.reason}".strip().rstrip(".") + ".")
 
 
-_RANK_SUSPICIOUS = 1
-_RANK_OF_OPERATIONS = 60
-
-
-def _judge_suspicious(report: Report) -> Iterator[tuple[int, Finding]]:
-    for test in report.accuracy:
-        if test.verdict == "suspicious" and not _has_nan(test):
-            yield _RANK_SUSPICIOUS, _wrong(test, search_of(test, report.bisections))
-    for found in report.bisections:
-        if found.hidden and found.op:
-            yield _RANK_OF_OPERATIONS, _hidden(found)
-
-
-def _wrong(test: Accuracy, found: Bisection | None) -> Finding:
-    told = _advice_on(found)
-    return SUSPICIOUS.finding(
-        title=f"{test.configuration}, {test.phase}: {wrong_answers(test, found)}",
+def _wrong(rule: Rule, test: Accuracy, report: Report, reason: str) -> Ranked:
+    found = search_of(test, report.bisections)
+    advice = _advice_on(found)
+    return rule.finding(
+        f"{test.configuration}, {test.phase}: {wrong_answers(test, found)}",
+        msgspec.structs.replace(advice, action=f"{reason} {advice.action}".strip()),
         location=_place_of(found),
-        advice=msgspec.structs.replace(told, action=f"{test.reason} {told.action}".strip()),
     )
 
 
-def _hidden(found: Bisection) -> Finding:
-    told = _advice_on(found)
+def _judge_suspicious(report: Report) -> Iterator[Ranked]:
+    for test in report.accuracy:
+        if test.verdict == "suspicious" and not _has_nan(test):
+            yield _wrong(SUSPICIOUS, test, report, test.reason)
+    for found in report.bisections:
+        if found.hidden and found.op:
+            yield _hidden(found)
+
+
+def _hidden(found: Bisection) -> Ranked:
+    advice = _advice_on(found)
     errors = ""
     if found.eager_rmse is not None and found.compiled_rmse is not None:
         errors = f" Its error against fp64 is {found.compiled_rmse:.3g}, that of eager {found.eager_rmse:.3g}."
+    action = f"{advice.action}{errors} Other inputs or weights may not hide it."
     return SUSPICIOUS.finding(
-        title=f"{found.configuration}, {found.phase}: {wrong_operation(found)}",
+        f"{found.configuration}, {found.phase}: {wrong_operation(found)}",
+        msgspec.structs.replace(advice, action=action),
+        rank=60,
         rule="accuracy-operation",
         severity="warning",
         location=_place_of(found),
-        advice=msgspec.structs.replace(told, action=f"{told.action}{errors} Other inputs or weights may not hide it."),
     )
 
 
@@ -106,6 +98,7 @@ SUSPICIOUS = Rule(
     id="accuracy-suspicious",
     title="Answers that rounding does not explain",
     severity="error",
+    rank=1,
     description=(
         "The compiled answers, or gradients, are further from fp64 than those of eager, and not by rounding; "
         "or they have another dtype or shape. The stage of the compiler, the module and the operation are named where "
@@ -118,23 +111,11 @@ SUSPICIOUS = Rule(
 )
 
 
-def _judge_makes_nan(report: Report) -> Iterator[tuple[int, Finding]]:
-    for test in report.accuracy:
-        if _has_nan(test):
-            yield 0, _finding_makes_nan(test, search_of(test, report.bisections))
-
-
-def _finding_makes_nan(test: Accuracy, found: Bisection | None) -> Finding:
-    worst = max(test.tensors, key=lambda tensor: tensor.nonfinite)
-    what = f"{'the gradient of ' if worst.kind == 'gradient' else ''}{worst.name}"
-    told = _advice_on(found)
-    return MAKES_NAN.finding(
-        title=f"{test.configuration}, {test.phase}: {wrong_answers(test, found)}",
-        location=_place_of(found),
-        advice=msgspec.structs.replace(
-            told, action=f"{worst.nonfinite:,} values of {what} are NaN or infinite. {told.action}"
-        ),
-    )
+def _judge_makes_nan(report: Report) -> Iterator[Ranked]:
+    for test in filter(_has_nan, report.accuracy):
+        worst = max(test.tensors, key=lambda tensor: tensor.nonfinite)
+        what = f"{'the gradient of ' if worst.kind == 'gradient' else ''}{worst.name}"
+        yield _wrong(MAKES_NAN, test, report, f"{worst.nonfinite:,} values of {what} are NaN or infinite.")
 
 
 MAKES_NAN = Rule(
@@ -150,7 +131,6 @@ MAKES_NAN = Rule(
 )
 
 
-_RANK_NOT_COMPARABLE = 700
 _OTHERWISE = "Nothing is known of its answers. Compare them by what your task counts, the loss or a score."
 # What the reason says, and what helps.
 _ADVICE = (
@@ -163,27 +143,22 @@ _ADVICE = (
 )  # fmt: skip
 
 
-def _judge_not_comparable(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_not_comparable(report: Report) -> Iterator[Ranked]:
     for test in report.accuracy:
         if test.verdict == "not comparable":
-            yield _RANK_NOT_COMPARABLE, _finding_not_comparable(test)
-
-
-def _finding_not_comparable(test: Accuracy) -> Finding:
-    action = next((advice for words, advice in _ADVICE if words in test.reason), _OTHERWISE)
-    return NOT_COMPARABLE.finding(
-        title=f"{test.configuration}, {test.phase}: the answers could not be compared",
-        advice=Advice(
-            action=f"{test.reason} {action}".strip(),
-            why="The test ran and could not decide; this says nothing against the answers.",
-        ),
-    )
+            action = next((advice for words, advice in _ADVICE if words in test.reason), _OTHERWISE)
+            yield NOT_COMPARABLE.finding(
+                f"{test.configuration}, {test.phase}: the answers could not be compared",
+                f"{test.reason} {action}".strip(),
+                why="The test ran and could not decide; this says nothing against the answers.",
+            )
 
 
 NOT_COMPARABLE = Rule(
     id="accuracy-not-comparable",
     title="Answers that could not be compared",
     severity="info",
+    rank=700,
     description=(
         "Whether compiled is as right as eager cannot be told here: other random numbers were drawn, eager differs "
         "from itself, memory ran out, or a run failed. The reason is with the finding."

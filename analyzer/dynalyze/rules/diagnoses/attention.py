@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Example, Finding, Report
+from dynalyze.report import Example, Report
 from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInput
 from dynalyze.rules.report_queries import (
     BACKENDS,
@@ -21,40 +21,31 @@ from dynalyze.rules.report_queries import (
     shown_version,
     version,
 )
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Ranked, Rule
 
-_LINK_SDPA_MATH = "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"
 _SWITCHES = ("flash_sdp_enabled", "mem_efficient_sdp_enabled", "cudnn_sdp_enabled")
-_UNKNOWN = "Why no fused kernel was taken is unknown here."
 
 
 @once
-def _judge_sdpa_math(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_sdpa_math(report: Report) -> Iterator[Ranked]:
     for call in sdpa_calls(report):
         if call.backend == "math":
-            yield (230 if on_cuda(call) else 420), _finding_sdpa_math(report, call)
-
-
-def _finding_sdpa_math(report: Report, call: AttentionCall) -> Finding:
-    reason, action = _reason(report, call)
-    return SDPA_MATH.finding(
-        title="scaled_dot_product_attention runs as single operations",
-        severity="warning" if on_cuda(call) else "info",
-        location=place_of(report, call),
-        evidence=[call.id],
-        advice=Advice(
-            action=action,
-            why=f"{FROM_GRAPH} {reason} The whole matrix of scores is written to memory. Query {shape(call.query)}, "
-            f"key {shape(call.key)}, value {shape(call.value)}.",
-            link=_LINK_SDPA_MATH,
-        ),
-    )
+            reason, action = _reason(report, call)
+            yield SDPA_MATH.finding(
+                "scaled_dot_product_attention runs as single operations",
+                action,
+                why=f"{FROM_GRAPH} {reason} The whole matrix of scores is written to memory. Query "
+                f"{shape(call.query)}, key {shape(call.key)}, value {shape(call.value)}.",
+                rank=230 if on_cuda(call) else 420,
+                severity="warning" if on_cuda(call) else "info",
+                location=place_of(report, call),
+                evidence=[call.id],
+            )
 
 
 def _reason(report: Report, call: AttentionCall) -> tuple[str, str]:
     """Why there is no fused kernel, as far as it can be told, and what to do."""
-    graph = next((graph for graph in report.graphs if graph.id == call.graph), None)
-    if graph is not None and "_sdpa_kernel" in graph.histogram:
+    if _is_beside(report, call, "_sdpa_kernel"):
         return (
             "The graph chooses its kernels by `sdpa_kernel(...)`.",
             "Leave `SDPBackend.MATH` out of `sdpa_kernel(...)`, or list a fused backend first.",
@@ -69,6 +60,12 @@ def _reason(report: Report, call: AttentionCall) -> tuple[str, str]:
         said = "; ".join(f"{backend}: {words}" for backend, words in call.why_not.items())
         return f"PyTorch says: {said}.", "Change what PyTorch names, for one of its kernels."
     return _from_tensors(call)
+
+
+def _is_beside(report: Report, call: AttentionCall, op: str) -> bool:
+    """Whether an operation is in the same graph."""
+    graph = next((graph for graph in report.graphs if graph.id == call.graph), None)
+    return graph is not None and op in graph.histogram
 
 
 def _from_tensors(call: AttentionCall) -> tuple[str, str]:
@@ -89,9 +86,10 @@ def _from_tensors(call: AttentionCall) -> tuple[str, str]:
         )
     if on_cuda(call) and any(tensor.dtype == "float64" for tensor in tensors):
         return "No fused kernel takes float64.", f"Compute attention in {' or '.join(HALVES)}, or in float32."
-    return _UNKNOWN, (
+    return (
+        "Why no fused kernel was taken is unknown here.",
         "Call it once in eager under `with sdpa_kernel(SDPBackend.FLASH_ATTENTION)`: PyTorch then warns why that "
-        "kernel cannot be taken."
+        "kernel cannot be taken.",
     )
 
 
@@ -99,6 +97,7 @@ SDPA_MATH = Rule(
     id="sdpa-math",
     title="Attention without a fused kernel",
     severity="warning",
+    link="https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
     description=(
         "scaled_dot_product_attention has kernels that never write the matrix of scores to memory. Where none of them "
         "fits the inputs it falls back to single operations, without a word."
@@ -112,33 +111,27 @@ SDPA_MATH = Rule(
 )
 
 
-def _judge_backend(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_backend(report: Report) -> Iterator[Ranked]:
     by_backend: dict[AttentionBackend, list[AttentionCall]] = {}
     for call in sdpa_calls(report):
         by_backend.setdefault(call.backend, []).append(call)
     # One kernel for all calls is as it should be, or has a finding of its own; an unknown one is no news.
-    if len(by_backend.keys() - {""}) > 1:
-        yield 900, _finding_backend(report, by_backend)
-
-
-def _finding_backend(report: Report, by_backend: dict[AttentionBackend, list[AttentionCall]]) -> Finding:
+    if len(by_backend.keys() - {""}) < 2:
+        return
     parts = [
         f"{BACKENDS[backend]} ({counted(sum(call.count for call in calls), 'call')})"
         for backend, calls in by_backend.items()
     ]
     calls = [call for group in by_backend.values() for call in group]
-    action = "Look at the calls that have another kernel than the rest: their types, masks and shapes chose it."
-    if "" in by_backend:
-        action = "What is unknown here is not in an ATen graph: compile with the default backend to see it."
-    return BACKEND.finding(
-        title=f"scaled_dot_product_attention is computed by {', '.join(parts)}",
+    yield BACKEND.finding(
+        f"scaled_dot_product_attention is computed by {', '.join(parts)}",
+        "What is unknown here is not in an ATen graph: compile with the default backend to see it."
+        if "" in by_backend
+        else BACKEND.fix,
+        why=f"{FROM_GRAPH} PyTorch chooses a kernel by device, types and shapes when a graph is made, and does not "
+        "say which.",
         location=place_of(report, calls[0]),
         evidence=ids(calls),
-        advice=Advice(
-            action=action,
-            why=f"{FROM_GRAPH} PyTorch chooses a kernel by device, types and shapes when a graph is made, and does not "
-            "say which.",
-        ),
     )
 
 
@@ -146,6 +139,7 @@ BACKEND = Rule(
     id="attention-backend",
     title="Several kernels for attention",
     severity="info",
+    rank=900,
     description=(
         "scaled_dot_product_attention is one name for several kernels. The ATen graph says which of them was taken for "
         "each call. Without such a graph (backend eager) it is unknown."
@@ -157,33 +151,25 @@ BACKEND = Rule(
 
 
 @once
-def _judge_bool_mask(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_bool_mask(report: Report) -> Iterator[Ranked]:
     for call in sdpa_calls(report):
-        if not on_cuda(call) or call.mask is None or call.mask.dtype != "bool":
-            continue
-        dtype = call.query.dtype if call.query is not None else "float16"
-        action = (
-            "Pass `is_causal=True` and no mask where the mask is causal: FlashAttention takes no mask at all. Else "
-            f"make a {dtype} mask once (0 where a key is seen, -inf elsewhere) and pass it to every layer."
-        )
-        yield (
-            510,
-            BOOL_MASK.finding(
-                title="A boolean attention mask is made into numbers in each call",
+        if on_cuda(call) and call.mask is not None and call.mask.dtype == "bool":
+            dtype = call.query.dtype if call.query is not None else "float16"
+            yield BOOL_MASK.finding(
+                "A boolean attention mask is made into numbers in each call",
+                "Pass `is_causal=True` and no mask where the mask is causal: FlashAttention takes no mask at all. Else "
+                f"make a {dtype} mask once (0 where a key is seen, -inf elsewhere) and pass it to every layer.",
+                why=f"{FROM_GRAPH} The mask is {shape(call.mask)}. What it costs was not measured.",
                 location=place_of(report, call),
                 evidence=[call.id],
-                advice=Advice(
-                    action=action,
-                    why=f"{FROM_GRAPH} The mask is {shape(call.mask)}. What it costs was not measured.",
-                ),
-            ),
-        )
+            )
 
 
 BOOL_MASK = Rule(
     id="sdpa-bool-mask",
     title="A boolean mask for attention",
     severity="info",
+    rank=510,
     description=(
         "Kernels add a mask to the scores. A boolean one is made into zeros and minus infinities first, in every "
         "layer, and any mask at all keeps FlashAttention from being taken."
@@ -198,33 +184,23 @@ BOOL_MASK = Rule(
 
 
 _MULTIPLE = 8
-_LINK_MASK_ALIGNMENT = "https://github.com/pytorch/pytorch/issues/121943"
 
 
 @once
-def _judge_mask_alignment(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_mask_alignment(report: Report) -> Iterator[Ranked]:
     for call in sdpa_calls(report):
         if not on_cuda(call) or call.mask is None or call.backend in ("flash", "math") or not _is_odd(call.mask):
             continue
-        keys = call.mask.shape[-1]
-        action = (
-            f"Make the mask {_rounded(keys)} keys wide and pass `mask[..., :{keys}]`: its rows then begin at multiples "
-            f"of {_MULTIPLE}."
-        )
-        yield (
-            360,
-            MASK_ALIGNMENT.finding(
-                title=f"The attention mask is {keys} wide, no multiple of {_MULTIPLE}",
-                location=place_of(report, call),
-                evidence=[call.id],
-                advice=Advice(
-                    action=action,
-                    why=f"{FROM_GRAPH} The mask is {shape(call.mask)}. The memory-efficient kernel wants aligned rows: "
-                    "compiled code copies such a mask in each call, and some versions of torch stop with "
-                    "`attn_bias is not correctly aligned`, in compiled code alone.",
-                    link=_LINK_MASK_ALIGNMENT,
-                ),
-            ),
+        keys = int(call.mask.shape[-1])
+        yield MASK_ALIGNMENT.finding(
+            f"The attention mask is {keys} wide, no multiple of {_MULTIPLE}",
+            f"Make the mask {-(-keys // _MULTIPLE) * _MULTIPLE} keys wide and pass `mask[..., :{keys}]`: its rows then "
+            f"begin at multiples of {_MULTIPLE}.",
+            why=f"{FROM_GRAPH} The mask is {shape(call.mask)}. The memory-efficient kernel wants aligned rows: "
+            "compiled code copies such a mask in each call, and some versions of torch stop with "
+            "`attn_bias is not correctly aligned`, in compiled code alone.",
+            location=place_of(report, call),
+            evidence=[call.id],
         )
 
 
@@ -237,14 +213,12 @@ def _is_odd(mask: AttentionInput) -> bool:
     return isinstance(step, int) and step % _MULTIPLE != 0
 
 
-def _rounded(keys: int | str) -> int:
-    return -(-int(keys) // _MULTIPLE) * _MULTIPLE
-
-
 MASK_ALIGNMENT = Rule(
     id="attention-mask-alignment",
     title="A mask with unaligned rows",
     severity="warning",
+    rank=360,
+    link="https://github.com/pytorch/pytorch/issues/121943",
     description=(
         "On CUDA the memory-efficient kernel reads a mask in aligned pieces. A mask whose last dimension is no "
         "multiple of 8 has to be copied first, and with compiled code this has failed."
@@ -260,45 +234,32 @@ MASK_ALIGNMENT = Rule(
 
 
 _NORM_IN_FLOAT32 = (2, 12)
-_LINK_MIXED_DTYPES = "https://github.com/huggingface/diffusers/issues/14104"
 
 
 @once
-def _judge_mixed_dtypes(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_mixed_dtypes(report: Report) -> Iterator[Ranked]:
     # PyTorch's own attention is put right by autocast, or refuses; other libraries' kernels are called as they are.
     for call in flash_calls(report):
-        dtypes = _dtypes(call)
-        if len(set(dtypes.values())) > 1:
-            yield 60, _finding_mixed_dtypes(report, call, dtypes)
-
-
-def _dtypes(call: AttentionCall) -> dict[str, str]:
-    inputs = {"query": call.query, "key": call.key, "value": call.value}
-    return {name: tensor.dtype for name, tensor in inputs.items() if tensor is not None and tensor.dtype}
-
-
-def _finding_mixed_dtypes(report: Report, call: AttentionCall, dtypes: dict[str, str]) -> Finding:
-    wanted = dtypes.get("value", "bfloat16")
-    others = " and ".join(name for name, dtype in dtypes.items() if dtype != wanted)
-    action = f"Cast {others} to value's {wanted} before the call: `query.to(value.dtype), key.to(value.dtype)`."
-    return MIXED_DTYPES.finding(
-        title=f"FlashAttention is given {', '.join(f'{name} in {dtype}' for name, dtype in dtypes.items())}",
-        location=place_of(report, call),
-        evidence=[call.id],
-        advice=Advice(
-            action=action,
+        inputs = {"query": call.query, "key": call.key, "value": call.value}
+        dtypes = {name: tensor.dtype for name, tensor in inputs.items() if tensor is not None and tensor.dtype}
+        if len(set(dtypes.values())) < 2:
+            continue
+        wanted = dtypes.get("value", "bfloat16")
+        others = " and ".join(name for name, dtype in dtypes.items() if dtype != wanted)
+        yield MIXED_DTYPES.finding(
+            f"FlashAttention is given {', '.join(f'{name} in {dtype}' for name, dtype in dtypes.items())}",
+            f"Cast {others} to value's {wanted} before the call: `query.to(value.dtype), key.to(value.dtype)`.",
             why=f"{FROM_GRAPH} Its kernels take one type for all three. {_cause(report, call)}",
-            link=_LINK_MIXED_DTYPES,
-        ),
-    )
+            location=place_of(report, call),
+            evidence=[call.id],
+        )
 
 
 def _cause(report: Report, call: AttentionCall) -> str:
-    graph = next((graph for graph in report.graphs if graph.id == call.graph), None)
     torch = version(report, "torch")
-    if graph is not None and "rms_norm" in graph.histogram and torch >= _NORM_IN_FLOAT32:
+    if torch >= _NORM_IN_FLOAT32 and _is_beside(report, call, "rms_norm"):
         return (
-            f"This graph has rms_norm, which autocast computes in float32 on CUDA since torch 2.12 "
+            "This graph has rms_norm, which autocast computes in float32 on CUDA since torch 2.12 "
             f"({shown_version(torch)} here): a norm on query and key leaves them in float32."
         )
     return "What made them differ is not in the graph."
@@ -308,6 +269,8 @@ MIXED_DTYPES = Rule(
     id="attention-mixed-dtypes",
     title="Attention over different types",
     severity="warning",
+    rank=60,
+    link="https://github.com/huggingface/diffusers/issues/14104",
     description=(
         "Kernels of other libraries want query, key and value in one type. Under autocast a norm on query and key may "
         "leave these two in float32 while value is bfloat16."

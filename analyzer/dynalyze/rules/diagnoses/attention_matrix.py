@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dynalyze.facts.attention_matrix import CellOutcome, instead_of, is_own, outcome, right
-from dynalyze.report import Advice, Finding, Location, Report, Severity, Target
+from dynalyze.report import Location, Report, Severity, Target
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Ranked, Rule
+from dynalyze.text.amounts import listed
 
-_RANK_OF_OWN = 120
-_RANK = 600
 _MOST_NAMED = 3
 # What torch.compile did to a combination; what fails in eager, or cannot be tried here, is none of its doing.
 _TOLD: dict[CellOutcome, str] = {
@@ -20,10 +19,9 @@ _TOLD: dict[CellOutcome, str] = {
     "timeout": "ran out of time",
     "breaks": "breaks the graph",
 }
-_WHY = "Read from a run of each combination on this device."
 
 
-def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge(report: Report) -> Iterator[Ranked]:
     matrix = report.attention_matrix
     if matrix is None:
         return
@@ -34,39 +32,35 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         if found not in _TOLD:
             continue
         if is_own(cell, matrix):
-            yield _RANK_OF_OWN, _of_own(cell, report.target, matrix, good)
+            title = f"{_name(cell)}, as the model has it, {_TOLD[found]}"
+            yield _finding(120, "warning", title, [cell], _step(cell, instead_of(cell, good), report.target, matrix))
         else:
             others.setdefault((cell.attention, found), []).append(cell)
     for cells in others.values():
-        yield _RANK, _of_others(cells, report.target, good)
+        yield _of_others(cells, report.target, good)
 
 
-def _of_own(cell: AttentionCell, target: Target, matrix: AttentionMatrix, good: Sequence[AttentionCell]) -> Finding:
-    title = f"{_name(cell)}, as the model has it, {_TOLD[outcome(cell)]}"
-    return _finding("warning", title, [cell], _step(cell, instead_of(cell, good), target, matrix))
-
-
-def _of_others(cells: list[AttentionCell], target: Target, good: Sequence[AttentionCell]) -> Finding:
+def _of_others(cells: list[AttentionCell], target: Target, good: Sequence[AttentionCell]) -> Ranked:
     first = cells[0]
-    names = [f"{cell.dtype}{_cache(cell)}" for cell in cells]
-    shown = names[:_MOST_NAMED] + ([f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else [])
-    which = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-    title = f"{first.attention} with {which} {_TOLD[outcome(first)]}"
+    which = listed([f"{cell.dtype}{_cache(cell)}" for cell in cells], _MOST_NAMED)
     other = instead_of(first, good)
     step = (
         f"Keep to {_name(other)}: it runs without breaks and is right." if other is not None else _look(first, target)
     )
-    return _finding("info", title, cells, step)
+    return _finding(600, "info", f"{first.attention} with {which} {_TOLD[outcome(first)]}", cells, step)
 
 
-def _finding(severity: Severity, title: str, cells: list[AttentionCell], step: str) -> Finding:
+def _finding(rank: int, severity: Severity, title: str, cells: list[AttentionCell], step: str) -> Ranked:
     first = cells[0]
+    reason = first.reason if not first.reason or first.reason.endswith((".", "…")) else f"{first.reason}."
     return RULE.finding(
-        title=title,
+        title,
+        step,
+        why=f"{reason} Read from a run of each combination on this device.".lstrip(),
+        rank=rank,
         severity=severity,
         location=Location(first.file, first.line) if first.file else None,
         evidence=[cell.id for cell in cells],
-        advice=Advice(action=step, why=" ".join(part for part in (_reason(first), _WHY) if part)),
     )
 
 
@@ -89,12 +83,6 @@ def _look(cell: AttentionCell, target: Target) -> str:
     attention = f" --attn-implementation {cell.attention}" if target.kind == "transformers" else ""
     command = f"dynalyze explain {target.spec}{attention} --dtype {cell.dtype}"
     return f"No combination that could be tried works; look at this one alone: `{command}`."
-
-
-def _reason(cell: AttentionCell) -> str:
-    if not cell.reason:
-        return ""
-    return cell.reason if cell.reason.endswith((".", "…")) else f"{cell.reason}."
 
 
 def _name(cell: AttentionCell) -> str:

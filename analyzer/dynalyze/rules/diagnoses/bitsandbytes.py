@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
-from dynalyze.report import Advice, Example, Finding, GraphBreak, Recompile, Report
+from dynalyze.report import Example, GraphBreak, Recompile, Report
 from dynalyze.report.models import LayerGroup, ModuleFacts
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.report_queries import (
     FROM_LAYERS,
     FROM_RUN,
+    HALVES,
     breaks_in,
     called_from,
+    capability,
     compiled_at,
     counted,
+    ids,
     layers_of,
     recompile_cost,
     shown_version,
@@ -25,34 +27,23 @@ from dynalyze.rules.report_queries import (
     users_line,
     version,
 )
-from dynalyze.rules.rule import Rule, severity_of
+from dynalyze.rules.rule import Ranked, Rule, severity_of
 
-_RANK_BREAKS = 195
-_LINK_BREAKS = "https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1616"
 # Since these versions both kinds of layers are traced without a break.
 _TORCH, _BITSANDBYTES = (2, 8), (0, 46)
 
 
-def _judge_breaks(report: Report) -> Iterator[tuple[int, Finding]]:
-    breaks = BREAKS.breaks(report)
-    if not breaks:
-        return
-    action = _action(version(report, "torch"), version(report, "bitsandbytes"), breaks[0])
-    yield (
-        _RANK_BREAKS,
-        BREAKS.finding(
-            title=f"bitsandbytes breaks the graph at {counted(len(breaks), 'place')}",
+def _judge_breaks(report: Report) -> Iterator[Ranked]:
+    if breaks := BREAKS.breaks(report):
+        yield BREAKS.finding(
+            f"bitsandbytes breaks the graph at {counted(len(breaks), 'place')}",
+            _action(version(report, "torch"), version(report, "bitsandbytes"), breaks[0]),
+            why=f"{FROM_RUN} The lines are bitsandbytes' own, so each of its layers is cut out of the graph. From "
+            "torch 2.8 and bitsandbytes 0.46 on its layers are traced whole.",
             severity=severity_of(breaks),
             location=users_line(breaks[0]),
-            evidence=[found.id for found in breaks],
-            advice=Advice(
-                action=action,
-                why=f"{FROM_RUN} The lines are bitsandbytes' own, so each of its layers is cut out of the graph. From "
-                "torch 2.8 and bitsandbytes 0.46 on its layers are traced whole.",
-                link=_LINK_BREAKS,
-            ),
-        ),
-    )
+            evidence=ids(breaks),
+        )
 
 
 def _action(torch: tuple[int, ...], library: tuple[int, ...], first: GraphBreak) -> str:
@@ -78,6 +69,8 @@ BREAKS = Rule(
     id="bitsandbytes-breaks",
     title="Graph breaks inside bitsandbytes",
     severity="warning",
+    rank=195,
+    link="https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1616",
     description=(
         "Older versions of bitsandbytes, and torch before 2.8, break the graph in every quantised layer, which leaves "
         "little to compile. Newer versions trace these layers whole."
@@ -90,39 +83,29 @@ BREAKS = Rule(
 )
 
 
-_RANK_INT8_THRESHOLD = 190
-_LINK_INT8_THRESHOLD = "https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1581"
 _CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops"
-_ACTION_INT8_THRESHOLD = (
-    f"Set `{_CAPTURE} = True` before the first call: the graph stays whole and the answers the same. Or load with "
-    "`BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)`: then nothing depends on the data, but outliers "
-    "are rounded to 8 bits too, so compare the answers."
-)
 
 
-def _judge_int8_threshold(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_int8_threshold(report: Report) -> Iterator[Ranked]:
     breaks = INT8_THRESHOLD.breaks(report)
-    if breaks:
-        set_to = (group.facts.get("threshold") for _, group in layers_of(report, "bitsandbytes"))
-        yield _RANK_INT8_THRESHOLD, _broke(breaks, next((f" of {value:g}" for value in set_to if value), ""))
-
-
-def _broke(breaks: list[GraphBreak], threshold: str) -> Finding:
-    seen = sum(found.occurrences for found in breaks)
-    return INT8_THRESHOLD.finding(
-        title=f"8-bit layers with an outlier threshold{threshold} break the graph {times(seen)}",
+    if not breaks:
+        return
+    set_to = (group.facts.get("threshold") for _, group in layers_of(report, "bitsandbytes"))
+    threshold = next((f" of {value:g}" for value in set_to if value), "")
+    yield INT8_THRESHOLD.finding(
+        f"8-bit layers with an outlier threshold{threshold} break the graph "
+        f"{times(sum(found.occurrences for found in breaks))}",
+        f"Set `{_CAPTURE} = True` before the first call: the graph stays whole and the answers the same. Or load with "
+        "`BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)`: then nothing depends on the data, but "
+        "outliers are rounded to 8 bits too, so compare the answers.",
+        why=f"{FROM_RUN} With a threshold above 0 each 8-bit layer finds the columns with large values and "
+        "computes them in 16 bits. How many there are only the data tells, so the graph ends at each layer.",
+        example=INT8_THRESHOLD.example,
+        config=f"{_CAPTURE} = True",
+        config_note="The number of outlier columns becomes an unknown size in the graph.",
         severity=severity_of(breaks),
         location=users_line(breaks[0]),
-        evidence=[found.id for found in breaks],
-        advice=Advice(
-            action=_ACTION_INT8_THRESHOLD,
-            why=f"{FROM_RUN} With a threshold above 0 each 8-bit layer finds the columns with large values and "
-            "computes them in 16 bits. How many there are only the data tells, so the graph ends at each layer.",
-            example=INT8_THRESHOLD.example,
-            config=f"{_CAPTURE} = True",
-            config_note="The number of outlier columns becomes an unknown size in the graph.",
-            link=_LINK_INT8_THRESHOLD,
-        ),
+        evidence=ids(breaks),
     )
 
 
@@ -139,6 +122,8 @@ INT8_THRESHOLD = Rule(
     id="bitsandbytes-int8-threshold",
     title="8-bit layers with an outlier threshold",
     severity="warning",
+    rank=190,
+    link="https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1581",
     description=(
         "LLM.int8() computes columns with values above llm_int8_threshold (6.0 by default in transformers) in 16 bits. "
         "Their number depends on the data, which breaks the graph in each layer unless such sizes are captured."
@@ -156,71 +141,55 @@ INT8_THRESHOLD = Rule(
 )
 
 
-_RANK_COMPUTE_DTYPE = 340
-_LINK_COMPUTE_DTYPE = "https://huggingface.co/docs/transformers/quantization/bitsandbytes"
-_HALVES = ("bfloat16", "float16")
 _AMPERE = (8, 0)
 
 
-def _judge_compute_dtype(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_compute_dtype(report: Report) -> Iterator[Ranked]:
     for module, group in layers_of(report, "bitsandbytes"):
         if "4bit" in group.kind and group.facts.get("compute_dtype") == "float32":
-            yield _RANK_COMPUTE_DTYPE, _finding(report, module, group)
+            yield _computes_in_float32(report, module, group)
 
 
-def _finding(report: Report, module: ModuleFacts, group: LayerGroup) -> Finding:
-    wanted = _wanted(report, module)
+def _computes_in_float32(report: Report, module: ModuleFacts, group: LayerGroup) -> Ranked:
+    # bfloat16, unless the model or the GPU is made for float16.
+    old = (capability(report) or _AMPERE) < _AMPERE
+    wanted = "float16" if old or "float16" in module.parameters else "bfloat16"
     on_accelerator = any(not device.startswith(("cpu", "meta")) for device in module.devices)
-    slow = on_accelerator and _is_half(module)
-    action = (
-        f"Set `bnb_4bit_compute_dtype=torch.{wanted}` in the `BitsAndBytesConfig` that loads the model (its default is "
-        f"float32), or `compute_dtype=torch.{wanted}` of the layers."
-    )
+    # Whether the rest of the model is kept in 16 bits; packed weights count as integers.
+    floats = {name: number for name, number in module.parameters.items() if name.startswith(("float", "bfloat"))}
+    is_half = bool(floats) and max(floats, key=lambda name: floats[name]) in HALVES
     return COMPUTE_DTYPE.finding(
-        title=f"{counted(group.count, '4-bit layer')} of {module.class_name} "
+        f"{counted(group.count, '4-bit layer')} of {module.class_name} "
         f"{'computes' if group.count == 1 else 'compute'} in float32",
-        severity="warning" if slow else "info",
+        f"Set `bnb_4bit_compute_dtype=torch.{wanted}` in the `BitsAndBytesConfig` that loads the model (its default is "
+        f"float32), or `compute_dtype=torch.{wanted}` of the layers.",
+        why=_why(group, on_accelerator=on_accelerator),
+        example=Example(
+            "BitsAndBytesConfig(load_in_4bit=True)",
+            f"BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.{wanted})",
+        ),
+        severity="warning" if on_accelerator and is_half else "info",
         location=compiled_at(module),
         evidence=[module.id],
-        advice=Advice(
-            action=action,
-            why=_why(group, on_accelerator=on_accelerator),
-            example=Example(
-                "BitsAndBytesConfig(load_in_4bit=True)",
-                f"BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.{wanted})",
-            ),
-            link=_LINK_COMPUTE_DTYPE,
-        ),
     )
 
 
 def _why(group: LayerGroup, *, on_accelerator: bool) -> str:
     told = f"{FROM_LAYERS} `{group.first}` casts its input to float32, multiplies, and casts back."
     unpacked = group.facts.get("quantised_from")
-    if unpacked in _HALVES:
+    if unpacked in HALVES:
         told += f" Its weight is unpacked to {unpacked} and cast up for that."
     if on_accelerator:
         return f"{told} Nothing fails or warns; it only takes the slow way. How slow was not measured."
     return f"{told} Whether 16 bits are faster on this processor was not measured; on a GPU they are."
 
 
-def _is_half(module: ModuleFacts) -> bool:
-    """Whether the rest of the model is kept in 16 bits; packed weights count as integers."""
-    floats = {name: number for name, number in module.parameters.items() if name.startswith(("float", "bfloat"))}
-    return bool(floats) and max(floats, key=lambda name: floats[name]) in _HALVES
-
-
-def _wanted(report: Report, module: ModuleFacts) -> str:
-    """bfloat16, unless the model or the GPU is made for float16."""
-    capability: Any = report.settings.get("torch.cuda.get_device_capability")
-    old = isinstance(capability, list | tuple) and tuple(capability) < _AMPERE
-    return "float16" if old or "float16" in module.parameters else "bfloat16"
-
-
 COMPUTE_DTYPE = Rule(
     id="bitsandbytes-compute-dtype",
     title="4-bit layers compute in float32",
     severity="warning",
+    rank=340,
+    link="https://huggingface.co/docs/transformers/quantization/bitsandbytes",
     description=(
         "bitsandbytes unpacks a 4-bit weight in every call and multiplies in the layer's compute dtype. transformers "
         "sets float32 unless bnb_4bit_compute_dtype is given. In a model of 16 bits on a GPU that is silently slow."
@@ -235,37 +204,27 @@ COMPUTE_DTYPE = Rule(
 )
 
 
-_RANK_FIRST_CALL = 398
 _STATE = re.compile(r"\._parameters\['weight'\]\.(?:CB|SCB)$|\.weight\.(?:CB|SCB)$|\.state\.(?:CB|SCB)$")
 _WEIGHT_SIZE = re.compile(r"^\w+(?P<path>.*)\._parameters\['weight'\](?:\.(?:size|stride)\(\)\[\d+\])?$")
 _CHILD = re.compile(r"\._modules\['([^']+)'\]")
-_ACTION_FIRST_CALL = (
-    "Call the model once before torch.compile, without gradients: bitsandbytes then rearranges its weights outside of "
-    "the compiled code, and the first compile is the only one."
-)
 
 
-def _judge_first_call(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_first_call(report: Report) -> Iterator[Ranked]:
     series = FIRST_CALL.recompiles(report)
     if not series:
         return
     members = [member for one in series for member in one.recompiles]
-    changed = f"`{clipped(as_written(series[0].lead.source or ''))}`"
-    yield (
-        _RANK_FIRST_CALL,
-        FIRST_CALL.finding(
-            title="bitsandbytes rearranged its weights in the first compiled call: compiled again "
-            f"{'once' if len(members) == 1 else f'{len(members)} times'}",
-            location=called_from(report, series[0].lead),
-            evidence=[member.id for member in members],
-            advice=Advice(
-                action=_ACTION_FIRST_CALL,
-                why=f"{FROM_RUN} An 8-bit layer moves its statistics away from the weight in its first call, and on "
-                f"some processors a 4-bit weight is packed in another order. Here {changed} changed.",
-                example=FIRST_CALL.example,
-            ),
-            impact=recompile_cost(members),
-        ),
+    yield FIRST_CALL.finding(
+        f"bitsandbytes rearranged its weights in the first compiled call: compiled again {times(len(members))}",
+        "Call the model once before torch.compile, without gradients: bitsandbytes then rearranges its weights outside "
+        "of the compiled code, and the first compile is the only one.",
+        why=f"{FROM_RUN} An 8-bit layer moves its statistics away from the weight in its first call, and on "
+        "some processors a 4-bit weight is packed in another order. Here "
+        f"`{clipped(as_written(series[0].lead.source or ''))}` changed.",
+        example=FIRST_CALL.example,
+        location=called_from(report, series[0].lead),
+        evidence=ids(members),
+        impact=recompile_cost(members),
     )
 
 
@@ -292,6 +251,7 @@ FIRST_CALL = Rule(
     id="bitsandbytes-first-call",
     title="bitsandbytes rearranged its weights in the first call",
     severity="warning",
+    rank=398,
     description=(
         "Layers of bitsandbytes prepare themselves in their first call: 8-bit ones move their statistics, 4-bit ones "
         "may be packed anew for the processor. Where that call is compiled already, the second one compiles again."

@@ -7,8 +7,10 @@ import shlex
 from collections.abc import Iterator
 
 from dynalyze.files.paths import library_of
-from dynalyze.report import Advice, Example, Finding, Region, Report, Severity
-from dynalyze.rules.rule import Rule, severity_of
+from dynalyze.report import Example, Region, Report
+from dynalyze.rules.report_queries import ids
+from dynalyze.rules.rule import Ranked, Rule, severity_of
+from dynalyze.text.amounts import listed
 
 _MOST_PARTS = 4
 _LEAST_SHARE = 0.25
@@ -16,39 +18,32 @@ _FIRST, _AFTER_BREAKS = -100, 350
 _BY_NUMBER = re.compile(r"\.(\d+)(?=\.|$)")
 
 
-def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge(report: Report) -> Iterator[Ranked]:
     by_root: dict[str, list[Region]] = {}
-    for region in report.regions:
+    for region in report.regions if report.graph_breaks else ():
         by_root.setdefault(region.root, []).append(region)
-    if not report.graph_breaks:
-        return
-    foreign = all(library_of(found.location.file) for found in report.graph_breaks)
     for root, parts in by_root.items():
-        held = sum(_share(part) for part in parts)
-        if held >= _LEAST_SHARE:
-            rank, severity = (_FIRST, severity_of(report.graph_breaks)) if foreign else (_AFTER_BREAKS, "info")
-            yield rank, _finding(report, root, parts[:_MOST_PARTS], severity, foreign=foreign)
+        if sum(map(_share, parts)) >= _LEAST_SHARE:
+            yield _finding(report, root, parts[:_MOST_PARTS])
 
 
-def _finding(report: Report, root: str, parts: list[Region], severity: Severity, *, foreign: bool) -> Finding:
-    held = min(1.0, sum(_share(part) for part in parts))
+def _finding(report: Report, root: str, parts: list[Region]) -> Ranked:
+    foreign = all(library_of(found.location.file) for found in report.graph_breaks)
     measured = all(part.share is not None for part in parts)
-    of = f"{held:.0%}".replace("%", " %") + (" of the time" if measured else " of the parameters")
-    names = [f"`{_expression(part)}`" for part in parts]
-    listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    held = f"{min(1.0, sum(map(_share, parts))):.0%}".replace("%", " %")
+    of = f"{held} of the {'time' if measured else 'parameters'}"
+    compiles, holds, it = ("compiles", "holds", "it") if len(parts) == 1 else ("compile", "hold", "them")
+    whole = root.rpartition(":")[2] or "model"
     whose = "All graph breaks are in code of libraries, so there is nothing to rewrite. " if foreign else ""
     return RULE.finding(
-        title=f"{listed} {'compiles' if len(parts) == 1 else 'compile'} without a graph break and "
-        f"{'holds' if len(parts) == 1 else 'hold'} {of}",
-        severity=severity,
+        f"{listed([f'`{_expression(part)}`' for part in parts])} {compiles} without a graph break and {holds} {of}",
+        f"Compile {it} in place of `{whole}`: `{_line(parts[0])}`.{_to_verify(report, parts)}",
+        why=f"{whose}No graph break has a line of {it} on its stack.",
+        example=Example(f"{whole} = torch.compile({whole})", "\n".join(map(_line, parts))),
+        rank=_FIRST if foreign else _AFTER_BREAKS,
+        severity=severity_of(report.graph_breaks) if foreign else "info",
         location=parts[0].location,
-        evidence=[found.id for found in report.graph_breaks],
-        advice=Advice(
-            action=f"Compile {'it' if len(parts) == 1 else 'them'} in place of `{_plain(root)}`: `{_line(parts[0])}`."
-            + _to_verify(report, parts),
-            why=f"{whose}No graph break has a line of {'it' if len(parts) == 1 else 'them'} on its stack.",
-            example=Example(f"{_plain(root)} = torch.compile({_plain(root)})", "\n".join(map(_line, parts))),
-        ),
+        evidence=ids(report.graph_breaks),
     )
 
 
@@ -67,23 +62,22 @@ def _share(part: Region) -> float:
     return part.share if part.share is not None else part.parameter_share
 
 
-def _plain(root: str) -> str:
-    """The name in the program's own code, without the function that it is local to."""
-    return root.rpartition(":")[2] or "model"
-
-
 def _path(part: Region) -> str:
     return _BY_NUMBER.sub(r"[\1]", f".{part.path}")
 
 
+def _name(part: Region) -> str:
+    """In the program's own code, without the function that the root is local to."""
+    return f"{part.root.rpartition(':')[2] or 'model'}{_path(part)}"
+
+
 def _expression(part: Region) -> str:
-    name = f"{_plain(part.root)}{_path(part)}"
-    return name if part.count == 1 else re.sub(r"\[\d+\]", "[...]", name)
+    return _name(part) if part.count == 1 else re.sub(r"\[\d+\]", "[...]", _name(part))
 
 
 def _line(part: Region) -> str:
     """What to write: `x.compile()` does nothing for a module whose forward is torch's own."""
-    name = f"{_plain(part.root)}{_path(part)}"
+    name = _name(part)
     if part.count == 1:
         return f"{name} = torch.compile({name})" if part.of_torch else f"{name}.compile()"
     holder, _, rest = name.rpartition("[")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, BypassReason, Compilation, Example, Finding, Impact, Report
+from dynalyze.report import BypassReason, Compilation, Example, Impact, Report
 from dynalyze.report.audit import SecondStart
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Ranked, Rule
+from dynalyze.text.amounts import count_of, listed
 
-_RANK_BYPASS = 600
 _MOST_NAMED = 3
-_LINK_BYPASS = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html"
+_TUTORIAL = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html"
 WHAT: dict[BypassReason, str] = {
     "custom_pass": "a custom pass has no uuid",
     "autograd_function": "a custom autograd.Function is in the graph",
@@ -53,46 +53,41 @@ _EXAMPLE = Example(
 )
 
 
-def _judge_bypass(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_bypass(report: Report) -> Iterator[Ranked]:
     groups: dict[BypassReason, list[Compilation]] = {}
     for compilation in report.compilations:
         if compilation.cache_bypasses:
-            groups.setdefault(_reason(compilation), []).append(compilation)
+            # The first that was met: the same cause often stops both caches, and the second words it otherwise.
+            groups.setdefault(compilation.cache_bypasses[0].reason, []).append(compilation)
     for reason, compilations in groups.items():
-        yield _RANK_BYPASS, _finding_bypass(reason, compilations)
+        yield _bypass(reason, compilations)
 
 
-def _reason(compilation: Compilation) -> BypassReason:
-    """The first that was met: the same cause often stops both caches, and the second words it otherwise."""
-    return compilation.cache_bypasses[0].reason
-
-
-def _finding_bypass(reason: BypassReason, compilations: list[Compilation]) -> Finding:
-    cold = [compilation for compilation in compilations if _is_cold(compilation, reason)]
+def _bypass(reason: BypassReason, compilations: list[Compilation]) -> Ranked:
+    # Those that neither cache keeps; with Inductor's cache off, none is left.
+    cold = [
+        each
+        for each in compilations
+        if reason == "switched_off" or any(bypass.cache == "fx_graph" for bypass in each.cache_bypasses)
+    ]
     concerned = cold or compilations
     said = next((" ".join(each.said.split()) for c in concerned for each in c.cache_bypasses if each.said), "")
     quoted = f" PyTorch says: {said.rstrip('.')}." if said else ""
-    detail = Advice(
-        action=f"{STEPS[reason]}{quoted}",
+    names = list(dict.fromkeys(each.location.function or "a function" for each in concerned))
+    times = [each.seconds["total"] for each in cold if each.seconds.get("total") is not None]
+    return BYPASS.finding(
+        f"{listed(names, _MOST_NAMED)} {'is' if len(names) == 1 else 'are'} {'compiled' if cold else 'traced'} anew "
+        f"at every start: {WHAT[reason]}",
+        f"{STEPS[reason]}{quoted}",
         why=_why_bypass(whole=bool(cold)),
         example=_EXAMPLE if reason == "custom_pass" else None,
-        link=_LINK_BYPASS,
-    )
-    return BYPASS.finding(
-        title=f"{_named(concerned)} compiled anew at every start: {WHAT[reason]}"
-        if cold
-        else f"{_named(concerned)} traced anew at every start: {WHAT[reason]}",
         severity="warning" if cold and reason != "switched_off" else "info",
         location=concerned[0].location,
-        evidence=list(dict.fromkeys(compilation.compile_id for compilation in concerned)),
-        advice=detail,
-        impact=_impact(cold),
+        evidence=dict.fromkeys(compilation.compile_id for compilation in concerned),
+        impact=Impact(round(sum(times), 6), "spent on compiles that no cache keeps")
+        if times and len(times) == len(cold)
+        else None,
     )
-
-
-def _is_cold(compilation: Compilation, reason: BypassReason) -> bool:
-    """Whether neither cache keeps the compile; with Inductor's cache off, none is left."""
-    return reason == "switched_off" or any(each.cache == "fx_graph" for each in compilation.cache_bypasses)
 
 
 def _why_bypass(*, whole: bool) -> str:
@@ -107,27 +102,12 @@ def _why_bypass(*, whole: bool) -> str:
     )
 
 
-def _named(compilations: list[Compilation]) -> str:
-    names = list(dict.fromkeys(each.location.function or "a function" for each in compilations))
-    shown, left = names[:_MOST_NAMED], len(names) - _MOST_NAMED
-    if len(names) == 1:
-        return f"{names[0]} is"
-    last = f"{left} more" if left > 0 else shown.pop()
-    return f"{', '.join(shown)} and {last} are"
-
-
-def _impact(cold: list[Compilation]) -> Impact | None:
-    times = [compilation.seconds.get("total") for compilation in cold]
-    known = [seconds for seconds in times if seconds is not None]
-    if not known or len(known) < len(times):
-        return None
-    return Impact(round(sum(known), 6), "spent on compiles that no cache keeps")
-
-
 BYPASS = Rule(
     id="cache-bypass",
     title="A cache was bypassed",
     severity="warning",
+    rank=600,
+    link=_TUTORIAL,
     description=(
         "torch keeps compiled graphs on disk, so that the next start of the program is fast. Some graphs it cannot "
         "keep, and says so only in a trace: a custom pass without a uuid, an unknown function in the graph, frozen "
@@ -138,30 +118,27 @@ BYPASS = Rule(
 )
 
 
-_RANK_SECOND_START = 590
-_LINK_SECOND_START = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html"
-
-
-def _judge_second_start(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_second_start(report: Report) -> Iterator[Ranked]:
     second = report.warmup.second_start if report.warmup is not None else None
-    if second is not None and not second.warm:
-        yield _RANK_SECOND_START, _finding_second_start(second)
-
-
-def _finding_second_start(second: SecondStart) -> Finding:
-    action = _action(second)
-    return SECOND_START.finding(
-        title=f"A second start is not served by the caches: {_counts(second)}",
-        evidence=list(second.reasons),
-        advice=Advice(action=action, why=_why_second_start(second), link=_LINK_SECOND_START),
+    if second is None or second.warm:
+        return
+    told = ((second.hits, "hit", ""), (second.misses, "miss", "misses"), (second.bypasses, "bypass", "bypasses"))
+    counts = ", ".join(count_of(number, *words) for number, *words in told if number)
+    quoted = f" PyTorch says: {second.said.rstrip('.')}." if second.said else ""
+    yield SECOND_START.finding(
+        f"A second start is not served by the caches: {counts or 'they were not asked'}",
+        _action(second),
+        why=f"Measured: the first calls with all shapes took {second.cold_seconds:.1f} s with empty caches, and "
+        f"{second.warm_seconds:.1f} s in a new process with the caches that these left. Graphs that no cache keeps "
+        f"are compiled anew at every start, on every machine.{quoted}",
+        evidence=second.reasons,
         impact=Impact(second.warm_seconds, "taken by the first calls of a second start"),
     )
 
 
 def _action(second: SecondStart) -> str:
-    reasons = [reason for reason in STEPS if reason in second.reasons]
-    if reasons:
-        steps = " ".join(f"{WHAT[each].capitalize()}: {_lowered(STEPS[each])}" for each in reasons)
+    if reasons := [reason for reason in STEPS if reason in second.reasons]:
+        steps = " ".join(f"{WHAT[each].capitalize()}: {STEPS[each][:1].lower()}{STEPS[each][1:]}" for each in reasons)
         return f"{steps} The finding cache-bypass names the functions."
     if second.misses:
         return (
@@ -173,34 +150,12 @@ def _action(second: SecondStart) -> str:
     )
 
 
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
-def _counts(second: SecondStart) -> str:
-    parts = [
-        f"{number:,} {word if number == 1 else plural}"
-        for number, word, plural in (
-            (second.hits, "hit", "hits"), (second.misses, "miss", "misses"), (second.bypasses, "bypass", "bypasses"),
-        )
-        if number
-    ]  # fmt: skip
-    return ", ".join(parts) or "they were not asked"
-
-
-def _why_second_start(second: SecondStart) -> str:
-    quoted = f" PyTorch says: {second.said.rstrip('.')}." if second.said else ""
-    return (
-        f"Measured: the first calls with all shapes took {second.cold_seconds:.1f} s with empty caches, and "
-        f"{second.warm_seconds:.1f} s in a new process with the caches that these left. Graphs that no cache keeps "
-        f"are compiled anew at every start, on every machine.{quoted}"
-    )
-
-
 SECOND_START = Rule(
     id="second-start-cold",
     title="A second start compiles again",
     severity="warning",
+    rank=590,
+    link=_TUTORIAL,
     description=(
         "torch keeps compiled graphs on disk. `dynalyze audit --shapes` starts a second process with the caches that "
         "the first one left; it should find every graph there. It did not: some were missing, or went past the cache."

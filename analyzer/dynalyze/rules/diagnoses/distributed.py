@@ -7,13 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from dynalyze.report import Advice, Compilation, CompilationStatus, Example, Finding, GraphBreak, Location, Report
+from dynalyze.report import Compilation, CompilationStatus, Example, GraphBreak, Location, Report
 from dynalyze.report.models import ModuleFacts
-from dynalyze.rules.report_queries import FROM_RUN, FROM_SETTINGS
-from dynalyze.rules.rule import Rule, severity_of
+from dynalyze.rules.report_queries import FROM_RUN, FROM_SETTINGS, compiled_at, ids
+from dynalyze.rules.rule import Ranked, Rule, severity_of
 
-_RANK = 120
-_WHERE = "https://docs.pytorch.org/docs/stable/compile/programming_model.where_to_apply_compile.html"
 _DDP = "https://docs.pytorch.org/docs/stable/notes/ddp.html"
 _OPTIMIZE = "torch._dynamo.config.optimize_ddp"
 _SHARDED = ("FSDPModule", "FullyShardedDataParallel")
@@ -27,108 +25,83 @@ _WRAPPERS = {
 }
 
 
-def _judge_order(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_order(report: Report) -> Iterator[Ranked]:
     for wrapper, breaks in _breaks_of_wrappers(report).items():
-        yield _RANK, _traced(wrapper, breaks, report.modules)
+        yield _traced(wrapper, breaks, report.modules)
     for module in report.modules:
         if "DistributedDataParallel" not in module.wrappers:
             continue
         if module.compiled_unwrapped:
-            yield _RANK, _too_early(module)
+            yield ORDER.finding(
+                f"{module.class_name} was compiled before DDP was put around it",
+                f"Put DistributedDataParallel around `{module.class_name}` before its first call: keep warm-up "
+                "calls for the wrapped model, or call `torch._dynamo.reset()` after wrapping.",
+                why="DDP exchanges gradients bucket by bucket while backward runs. The compiler splits the graph at "
+                "these buckets only if DDP makes the call that is compiled. A graph that was compiled before is used "
+                f"as it is: all gradients come at its end, and nothing is exchanged meanwhile. {FROM_RUN}",
+                link=_DDP,
+                location=compiled_at(module),
+                evidence=[module.id],
+            )
         elif report.settings.get(_OPTIMIZE) in (False, "no_optimization"):
-            yield _RANK + 1, _not_split(module)
+            yield ORDER.finding(
+                f"{module.class_name} is not split at DDP's buckets: {_OPTIMIZE} is off",
+                f"Leave `{_OPTIMIZE}` at True, unless you measured that the split costs more than it hides.",
+                why="As one graph the backward pass gives all gradients at its end, so no exchange runs beside it. "
+                f"{FROM_SETTINGS}",
+                config=f"{_OPTIMIZE} = True",
+                link=_DDP,
+                rank=121,
+                severity="info",
+                location=compiled_at(module),
+                evidence=[module.id, _OPTIMIZE],
+            )
 
 
-def _traced(wrapper: str, breaks: list[GraphBreak], modules: list[ModuleFacts]) -> Finding:
+def _traced(wrapper: str, breaks: list[GraphBreak], modules: list[ModuleFacts]) -> Ranked:
     """torch.compile was given the wrapper, and broke in the wrapper's own code."""
     module = next(each for each in modules if wrapper in each.wrappers and not each.inside_wrapper)
     name, short = module.class_name or "model", _SHORT.get(wrapper, wrapper)
     number = "a graph break" if len(breaks) == 1 else f"{len(breaks)} graph breaks"
-    sharded = wrapper in _SHARDED
-    return ORDER.finding(
-        title=f"torch.compile traces {short} around {name}: {number} in torch's own code",
-        severity=severity_of(breaks),
-        location=_place(module) or breaks[0].location,
-        evidence=[*(each.id for each in breaks), module.id],
-        advice=Advice(
-            action=_blocks_first(name)
-            if sharded
-            else f"Compile `{name}` first and wrap it then: `model.compile()`, then `{short}(model)`.",
-            why=f"{_why_traced(wrapper)} {FROM_RUN}",
-            example=Example(*(_SHARDED_EXAMPLE if sharded else _DDP_EXAMPLE)),
-            link=_WHERE,
-        ),
+    action, example = (
+        f"Compile `{name}` first and wrap it then: `model.compile()`, then `{short}(model)`.",
+        _DDP_EXAMPLE,
     )
-
-
-def _blocks_first(name: str) -> str:
-    return (
-        f"Compile each block of `{name}`, those that are sharded by themselves, in place of the whole: "
-        "`block.compile()` before it is sharded."
+    if wrapper in _SHARDED:
+        example = _SHARDED_EXAMPLE
+        action = (
+            f"Compile each block of `{name}`, those that are sharded by themselves, in place of the whole: "
+            "`block.compile()` before it is sharded."
+        )
+    why = (
+        "The hooks that gather and free the shards run in eager by design. Around a whole model they cut it at every "
+        "block, and a loop over the blocks sends the function that holds it to eager; inside a block there are none."
     )
-
-
-def _why_traced(wrapper: str) -> str:
     if wrapper == "DistributedDataParallel":
-        return (
+        why = (
             "The compiler enters the wrapper's forward and meets logging and switches there that no graph can hold; "
             "with fullgraph=True it refuses. Nothing is lost by the other order: the graph is split at DDP's buckets "
             "whenever DDP makes the call, so that gradients still travel during backward."
         )
-    return (
-        "The hooks that gather and free the shards run in eager by design. Around a whole model they cut it at every "
-        "block, and a loop over the blocks sends the function that holds it to eager; inside a block there are none."
+    return ORDER.finding(
+        f"torch.compile traces {short} around {name}: {number} in torch's own code",
+        action,
+        why=f"{why} {FROM_RUN}",
+        example=example,
+        severity=severity_of(breaks),
+        location=compiled_at(module) or breaks[0].location,
+        evidence=[*ids(breaks), module.id],
     )
 
 
-_DDP_EXAMPLE = (
+_DDP_EXAMPLE = Example(
     "model = DistributedDataParallel(model)\nmodel = torch.compile(model)\n",
     "model.compile()\nmodel = DistributedDataParallel(model)\n",
 )
-_SHARDED_EXAMPLE = (
+_SHARDED_EXAMPLE = Example(
     "for block in model.layers:\n    fully_shard(block)\nfully_shard(model)\nmodel = torch.compile(model)\n",
     "for block in model.layers:\n    block.compile()\n    fully_shard(block)\nfully_shard(model)\n",
 )
-
-
-def _too_early(module: ModuleFacts) -> Finding:
-    return ORDER.finding(
-        title=f"{module.class_name} was compiled before DDP was put around it",
-        location=_place(module),
-        evidence=[module.id],
-        advice=Advice(
-            action=f"Put DistributedDataParallel around `{module.class_name}` before its first call: keep warm-up "
-            "calls for the wrapped model, or call `torch._dynamo.reset()` after wrapping.",
-            why=(
-                "DDP exchanges gradients bucket by bucket while backward runs. The compiler splits the graph at these "
-                "buckets only if DDP makes the call that is compiled. A graph that was compiled before is used as it "
-                f"is: all gradients come at its end, and nothing is exchanged meanwhile. {FROM_RUN}"
-            ),
-            link=_DDP,
-        ),
-    )
-
-
-def _not_split(module: ModuleFacts) -> Finding:
-    return ORDER.finding(
-        title=f"{module.class_name} is not split at DDP's buckets: {_OPTIMIZE} is off",
-        severity="info",
-        location=_place(module),
-        evidence=[module.id, _OPTIMIZE],
-        advice=Advice(
-            action=f"Leave `{_OPTIMIZE}` at True, unless you measured that the split costs more than it hides.",
-            why=(
-                "As one graph the backward pass gives all gradients at its end, so no exchange runs beside it. "
-                f"{FROM_SETTINGS}"
-            ),
-            config=f"{_OPTIMIZE} = True",
-            link=_DDP,
-        ),
-    )
-
-
-def _place(module: ModuleFacts) -> Location | None:
-    return Location(module.file, module.line) if module.file else None
 
 
 def _breaks_of_wrappers(report: Report) -> dict[str, list[GraphBreak]]:
@@ -149,11 +122,8 @@ def _is_in(found: GraphBreak, code: str) -> bool:
     """Whether the wrapper's code is the last of torch's on the way to the break, and no line of the program follows."""
     files = [place.file.replace("\\", "/") for place in found.stack]
     at = max((number for number, file in enumerate(files) if f"/torch/{code}" in file), default=None)
-    return at is not None and all(_is_plumbing(file) for file in files[at + 1 :])
-
-
-def _is_plumbing(file: str) -> bool:
-    return "/torch/" in file or file.endswith(("/contextlib.py", "/functools.py"))
+    plumbing = ("/contextlib.py", "/functools.py")
+    return at is not None and all("/torch/" in file or file.endswith(plumbing) for file in files[at + 1 :])
 
 
 def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
@@ -165,6 +135,8 @@ ORDER = Rule(
     id="distributed-order",
     title="torch.compile and a distributed wrapper in an unlucky order",
     severity="warning",
+    rank=120,
+    link="https://docs.pytorch.org/docs/stable/compile/programming_model.where_to_apply_compile.html",
     description=(
         "DistributedDataParallel and FSDP do work that a graph cannot hold. Compiled from outside, the graph breaks in "
         "their code; compiled inside of them, it does not, and DDP still splits it at its buckets. A model that ran "
@@ -174,7 +146,7 @@ ORDER = Rule(
         "With DDP call `model.compile()` and wrap the model then, before its first call. With FSDP compile each "
         "block before it is sharded."
     ),
-    example=Example(*_DDP_EXAMPLE),
+    example=_DDP_EXAMPLE,
     passed="No distributed wrapper stands in the way of the compiler.",
     judge=_judge_order,
     owns_breaks=_owned_breaks,
@@ -192,7 +164,6 @@ _ADVICE = (
 _STATUSES: dict[CompilationStatus, str] = {
     "compiled": "compiled", "broken": "compiled in part", "eager": "left in eager", "failed": "failed",
 }  # fmt: skip
-_Function = tuple[str, int]
 
 
 @dataclass
@@ -220,25 +191,25 @@ class _Side:
         }
 
 
-def _judge_divergence(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_divergence(report: Report) -> Iterator[Ranked]:
     ranks = {process.process: process.rank for process in report.processes if process.rank is not None}
     everyone = sorted(set(ranks.values()))
     if len(everyone) < 2:
         return
-    functions = _by_function(report, ranks)
     told: set[tuple[str, str]] = set()
-    for location, sides in functions.values():
+    for location, sides in _by_function(report, ranks):
         found = _finding(location, sides, everyone)
         # The part of a function after a graph break has an entry of its own: one finding is enough for both.
         name = (location.file, location.function)
-        if found is not None and not (name in told and _only_resumes(sides)):
+        resumes = all(each.resumes for side in sides.values() for each in side.compilations)
+        if found is not None and not (name in told and resumes):
             told.add(name)
-            yield 350, found
+            yield found
 
 
-def _by_function(report: Report, ranks: dict[int, int]) -> dict[_Function, tuple[Location, dict[int, _Side]]]:
+def _by_function(report: Report, ranks: dict[int, int]) -> Iterable[tuple[Location, dict[int, _Side]]]:
     """The location of each compiled function, and what each rank did with it."""
-    functions: dict[_Function, tuple[Location, dict[int, _Side]]] = {}
+    functions: dict[tuple[str, int], tuple[Location, dict[int, _Side]]] = {}
     compiled: dict[tuple[int, int, str], _Side] = {}
     for each in report.compilations:
         rank = ranks.get(each.process)
@@ -259,26 +230,20 @@ def _by_function(report: Report, ranks: dict[int, int]) -> dict[_Function, tuple
             _, sides = functions[place.file, place.line]
             for rank in {ranks[process] for process in found.processes if process in ranks}:
                 sides.setdefault(rank, _Side()).breaks.add(found.id)
-    return functions
+    return functions.values()
 
 
-def _only_resumes(sides: dict[int, _Side]) -> bool:
-    return all(each.resumes for side in sides.values() for each in side.compilations)
-
-
-def _finding(location: Location, sides: dict[int, _Side], everyone: list[int]) -> Finding | None:
+def _finding(location: Location, sides: dict[int, _Side], everyone: list[int]) -> Ranked | None:
     told = _kinds(sides, everyone)
     differing = [name for name in told[0].aspects if len({kind.aspects[name] for kind in told}) > 1]
     if not differing:
         return None
-    name = location.function or "a function"
     known = [sides[rank] for rank in sorted(sides)]
-    evidence = dict.fromkeys(fact for side in known for fact in (*sorted(side.breaks), *side.recompiles))
     return DIVERGENCE.finding(
-        title=f"Ranks differ in {name}: {_sides(differing[0], told)}",
+        f"Ranks differ in {location.function or 'a function'}: {_sides(differing[0], told)}",
+        " ".join([*(f"{_sides(each, told).capitalize()}." for each in differing[1:]), _ADVICE]),
         location=location,
-        evidence=list(evidence),
-        advice=" ".join([*(f"{_sides(each, told).capitalize()}." for each in differing[1:]), _ADVICE]),
+        evidence=dict.fromkeys(fact for side in known for fact in (*sorted(side.breaks), *side.recompiles)),
     )
 
 
@@ -337,6 +302,7 @@ DIVERGENCE = Rule(
     id="rank-divergence",
     title="Ranks compiled the same function differently",
     severity="warning",
+    rank=350,
     description=(
         "The ranks of a distributed job differ in how often they compiled a function, in its graph breaks, its "
         "recompiles, the size of its graphs, or in what their caches held. Ranks that run the same code on purpose "

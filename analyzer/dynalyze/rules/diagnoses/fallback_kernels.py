@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.facts.stacks import Places
-from dynalyze.report import Finding, Kernel, Report
-from dynalyze.rules.rule import Rule
+from dynalyze.report import Kernel, Report
+from dynalyze.rules.rule import Ranked, Rule
 
 _MOST_NAMED = 4
 # Kernels that eager has as one piece because nothing generated comes near them: good news, not a finding.
 _MADE_FOR_IT = ("_scaled_dot_product_", "_flash_attention_", "_efficient_attention_", "_cudnn_attention_")
 
 
-def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge(report: Report) -> Iterator[Ranked]:
     fallbacks = [
         kernel
         for kernel in report.kernels
@@ -22,20 +22,16 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
     if not fallbacks:
         return
     calls = sum(kernel.calls for kernel in fallbacks)
-    names = list(dict.fromkeys(_op(kernel) for kernel in fallbacks))
-    shown = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED])
+    names = list(dict.fromkeys(f"`{_op(kernel)}`" for kernel in fallbacks))
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    places = [place for kernel in fallbacks for place in kernel.places]
-    yield (
-        500,
-        RULE.finding(
-            title=f"Inductor calls eager kernels for {shown}{more}",
-            location=places[0] if places else None,
-            evidence=list(dict.fromkeys(kernel.graph for kernel in fallbacks)),
-            advice=f"{_places(calls)} in the compiled code {'calls' if calls == 1 else 'call'} ATen as eager code "
-            "does, and nothing is fused into such a call. Leave it where the operation itself is the work (a sort, an "
-            "FFT); replace it by elementwise operations and reductions where it stands between cheap ones.",
-        ),
+    yield RULE.finding(
+        f"Inductor calls eager kernels for {', '.join(names[:_MOST_NAMED])}{more}",
+        f"{'One place' if calls == 1 else f'{calls} places'} in the compiled code {'calls' if calls == 1 else 'call'} "
+        "ATen as eager code "
+        "does, and nothing is fused into such a call. Leave it where the operation itself is the work (a sort, an "
+        "FFT); replace it by elementwise operations and reductions where it stands between cheap ones.",
+        location=next((place for kernel in fallbacks for place in kernel.places), None),
+        evidence=dict.fromkeys(kernel.graph for kernel in fallbacks),
     )
 
 
@@ -51,14 +47,11 @@ def _op(kernel: Kernel) -> str:
     return parts[1] if len(parts) > 1 else kernel.name
 
 
-def _places(calls: int) -> str:
-    return "One place" if calls == 1 else f"{calls} places"
-
-
 RULE = Rule(
     id="fallback-kernels",
     title="Kernels that Inductor does not generate",
     severity="info",
+    rank=500,
     description=(
         "Inductor has no code of its own for these operations and calls PyTorch's eager kernels from the compiled "
         "code. The results are right; the call is not fused with what stands around it."

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dynalyze.report import Advice, Compilation, Example, Finding, GraphBreak, Location, Report
-from dynalyze.report.models import ModuleFacts
+from dynalyze.report import Advice, Example, GraphBreak, Location, Report
 from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.report_queries import (
     FROM_GRAPH,
@@ -29,7 +28,7 @@ from dynalyze.rules.report_queries import (
     users_line,
     version,
 )
-from dynalyze.rules.rule import Rule, severity_of
+from dynalyze.rules.rule import Ranked, Rule, severity_of
 
 # What transformers asks of a GPU for each version of flash-attn; version 2 says so itself.
 _NEEDS = {"2": (8, 0), "3": (8, 0), "4": (9, 0)}
@@ -37,47 +36,34 @@ _CALLED = {(8, 0): "Ampere", (9, 0): "Hopper"}
 _VERSION = re.compile(r"flash_attention_(\d)|flash-attn-?(\d)")
 
 
-def _judge_device(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_device(report: Report) -> Iterator[Ranked]:
     found = capability(report)
     if found is None:
         return
     asked: dict[str, list[str]] = {}
     for module in flash_modules(report):
-        asked.setdefault(_version(module.attention), []).extend(ids([module]))
+        named = _VERSION.search(module.attention)
+        asked.setdefault((named[1] or named[2]) if named is not None else "2", []).append(module.id)
     if not asked and (calls := flash_calls(report)):
         asked["2"] = ids(calls)  # Of the oldest: what the others need is not less.
     for made, evidence in asked.items():
         needed = _NEEDS.get(made, _NEEDS["2"])
         if found < needed:
-            yield 10, _finding_device(report, made, needed, found, evidence)
-
-
-def _version(attention: str) -> str:
-    """`2` for flash_attention_2, and for a name that does not say."""
-    named = _VERSION.search(attention)
-    return (named[1] or named[2]) if named is not None else "2"
-
-
-def _finding_device(
-    report: Report, version: str, needed: tuple[int, int], found: tuple[int, int], evidence: list[str]
-) -> Finding:
-    name = device_name(report)
-    action = 'Use `attn_implementation="sdpa"`: PyTorch then takes the best kernel that this GPU has.'
-    return DEVICE.finding(
-        title=f"FlashAttention-{version} does not run on {name} (compute capability {found[0]}.{found[1]})",
-        location=None,
-        evidence=evidence,
-        advice=Advice(
-            action=action,
-            why=f"{FROM_SETTINGS} FlashAttention-{version} needs {needed[0]}.{needed[1]} ({_CALLED[needed]}) or later.",
-        ),
-    )
+            yield DEVICE.finding(
+                f"FlashAttention-{made} does not run on {device_name(report)} (compute capability "
+                f"{found[0]}.{found[1]})",
+                'Use `attn_implementation="sdpa"`: PyTorch then takes the best kernel that this GPU has.',
+                why=f"{FROM_SETTINGS} FlashAttention-{made} needs {needed[0]}.{needed[1]} ({_CALLED[needed]}) or "
+                "later.",
+                evidence=evidence,
+            )
 
 
 DEVICE = Rule(
     id="flash-attention-device",
     title="FlashAttention that this GPU has no kernel for",
     severity="error",
+    rank=10,
     description=(
         "FlashAttention 2 and 3 are made for GPUs of compute capability 8.0 (Ampere) or more, version 4 for 9.0 "
         "(Hopper). On an older one the model fails at its first call of attention."
@@ -89,61 +75,47 @@ DEVICE = Rule(
 
 
 _REFUSED = "only support fp16 and bf16"
-_WHY = "FlashAttention has no kernels for float32."
 
 
-def _judge_float32(report: Report) -> Iterator[tuple[int, Finding]]:
-    wide = [call for call in flash_calls(report) if call.query is not None and call.query.dtype == "float32"]
-    if (refused := _refused(report)) is not None:
-        evidence = [*ids(wide), *([refused.compile_id] if isinstance(refused, Compilation) else [])]
-        place = place_of(report, wide[0]) if wide else refused.location if isinstance(refused, Compilation) else None
-        yield 3, _finding_float32(report, "FlashAttention refused float32", FROM_RUN, evidence, place, failed=True)
-    elif wide:
-        yield (
-            70,
-            _finding_float32(
-                report, "FlashAttention is given float32", FROM_GRAPH, ids(wide), place_of(report, wide[0])
-            ),
+def _judge_float32(report: Report) -> Iterator[Ranked]:
+    calls = flash_calls(report)
+    wide = [call for call in calls if call.query is not None and call.query.dtype == "float32"]
+    place = place_of(report, wide[0]) if wide else None
+    # The compile that ended in flash-attn's own words, or whatever else holds them.
+    refused = next((each for each in report.compilations if _REFUSED in each.reason), None)
+    if refused is not None:
+        evidence = [*ids(wide), refused.compile_id]
+        yield _float32(
+            report, 3, "FlashAttention refused float32", FROM_RUN, evidence, place if wide else refused.location
         )
-    elif not flash_calls(report):
-        modules = [module for module in flash_modules(report) if _is_float32(module)]
+    elif any(_REFUSED in text for text in (report.outcome.message, *report.capture.notes)):
+        yield _float32(report, 3, "FlashAttention refused float32", FROM_RUN, ids(wide), place)
+    elif wide:
+        yield _float32(report, 70, "FlashAttention is given float32", FROM_GRAPH, ids(wide), place)
+    elif not calls:
+        # Under autocast or with a quantiser the half-precision part is not hidden.
+        modules = [
+            module
+            for module in flash_modules(report)
+            if "float32" in module.parameters and not any(half in module.parameters for half in HALVES)
+        ]
         if modules:
             title = f"{modules[0].class_name} asks for FlashAttention and has float32 parameters"
-            yield 340, _finding_float32(report, title, FROM_SETTINGS, ids(modules), _compiled_at(modules[0]))
+            yield _float32(report, 340, title, FROM_SETTINGS, ids(modules), compiled_at(modules[0]))
 
 
-def _refused(report: Report) -> Compilation | str | None:
-    """The compile that ended in flash-attn's own words, or whatever else holds them."""
-    for compilation in report.compilations:
-        if _REFUSED in compilation.reason:
-            return compilation
-    return next((text for text in (report.outcome.message, *report.capture.notes) if _REFUSED in text), None)
-
-
-def _is_float32(module: ModuleFacts) -> bool:
-    """Whether float32 is all there is; under autocast or with a quantiser the half-precision part is not hidden."""
-    return "float32" in module.parameters and not any(half in module.parameters for half in HALVES)
-
-
-def _compiled_at(module: ModuleFacts) -> Location | None:
-    return Location(module.file, module.line) if module.file else None
-
-
-def _finding_float32(
-    report: Report, title: str, sure: str, evidence: list[str], place: Location | None, *, failed: bool = False
-) -> Finding:
+def _float32(report: Report, rank: int, title: str, sure: str, evidence: list[str], place: Location | None) -> Ranked:
     used = flash_modules(report)
     named = f'`attn_implementation="{used[0].attention}"`' if used else "FlashAttention"
-    action = (
-        f"Load the model with `dtype=torch.bfloat16` (or call `.to(torch.bfloat16)`) where {named} is to be used, run "
-        'it under `torch.autocast`, or use `attn_implementation="sdpa"` for float32.'
-    )
     return FLOAT32.finding(
-        title=title,
-        severity="error" if failed else "warning",
+        title,
+        f"Load the model with `dtype=torch.bfloat16` (or call `.to(torch.bfloat16)`) where {named} is to be used, run "
+        'it under `torch.autocast`, or use `attn_implementation="sdpa"` for float32.',
+        why=f"{sure} FlashAttention has no kernels for float32.",
+        rank=rank,
+        severity="error" if sure == FROM_RUN else "warning",
         location=place,
         evidence=evidence,
-        advice=Advice(action=action, why=f"{sure} {_WHY}"),
     )
 
 
@@ -168,33 +140,23 @@ FLOAT32 = Rule(
 _FIRST_WITH_OPERATORS = (2, 7)
 # A C++ function of flash-attn, as torch names it in a break.
 _BUILTIN = re.compile(r"(flash_attn\w*)\.PyCapsule\.(\w+)")
-_LINK_BUILTIN = "https://github.com/Dao-AILab/flash-attention/pull/1139"
 
 
-def _judge_builtin(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_builtin(report: Report) -> Iterator[Ranked]:
     by_module: dict[str, list[GraphBreak]] = {}
     for found in BUILTIN.breaks(report):
-        named = _named_builtin(found)
-        if named is not None:
+        if (named := _named_builtin(found)) is not None:
             by_module.setdefault(named[1], []).append(found)
     for module, breaks in by_module.items():
-        yield 80, _finding_builtin(report, module, breaks)
-
-
-def _finding_builtin(report: Report, module: str, breaks: list[GraphBreak]) -> Finding:
-    action = _action(report, module)
-    return BUILTIN.finding(
-        title=f"The kernels of {module} cannot be in a graph",
-        severity=severity_of(breaks),
-        location=users_line(breaks[0]),
-        evidence=ids(breaks),
-        advice=Advice(
-            action=action,
+        yield BUILTIN.finding(
+            f"The kernels of {module} cannot be in a graph",
+            _action(report, module),
             why=f"{FROM_RUN} The function comes from C++ without a description that torch.compile could read, so each "
             "call of attention ends the graph.",
-            link=_LINK_BUILTIN,
-        ),
-    )
+            severity=severity_of(breaks),
+            location=users_line(breaks[0]),
+            evidence=ids(breaks),
+        )
 
 
 def _action(report: Report, module: str) -> str:
@@ -223,6 +185,8 @@ BUILTIN = Rule(
     id="flash-attention-builtin",
     title="flash-attn without operators",
     severity="warning",
+    rank=80,
+    link="https://github.com/Dao-AILab/flash-attention/pull/1139",
     description=(
         "Until version 2.7 flash-attn called its kernels as plain C++ functions. torch.compile cannot look into these "
         "and has no operator to put into the graph in their place: each call is a graph break."
@@ -234,107 +198,78 @@ BUILTIN = Rule(
 )
 
 
-_RANK_PADDING = 90
-_LINK_PADDING = "https://github.com/huggingface/transformers/issues/41803"
 _FLAGS = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
 _LENGTHS = "`cu_seq_lens_q`, `cu_seq_lens_k`, `max_length_q` and `max_length_k`"
-_PACKED = (
-    f"pass sequences laid end to end instead of a padded batch: {_LENGTHS}, and no `attention_mask` (transformers' "
-    "`DataCollatorWithFlattening(return_flash_attn_kwargs=True)` makes them)"
-)
 _DATA_DEPENDENT = ("Dynamic shape", "Tensor.item()", "Data dependent", "Data-dependent")
 _UNPADDING = ("_get_unpad_data", "_upad_input", "_unpad_input", "unpad_input", "index_first_axis", "_index_first_axis")
 _LAYER_INDEX = re.compile(r"\blayer_idx\b")
 _FLASH_FILES = ("/integrations/flash_attention.py", "/modeling_flash_attention_utils.py")
-_SDPA = 'use `attn_implementation="sdpa"`'
 
 
-def _judge_padding(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_padding(report: Report) -> Iterator[Ranked]:
     breaks = PADDING.breaks(report)
     asking = [found for found in breaks if _asks_for_padding(found)]
     packing = [found for found in breaks if _asks_for_packing(found)]
     unpadding = [found for found in breaks if found not in asking and found not in packing]
     if unpadding:
-        yield _RANK_PADDING, _unpads(report, breaks, unpadding[0], asks=bool(asking))
+        title = f"FlashAttention takes the padding out of the batch: {counted(len(breaks), 'graph break')}"
+        yield _padding(report, breaks, unpadding[0], title, _unpads(report, asks=bool(asking)))
     elif packing:
-        yield _RANK_PADDING, _looks_for_packing(report, breaks, packing[0])
+        title = (
+            f"FlashAttention looks whether a batch of one holds several texts: {counted(len(breaks), 'graph break')}"
+        )
+        yield _padding(report, breaks, packing[0], title, _LOOKS_FOR_PACKING)
     elif asking:
-        yield _RANK_PADDING + 250, _only_asks(report, asking)
+        title = "Asking whether the attention mask holds padding breaks the graph"
+        yield _padding(report, asking, asking[0], title, _ONLY_ASKS, rank=340)
 
 
-def _unpads(report: Report, breaks: list[GraphBreak], first: GraphBreak, *, asks: bool) -> Finding:
+def _unpads(report: Report, *, asks: bool) -> Advice:
     left_out = [flag for flag in _FLAGS if report.settings.get(f"torch._dynamo.config.{flag}") is not True]
-    return _finding_padding(
-        report,
-        breaks,
-        first,
-        f"FlashAttention takes the padding out of the batch: {counted(len(breaks), 'graph break')}",
-        Advice(
-            action=f"Keep {_named_padding(report)} and {_PACKED}; or {_SDPA}, which takes the mask as it is.",
-            why="With a mask that holds padding, each layer finds out which tokens are real and how long the longest "
-            "row is. Both depend on the data, so the graph ends there.",
-            config="\n".join(f"torch._dynamo.config.{flag} = True" for flag in left_out),
-            config_note=_note(asks=asks) if left_out else "",
-        ),
-    )
-
-
-def _note(*, asks: bool) -> str:
-    """What the flags leave as it is."""
+    used = flash_modules(report)
     stays = " The question whether the mask holds padding stays a break: packed sequences alone end that one."
-    return (
-        "These keep both in the graph, with unknown sizes. Leave the `.item()` where it is: transformers reads the "
-        f"length once on purpose, and without it FlashAttention is slower.{stays if asks else ''}"
+    return Advice(
+        f"Keep {f'`{used[0].attention}`' if used else 'FlashAttention'} and pass sequences laid end to end instead of "
+        f"a padded batch: {_LENGTHS}, and no `attention_mask` (transformers' "
+        "`DataCollatorWithFlattening(return_flash_attn_kwargs=True)` makes them); or "
+        'use `attn_implementation="sdpa"`, which takes the mask as it is.',
+        why="With a mask that holds padding, each layer finds out which tokens are real and how long the longest "
+        "row is. Both depend on the data, so the graph ends there.",
+        config="\n".join(f"torch._dynamo.config.{flag} = True" for flag in left_out),
+        config_note="These keep both in the graph, with unknown sizes. Leave the `.item()` where it is: transformers "
+        f"reads the length once on purpose, and without it FlashAttention is slower.{stays if asks else ''}"
+        if left_out
+        else "",
     )
 
 
-def _looks_for_packing(report: Report, breaks: list[GraphBreak], first: GraphBreak) -> Finding:
-    return _finding_padding(
-        report,
-        breaks,
-        first,
-        f"FlashAttention looks whether a batch of one holds several texts: {counted(len(breaks), 'graph break')}",
-        Advice(
-            action=f"Say how long the text is, so that nobody looks: pass {_LENGTHS}, and no `attention_mask`; or "
-            f"{_SDPA}.",
-            why="A batch of one may be several texts laid end to end. Unless it is told their lengths, transformers "
-            "reads that from the position ids in each layer; steps of a single token and larger batches are not asked.",
-        ),
-    )
+_LOOKS_FOR_PACKING = Advice(
+    f"Say how long the text is, so that nobody looks: pass {_LENGTHS}, and no `attention_mask`; or "
+    'use `attn_implementation="sdpa"`.',
+    why="A batch of one may be several texts laid end to end. Unless it is told their lengths, transformers "
+    "reads that from the position ids in each layer; steps of a single token and larger batches are not asked.",
+)
+_ONLY_ASKS = Advice(
+    "Pass no `attention_mask` where nothing is padded, so that nobody has to look into it.",
+    why="transformers leaves a mask without padding out for FlashAttention, and has to read its values for "
+    "that. Here none was taken out afterwards.",
+)
 
 
-def _only_asks(report: Report, asking: list[GraphBreak]) -> Finding:
-    return _finding_padding(
-        report,
-        asking,
-        asking[0],
-        "Asking whether the attention mask holds padding breaks the graph",
-        Advice(
-            action="Pass no `attention_mask` where nothing is padded, so that nobody has to look into it.",
-            why="transformers leaves a mask without padding out for FlashAttention, and has to read its values for "
-            "that. Here none was taken out afterwards.",
-        ),
-    )
-
-
-def _finding_padding(
-    report: Report, breaks: list[GraphBreak], first: GraphBreak, title: str, advice: Advice
-) -> Finding:
+def _padding(
+    report: Report, breaks: list[GraphBreak], first: GraphBreak, title: str, advice: Advice, rank: int | None = None
+) -> Ranked:
     again = [member for one in PADDING.recompiles(report) for member in one.recompiles]
     apart = " What is cut off is compiled apart, anew for each layer." if again else ""
     return PADDING.finding(
-        title=title,
+        title,
+        msgspec.structs.replace(advice, link=PADDING.link, why=f"{FROM_RUN} {advice.why}{apart}"),
+        rank=rank,
         severity=severity_of(breaks),
         location=users_line(first),
-        evidence=[*ids(breaks), *(member.id for member in again)],
-        advice=msgspec.structs.replace(advice, link=_LINK_PADDING, why=f"{FROM_RUN} {advice.why}{apart}"),
+        evidence=[*ids(breaks), *ids(again)],
         impact=recompile_cost(again),
     )
-
-
-def _named_padding(report: Report) -> str:
-    used = flash_modules(report)
-    return f"`{used[0].attention}`" if used else "FlashAttention"
 
 
 def _owned_breaks_padding(report: Report) -> list[GraphBreak]:
@@ -373,6 +308,8 @@ PADDING = Rule(
     id="flash-attention-padding",
     title="FlashAttention with a padded batch",
     severity="warning",
+    rank=90,
+    link="https://github.com/huggingface/transformers/issues/41803",
     description=(
         "FlashAttention computes on real tokens alone. Given a padded batch, the model takes the padding out first and "
         "puts it back afterwards, in each layer; what it needs for that is in the data, unknown to torch.compile. A "
@@ -393,41 +330,28 @@ PADDING = Rule(
 )
 
 
-_RANK_STATIC_CACHE = 330
-_LINK_STATIC_CACHE = "https://github.com/huggingface/transformers/issues/32040"
-
-
-def _judge_static_cache(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_static_cache(report: Report) -> Iterator[Ranked]:
     for module in flash_modules(report):
-        if module.cache != "static":
-            continue
-        action = (
-            f'Load {module.class_name} with `attn_implementation="sdpa"` for a static cache, or keep '
-            f"`{module.attention}` with the default cache. If both are needed, compare the answers with eager ones "
-            "before they ship."
-        )
-        yield (
-            _RANK_STATIC_CACHE,
-            STATIC_CACHE.finding(
-                title=f"{module.class_name} uses {module.attention} with a static cache",
+        if module.cache == "static":
+            yield STATIC_CACHE.finding(
+                f"{module.class_name} uses {module.attention} with a static cache",
+                f'Load {module.class_name} with `attn_implementation="sdpa"` for a static cache, or keep '
+                f"`{module.attention}` with the default cache. If both are needed, compare the answers with eager "
+                "ones before they ship.",
+                why=f"{FROM_LAYERS} The run does not show whether its answers are wrong: that is for the accuracy "
+                "test. A static cache holds empty positions after the text, which FlashAttention takes for real ones "
+                "unless the model cuts them off; and transformers compiles this pair only without fullgraph.",
                 location=compiled_at(module),
                 evidence=[module.id],
-                advice=Advice(
-                    action=action,
-                    why=f"{FROM_LAYERS} The run does not show whether its answers are wrong: that is for the "
-                    "accuracy test. A static cache holds empty positions after the text, which FlashAttention takes "
-                    "for real ones unless the model cuts them off; and transformers compiles this pair only without "
-                    "fullgraph.",
-                    link=_LINK_STATIC_CACHE,
-                ),
-            ),
-        )
+            )
 
 
 STATIC_CACHE = Rule(
     id="static-cache-attention",
     title="FlashAttention with a static cache",
     severity="warning",
+    rank=330,
+    link="https://github.com/huggingface/transformers/issues/32040",
     description=(
         "A static cache has room for the longest text from the first token on. FlashAttention knows the length of the "
         "text only if the model tells it; versions of transformers that did not gave wrong answers or failed."

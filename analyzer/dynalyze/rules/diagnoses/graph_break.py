@@ -9,16 +9,13 @@ from pathlib import PurePath
 import msgspec
 
 from dynalyze.files.paths import library_of
-from dynalyze.report import Advice, Effect, Example, Finding, GraphBreak, Location, Report, Severity
+from dynalyze.report import Advice, Effect, Example, GraphBreak, Report
 from dynalyze.rules.recipe import Broken, Recipe, fill, find
-from dynalyze.rules.rule import Rule, break_owners
+from dynalyze.rules.rule import Ranked, Rule, break_owners, severity_of
 from dynalyze.rules.statement_shapes import Statement, read_statement
 
 # What costs most comes first: a whole function in eager, then a part, then a cut.
 _RANKS: dict[Effect, int] = {"error": 0, "eager": 100, "partly_eager": 200, "split": 300}
-_SEVERITIES: dict[Effect, Severity] = {
-    "error": "error", "eager": "warning", "partly_eager": "warning", "split": "warning"
-}  # fmt: skip
 _GENERIC_HINTS = (
     "Please report an issue",
     "This is likely to be a Dynamo bug",
@@ -29,7 +26,7 @@ _GENERIC_HINTS = (
 )
 
 
-def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge(report: Report) -> Iterator[Ranked]:
     told = break_owners(report)
     for found in report.graph_breaks:
         if found.id in told:
@@ -37,41 +34,31 @@ def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
         code = read_statement(found.block, found.expression)
         place = f"{found.location.file}:{found.location.function}"
         recipe = find(Broken(found.gb_type, found.explanation, found.context, place, code))
-        detail = _from_recipe(found, recipe, code) if recipe is not None else _from_torch(found)
-        inner = found.stack[-1] if found.stack else found.location
-        package = "" if "/_dynamo/" in inner.file else library_of(inner.file)
-        if package:
-            detail = _in_library(package, inner, found, detail, report, of_recipe=recipe is not None)
-        yield (
-            _RANKS[found.effect] - min(found.occurrences, 99),
-            RULE.finding(
-                title=_title(found, recipe),
-                severity=_SEVERITIES[found.effect],
-                location=found.location,
-                evidence=[found.id],
-                advice=detail,
-            ),
+        yield RULE.finding(
+            recipe.title if recipe is not None else found.gb_type or "Graph break",
+            _advice(found, recipe, code, report),
+            rank=_RANKS[found.effect] - min(found.occurrences, 99),
+            severity=severity_of([found]),
+            location=found.location,
+            evidence=[found.id],
         )
 
 
-def _in_library(
-    package: str, inner: Location, found: GraphBreak, advice: Advice, report: Report, *, of_recipe: bool
-) -> Advice:
-    """What somebody can do who does not own the line that breaks; a recipe for another line than theirs is none."""
+def _advice(found: GraphBreak, recipe: Recipe | None, code: Statement, report: Report) -> Advice:
+    """The recipe's, or PyTorch's own; who does not own the line that breaks cannot do what a recipe says for it."""
+    advice = _from_recipe(found, recipe, code) if recipe is not None else _from_torch(found)
+    inner = found.stack[-1] if found.stack else found.location
+    package = "" if "/_dynamo/" in inner.file else library_of(inner.file)
+    if not package:
+        return advice
     around = " Compile the parts that it does not reach, as told apart." if report.regions else ""
     whose = f"This line is in {package}."
     if inner.file != found.location.file:
         whose = f"It breaks inside {package}, in {inner.function}() ({PurePath(inner.file).name}:{inner.line})."
-        if of_recipe:
+        if recipe is not None:
             return Advice(action=f"{whose}{around}", why=advice.why, link=advice.link)
-    told = f"{'Who can change that' if of_recipe else 'PyTorch says'}: {advice.action}"
+    told = f"{'Who can change that' if recipe is not None else 'PyTorch says'}: {advice.action}"
     return msgspec.structs.replace(advice, action=f"{whose}{around} {told}")
-
-
-def _title(found: GraphBreak, recipe: Recipe | None) -> str:
-    if recipe is not None:
-        return recipe.title
-    return found.gb_type or "Graph break"
 
 
 def _from_recipe(found: GraphBreak, recipe: Recipe, code: Statement) -> Advice:

@@ -5,47 +5,41 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Example, Finding, Recompile, Report
+from dynalyze.report import Example, Recompile, Report
 from dynalyze.rules.recompile_advice.source import as_written, clipped, read_source
 from dynalyze.rules.recompile_series import Series
-from dynalyze.rules.report_queries import FROM_RUN, by_generate, called_from, callers, recompile_cost, times
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.report_queries import FROM_RUN, by_generate, called_from, callers, ids, recompile_cost, times
+from dynalyze.rules.rule import Ranked, Rule
 
-_RANK_DYNAMIC = 397
 _MOST_NAMED = 3
 _STATE = re.compile(
     r"\.layers\[\d+\]\.(?:is_initialized|cumulative_length)\b|\.is_updated\[|len\([^)]*past_key_values?"
 )
-_LINK_DYNAMIC = "https://huggingface.co/docs/transformers/kv_cache"
 _OWN_LOOP = Example(
     "cache = DynamicCache(config=model.config)",
     "cache = StaticCache(config=model.config, max_cache_len=1024)  # of the longest text, and its answer",
 )
 
 
-def _judge_dynamic(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_dynamic(report: Report) -> Iterator[Ranked]:
     series = DYNAMIC.recompiles(report)
     if not series:
         return
     members = [member for one in series for member in one.recompiles]
-    static = any(module.cache == "static" for module in report.modules) and not _grew(members)
+    grew = any(each.cause in ("shape", "stride", "symbolic") for each in members)
+    static = any(module.cache == "static" for module in report.modules) and not grew
     # A loop of the program's own; where nobody knows who called, `generate` is the likelier one.
     generates = not callers(report, members[0]) or any(by_generate(report, each) for each in members)
-    action = _action(report, members, static=static, generates=generates)
-    yield (
-        _RANK_DYNAMIC,
-        DYNAMIC.finding(
-            title=f"The key-value cache changed between calls: compiled again {times(len(members))}",
-            location=called_from(report, series[0].lead),
-            evidence=[member.id for member in members],
-            advice=Advice(
-                action=action,
-                why=f"{FROM_RUN} {_why(static=static)} The guards were on {_named(members)}.",
-                example=None if static else DYNAMIC.example if generates else _OWN_LOOP,
-                link=_LINK_DYNAMIC,
-            ),
-            impact=recompile_cost(members),
-        ),
+    names = list(dict.fromkeys(f"`{clipped(as_written(each.source or ''))}`" for each in members))
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    yield DYNAMIC.finding(
+        f"The key-value cache changed between calls: compiled again {times(len(members))}",
+        _action(report, members, static=static, generates=generates),
+        why=f"{FROM_RUN} {_why(static=static)} The guards were on {', '.join(names[:_MOST_NAMED])}{more}.",
+        example=None if static else DYNAMIC.example if generates else _OWN_LOOP,
+        location=called_from(report, series[0].lead),
+        evidence=ids(members),
+        impact=recompile_cost(members),
     )
 
 
@@ -80,17 +74,7 @@ def _why(*, static: bool) -> str:
     )
 
 
-def _grew(members: list[Recompile]) -> bool:
-    return any(each.cause in ("shape", "stride", "symbolic") for each in members)
-
-
-def _named(members: list[Recompile]) -> str:
-    names = list(dict.fromkeys(f"`{clipped(as_written(each.source or ''))}`" for each in members))
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
-
-
-def _owns_series_dynamic(series: Series, report: Report) -> bool:
+def _owns_dynamic(series: Series, report: Report) -> bool:
     layer = (series.lead.source or "").endswith(".layer_idx")
     return _is_of_cache(series.lead) or (layer and any(map(_is_of_cache, report.recompiles)))
 
@@ -103,6 +87,8 @@ DYNAMIC = Rule(
     id="dynamic-cache",
     title="The key-value cache changed between calls",
     severity="warning",
+    rank=397,
+    link="https://huggingface.co/docs/transformers/kv_cache",
     description=(
         "transformers makes a cache that grows with each token, unless it is told otherwise. Its first fill and its "
         "first growth compile the model again; layers that are compiled one by one are compiled again for each layer."
@@ -113,7 +99,7 @@ DYNAMIC = Rule(
     ),
     passed="No key-value cache set off a recompile.",
     judge=_judge_dynamic,
-    owns_recompiles=_owns_series_dynamic,
+    owns_recompiles=_owns_dynamic,
     precedence=2,
     at_limit=(
         'Use a cache of fixed size: `cache_implementation="static"` for `generate`, `StaticCache` in a loop of '
@@ -122,39 +108,27 @@ DYNAMIC = Rule(
 )
 
 
-_RANK_PREFILL = 660
 _TOKENS = re.compile(r"\b(?:input_ids|inputs_embeds|position_ids|cache_position)\b[^.]*\.size\(\)\[1\]$")
 _KEYWORDS = re.compile(r"^len\(\w*kwargs\)$")
-_LINK_PREFILL = "https://huggingface.co/docs/transformers/llm_optims"
 
 
-def _judge_prefill(report: Report) -> Iterator[tuple[int, Finding]]:
-    series = PREFILL.recompiles(report)
-    if not series:
+def _judge_prefill(report: Report) -> Iterator[Ranked]:
+    members = [member for one in PREFILL.recompiles(report) for member in one.recompiles]
+    if not members:
         return
-    members = [member for one in series for member in one.recompiles]
     call = "`generate` of two tokens" if by_generate(report, members[0]) else "call with a prompt, and one with a token"
-    action = (
+    yield PREFILL.finding(
+        "The prompt and the single tokens after it were compiled apart",
         f"Nothing is wrong with it. Do both in the warm-up: one {call}, before the first text of a user. Prompts of "
-        "another length compile once more, and from then on any length fits."
-    )
-    yield (
-        _RANK_PREFILL,
-        PREFILL.finding(
-            title="The prompt and the single tokens after it were compiled apart",
-            location=called_from(report, members[0]),
-            evidence=[member.id for member in members],
-            advice=Advice(
-                action=action,
-                why=f"{FROM_RUN} A size of 1 always gets code of its own, so no setting joins the two. Each is kept.",
-                link=_LINK_PREFILL,
-            ),
-            impact=recompile_cost(members, "spent compiling the second of them"),
-        ),
+        "another length compile once more, and from then on any length fits.",
+        why=f"{FROM_RUN} A size of 1 always gets code of its own, so no setting joins the two. Each is kept.",
+        location=called_from(report, members[0]),
+        evidence=ids(members),
+        impact=recompile_cost(members, "spent compiling the second of them"),
     )
 
 
-def _owns_series_prefill(series: Series, report: Report) -> bool:
+def _owns_prefill(series: Series, report: Report) -> bool:
     """One change from a prompt to single tokens, or back, in a model of transformers that generates."""
     lead, sizes = series.lead, {series.lead.expected, series.lead.actual}
     if series.changes != 1 or not any(module.family for module in report.modules):
@@ -168,6 +142,8 @@ PREFILL = Rule(
     id="prefill-and-decode",
     title="A prompt and single tokens are compiled apart",
     severity="info",
+    rank=660,
+    link="https://huggingface.co/docs/transformers/llm_optims",
     description=(
         "A language model is called with the whole prompt first and with one token a step then. torch compiles a size "
         "of 1 by itself, so these are two programs: one recompile, once. More than one change of the length is the "
@@ -176,7 +152,7 @@ PREFILL = Rule(
     fix="Call the model once with a prompt and once with a single token in the warm-up.",
     passed="No prompt and single tokens were compiled apart.",
     judge=_judge_prefill,
-    owns_recompiles=_owns_series_prefill,
+    owns_recompiles=_owns_prefill,
     precedence=-1,
 )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.facts.skipped import costly, next_step
-from dynalyze.report import Advice, Finding, GraphBreak, Report, SkippedFrame, SkipReason
-from dynalyze.rules.rule import Rule, severity_of
+from dynalyze.report import GraphBreak, Report, SkippedFrame, SkipReason
+from dynalyze.rules.report_queries import ids
+from dynalyze.rules.rule import Ranked, Rule
+from dynalyze.text.amounts import listed
 
 _RANK_OF_ENTRIES = 90
-_RANK_SKIPPED = 210
 _MOST_NAMED = 3
-_LINK = "https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html"
 _WHY_TITLES: dict[SkipReason, str] = {
     "dispatch_mode": "torch compiles nothing inside a TorchDispatchMode",
     "skip_list": "the file is on torch's skip list",
@@ -22,7 +22,7 @@ _WHY_TITLES: dict[SkipReason, str] = {
 }
 
 
-def _judge_skipped(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_skipped(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "nothing_compiled":
         return  # That finding names the reason.
     groups: dict[SkipReason, list[SkippedFrame]] = {}
@@ -30,7 +30,17 @@ def _judge_skipped(report: Report) -> Iterator[tuple[int, Finding]]:
         if not any(_tells_of(found, frame) for found in report.graph_breaks):
             groups.setdefault(frame.reason, []).append(frame)
     for reason, frames in groups.items():
-        yield _RANK_OF_ENTRIES if any(frame.entry for frame in frames) else _RANK_SKIPPED, _finding(reason, frames)
+        entries = [frame for frame in frames if frame.entry]
+        first, *others = entries or frames  # What entries call follows them.
+        names = list(dict.fromkeys(frame.location.function for frame in (first, *others)))
+        yield SKIPPED.finding(
+            f"{listed(names, _MOST_NAMED)} {'runs' if len(names) == 1 else 'run'} in eager: {_WHY_TITLES[reason]}",
+            next_step(reason),
+            why=f"{first.explanation} No graph break is reported for it.",
+            rank=_RANK_OF_ENTRIES if entries else None,
+            location=first.location,
+            evidence=ids(frames),
+        )
 
 
 def _tells_of(found: GraphBreak, frame: SkippedFrame) -> bool:
@@ -40,32 +50,12 @@ def _tells_of(found: GraphBreak, frame: SkippedFrame) -> bool:
     return frame.location.file in told and name in told
 
 
-def _finding(reason: SkipReason, frames: list[SkippedFrame]) -> Finding:
-    # What they call follows them.
-    entries = [frame for frame in frames if frame.entry] or frames
-    first = entries[0]
-    names = list(dict.fromkeys(frame.location.function for frame in entries))
-    step = next_step(reason)
-    return SKIPPED.finding(
-        title=f"{_named(names)} in eager: {_WHY_TITLES[reason]}",
-        location=first.location,
-        evidence=[frame.id for frame in frames],
-        advice=Advice(action=step, why=f"{first.explanation} No graph break is reported for it.", link=_LINK),
-    )
-
-
-def _named(names: list[str]) -> str:
-    shown, left = names[:_MOST_NAMED], len(names) - _MOST_NAMED
-    if len(names) == 1:
-        return f"{names[0]} runs"
-    last = f"{left} more" if left > 0 else shown.pop()
-    return f"{', '.join(shown)} and {last} run"
-
-
 SKIPPED = Rule(
     id="skipped-function",
     title="A function was left in eager without a graph break",
     severity="warning",
+    rank=210,
+    link="https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html",
     description=(
         "torch was asked to compile the function, or met it below a compiled call, and left it in eager without "
         "tracing it: inside a TorchDispatchMode, because of a skip list or a setting. torch reports no graph break."
@@ -75,7 +65,6 @@ SKIPPED = Rule(
 )
 
 
-_RANK_COMPREHENSION = 390
 # Functions of their own up to Python 3.11.
 _COMPREHENSIONS = ("<dictcomp>", "<listcomp>", "<setcomp>", "<genexpr>")
 _FIX = (
@@ -84,22 +73,17 @@ _FIX = (
 )
 
 
-def _judge_comprehension(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_comprehension(report: Report) -> Iterator[Ranked]:
     for found in COMPREHENSION.breaks(report):
-        yield (
-            _RANK_COMPREHENSION,
-            COMPREHENSION.finding(
-                title="A comprehension was compiled by itself, and cannot be",
-                severity="error" if severity_of([found]) == "error" else "info",
-                location=found.location,
-                evidence=[found.id],
-                advice=Advice(
-                    action=_FIX,
-                    why="Seen in this run. Up to Python 3.11 a comprehension is a function of its own. Where the "
-                    "function around it is compiled it is a part of that; where that one runs in eager, torch tries to "
-                    "compile the comprehension alone, and cannot follow the iterator that it is given.",
-                ),
-            ),
+        yield COMPREHENSION.finding(
+            "A comprehension was compiled by itself, and cannot be",
+            _FIX,
+            why="Seen in this run. Up to Python 3.11 a comprehension is a function of its own. Where the "
+            "function around it is compiled it is a part of that; where that one runs in eager, torch tries to "
+            "compile the comprehension alone, and cannot follow the iterator that it is given.",
+            severity="error" if found.effect == "error" else "info",
+            location=found.location,
+            evidence=[found.id],
         )
 
 
@@ -116,6 +100,7 @@ COMPREHENSION = Rule(
     id="comprehension-apart",
     title="A comprehension compiled by itself",
     severity="info",
+    rank=390,
     description=(
         "Up to Python 3.11 a comprehension is a function of its own. Where the function around it runs in eager, "
         "because of another break, torch tries to compile the comprehension alone, which fails. It is a consequence, "

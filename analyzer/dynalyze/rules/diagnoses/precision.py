@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Example, Finding, Graph, Location, Report
+from dynalyze.report import Example, Graph, Location, Report
 from dynalyze.report.models import ModuleFacts
 from dynalyze.rules.report_queries import (
     FROM_GRAPH,
@@ -18,47 +18,34 @@ from dynalyze.rules.report_queries import (
     ids,
     module_on_cuda,
 )
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Ranked, Rule
 
-_RANK_FLOAT32 = 450
-_SINCE_FLOAT32 = (8, 0)  # Ampere: the first with tensor cores for TF32.
+# Ampere: the first with tensor cores for TF32, and with instructions for bfloat16.
+_AMPERE = (8, 0)
 _PRODUCTS = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "einsum", "__matmul__")
-_LINK_FLOAT32 = "https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html"
-_MATMUL = "torch.backends.cuda.matmul"
 
 
-def _judge_float32(report: Report) -> Iterator[tuple[int, Finding]]:
-    found = capability(report)
-    if found is None or found < _SINCE_FLOAT32 or not _at_default(report) or autocast_dtype(report, "cuda") is not None:
+def _judge_float32(report: Report) -> Iterator[Ranked]:
+    found, settings = capability(report), report.settings
+    # TF32 is known to be off; unknown where the program mixed torch's old and new names for it.
+    highest = settings.get("torch.float32_matmul_precision") == "highest"
+    if found is None or found < _AMPERE or not highest or settings.get("torch.backends.cuda.matmul.allow_tf32"):
         return
     graphs = [graph for graph in graphs_on_cuda(report) if _products(graph) and _only_float32(graph)]
-    if not graphs:
+    if not graphs or autocast_dtype(report, "cuda") is not None:
         return
-    number = sum(_products(graph) for graph in graphs)
-    yield (
-        _RANK_FLOAT32,
-        FLOAT32.finding(
-            title=f"{_counted(number)} in full float32, without tensor cores",
-            location=graphs[0].location,
-            evidence=[*ids(graphs), "torch.float32_matmul_precision"],
-            advice=Advice(
-                action='Try `torch.set_float32_matmul_precision("high")` before the first call, and check the answers: '
-                f"{device_name(report)} then multiplies float32 matrices as TF32, with 10 bits of mantissa, not 23.",
-                why=(
-                    f'{FROM_GRAPH} The precision of float32 products is "highest", torch\'s default. It is a choice '
-                    "between speed and digits, and the same in eager."
-                ),
-                config='torch.set_float32_matmul_precision("high")',
-                link=_LINK_FLOAT32,
-            ),
-        ),
+    number = sum(map(_products, graphs))
+    counted = "A matrix product runs" if number == 1 else f"{number} matrix products run"
+    yield FLOAT32.finding(
+        f"{counted} in full float32, without tensor cores",
+        'Try `torch.set_float32_matmul_precision("high")` before the first call, and check the answers: '
+        f"{device_name(report)} then multiplies float32 matrices as TF32, with 10 bits of mantissa, not 23.",
+        why=f'{FROM_GRAPH} The precision of float32 products is "highest", torch\'s default. It is a choice '
+        "between speed and digits, and the same in eager.",
+        config='torch.set_float32_matmul_precision("high")',
+        location=graphs[0].location,
+        evidence=[*ids(graphs), "torch.float32_matmul_precision"],
     )
-
-
-def _at_default(report: Report) -> bool:
-    """Whether TF32 is known to be off; unknown where the program mixed torch's old and new names for it."""
-    settings = report.settings
-    return settings.get("torch.float32_matmul_precision") == "highest" and not settings.get(f"{_MATMUL}.allow_tf32")
 
 
 def _products(graph: Graph) -> int:
@@ -66,18 +53,15 @@ def _products(graph: Graph) -> int:
 
 
 def _only_float32(graph: Graph) -> bool:
-    dtypes = {each.dtype for each in graph.inputs if each.dtype.startswith(("float", "bfloat"))}
-    return dtypes == {"float32"}
-
-
-def _counted(number: int) -> str:
-    return "A matrix product runs" if number == 1 else f"{number} matrix products run"
+    return {each.dtype for each in graph.inputs if each.dtype.startswith(("float", "bfloat"))} == {"float32"}
 
 
 FLOAT32 = Rule(
     id="float32-precision",
     title="float32 matrix products without TF32",
     severity="info",
+    rank=450,
+    link="https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html",
     description=(
         "GPUs of compute capability 8.0 and later multiply float32 matrices several times as fast as TF32, which torch "
         "leaves off by default because it has fewer digits. Said only of a CUDA device whose graphs hold such products."
@@ -88,39 +72,27 @@ FLOAT32 = Rule(
 )
 
 
-_RANK_BFLOAT16 = 60
-_SINCE_BFLOAT16 = (8, 0)
-_LINK_BFLOAT16 = "https://github.com/pytorch/pytorch/issues/118581"
-
-
-def _judge_bfloat16(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge_bfloat16(report: Report) -> Iterator[Ranked]:
     found = capability(report)
-    if found is None or found >= _SINCE_BFLOAT16:
+    if found is None or found >= _AMPERE:
         return
     graphs = [graph for graph in graphs_on_cuda(report) if any(each.dtype == "bfloat16" for each in graph.inputs)]
     modules = [module for module in report.modules if module_on_cuda(module) and module.parameters.get("bfloat16")]
-    autocast = autocast_dtype(report, "cuda") == "bfloat16"
-    if not (graphs or modules or autocast):
+    if graphs or modules:
+        where, change = "the model", "model.to(torch.float16)"
+    elif autocast_dtype(report, "cuda") == "bfloat16":
+        where, change = "autocast", 'torch.autocast("cuda", dtype=torch.float16)'
+    else:
         return
-    where = "autocast" if autocast and not (graphs or modules) else "the model"
-    change = 'torch.autocast("cuda", dtype=torch.float16)' if where == "autocast" else "model.to(torch.float16)"
-    yield (
-        _RANK_BFLOAT16,
-        BFLOAT16.finding(
-            title=f"bfloat16 on {device_name(report)}, which has no instructions for it",
-            location=graphs[0].location if graphs else None,
-            evidence=[*ids(graphs), *ids(modules), "torch.cuda.get_device_capability"],
-            advice=Advice(
-                action=f"Use float16 in {where}: `{change}`, with a GradScaler where you train. Or use a GPU of "
-                "compute capability 8.0 or later.",
-                why=(
-                    f"{FROM_GRAPH if graphs else FROM_SETTINGS} Its compute capability is {found[0]}.{found[1]}; "
-                    "Triton has bfloat16 from 8.0 on. Inductor leaves such a graph in eager, which emulates it slowly."
-                ),
-                config=change,
-                link=_LINK_BFLOAT16,
-            ),
-        ),
+    yield BFLOAT16.finding(
+        f"bfloat16 on {device_name(report)}, which has no instructions for it",
+        f"Use float16 in {where}: `{change}`, with a GradScaler where you train. Or use a GPU of compute capability "
+        "8.0 or later.",
+        why=f"{FROM_GRAPH if graphs else FROM_SETTINGS} Its compute capability is {found[0]}.{found[1]}; "
+        "Triton has bfloat16 from 8.0 on. Inductor leaves such a graph in eager, which emulates it slowly.",
+        config=change,
+        location=graphs[0].location if graphs else None,
+        evidence=[*ids(graphs), *ids(modules), "torch.cuda.get_device_capability"],
     )
 
 
@@ -128,6 +100,8 @@ BFLOAT16 = Rule(
     id="low-precision-device",
     title="bfloat16 on a GPU without it",
     severity="warning",
+    rank=60,
+    link="https://github.com/pytorch/pytorch/issues/118581",
     description=(
         "Kernels in bfloat16 need a GPU of compute capability 8.0 (Ampere). On an older one Inductor generates none "
         "for such a graph, and eager emulates the arithmetic. float16 is fast there."
@@ -139,64 +113,45 @@ BFLOAT16 = Rule(
 )
 
 
-_RANK_AUTOCAST = 550
-_DEVICES = ("cuda", "cpu")
-_LINK_AUTOCAST = "https://docs.pytorch.org/docs/stable/amp.html"
-
-
-def _judge_autocast(report: Report) -> Iterator[tuple[int, Finding]]:
-    for device in _DEVICES:
+def _judge_autocast(report: Report) -> Iterator[Ranked]:
+    for device in ("cuda", "cpu"):
         dtype = autocast_dtype(report, device)
         if dtype is None:
             continue
-        there = [module for module in report.modules if _is_on(module, device)]
+        there = [each for each in report.modules if any(name.partition(":")[0] == device for name in each.devices)]
         same = [module for module in there if dtype in HALVES and dtype_of(module) == dtype]
         if same:
-            yield _RANK_AUTOCAST, _for_nothing(same, device, dtype)
+            names = ", ".join(dict.fromkeys(f"`{module.class_name}`" for module in same))
+            yield _autocast(
+                same,
+                f"autocast to {dtype} around parameters that are {dtype} already",
+                f'Call {names} without `torch.autocast("{device}")`, or keep its parameters in float32 and let '
+                "autocast cast them: one of the two.",
+                "With both, matrix products are as they were, and autocast only raises some other operations to "
+                "float32 and back, which costs kernels.",
+            )
         elif report.modules and not there and all(module.devices for module in report.modules):
-            yield _RANK_AUTOCAST, _elsewhere(report.modules, device)
+            kinds = sorted({name.partition(":")[0] for module in report.modules for name in module.devices})
+            yield _autocast(
+                report.modules,
+                f'autocast is on for "{device}", and the model is on {" and ".join(kinds)}',
+                f'Write `torch.autocast("{kinds[0]}")`: autocast casts only the operations of the device that it is '
+                "given.",
+                "All of the model runs in its own dtype.",
+            )
 
 
-def _for_nothing(modules: list[ModuleFacts], device: str, dtype: str) -> Finding:
-    names = ", ".join(dict.fromkeys(f"`{module.class_name}`" for module in modules))
-    return _finding(
-        modules,
-        f"autocast to {dtype} around parameters that are {dtype} already",
-        f'Call {names} without `torch.autocast("{device}")`, or keep its parameters in float32 and let autocast cast '
-        "them: one of the two.",
-        "With both, matrix products are as they were, and autocast only raises some other operations to float32 and "
-        "back, which costs kernels.",
-    )
-
-
-def _elsewhere(modules: list[ModuleFacts], device: str) -> Finding:
-    kinds = sorted({name.partition(":")[0] for module in modules for name in module.devices})
-    return _finding(
-        modules,
-        f'autocast is on for "{device}", and the model is on {" and ".join(kinds)}',
-        f'Write `torch.autocast("{kinds[0]}")`: autocast casts only the operations of the device that it is given.',
-        "All of the model runs in its own dtype.",
-    )
-
-
-def _finding(modules: list[ModuleFacts], title: str, action: str, why: str) -> Finding:
-    first = next((module for module in modules if module.file), None)
-    return AUTOCAST.finding(
-        title=title,
-        location=Location(first.file, first.line) if first is not None else None,
-        evidence=ids(modules),
-        advice=Advice(action=action, why=f"{why} {FROM_SETTINGS}", link=_LINK_AUTOCAST),
-    )
-
-
-def _is_on(module: ModuleFacts, device: str) -> bool:
-    return any(name.partition(":")[0] == device for name in module.devices)
+def _autocast(modules: list[ModuleFacts], title: str, action: str, why: str) -> Ranked:
+    place = next((Location(module.file, module.line) for module in modules if module.file), None)
+    return AUTOCAST.finding(title, action, why=f"{why} {FROM_SETTINGS}", location=place, evidence=ids(modules))
 
 
 AUTOCAST = Rule(
     id="autocast",
     title="autocast without effect",
     severity="info",
+    rank=550,
+    link="https://docs.pytorch.org/docs/stable/amp.html",
     description=(
         "autocast casts float32 operations of one kind of device while they run. Around a model that is in the lower "
         "dtype already, or on another device, it does not do what it is there for. A switch of autocast between calls "

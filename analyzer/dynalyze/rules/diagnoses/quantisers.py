@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from dynalyze.report import Advice, Finding, GraphBreak, Report, SkippedFrame
+from dynalyze.report import GraphBreak, Report, SkippedFrame
 from dynalyze.report.models import LayerGroup, ModuleFacts
 from dynalyze.rules.report_queries import (
     FROM_LAYERS,
@@ -14,71 +14,69 @@ from dynalyze.rules.report_queries import (
     comes_from,
     compiled_at,
     counted,
+    ids,
     layers_of,
     shown_version,
     skipped_in,
     version,
 )
-from dynalyze.rules.rule import Rule, severity_of
-
-_RANK_TORCHAO, _RANK_OF_KERNELS = 196, 620
-_LINK_TORCHAO = "https://github.com/pytorch/ao/issues/2919"
+from dynalyze.rules.rule import Ranked, Rule, severity_of
 
 
-def _judge_torchao(report: Report) -> Iterator[tuple[int, Finding]]:
-    found = _in_its_code(report)
-    if found is not None:
-        yield _RANK_TORCHAO, found
-    for module, group in layers_of(report, "torchao"):
-        if reason := group.facts.get("kernels_skipped"):
-            torch = shown_version(version(report, "torch"))
-            action = f"Install a torchao that is built for torch {torch}, or the torch that it asks for."
-            yield (
-                _RANK_OF_KERNELS,
-                TORCHAO.finding(
-                    title=f"torchao runs without its own kernels: {counted(group.count, 'weight')} of {group.kind}",
-                    severity="info",
-                    location=compiled_at(module),
-                    evidence=[module.id],
-                    advice=Advice(
-                        action=f"{action} torchao says: {str(reason).strip().rstrip('.')}.",
-                        why=f"{FROM_LAYERS} Layouts that need its kernels fail or take a slower way; those of "
-                        "plain PyTorch operations run as they do with them.",
-                        link=_LINK_TORCHAO,
-                    ),
-                ),
-            )
-
-
-def _in_its_code(report: Report) -> Finding | None:
-    breaks, skipped = TORCHAO.breaks(report), skipped_in(report, "torchao")
-    if not breaks and not skipped:
-        return None
+def _parts(breaks: list[GraphBreak], skipped: list[SkippedFrame]) -> str:
     parts = [counted(len(breaks), "graph break")] if breaks else []
     parts += [f"{counted(len(skipped), 'function')} left in eager"] if skipped else []
-    library, torch = version(report, "torchao"), version(report, "torch")
-    action = (
-        f"torchao {shown_version(library) or '(version not known)'} with torch {shown_version(torch)}: install the "
-        "pair that torchao's table of versions names."
-    )
-    return TORCHAO.finding(
-        title=f"In torchao's own code: {', '.join(parts)}",
+    return ", ".join(parts)
+
+
+def _untraced(
+    rule: Rule, title: str, breaks: list[GraphBreak], skipped: list[SkippedFrame], action: str, why: str
+) -> Ranked:
+    return rule.finding(
+        title,
+        action,
+        why=f"{FROM_RUN} {why}",
         severity=severity_of(breaks),
         location=(breaks or skipped)[0].location,
-        evidence=[fact.id for facts in (breaks, skipped) for fact in facts],
-        advice=Advice(
-            action=action,
-            why=f"{FROM_RUN} torchao's quantised weights are made for torch.compile, which fuses unpacking them into "
-            "the multiplication; where its code is not traced, each call pays for it apart.",
-            link=_LINK_TORCHAO,
-        ),
+        evidence=[*ids(breaks), *ids(skipped)],
     )
+
+
+def _judge_torchao(report: Report) -> Iterator[Ranked]:
+    breaks, skipped = TORCHAO.breaks(report), skipped_in(report, "torchao")
+    library, torch = shown_version(version(report, "torchao")), shown_version(version(report, "torch"))
+    if breaks or skipped:
+        yield _untraced(
+            TORCHAO,
+            f"In torchao's own code: {_parts(breaks, skipped)}",
+            breaks,
+            skipped,
+            f"torchao {library or '(version not known)'} with torch {torch}: install the pair that torchao's table of "
+            "versions names.",
+            "torchao's quantised weights are made for torch.compile, which fuses unpacking them into the "
+            "multiplication; where its code is not traced, each call pays for it apart.",
+        )
+    for module, group in layers_of(report, "torchao"):
+        if reason := group.facts.get("kernels_skipped"):
+            yield TORCHAO.finding(
+                f"torchao runs without its own kernels: {counted(group.count, 'weight')} of {group.kind}",
+                f"Install a torchao that is built for torch {torch}, or the torch that it asks for. torchao says: "
+                f"{str(reason).strip().rstrip('.')}.",
+                why=f"{FROM_LAYERS} Layouts that need its kernels fail or take a slower way; those of "
+                "plain PyTorch operations run as they do with them.",
+                rank=620,
+                severity="info",
+                location=compiled_at(module),
+                evidence=[module.id],
+            )
 
 
 TORCHAO = Rule(
     id="torchao",
     title="torchao's layers do not compile as they should",
     severity="warning",
+    rank=196,
+    link="https://github.com/pytorch/ao/issues/2919",
     description=(
         "torchao keeps quantised weights as tensor subclasses and counts on torch.compile to be fast. Each version is "
         "built for some versions of torch: with another one its kernels are not loaded, or its code is not traced."
@@ -90,8 +88,6 @@ TORCHAO = Rule(
 )
 
 
-_RANK_OTHER, _RANK_OF_UNKNOWN = 197, 630
-_LINK_OTHER = "https://huggingface.co/docs/transformers/quantization/overview"
 _NAMES = {
     "gptqmodel": "GPTQ or AWQ (gptqmodel)", "auto_gptq": "GPTQ (auto_gptq)", "awq": "AWQ", "hqq": "HQQ",
     "optimum": "quanto or GPTQ (optimum)", "compressed_tensors": "compressed-tensors", "fbgemm": "FBGEMM",
@@ -104,65 +100,52 @@ _NAMES = {
 _FILES = {"fbgemm": "fbgemm_fp8", "fp8": "finegrained_fp8", "gemma": "gemma_quant", "metal": "metal_quantization"}
 
 
-def _judge_other(report: Report) -> Iterator[tuple[int, Finding]]:
-    seen: set[str] = set()
+def _judge_other(report: Report) -> Iterator[Ranked]:
     own = OTHER.breaks(report)
-    for module, group in layers_of(report, *_NAMES):
-        if group.library not in seen:
-            seen.add(group.library)
-            breaks = [found for found in _breaks_of(report, group.library) if found in own]
-            skipped = skipped_in(report, group.library)
-            if breaks or skipped:
-                yield _RANK_OTHER, _finding(module, group, breaks, skipped)
+    groups: dict[str, LayerGroup] = {}
+    for _, group in layers_of(report, *_NAMES):
+        groups.setdefault(group.library, group)
+    for library, group in groups.items():
+        breaks = [found for found in _breaks_of(report, library) if found in own]
+        skipped = skipped_in(report, library)
+        if breaks or skipped:
+            yield _other(group, breaks, skipped)
     for module in report.modules:
         if module.quantization and not module.layers:
-            yield _RANK_OF_UNKNOWN, _unknown(report, module)
+            yield _unknown(report, module)
 
 
-def _finding(module: ModuleFacts, group: LayerGroup, breaks: list[GraphBreak], skipped: list[SkippedFrame]) -> Finding:
+def _other(group: LayerGroup, breaks: list[GraphBreak], skipped: list[SkippedFrame]) -> Ranked:
     name = _NAMES[group.library]
-    parts = [counted(len(breaks), "graph break")] if breaks else []
-    parts += [f"{counted(len(skipped), 'function')} left in eager"] if skipped else []
-    action = (
+    generate = ""
+    if group.facts.get("compiled_by_generate") is False:
+        generate = " transformers' `generate` does not compile a model with this quantiser by itself."
+    elif group.facts.get("compiled_by_generate"):
+        generate = " transformers counts this quantiser among those that can be compiled."
+    return _untraced(
+        OTHER,
+        f"{name}: {_parts(breaks, skipped)} in the code of {counted(group.count, group.kind + ' layer')}",
+        breaks,
+        skipped,
         f"Choose a kernel of {name} that is a custom operator, where its configuration offers one (`backend`), or "
-        f"upgrade it: a `{group.kind}` that torch cannot trace is cut out of the graph in each layer."
-    )
-    return OTHER.finding(
-        title=f"{name}: {', '.join(parts)} in the code of {counted(group.count, group.kind + ' layer')}",
-        severity=severity_of(breaks),
-        location=(breaks or skipped)[0].location,
-        evidence=[fact.id for facts in (breaks, skipped) for fact in facts],
-        advice=Advice(action=action, why=_why(module, group), link=_LINK_OTHER),
+        f"upgrade it: a `{group.kind}` that torch cannot trace is cut out of the graph in each layer.",
+        f"What is around these layers is compiled; they themselves run as in eager.{generate}",
     )
 
 
-def _unknown(report: Report, module: ModuleFacts) -> Finding:
+def _unknown(report: Report, module: ModuleFacts) -> Ranked:
     weights = "with `--weights`" if report.target.kind == "transformers" else "after `from_pretrained`"
-    action = (
-        f"Run it {weights} where {module.quantization} is installed and has a device that it runs on: what its layers "
-        "do to the graph is unknown until then."
-    )
     return OTHER.finding(
-        title=f"{module.class_name} is configured for {module.quantization}, and ran without its layers",
+        f"{module.class_name} is configured for {module.quantization}, and ran without its layers",
+        f"Run it {weights} where {module.quantization} is installed and has a device that it runs on: what its layers "
+        "do to the graph is unknown until then.",
+        why=f"{FROM_LAYERS} The module holds no quantised layer: what ran and was measured are plain ones.",
+        rank=630,
         rule="quantiser-unknown",
         severity="info",
         location=compiled_at(module),
         evidence=[module.id],
-        advice=Advice(
-            action=action,
-            why=f"{FROM_LAYERS} The module holds no quantised layer: what ran and was measured are plain ones.",
-            link=_LINK_OTHER,
-        ),
     )
-
-
-def _why(module: ModuleFacts, group: LayerGroup) -> str:
-    told = f"{FROM_RUN} What is around these layers is compiled; they themselves run as in eager."
-    if group.facts.get("compiled_by_generate") is False:
-        told += " transformers' `generate` does not compile a model with this quantiser by itself."
-    elif group.facts.get("compiled_by_generate"):
-        told += " transformers counts this quantiser among those that can be compiled."
-    return told
 
 
 def _breaks_of(report: Report, library: str) -> list[GraphBreak]:
@@ -185,6 +168,8 @@ OTHER = Rule(
     id="other-quantiser",
     title="A quantiser's layers are not traced",
     severity="warning",
+    rank=197,
+    link="https://huggingface.co/docs/transformers/quantization/overview",
     description=(
         "Layers of GPTQ, AWQ, HQQ, quanto, compressed-tensors and others call kernels of their own. Those that are "
         "custom operators stay in the graph; others break it, or are left in eager, in every layer. The finding "

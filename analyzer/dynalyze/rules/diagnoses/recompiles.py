@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import msgspec
 
 from dynalyze.capture.trace_records import LIMITS
-from dynalyze.report import Advice, Finding, GraphBreak, Recompile, Report
+from dynalyze.report import Advice, GraphBreak, Recompile, Report
 from dynalyze.rules.recompile_advice import advise, history, what_changed
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.tensors import is_of_input
 from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
-from dynalyze.rules.report_queries import recompile_cost
-from dynalyze.rules.rule import Rule, recompile_owner
+from dynalyze.rules.report_queries import ids, recompile_cost
+from dynalyze.rules.rule import Ranked, Rule, recompile_owner
+from dynalyze.text.amounts import listed
 
 _RANK = 400
 _RANK_OF_LIMITS = 3
@@ -23,13 +24,13 @@ _MOST_VALUES = 8
 _MOST_NAMES = 4
 
 
-def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge(report: Report) -> Iterator[Ranked]:
     free, limited = gather(report)
     for series in free:
         if recompile_owner(series, report) is None:
-            yield _rank(_RANK, series.members), _changed(series)
+            yield _changed(series)
     for group in limited:
-        yield _rank(_RANK_OF_LIMITS, group.members), _reached_limit(group, report)
+        yield _reached_limit(group, report)
 
 
 def _rank(base: int, members: list[Recompile]) -> int:
@@ -38,56 +39,50 @@ def _rank(base: int, members: list[Recompile]) -> int:
     return base + (_MOST_MILLISECONDS - milliseconds) * 1000 - min(len(members), 999)
 
 
-def _changed(series: Series) -> Finding:
+def _changed(series: Series) -> Ranked:
     advice = advise(series)
     if told := history(series, _MOST_VALUES):
         advice = msgspec.structs.replace(advice, action=f"{advice.action} {told}")
     return RULE.finding(
-        title=f"{what_changed(series)}: {_again(series)}",
+        f"{what_changed(series)}: {_again(series)}",
+        advice,
+        rank=_rank(_RANK, series.members),
         severity="info" if series.modules or is_by_design(series.lead) or is_of_input(series.lead) else "warning",
         location=series.forced_by or series.lead.location,
         evidence=_evidence(series.members),
-        advice=advice,
         impact=recompile_cost(series.members),
     )
 
 
 def _again(series: Series) -> str:
     """ "forward was compiled again 3 times, 2.8 s", with every function that one change concerns."""
-    names, times = series.functions, len(series.recompiles)
-    verb = "was" if len(names) == 1 else "were"
-    count = "" if times == 1 else f" {times} times"
-    halves = f", in {series.parts} parts" if len(names) == 1 and series.parts > 1 else ""
-    how = "compiled for each of them" if series.modules else f"compiled again{count}{halves}"
-    spent = series.seconds
-    return f"{_named(names)} {verb} {how}{f', {_duration(spent)}' if spent is not None else ''}"
+    names, times, spent = series.functions, len(series.recompiles), series.seconds
+    how = "compiled for each of them"
+    if not series.modules:
+        halves = f", in {series.parts} parts" if len(names) == 1 and series.parts > 1 else ""
+        how = f"compiled again{'' if times == 1 else f' {times} times'}{halves}"
+    if spent is not None:
+        how += f", {spent * 1000:.0f} ms" if spent < 0.1 else f", {spent:.1f} s"
+    return f"{listed(names, _MOST_NAMES)} {'was' if len(names) == 1 else 'were'} {how}"
 
 
-def _named(names: list[str]) -> str:
-    shown = names[:_MOST_NAMES]
-    left = len(names) - len(shown)
-    if left:
-        return f"{', '.join(shown)} and {left} more"
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _reached_limit(group: Limited, report: Report) -> Finding:
+def _reached_limit(group: Limited, report: Report) -> Ranked:
     stopped = functions(group.reached)
     at_limit = {(each.process, each.epoch, each.compile_id) for each in group.reached}
     refused = [
-        found.id
+        found
         for found in RULE.breaks(report)
         if not at_limit.isdisjoint((found.process, found.epoch, each) for each in found.compile_ids)
     ]
-    advice = _limit_advice(group, stopped, recompile_owner(group.main, report), raises=bool(refused))
     then = "torch raises there" if refused else f"{'runs' if len(stopped) == 1 else 'run'} in eager from there on"
     return RULE.finding(
-        title=f"{_named(stopped)} reached the recompile limit and {then}",
+        f"{listed(stopped, _MOST_NAMES)} reached the recompile limit and {then}",
+        _limit_advice(group, stopped, recompile_owner(group.main, report), raises=bool(refused)),
+        rank=_rank(_RANK_OF_LIMITS, group.members),
         rule="recompile-limit",
         severity="error",
         location=group.reached[0].location,
-        evidence=[*_evidence(group.members), *refused],
-        advice=advice,
+        evidence=[*_evidence(group.members), *ids(refused)],
         impact=recompile_cost(group.members),
     )
 
@@ -99,35 +94,31 @@ def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, rai
     if owner is not None and owner.at_limit:
         advice = msgspec.structs.replace(advice, action=owner.at_limit, example=None)
     if main.modules:
-        return _limit_of_modules(group, stopped, advice, raises=raises)
-    told = f"{what_changed(main)}. " if main.lead.source else ""
-    others = [
-        f"`{clipped(as_written(one.lead.source))}`" for one in group.series if one is not main and one.lead.source
-    ]
-    also = f" Also changed: {', '.join(dict.fromkeys(others))}." if others else ""
-    raised = "torch._dynamo.config.recompile_limit = 16"
+        # Many modules, each compiled by itself: nothing varies, so a limit that has room for all of them does help.
+        limit = 2 * max(len(main.modules), 8)
+        note = "The limit counts all modules that run one code together."
+        action = (
+            f"{what_changed(main)}: compile the function or the module that calls them, in place of each by "
+            "itself; or raise the limit to their number, see the setting."
+        )
+    else:
+        limit = 16
+        note = (
+            "A higher limit helps only where the values are few: each costs a compile, and every call checks the "
+            'guards of all versions. torch.compiler.set_stance("fail_on_recompile") in production makes the change '
+            "visible."
+        )
+        told = f"{what_changed(main)}. " if main.lead.source else ""
+        sources = (one.lead.source for one in group.series if one is not main)
+        others = dict.fromkeys(f"`{clipped(as_written(source))}`" for source in sources if source)
+        also = f" Also changed: {', '.join(others)}." if others else ""
+        action = f"Mend the cause first. {told}{advice.action}{also}"
     return msgspec.structs.replace(
         advice,
-        action=f"Mend the cause first. {told}{advice.action}{also}",
+        action=action,
         why=f"{_what_follows(group, stopped, raises=raises)} {advice.why}",
-        config=f"{advice.config}\n{raised}".strip(),
-        config_note=(
-            f"{advice.config_note} A higher limit helps only where the values are few: each costs a compile, and "
-            'every call checks the guards of all versions. torch.compiler.set_stance("fail_on_recompile") in '
-            "production makes the change visible."
-        ).strip(),
-    )
-
-
-def _limit_of_modules(group: Limited, stopped: list[str], advice: Advice, *, raises: bool) -> Advice:
-    """Many modules, each compiled by itself: nothing varies, so a limit that has room for all of them does help."""
-    return msgspec.structs.replace(
-        advice,
-        action=f"{what_changed(group.main)}: compile the function or the module that calls them, in place of each by "
-        "itself; or raise the limit to their number, see the setting.",
-        why=f"{_what_follows(group, stopped, raises=raises)} {advice.why}",
-        config=f"{advice.config}\ntorch._dynamo.config.recompile_limit = {2 * max(len(group.main.modules), 8)}".strip(),
-        config_note=f"{advice.config_note} The limit counts all modules that run one code together.".strip(),
+        config=f"{advice.config}\ntorch._dynamo.config.recompile_limit = {limit}".strip(),
+        config_note=f"{advice.config_note} {note}".strip(),
     )
 
 
@@ -139,15 +130,11 @@ def _what_follows(group: Limited, stopped: list[str], *, raises: bool) -> str:
         if raises
         else "Every other call runs in eager, and what it calls is not compiled anew either."
     )
-    return f"A call of {_named(stopped)} that fits {fits} still runs compiled. {others}"
+    return f"A call of {listed(stopped, _MOST_NAMES)} that fits {fits} still runs compiled. {others}"
 
 
 def _evidence(members: list[Recompile]) -> list[str]:
     return sorted((member.id for member in members), key=lambda name: (len(name), name))
-
-
-def _duration(spent: float) -> str:
-    return f"{spent * 1000:.0f} ms" if spent < 0.1 else f"{spent:.1f} s"
 
 
 def _owned_breaks(report: Report) -> list[GraphBreak]:

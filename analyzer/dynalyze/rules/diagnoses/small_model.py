@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Finding, Report
+from dynalyze.report import Report
 from dynalyze.report.measurements import Measurement
-from dynalyze.rules.rule import Rule
+from dynalyze.rules.rule import Ranked, Rule
 
-_RANK = 600
 _SMALL_MS = 1.0
 _FEW_OPS = 50
 _MOSTLY = 0.5
@@ -16,13 +15,10 @@ _LIBRARY = ("mm", "addmm", "bmm", "baddbmm", "convolution", "_int_mm", "_scaled_
 _ATTENTION = ("_scaled_dot_product_", "_flash_attention_", "_efficient_attention_", "_cudnn_attention_")
 
 
-def _judge(report: Report) -> Iterator[tuple[int, Finding]]:
+def _judge(report: Report) -> Iterator[Ranked]:
     for measured in report.measurements:
-        if not _no_gain(measured):
-            continue
-        found = _too_small(report, measured) or _bound_by_libraries(report, measured)
-        if found is not None:
-            yield _RANK, found
+        if _no_gain(measured) and (found := _too_small(report, measured) or _bound_by_libraries(report, measured)):
+            yield found
 
 
 def _no_gain(measured: Measurement) -> bool:
@@ -33,23 +29,21 @@ def _no_gain(measured: Measurement) -> bool:
     return speed.pairs >= 5 and speed.ratio.low <= 1.0
 
 
-def _too_small(report: Report, measured: Measurement) -> Finding | None:
+def _too_small(report: Report, measured: Measurement) -> Ranked | None:
     latency, ops = measured.eager_latency_ms, sum(graph.ops for graph in report.graphs)
-    if latency is None or not report.graphs:
-        return None
-    one_call = latency.p50 / max(measured.calls, 1)
-    if one_call >= _SMALL_MS or ops > _FEW_OPS:
+    one_call = latency.p50 / max(measured.calls, 1) if latency is not None else _SMALL_MS
+    if not report.graphs or one_call >= _SMALL_MS or ops > _FEW_OPS:
         return None
     return _finding(
         report,
         measured,
-        f"A call takes {_milliseconds(one_call)} in eager, with {ops} operations: there is little to gain",
+        f"A call takes {one_call * 1000:.0f} µs in eager, with {ops} operations: there is little to gain",
         "Compile the function that makes many of these calls, or raise the batch; else leave it in eager.",
         "Each compiled call first checks its guards. Beside so little work that costs as much as fusing saves.",
     )
 
 
-def _bound_by_libraries(report: Report, measured: Measurement) -> Finding | None:
+def _bound_by_libraries(report: Report, measured: Measurement) -> Ranked | None:
     """Most of what the compiled code calls is what eager calls too."""
     calls = sum(kernel.calls for kernel in report.kernels)
     same = sum(
@@ -72,28 +66,24 @@ def _is_heavy(name: str) -> bool:
     return parts[0] in _LIBRARY or parts[0].startswith(_ATTENTION) or "mkldnn" in name or "mkl_linear" in name
 
 
-def _finding(report: Report, measured: Measurement, title: str, action: str, why: str) -> Finding:
-    ratio = measured.speedup.ratio if measured.speedup is not None else None
-    assert ratio is not None
-    shown = (
-        f"Measured: {measured.configuration} is {ratio.value:.2f}x eager's speed ({ratio.low:.2f} to {ratio.high:.2f})."
-    )
+def _finding(report: Report, measured: Measurement, title: str, action: str, why: str) -> Ranked:
+    assert measured.speedup is not None
+    ratio = measured.speedup.ratio
     return RULE.finding(
-        title=title,
+        title,
+        action,
+        why=f"Measured: {measured.configuration} is {ratio.value:.2f}x eager's speed ({ratio.low:.2f} to "
+        f"{ratio.high:.2f}). {why}",
         location=report.graphs[0].location if report.graphs else None,
         evidence=[measured.configuration, *(graph.id for graph in report.graphs)],
-        advice=Advice(action=action, why=f"{shown} {why}"),
     )
-
-
-def _milliseconds(value: float) -> str:
-    return f"{value * 1000:.0f} µs"
 
 
 RULE = Rule(
     id="small-model",
     title="Too small, or too bound by libraries, to gain",
     severity="info",
+    rank=600,
     description=(
         "A measurement whose interval shows no gain, where the run says why: calls far under a millisecond, or graphs "
         "whose kernels are mostly matrix products of a library. Never said without a measurement."
