@@ -43,8 +43,8 @@ def plan(backend: str = "eager", phase: str = "forward") -> Plan:
 
 
 def tried(target: TargetSpec, how: Plan, attentions: str | None = None, dtypes: str = "bfloat16") -> AttentionMatrix:
-    names = tuple(attentions.split(",")) if attentions else None
-    return attention_matrix(target, how, attentions=names, dtypes=tuple(dtypes.split(",")), progress=lambda text: None)
+    names = tuple(attentions.split(",")) if attentions else ()
+    return attention_matrix(target, how, names, tuple(dtypes.split(",")))
 
 
 def cell(found: AttentionMatrix, attention: str, dtype: str = "bfloat16", cache: str = "") -> AttentionCell:

@@ -6,39 +6,55 @@ is a cell `not_here` with transformers' own reason, and never a failure.
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
-from dynalyze.audit.attention_cells import (
-    STATIC,
-    Available,
-    Combination,
-    ProcessTrials,
-    Trials,
-    add_accuracy,
-    add_speed,
-    caches_of,
-    not_here,
-    recorded_cell,
-)
-from dynalyze.bench.plan import Plan
+from dynalyze.bench import schedule
+from dynalyze.bench.configurations import EAGER
+from dynalyze.bench.measure import rebuilt_source
+from dynalyze.bench.plan import Plan, worker_request
+from dynalyze.bench.run import run_bench
+from dynalyze.bench.schedule import Arm
+from dynalyze.bench.stats import MIN_PAIRS
 from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, WorkerPool
-from dynalyze.capture.settings import LANGUAGE_PHASES
+from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
+from dynalyze.capture.settings import LANGUAGE_PHASES, CompileArguments, CompileOptions, settings_of
 from dynalyze.facts.attention_matrix import RAN, is_own
+from dynalyze.fleet.items import Item
+from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, judge_run
+from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams
-from dynalyze.report.audit import AttentionMatrix
+from dynalyze.report import Report
+from dynalyze.report.audit import AttentionCell, AttentionMatrix, CellStatus
+from dynalyze.report.measurements import Measurement
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
 DTYPES = ("float32", "bfloat16", "float16")
-
+STATIC = "static"
 _MOST_OF_THE_TIME = 0.25
 """The share of the whole that one process may take."""
-
+_MOST_SECONDS = 3.0
+"""Timed seconds of a combination: there are many of them."""
+_LONGEST = 300
 _STOPPED = {"interrupted": "Interrupted", "out_of_time": "The time was up"}
+# Their reasons are words of an exception, which may quote the program.
+_RAISED = ("eager_error", "create_error", "compile_error")
+# What libraries say where the device, not the combination, is the reason.
+_OF_DEVICE = re.compile(
+    r"not implemented for '"
+    r"|Could not run '[^']+' with arguments from the '\w+' backend"
+    r"|only supports? \S+ GPUs? or newer"
+    r"|no kernel image is available"
+    r"|does not support \w+ on CPU"
+    r"|No CUDA GPUs are available|Torch not compiled with CUDA enabled"
+)
 
 
 def check_target(target: TargetSpec, phase: str = "forward") -> None:
@@ -60,7 +76,7 @@ def check_model(target: TargetSpec, plan: Plan) -> None:
     """Refuse what turns out to be no model of transformers once it is loaded, in a process of its own.
 
     Raises:
-        UsageError: it is none. A target that fails by itself is told by those who run it.
+        UsageError: it is none. A target that fails by itself is reported by those who run it.
         KeyboardInterrupt: Ctrl-C was pressed meanwhile.
     """
     if target.asked is not None:
@@ -68,7 +84,7 @@ def check_model(target: TargetSpec, plan: Plan) -> None:
     streams = Streams(Path(target.path or target.stem).name, quiet=True)
     with WorkerPool(streams, Limits(plan.timeout), python=plan.python) as pool:
         try:
-            ProcessTrials(target, plan, pool).available((), DTYPES)
+            Trials(target, plan, pool).describe(AttentionMatrix(), (), DTYPES)
         except WorkerFailed:
             return
         except Stopped as stop:
@@ -76,13 +92,7 @@ def check_model(target: TargetSpec, plan: Plan) -> None:
 
 
 def attention_matrix(
-    target: TargetSpec,
-    plan: Plan,
-    *,
-    attentions: tuple[str, ...] | None = None,
-    dtypes: tuple[str, ...] | None = None,
-    caches: tuple[str, ...] | None = None,
-    progress: Callable[[str], None] | None = None,
+    target: TargetSpec, plan: Plan, attentions: tuple[str, ...] = (), dtypes: tuple[str, ...] = DTYPES
 ) -> AttentionMatrix:
     """Try every combination as the plan says: its first configuration and workload, timed with `seconds` alone.
 
@@ -90,93 +100,289 @@ def attention_matrix(
     with the cells that are finished.
 
     Raises:
-        UsageError: the target is no model of transformers, or something that was asked for is unknown.
+        UsageError: the target is no model of transformers, or one of the names is unknown.
     """
-    work = plan.works[0]
-    check_target(target, work.phase)
+    phase = plan.works[0].phase
+    check_target(target, phase)
     if plan.total is not None:  # What hangs must not cost all others.
         plan = replace(plan, timeout=min(plan.timeout, plan.total * _MOST_OF_THE_TIME))
-    caches = caches or caches_of(work.phase)
-    matrix = AttentionMatrix(caches=[each for each in caches if each], phase=work.phase)
+    caches = caches_of(phase)
+    matrix = AttentionMatrix(caches=[each for each in caches if each], phase=phase)
     matrix.own_cache = "" if caches == ("",) else (STATIC if plan.static_cache else "dynamic")
     matrix.backend = (plan.configurations or (plan.default,))[0].backend
     streams = Streams(Path(target.path or target.stem).name, quiet=plan.quiet, once=True)
-    show = progress or say
     with WorkerPool(streams, Limits(plan.timeout, plan.total), python=plan.python) as pool:
-        trials = ProcessTrials(target, plan, pool)
+        trials = Trials(target, plan, pool)
         try:
-            available = trials.available(attentions or (), dtypes or DTYPES)
+            refused = trials.describe(matrix, attentions, dtypes)
         except WorkerFailed as error:
             matrix.notes.append(f"Nothing could be tried: {error.message}")
-            return matrix
         except Stopped as stop:
-            return _stop(matrix, stop)
-        _describe(matrix, available, dtypes or DTYPES)
-        fill(matrix, available, caches, trials, show)
+            matrix.stopped = stop.reason
+        else:
+            fill(matrix, refused, caches, trials, say)
     return matrix
 
 
+def caches_of(phase: str) -> tuple[str, ...]:
+    """The caches that a phase is tried with; one that keeps none has one nameless."""
+    return ("dynamic", STATIC) if phase in LANGUAGE_PHASES else ("",)
+
+
 def fill(
-    matrix: AttentionMatrix, available: Available, caches: Sequence[str], trials: Trials, show: Callable[[str], None]
+    matrix: AttentionMatrix,
+    refused: Mapping[str, str],
+    caches: Sequence[str],
+    trials: Trials,
+    show: Callable[[str], None],
 ) -> None:
-    """Try the combinations one after another, then time those that ran: a time limit costs speeds before cells."""
-    combinations = [
-        Combination(attention, dtype, cache)
-        for attention, cache, dtype in product(available.names, caches, matrix.dtypes)
-    ]
+    """Try the combinations one after another, then time those that ran: a time limit costs speeds before cells.
+
+    `refused` says of some attentions why they cannot be had here.
+    """
+    combinations = list(product(matrix.attentions, caches, matrix.dtypes))
     try:
-        for number, combination in enumerate(combinations, 1):
-            if combination.attention in available.refused:
-                reason = available.refused[combination.attention]
-                matrix.cells.append(not_here(f"cell{number}", combination, reason))
+        for number, (attention, cache, dtype) in enumerate(combinations, 1):
+            cell = AttentionCell(attention, dtype, cache, id=f"cell{number}")
+            if attention in refused:
+                cell.status, cell.reason = "not_here", _one_line(refused[attention])
+                matrix.cells.append(cell)
                 continue
-            show(f"attention matrix, cell {number} of {len(combinations)}: {combination.name}")
-            _try(matrix, f"cell{number}", combination, trials)
-        _time(matrix, dict(zip((cell.id for cell in matrix.cells), combinations, strict=True)), trials, show)
+            show(f"attention matrix, cell {number} of {len(combinations)}: {combination_name(cell)}")
+            _add_run(cell, trials)
+            matrix.cells.append(cell)
+            try:
+                _add_accuracy(cell, trials)
+            except Stopped as stop:
+                cell.notes.append(f"{_STOPPED[stop.reason]} before its accuracy was known.")
+                raise
+        if trials.timed:
+            _add_speeds(matrix, trials, show)
     except Stopped as stop:
-        _stop(matrix, stop)
+        matrix.stopped = stop.reason
 
 
-def _time(
-    matrix: AttentionMatrix, combinations: Mapping[str, Combination], trials: Trials, show: Callable[[str], None]
-) -> None:
-    """Time what ran, the target's own combination first."""
-    if not trials.timed:
+def combination_name(cell: AttentionCell) -> str:
+    """For people: "sdpa, bfloat16, static cache"."""
+    return ", ".join([cell.attention, cell.dtype, *([f"{cell.cache} cache"] if cell.cache else [])])
+
+
+def _add_run(cell: AttentionCell, trials: Trials) -> None:
+    """What the recorded run found, and where."""
+    try:
+        report, verdict = trials.recorded(cell)
+    except UsageError as error:
+        cell.status, cell.reason = "not_here", _one_line(str(error))
         return
+    cell.graph_breaks, cell.recompiles = len(report.graph_breaks), len(report.recompiles)
+    cell.graphs = len(report.graphs)
+    cell.backends = list(dict.fromkeys(call.backend for call in report.attention if call.backend))
+    cell.status = _status(report, verdict)
+    if cell.status == "breaks" and report.graph_breaks:
+        broken = report.graph_breaks[0]
+        cell.reason, cell.file, cell.line = broken.gb_type, broken.location.file, broken.location.line
+        if broken.gb_id:
+            cell.facts["gb_id"] = broken.gb_id
+    elif cell.status == "recompiles":
+        again = report.recompiles[0]
+        cell.file, cell.line, cell.facts["cause"] = again.location.file, again.location.line, again.cause
+    elif cell.status != "runs":
+        # The status says already that it was in eager.
+        cell.reason = _one_line((verdict.error or "").removeprefix("eager: "))
+        cell.file, cell.line = verdict.file, verdict.line
+        if verdict.status in _RAISED:
+            cell.facts["raised"] = True
+
+
+def _status(report: Report, verdict: Verdict) -> CellStatus:
+    status = verdict.status
+    if status in _RAISED and _OF_DEVICE.search(verdict.error or ""):
+        return "not_here"
+    if status in ("eager_error", "create_error"):
+        return "eager_error"
+    if status in ("compile_error", "timeout", "crash"):
+        return status
+    if status == "graph_break":
+        return "breaks"
+    return "recompiles" if report.recompiles else "runs"
+
+
+def _add_accuracy(cell: AttentionCell, trials: Trials) -> None:
+    """Whether its numbers are right; of a cell that did not run nothing can be said."""
+    if cell.status not in RAN:
+        return
+    try:
+        accuracy = trials.accuracy(cell)
+    except WorkerFailed as error:
+        cell.notes.append(f"The accuracy is not known: {_one_line(error.message)}")
+        return
+    cell.accuracy = accuracy.get("verdict")
+    if accuracy.get("reason") and cell.accuracy in ("suspicious", "not comparable"):
+        cell.notes.append(f"Accuracy: {_one_line(accuracy['reason'])}")
+    outputs = [each for each in accuracy.get("tensors") or [] if each.get("kind") == "output"]
+    for fact, key in (("output_dtype", "dtype"), ("compiled_output_dtype", "compiled_dtype")):
+        if dtypes := sorted({str(each[key]) for each in outputs if each.get(key)}):
+            cell.facts[fact] = ", ".join(dtypes)
+
+
+def _add_speeds(matrix: AttentionMatrix, trials: Trials, show: Callable[[str], None]) -> None:
+    """Time what ran, the target's own combination first."""
     ran = [cell for cell in matrix.cells if cell.status in RAN]
     order = sorted(ran, key=lambda cell: not is_own(cell, matrix))
     for number, cell in enumerate(order, 1):
-        combination = combinations[cell.id]
-        show(f"attention matrix, speed {number} of {len(order)}: {combination.name}")
+        show(f"attention matrix, speed {number} of {len(order)}: {combination_name(cell)}")
         try:
-            add_speed(cell, combination, trials)
+            _add_speed(cell, trials)
         except Stopped as stop:
             for left in order[number - 1 :]:
                 left.notes.append(f"{_STOPPED[stop.reason]} before it was timed.")
             raise
 
 
-def _try(matrix: AttentionMatrix, name: str, combination: Combination, trials: Trials) -> None:
-    """The cell is in the matrix as soon as it is known what became of it."""
-    cell = recorded_cell(name, combination, trials)
-    matrix.cells.append(cell)
+def _add_speed(cell: AttentionCell, trials: Trials) -> None:
+    """How fast a combination that ran is. Times stand in the cell only where they are valid."""
     try:
-        add_accuracy(cell, combination, trials)
-    except Stopped as stop:
-        cell.notes.append(f"{_STOPPED[stop.reason]} before its accuracy was known.")
-        raise
+        measured = trials.speed(cell)
+    except UsageError as error:
+        cell.notes.append(f"The speed is not known: {_one_line(str(error))}")
+        return
+    if measured is None:
+        return
+    if measured.status != "valid":
+        cell.notes.append(f"The speed is not known: {_one_line(measured.reason)}")
+        return
+    cell.speedup = measured.speedup
+    cell.latency_ms = measured.latency_ms.p50 if measured.latency_ms else None
+    cell.eager_latency_ms = measured.eager_latency_ms.p50 if measured.eager_latency_ms else None
 
 
-def _describe(matrix: AttentionMatrix, available: Available, dtypes: Sequence[str]) -> None:
-    matrix.attentions, matrix.dtypes = list(available.names), list(dict.fromkeys(dtypes))
-    matrix.model, matrix.device = available.model, available.device
-    matrix.own_attention, matrix.own_dtype = available.own_attention, available.own_dtype
-    if available.unsupported:
-        names = ", ".join(available.unsupported)
-        matrix.notes.append(f"Not tried, for transformers' class {available.model} does not support it: {names}.")
-    matrix.notes += [f"For {name} transformers takes {used} here." for name, used in available.replaced.items()]
+def _one_line(text: str | None) -> str:
+    line = " ".join((text or "").split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
-def _stop(matrix: AttentionMatrix, stop: Stopped) -> AttentionMatrix:
-    matrix.stopped = stop.reason
-    return matrix
+class Trials:
+    """What can be done with a combination, each in processes of its own, from a pool that is open. All may raise
+    Stopped. `timed`: whether speeds are measured.
+    """
+
+    def __init__(self, target: TargetSpec, plan: Plan, pool: WorkerPool) -> None:
+        self.timed = plan.seconds > 0
+        self._target = target
+        self._plan = plan
+        self._pool = pool
+        self._end = None if plan.total is None else time.monotonic() + plan.total
+        self._configuration = (plan.configurations or (plan.default,))[0]
+        self._work = plan.works[0]
+        self._train = True if self._work.phase == "train" else plan.train
+
+    def describe(self, matrix: AttentionMatrix, names: tuple[str, ...], dtypes: tuple[str, ...]) -> dict[str, str]:
+        """Have a process of the target, as it is without us, say what its attention can be; returns what is refused.
+
+        Raises:
+            UsageError: it is no model of transformers, or one of the names is unknown.
+            WorkerFailed: the target itself fails.
+        """
+        request = self._request(self._target, self._plan.dtype, EAGER)
+        request.extra["check"] = [vars(self._configuration)]
+        try:
+            with self._pool.worker(request, self._pool.empty_caches()) as worker:
+                load = worker.ask("load")
+                attention = worker.ask("attention", names=list(names), dtypes=list(dtypes))
+        except WorkerFailed as error:
+            if error.kind == "misuse":
+                raise UsageError(error.message) from error
+            raise
+        available: dict[str, dict[str, str]] = attention["names"]
+        matrix.attentions, matrix.dtypes = list(available), list(dict.fromkeys(dtypes))
+        matrix.model, matrix.device = attention["model"], load["device"]
+        matrix.own_attention, matrix.own_dtype = attention["own"], load["dtype"]
+        if attention["unsupported"] and not names:
+            unsupported = ", ".join(attention["unsupported"])
+            matrix.notes.append(
+                f"Not tried, for transformers' class {matrix.model} does not support it: {unsupported}."
+            )
+        for name, each in available.items():
+            if each["used"] not in ("", name):
+                matrix.notes.append(f"For {name} transformers takes {each['used']} here.")
+        return {name: each["refused"] for name, each in available.items() if each["refused"]}
+
+    def recorded(self, cell: AttentionCell) -> tuple[Report, Verdict]:
+        """Run it once, recorded. A UsageError is of this combination: the target as such was tried before."""
+        self._pool.attend()
+        observation = self._observation(cell)
+        with observed(observation) as seen:
+            if seen.report.outcome.status == "interrupted":
+                raise Stopped("interrupted")
+            if seen.report.outcome.status == "timed_out":
+                self._left()  # The end of the whole is no fault of this combination.
+            return seen.report, self._verdict(observation, seen)
+
+    def accuracy(self, cell: AttentionCell) -> dict[str, Any]:
+        """The fields of `measurements.Accuracy`, from the fp64-anchored test; raises WorkerFailed."""
+        target = self._target.with_attention(cell.attention)
+        request = self._request(target, cell.dtype, self._configuration, static=cell.cache == STATIC)
+        return schedule.extra(self._pool, Arm(request, self._pool.empty_caches()), "accuracy")
+
+    def speed(self, cell: AttentionCell) -> Measurement | None:
+        """Compiled against eager, None where it left nothing: as few pairs of processes as can show a difference, and
+        a few seconds for all of them.
+        """
+        plan = replace(
+            self._plan, source=rebuilt_source(self._target.with_attention(cell.attention)),
+            configurations=(self._configuration,), works=(replace(self._work, shape=()),), written=None,
+            adds_written=False, rerun=False, dims=(), dtype=cell.dtype, static_cache=cell.cache == STATIC,
+            pairs=MIN_PAIRS, seconds=min(self._plan.seconds, _MOST_SECONDS), total=self._left(), accuracy=False,
+            memory=False,
+        )  # fmt: skip
+        result = run_bench(plan)
+        if result.status == "interrupted":
+            raise Stopped("interrupted")
+        return next((each for each in result.measurements if each.configuration == self._configuration.name), None)
+
+    def _left(self) -> float | None:
+        """Seconds until the whole has to end; raises Stopped where there are none."""
+        if self._end is None:
+            return None
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise Stopped("out_of_time")
+        return left
+
+    def _observation(self, cell: AttentionCell) -> Observation:
+        plan, target, how = self._plan, self._target.with_attention(cell.attention), self._configuration
+        if target.asked is not None:
+            asked = replace(
+                target.asked, static_cache=cell.cache == STATIC, phase=self._work.phase, batch=self._work.batch,
+                sequence=self._work.sequence, new_tokens=plan.new_tokens,
+            )  # fmt: skip
+            target = replace(target, asked=asked)
+        options = CompileOptions(
+            **settings_of(how, CompileArguments), train=self._train, device=plan.device, dtype=cell.dtype,
+            given=("--attention-matrix",),
+        )  # fmt: skip
+        timeout = min(plan.timeout, self._left() or plan.timeout)
+        return Observation(target, options, timeout, python=plan.python, quiet=plan.quiet)
+
+    def _verdict(self, observation: Observation, seen: Observed) -> Verdict:
+        """The same judgement as that of an item of a sweep."""
+        target, outcome = observation.target, seen.report.outcome
+        item = Item(target.spec, target, observation.options)
+        reason = "timed_out" if outcome.status == "timed_out" else "ended"
+        verdict = judge_run(item, seen.report, seen.log, RunEnd(reason, outcome.exit_status, outcome.seconds))
+        if not verdict.unsure:
+            return verdict
+        request = self._request(target, observation.options.dtype, EAGER)
+        try:
+            with self._pool.worker(request, self._pool.empty_caches()) as worker:
+                worker.ask("load")
+                worker.ask("warm", seconds=0.0, most=1)
+        except WorkerFailed:
+            return after_eager(verdict, works=False)
+        return after_eager(verdict, works=True)
+
+    def _request(
+        self, target: TargetSpec, dtype: str | None, configuration: Configuration, *, static: bool = False
+    ) -> WorkerRequest:
+        request = worker_request(self._plan, self._work, configuration)
+        return replace(request, source=rebuilt_source(target), dtype=dtype, train=self._train, static_cache=static)

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from dynalyze.audit import attention_cells
 from dynalyze.audit import attention_matrix as attention_matrix_module
-from dynalyze.audit.attention_cells import Available, Combination, Recorded, caches_of
-from dynalyze.audit.attention_matrix import attention_matrix, check_target, fill
+from dynalyze.audit.attention_matrix import Trials, attention_matrix, caches_of, check_target, combination_name, fill
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Stopped, WorkerFailed
@@ -41,7 +39,7 @@ AGAIN = Recompile("r1", "0/1", "0/0", Location(MASKS, 9), "shape")
 CANARY = "canary_of_the_source"
 
 
-class FakeTrials:
+class FakeTrials(Trials):
     """Gives what it was told for a combination's name; an exception is raised."""
 
     def __init__(self, runs: dict[str, Any] | None = None, *, is_timed: bool = True, **steps: Any) -> None:
@@ -50,34 +48,35 @@ class FakeTrials:
         self.timed = is_timed
         self.asked: list[str] = []
 
-    def recorded(self, combination: Combination) -> Recorded:
-        return self._do("run", combination, self.runs.get(combination.name, ran()))
+    def recorded(self, cell: AttentionCell) -> tuple[Report, Verdict]:
+        return self._do("run", cell, self.runs.get(combination_name(cell), ran()))
 
-    def accuracy(self, combination: Combination) -> dict[str, Any]:
-        return self._do("accuracy", combination, self.steps.get("accuracy", {"verdict": "equal"}))
+    def accuracy(self, cell: AttentionCell) -> dict[str, Any]:
+        return self._do("accuracy", cell, self.steps.get("accuracy", {"verdict": "equal"}))
 
-    def speed(self, combination: Combination) -> Measurement | None:
-        return self._do("speed", combination, self.steps.get("speed"))
+    def speed(self, cell: AttentionCell) -> Measurement | None:
+        return self._do("speed", cell, self.steps.get("speed"))
 
-    def _do(self, what: str, combination: Combination, given: Any) -> Any:
-        self.asked.append(f"{what}: {combination.name}")
+    def _do(self, what: str, cell: AttentionCell, given: Any) -> Any:
+        self.asked.append(f"{what}: {combination_name(cell)}")
         if isinstance(given, BaseException):
             raise given
         return given
 
 
-def ran(status: Any = "full_graph", error: str = "", file: str = "", **facts: Any) -> Recorded:
+def ran(status: Any = "full_graph", error: str = "", file: str = "", **facts: Any) -> tuple[Report, Verdict]:
     report = clean_report()
     for name, value in facts.items():
         setattr(report, name, value)
-    return Recorded(report, Verdict(status, error, file, 7 if file else 0))
+    return report, Verdict(status, error, file, 7 if file else 0)
 
 
-def made(trials: FakeTrials, names: tuple[str, ...] = ("eager", "sdpa"), **told: Any) -> AttentionMatrix:
+def made(
+    trials: FakeTrials, names: tuple[str, ...] = ("eager", "sdpa"), refused: dict[str, str] | None = None
+) -> AttentionMatrix:
     found = AttentionMatrix(attentions=list(names), dtypes=["float32", "bfloat16"])
     found.own_attention, found.own_dtype = "sdpa", "float32"
-    available = Available("Net", "sdpa", "float32", "cpu", names, **told)
-    fill(found, available, ("",), trials, lambda text: None)
+    fill(found, refused or {}, ("",), trials, lambda text: None)
     return found
 
 
@@ -237,13 +236,13 @@ def test_what_hangs_costs_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch)
 def test_the_end_of_the_whole_is_not_told_as_a_hang_of_a_combination(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome_of_run = SimpleNamespace(status="timed_out")
     seen = nullcontext(SimpleNamespace(report=SimpleNamespace(outcome=outcome_of_run)))
-    monkeypatch.setattr(attention_cells, "observed", lambda observation: seen)
+    monkeypatch.setattr(attention_matrix_module, "observed", lambda observation: seen)
     clock = iter((0.0, 1.0, 99.0))
-    monkeypatch.setattr(attention_cells, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(attention_matrix_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     pool: Any = SimpleNamespace(attend=lambda: None)
-    trials = attention_cells.ProcessTrials(read_target("hf:LlamaModel", None, ()), Plan({}, total=10.0), pool)
+    trials = Trials(read_target("hf:LlamaModel", None, ()), Plan({}, total=10.0), pool)
     with pytest.raises(Stopped, match="out_of_time"):
-        trials.recorded(Combination("sdpa", "float32"))
+        trials.recorded(AttentionCell("sdpa", "float32"))
 
 
 # --- what is asked for
