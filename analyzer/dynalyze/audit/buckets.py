@@ -9,7 +9,9 @@ ones are found exactly, by dynamic programming over the sorted sizes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -21,8 +23,6 @@ _DEFAULT_LIMIT = 8
 _MOST_BUCKETS = 16
 """Of one name: who raised the recompile limit to hundreds still pads to a handful of sizes."""
 
-Sizes = Mapping[str, Sequence[int]]
-
 
 @dataclass(frozen=True)
 class Bucketed:
@@ -33,24 +33,37 @@ class Bucketed:
 
     @property
     def count(self) -> int:
-        number = 1
-        for each in self.sizes.values():
-            number *= len(each)
-        return number
+        return math.prod(map(len, self.sizes.values()))
 
     def merges(self, shapes: Sequence[Mapping[str, int]]) -> bool:
         """Whether any size is padded at all."""
         return any(len(own) < len({shape[name] for shape in shapes}) for name, own in self.sizes.items())
 
+    def padded(self, shape: Mapping[str, int]) -> dict[str, int]:
+        """The bucket of a shape."""
+        return {name: min(size for size in sizes if size >= shape[name]) for name, sizes in self.sizes.items()}
 
-def choose(sizes: Sizes, most_versions: int, most_padding: float = MOST_PADDING) -> Bucketed:
+    def records(self, shapes: Iterable[Mapping[str, int]]) -> list[Bucket]:
+        """Each bucket with the number of shapes that it serves."""
+        counts = Counter(tuple(self.padded(shape).items()) for shape in shapes)
+        every = (tuple(zip(self.sizes, each, strict=True)) for each in product(*self.sizes.values()))
+        return [Bucket(dict(key), counts[key]) for key in every if counts[key]]
+
+
+def choose(sizes: Mapping[str, Sequence[int]], most_versions: int, most_padding: float = MOST_PADDING) -> Bucketed:
     """The fewest buckets within both bounds; within the first alone where the second cannot be kept."""
-    exact = {name: sum(values) for name, values in sizes.items()}
-    ladders = {
-        name: _ladder(sorted(set(values)), max(1, min(most_versions, _MOST_BUCKETS))) for name, values in sizes.items()
-    }
-    found = [_bucketed(dict(zip(ladders, rungs, strict=True)), exact) for rungs in product(*ladders.values())]
-    allowed = [each for each in found if each.count <= max(1, most_versions)]
+    most = max(1, min(most_versions, _MOST_BUCKETS))
+    ladders = [_ladder(sorted(set(values)), most) for values in sizes.values()]
+    exact = math.prod(map(sum, sizes.values()))
+    # Shapes are all combinations, so the elements of all of them are the product of the sums of the names.
+    choices = [
+        Bucketed(
+            dict(zip(sizes, (buckets for _, buckets in rungs), strict=True)),
+            math.prod(total for total, _ in rungs) / exact - 1,
+        )
+        for rungs in product(*ladders)
+    ]
+    allowed = [each for each in choices if each.count <= max(1, most_versions)]
     good = [each for each in allowed if each.padding <= most_padding]
     if good:
         return min(good, key=lambda each: (each.count, each.padding))
@@ -61,37 +74,20 @@ def bucketed(shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[in
     """Buckets for the names that cost versions: `versions` are those that run for each shape, none where it runs in
     eager. None where no name does.
     """
-    costly = _costly(shapes, versions)
+    costly = [name for name in (shapes[0] if shapes else ()) if _costs(name, shapes, versions)]
     if not costly:
         return None
     sizes = {name: tuple(dict.fromkeys(shape[name] for shape in shapes)) for name in costly}
     return choose(sizes, limit or _DEFAULT_LIMIT)
 
 
-def records(found: Bucketed, shapes: Sequence[Mapping[str, int]]) -> list[Bucket]:
-    """Each bucket with the number of shapes that it serves."""
-    counts = dict.fromkeys((tuple(zip(found.sizes, each, strict=True)) for each in product(*found.sizes.values())), 0)
-    for shape in shapes:
-        counts[tuple(padded(found, shape).items())] += 1
-    return [Bucket(dict(key), count) for key, count in counts.items() if count]
+_Rung = tuple[int, tuple[int, ...]]
+"""The sum of padded sizes, and the buckets that have it."""
 
 
-def padded(found: Bucketed, shape: Mapping[str, int]) -> dict[str, int]:
-    """The bucket of a shape."""
-    return {name: min(size for size in buckets if size >= shape[name]) for name, buckets in found.sizes.items()}
-
-
-def _bucketed(rungs: Mapping[str, tuple[int, tuple[int, ...]]], exact: Mapping[str, int]) -> Bucketed:
-    """Shapes are all combinations, so the elements of all of them are the product of the sums of the names."""
-    grown = 1.0
-    for name, (total, _) in rungs.items():
-        grown *= total / exact[name]
-    return Bucketed({name: buckets for name, (_, buckets) in rungs.items()}, grown - 1)
-
-
-def _ladder(sizes: Sequence[int], most: int) -> list[tuple[int, tuple[int, ...]]]:
-    """For one bucket, two, and so on: the least sum of padded sizes, and the buckets that have it."""
-    best: list[tuple[int, tuple[int, ...]]] = [((end + 1) * size, (size,)) for end, size in enumerate(sizes)]
+def _ladder(sizes: Sequence[int], most: int) -> list[_Rung]:
+    """For one bucket, two, and so on: the rung with the least sum."""
+    best: list[_Rung] = [((end + 1) * size, (size,)) for end, size in enumerate(sizes)]
     ladder = [best[-1]]
     for count in range(2, min(most, len(sizes)) + 1):
         best = [_best_end(best, sizes, end, count) if end + 1 >= count else best[end] for end in range(len(sizes))]
@@ -99,29 +95,16 @@ def _ladder(sizes: Sequence[int], most: int) -> list[tuple[int, tuple[int, ...]]
     return ladder
 
 
-def _best_end(
-    best: Sequence[tuple[int, tuple[int, ...]]], sizes: Sequence[int], end: int, count: int
-) -> tuple[int, tuple[int, ...]]:
+def _best_end(best: Sequence[_Rung], sizes: Sequence[int], end: int, count: int) -> _Rung:
     """The best `count` buckets for the sizes up to `end`, from the best with one bucket less for fewer sizes."""
-    candidates = (
-        (best[cut][0] + (end - cut) * sizes[end], (*best[cut][1], sizes[end])) for cut in range(count - 2, end)
-    )
-    return min(candidates)
-
-
-def _costly(shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]]) -> list[str]:
-    """The names along which, somewhere, every size has a version of its own, or more than two do."""
-    return [name for name in (shapes[0] if shapes else ()) if _costs(name, shapes, versions)]
+    return min((best[cut][0] + (end - cut) * sizes[end], (*best[cut][1], sizes[end])) for cut in range(count - 2, end))
 
 
 def _costs(name: str, shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]]) -> bool:
+    """Whether somewhere along it every size has a version of its own, or more than two do."""
     lines: dict[tuple[tuple[str, int], ...], list[tuple[int, ...]]] = {}
     for number, (shape, used) in enumerate(zip(shapes, versions, strict=True)):
         rest = tuple((other, size) for other, size in shape.items() if other != name)
         # What runs in eager would need a version of its own.
         lines.setdefault(rest, []).append(tuple(used) or (-1 - number,))
-    return any(_many(len(set(line)), len(line)) for line in lines.values())
-
-
-def _many(different: int, sizes: int) -> bool:
-    return different > 2 or 1 < different == sizes
+    return any(len(set(line)) > 2 or 1 < len(set(line)) == len(line) for line in lines.values())

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_tensor
 from dynalyze.launch.shape_options import shape_words
 from dynalyze.report import Finding, Location, Report, Severity
 from dynalyze.report.audit import Bisection, CheckStatus, PolicyCheck, ShapeRun, Warmup
-from dynalyze.report.measurements import Accuracy, Measurement, Speedup
+from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.rules.rule import reaches
+from dynalyze.text import amounts
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.words import bench as words_bench
 from dynalyze.words.report import totals
@@ -30,7 +31,6 @@ _NOUNS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "
 
 _Item = tuple[str, Location, bool]
 """A counted fact: its id, its place, and whether it is excused."""
-_EAGER = "eager"
 _NOT_MEASURED = "no speed was measured"
 _NOT_COMPARED = "no answers were compared"
 
@@ -53,46 +53,58 @@ class Case:
         """What the check needs was not measured."""
         return self.check(name, "unknown", limit, "not known", reason)
 
+    @property
+    def measured(self) -> list[Measurement]:
+        """The measurements of what was compiled."""
+        return [item for item in self.report.measurements if item.configuration != "eager"]
+
 
 def listed(items: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b, c and 4 more`."""
     once = list(dict.fromkeys(items))
-    shown, left = once[:_MOST_NAMED], len(once) - _MOST_NAMED
-    if left > 0:
-        return f"{', '.join(shown)} and {left:,} more"
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def place_words(place: Location) -> str:
-    """`forward (model.py:12)`."""
-    line = f"{Path(place.file).name}:{place.line}"
-    return f"{place.function} ({line})" if place.function else line
+    left = len(once) - _MOST_NAMED
+    return f"{', '.join(once[:_MOST_NAMED])} and {left:,} more" if left > 0 else amounts.listed(once)
 
 
 def breaks(case: Case) -> PolicyCheck | None:
     """Distinct graph breaks, however often they were met."""
-    limit = case.policy.max_graph_breaks
     items = [(each.id, each.location, each.id in case.excused.facts) for each in case.report.graph_breaks]
     phases = {measured.phase for measured in case.report.measurements}
     path = next((f" in the {phase} path" for phase in _NAMED_PHASES if phases == {phase}), "")
-    return _limited(case, "max-graph-breaks", limit, "graph break", items, path)
+    return _limited(case, "max-graph-breaks", case.policy.max_graph_breaks, "graph break", items, path)
 
 
 def recompiles(case: Case) -> PolicyCheck | None:
     """Compiles of what had been compiled before; reaching the limit is a finding of its own."""
-    limit = case.policy.max_recompiles
-    items = [
-        (each.id, each.location, each.id in case.excused.facts)
-        for each in case.report.recompiles
-        if each.cause != "limit"
-    ]
-    return _limited(case, "max-recompiles", limit, "recompile", items)
+    counted = [each for each in case.report.recompiles if each.cause != "limit"]
+    items = [(each.id, each.location, each.id in case.excused.facts) for each in counted]
+    return _limited(case, "max-recompiles", case.policy.max_recompiles, "recompile", items)
 
 
 def eager_frames(case: Case) -> PolicyCheck | None:
-    """Functions left in eager, with a graph break or in silence, each once."""
+    """Functions left in eager, with a graph break or in silence, each once, by its place. One that a graph break left
+    in eager is excused with the break.
+    """
+    facts, report = case.excused.facts, case.report
+    excused = {
+        (process, compile_id)
+        for each in report.graph_breaks
+        if each.id in facts
+        for process in (each.process, *each.processes)
+        for compile_id in each.compile_ids
+    }
+    items = [
+        (each.compile_id, each.location, (each.process, each.compile_id) in excused)
+        for each in report.compilations
+        if each.status == "eager"
+    ]
+    items += [(each.id, each.location, each.id in facts) for each in costly(report.skipped_frames)]
+    once: dict[tuple[str, int, str], _Item] = {}
+    for item in items:
+        place = item[1]
+        once.setdefault((place.file, place.line, place.function), item)
     limit = case.policy.max_eager_frames
-    return _limited(case, "max-eager-frames", limit, "function", _eager(case), " left in eager")
+    return _limited(case, "max-eager-frames", limit, "function", list(once.values()), " left in eager")
 
 
 def after_warmup(case: Case) -> PolicyCheck | None:
@@ -105,8 +117,7 @@ def after_warmup(case: Case) -> PolicyCheck | None:
         reason = warmup.reason if warmup and warmup.reason else "not checked: --shapes says what production sends"
         return case.unknown(name, asked, reason)
     late = sum(run.compiles for run in warmup.after_warmup)
-    status: CheckStatus = "passed" if late <= limit else "failed"
-    return case.check(name, status, asked, _late_words(warmup, late))
+    return case.check(name, "passed" if late <= limit else "failed", asked, _late_words(warmup, late))
 
 
 def findings(case: Case) -> PolicyCheck | None:
@@ -124,10 +135,9 @@ def findings(case: Case) -> PolicyCheck | None:
     return case.check("fail-on", status, limit, findings_words(counting) or "none", reason, evidence)
 
 
-def failing(found: Iterable[Finding], levels: Iterable[str]) -> list[Finding]:
+def failing(found: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:
     """The findings that reach one of the levels."""
-    wanted = tuple(levels)
-    return [finding for finding in found if any(reaches([finding], level) for level in wanted)]
+    return [finding for finding in found if any(reaches([finding], level) for level in levels)]
 
 
 def findings_words(found: list[Finding]) -> str:
@@ -148,33 +158,13 @@ def _limited(
     counting = [(identity, place) for identity, place, excused in items if not excused]
     excused = len(items) - len(counting)
     status: CheckStatus = "failed" if len(counting) > limit else "passed" if len(items) <= limit else "waived"
-    where = f": {listed([place_words(place) for _, place in counting])}" if counting else ""
-    found = f"{count_of(len(counting), noun) if counting else f'no {noun}'}{more}{where}"
+    found = f"no {noun}{more}"
+    if counting:
+        lines = [(place.function, f"{Path(place.file).name}:{place.line}") for _, place in counting]
+        places = listed([f"{function} ({line})" if function else line for function, line in lines])
+        found = f"{count_of(len(counting), noun)}{more}: {places}"
     reason = f"{excused:,} more waived or known" if excused else ""
     return case.check(name, status, asked, found, reason, [identity for identity, _ in counting])
-
-
-def _eager(case: Case) -> list[_Item]:
-    """Each function once, by its place. One that a graph break left in eager is excused with the break."""
-    facts, report = case.excused.facts, case.report
-    excused = {
-        (process, compile_id)
-        for each in report.graph_breaks
-        if each.id in facts
-        for process in (each.process, *each.processes)
-        for compile_id in each.compile_ids
-    }
-    items = [
-        (each.compile_id, each.location, (each.process, each.compile_id) in excused)
-        for each in report.compilations
-        if each.status == "eager"
-    ]
-    items += [(each.id, each.location, each.id in facts) for each in costly(report.skipped_frames)]
-    once: dict[tuple[str, int, str], _Item] = {}
-    for item in items:
-        place = item[1]
-        once.setdefault((place.file, place.line, place.function), item)
-    return list(once.values())
 
 
 def _late_words(warmup: Warmup, late: int) -> str:
@@ -200,14 +190,13 @@ def answers(case: Case) -> PolicyCheck | None:
     if allowed is None:
         return None
     name, limit, tests = "accuracy", f"answers that are {' or '.join(allowed)}", case.report.accuracy
-    wrong = [test for test in tests if test.verdict not in allowed and test.verdict != "not comparable"]
-    if wrong:
-        return case.check(name, "failed", limit, _wrong_words(wrong, case.report.bisections))
     lacking = [test for test in tests if test.verdict not in allowed]
+    if wrong := [test for test in lacking if test.verdict != "not comparable"]:
+        return case.check(name, "failed", limit, _wrong_words(wrong, case.report.bisections))
     if lacking or not tests:
         return case.unknown(name, limit, next((test.reason for test in lacking if test.reason), "") or _NOT_COMPARED)
-    told = dict.fromkeys(words_bench.answers_title(test.verdict) for test in tests)
-    return case.check(name, "passed", limit, listed([words[:1].lower() + words[1:] for words in told]))
+    titles = [words_bench.answers_title(test.verdict) for test in tests]
+    return case.check(name, "passed", limit, listed([title[:1].lower() + title[1:] for title in titles]))
 
 
 def speedup(case: Case) -> PolicyCheck | None:
@@ -217,7 +206,7 @@ def speedup(case: Case) -> PolicyCheck | None:
         return None
     limit = f"at least {words_bench.times(least)} as fast as eager"
     speeds, reason = [], ""
-    for item in _compiled(case.report.measurements):
+    for item in case.measured:
         speed = item.speedup
         if item.status != "valid" or speed is None:
             reason = reason or item.reason or _NOT_MEASURED
@@ -228,8 +217,12 @@ def speedup(case: Case) -> PolicyCheck | None:
     slow = [(item, speed) for item, speed in speeds if speed.ratio.low < least]
     if not slow and (reason or not speeds):
         return case.unknown(name, limit, reason or _NOT_MEASURED)
-    status: CheckStatus = "failed" if slow else "passed"
-    return case.check(name, status, limit, "; ".join(_speed_words(*each) for each in slow or speeds))
+    words = []
+    for item, speed in slow or speeds:
+        value, low, high = map(words_bench.times, (speed.ratio.value, speed.ratio.low, speed.ratio.high))
+        name_of = words_bench.workload_name(item)
+        words.append(f"{value} as fast as eager, at least {low}, at most {high}: {name_of}")
+    return case.check(name, "failed" if slow else "passed", limit, "; ".join(words))
 
 
 def memory(case: Case) -> PolicyCheck | None:
@@ -240,15 +233,17 @@ def memory(case: Case) -> PolicyCheck | None:
     limit = f"at most {words_bench.times(most)} the memory of eager"
     known = [
         (item, item.memory.ratio)
-        for item in _compiled(case.report.measurements)
+        for item in case.measured
         if item.status == "valid" and item.memory is not None and item.memory.ratio is not None
     ]
     if not known:
         return case.unknown(name, limit, "no memory was measured")
     large = [(item, ratio) for item, ratio in known if ratio > most]
-    status: CheckStatus = "failed" if large else "passed"
-    told = [f"{words_bench.times(ratio)} the memory of eager{_which(item)}" for item, ratio in large or known]
-    return case.check(name, status, limit, "; ".join(told))
+    words = [
+        f"{words_bench.times(ratio)} the memory of eager: {words_bench.workload_name(item)}"
+        for item, ratio in large or known
+    ]
+    return case.check(name, "failed" if large else "passed", limit, "; ".join(words))
 
 
 def compile_seconds(case: Case) -> PolicyCheck | None:
@@ -257,33 +252,17 @@ def compile_seconds(case: Case) -> PolicyCheck | None:
     if most is None:
         return None
     limit = f"at most {duration(most)} to compile"
-    spent, told = _spent(case)
-    if spent is None:
-        return case.unknown(name, limit, "nothing was compiled")
-    status: CheckStatus = "passed" if spent <= most else "failed"
-    return case.check(name, status, limit, told)
-
-
-def _spent(case: Case) -> tuple[float | None, str]:
-    costs = [(item, cost) for item in _compiled(case.report.measurements) if (cost := words_bench.compile_cost(item))]
+    costs = [(item, cost) for item in case.measured if (cost := words_bench.compile_cost(item))]
     if costs:
         item, cost = max(costs, key=lambda pair: pair[1].seconds)
-        return cost.seconds, f"{cost.words} to compile, from empty caches{_which(item)}"
-    seconds = totals(case.report).seconds
-    return seconds, f"{duration(seconds or 0.0)} to compile, with the caches that were there"
-
-
-def _compiled(items: Iterable[Measurement]) -> Iterator[Measurement]:
-    return (item for item in items if item.configuration != _EAGER)
-
-
-def _speed_words(item: Measurement, speed: Speedup) -> str:
-    low, high = (words_bench.times(end) for end in (speed.ratio.low, speed.ratio.high))
-    return f"{words_bench.times(speed.ratio.value)} as fast as eager, at least {low}, at most {high}{_which(item)}"
-
-
-def _which(item: Measurement) -> str:
-    return f": {words_bench.workload_name(item)}"
+        seconds: float | None = cost.seconds
+        words = f"{cost.words} to compile, from empty caches: {words_bench.workload_name(item)}"
+    else:
+        seconds = totals(case.report).seconds
+        words = f"{duration(seconds or 0.0)} to compile, with the caches that were there"
+    if seconds is None:
+        return case.unknown(name, limit, _NOTHING)
+    return case.check(name, "passed" if seconds <= most else "failed", limit, words)
 
 
 def _wrong_words(wrong: list[Accuracy], bisections: list[Bisection]) -> str:

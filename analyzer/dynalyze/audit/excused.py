@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -84,7 +84,13 @@ def read_baseline(path: Path) -> Baseline:
 def known_of(findings: list[Finding], report: Report) -> list[Known]:
     """These findings of a judged report as a baseline keeps them, in their order; notes are none of its business."""
     prints = dict(zip(map(id, report.findings), fingerprints(report), strict=True))
-    return [_known(prints[id(each)], each, report.folder) for each in findings if each.severity != "info"]
+    known = []
+    for finding in findings:
+        place = finding.location
+        file, function = (portable_path(place.file, report.folder), place.function) if place is not None else ("", "")
+        if finding.severity != "info":
+            known.append(Known(prints[id(finding)], finding.rule, file, function))
+    return known
 
 
 def to_json(findings: list[Known], *, hide_names: bool = False) -> str:
@@ -95,25 +101,6 @@ def to_json(findings: list[Known], *, hide_names: bool = False) -> str:
     ordered = sorted(findings, key=lambda known: (known.file, known.rule, known.function, known.fingerprint))
     document = mask_secrets(_Document(findings=ordered))
     return json_text(redact(document) if hide_names else document)
-
-
-def missing(baseline: Baseline, found: list[str]) -> list[Known]:
-    """What the baseline holds and the run does not show: it was mended."""
-    left = Counter(found)
-    gone = []
-    for known in baseline.findings:
-        if left[known.fingerprint]:
-            left[known.fingerprint] -= 1
-        else:
-            gone.append(known)
-    return gone
-
-
-def _known(fingerprint: str, finding: Finding, folder: str) -> Known:
-    place = finding.location
-    if place is None:
-        return Known(fingerprint, finding.rule)
-    return Known(fingerprint, finding.rule, portable_path(place.file, folder), place.function)
 
 
 @dataclass(frozen=True)
@@ -134,11 +121,11 @@ class Excused:
         """Those that are neither waived nor known, of the very run that was judged."""
         return [finding for finding, key in zip(findings, _keys(findings), strict=True) if key not in self.findings]
 
-    def told_waivers(self, report: Report) -> list[Waiver]:
+    def waivers_of(self, report: Report) -> list[Waiver]:
         """The waivers with the fingerprints of the findings that they cover, as the report has these."""
         return [msgspec.structs.replace(waiver, findings=self._prints(report, keys)) for waiver, keys in self.waived]
 
-    def told_new(self, report: Report) -> list[str]:
+    def new_of(self, report: Report) -> list[str]:
         """The fingerprints of what the baseline lacks, as the report has them."""
         return self._prints(report, self.new)
 
@@ -149,35 +136,44 @@ class Excused:
 
 
 def excused_findings(report: Report, policy: Policy, baseline: Baseline | None = None) -> Excused:
-    """What of a judged report does not count today, by all that is known of it: call it before anything is left out."""
-    keys = _keys(report.findings)
-    waived = _waived(policy, report.findings, keys, datetime.date.today())
-    passing = frozenset(key for waiver, covered in waived if not waiver.expired for key in covered)
-    facts = _facts(report.findings, keys, passing)
-    excused = Excused(findings=passing, facts=facts, waived=waived)
-    return excused if baseline is None else _against(baseline, excused, report, keys)
+    """What of a judged report does not count today, by all that is known of it: call it before anything is left out.
 
-
-def _against(baseline: Baseline, excused: Excused, report: Report, keys: list[Key]) -> Excused:
-    """What the baseline knows passes too; what it lacks, and nobody waived, is new."""
-    prints = fingerprints(report)
-    left = Counter(known.fingerprint for known in baseline.findings)
+    What the baseline knows passes too; what it lacks, and nobody waived, is new.
+    """
+    keys, today = _keys(report.findings), datetime.date.today()
+    keyed = list(zip(report.findings, keys, strict=True))
+    waived = []
+    for rule in policy.waivers:
+        covered = frozenset(key for finding, key in keyed if rule.covers(finding))
+        waived.append((rule.waiver(len(covered), today), covered))
+    passing = {key for waiver, covered in waived if not waiver.expired for key in covered}
+    left: dict[str, list[Known]] = {}
+    for each in baseline.findings if baseline is not None else ():
+        left.setdefault(each.fingerprint, []).append(each)
     known, new = set[Key](), set[Key]()
-    for finding, key, fingerprint in zip(report.findings, keys, prints, strict=True):
-        if left[fingerprint] > 0:
-            left[fingerprint] -= 1
-            known.add(key)
-        elif key not in excused.findings and finding.severity != "info":
-            new.add(key)
-    passing = excused.findings | known
-    return replace(
-        excused,
-        findings=passing,
-        facts=_facts(report.findings, keys, passing),
-        baseline=baseline.source,
+    if baseline is not None:
+        for (finding, key), fingerprint in zip(keyed, fingerprints(report), strict=True):
+            if left.get(fingerprint):
+                left[fingerprint].pop(0)
+                known.add(key)
+            elif key not in passing and finding.severity != "info":
+                new.add(key)
+    passing |= known
+    facts = (
+        identity
+        for finding, key in keyed
+        if key in passing and finding.rule not in _CONCLUSIONS
+        for identity in finding.evidence
+    )
+    ended = report.outcome.status == "complete"
+    return Excused(
+        findings=frozenset(passing),
+        facts=frozenset(facts),
+        waived=tuple(waived),
+        baseline=baseline.source if baseline is not None else "",
         known=len(known),
         new=frozenset(new),
-        fixed=tuple(each.words for each in missing(baseline, prints)) if report.outcome.status == "complete" else (),
+        fixed=tuple(each.words for group in left.values() for each in group) if ended else (),
     )
 
 
@@ -190,22 +186,3 @@ def _keys(findings: Sequence[Finding]) -> list[Key]:
         keys.append((*plain, seen[plain]))
         seen[plain] += 1
     return keys
-
-
-def _waived(
-    policy: Policy, findings: list[Finding], keys: list[Key], today: datetime.date
-) -> tuple[tuple[Waiver, frozenset[Key]], ...]:
-    told = []
-    for rule in policy.waivers:
-        covered = frozenset(key for finding, key in zip(findings, keys, strict=True) if rule.covers(finding))
-        told.append((rule.told(len(covered), today), covered))
-    return tuple(told)
-
-
-def _facts(findings: list[Finding], keys: list[Key], excused: frozenset[Key]) -> frozenset[str]:
-    return frozenset(
-        identity
-        for finding, key in zip(findings, keys, strict=True)
-        if key in excused and finding.rule not in _CONCLUSIONS
-        for identity in finding.evidence
-    )

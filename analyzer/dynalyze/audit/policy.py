@@ -16,9 +16,11 @@ An ignore is a waiver: it lets findings pass at a place, with a reason, until it
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, get_args
 
@@ -45,7 +47,6 @@ ANY = "any"
 """The value of a limit that is taken away."""
 
 _LEVELS = ("error", "warning", "info", "none")
-_VERDICTS: tuple[AccuracyVerdict, ...] = get_args(AccuracyVerdict)
 _TABLE = "audit"
 
 
@@ -72,30 +73,15 @@ class WaiverRule:
         return (
             (not self.file or PurePath(place.file).match(self.file))
             and (not self.function or self.function in (place.function, place.function.rpartition(".")[2]))
-            and (not self.code or _bare(self.code) in _bare(place.code or ""))
+            and "".join(self.code.split()) in "".join((place.code or "").split())
         )
 
-    def expired(self, today: datetime.date) -> bool:
-        """It holds to the end of its day."""
-        return today > self.expires
-
-    def told(self, used: int, today: datetime.date) -> Waiver:
-        """As the report tells of it."""
+    def waiver(self, used: int, today: datetime.date) -> Waiver:
+        """As the report has it; it holds to the end of its day."""
         return Waiver(
             rule=self.rule, reason=self.reason, file=self.file, function=self.function,
-            expires=self.expires.isoformat(), expired=self.expired(today), used=used,
+            expires=self.expires.isoformat(), expired=today > self.expires, used=used,
         )  # fmt: skip
-
-
-def read_waivers(tables: Any, where: str) -> tuple[WaiverRule, ...]:
-    """Understand `[[ignore]]`.
-
-    Raises:
-        UsageError: an unknown key or rule, a value of another type, no reason or no day of expiry.
-    """
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise UsageError(f"{where}: ignore is a list of tables, each begins with a line [[...ignore]]")
-    return tuple(_waiver(table, f"{where}, ignore {number}") for number, table in enumerate(tables, 1))
 
 
 def check_rule(name: str, what: str, more: Iterable[str] = ()) -> None:
@@ -130,16 +116,9 @@ def _waiver(table: Mapping[str, Any], where: str) -> WaiverRule:
 def _day(value: Any, where: str) -> datetime.date:
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return value
-    if isinstance(value, str):
-        try:
-            return datetime.datetime.strptime(value, "%Y-%m-%d").date()
-        except ValueError:
-            pass
+    with contextlib.suppress(TypeError, ValueError):
+        return datetime.datetime.strptime(value, "%Y-%m-%d").date()
     raise UsageError(f"{where}: expires is a day, {_EXAMPLE}, not {value!r}")
-
-
-def _bare(code: str) -> str:
-    return "".join(code.split())
 
 
 @dataclass(frozen=True)
@@ -170,13 +149,16 @@ def read_policy(path: Path | None, folder: Path | None = None) -> Policy:
     Raises:
         UsageError: unreadable, an unknown key, a value of another type; one line that says where.
     """
-    if path is not None:
-        return _of_document(parsed(path), path)
-    found = nearest_table(_TABLE, folder or Path.cwd())
-    if found is None:
-        return Policy()
-    table, file = found
-    return _policy(table, file, f"{file}, {title(_TABLE)}")
+    if path is None:
+        found = nearest_table(_TABLE, folder or Path.cwd())
+        return Policy() if found is None else _policy(*found, f"{found[1]}, {title(_TABLE)}")
+    document = parsed(path)
+    if "tool" not in document and path.name != PROJECT_FILE:  # A whole file that holds nothing else.
+        return _policy(document, path, str(path))
+    table = table_of(document, _TABLE, path)
+    if table is None:
+        raise UsageError(f"{path}: it has no table [{title(_TABLE)}]")
+    return _policy(table, path, f"{path}, {title(_TABLE)}")
 
 
 def as_asked(policy: Policy, *, fail_on: str | None, baseline: bool, warmup: bool) -> Policy:
@@ -193,16 +175,6 @@ def as_asked(policy: Policy, *, fail_on: str | None, baseline: bool, warmup: boo
     return replace(policy, asked=asked | {"max-recompiles-after-warmup"}) if warmup else policy
 
 
-def _of_document(document: Mapping[str, Any], file: Path) -> Policy:
-    """The table of a project file, or a whole file that holds nothing else."""
-    if "tool" not in document and file.name != PROJECT_FILE:
-        return _policy(document, file, str(file))
-    table = table_of(document, _TABLE, file)
-    if table is None:
-        raise UsageError(f"{file}: it has no table [{title(_TABLE)}]")
-    return _policy(table, file, f"{file}, {title(_TABLE)}")
-
-
 def _policy(table: Mapping[str, Any], file: Path, where: str) -> Policy:
     check_keys(table, (*_READERS, "ignore"), where)
     given: dict[str, Any] = {}
@@ -213,34 +185,33 @@ def _policy(table: Mapping[str, Any], file: Path, where: str) -> Policy:
         given[name] = () if name == "ignore" else _READERS[dashed(key)](value, f"{where}: {dashed(key)}")
     given.pop("ignore", None)
     asked = frozenset(name.replace("_", "-") for name, value in given.items() if value is not None)
-    waivers = read_waivers(table.get("ignore", []), where)
+    ignored = table.get("ignore", [])
+    if not isinstance(ignored, list) or not all(isinstance(each, dict) for each in ignored):
+        raise UsageError(f"{where}: ignore is a list of tables, each begins with a line [[...ignore]]")
+    waivers = tuple(_waiver(each, f"{where}, ignore {number}") for number, each in enumerate(ignored, 1))
     return Policy(source=str(file), waivers=waivers, asked=asked, **given)
 
 
-def _count(value: Any, what: str) -> int | None:
+def _number(value: Any, what: str, *, whole: bool) -> float | None:
     if value == ANY:
         return None
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    raise UsageError(f'{what} is a whole number, 0 or more, or "{ANY}", not {value!r}')
-
-
-def _amount(value: Any, what: str) -> float | None:
-    if value == ANY:
-        return None
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e300:
-        return float(value)
-    raise UsageError(f'{what} is a number above zero, or "{ANY}", not {value!r}')
+    if isinstance(value, int if whole else (int, float)) and not isinstance(value, bool):
+        if whole and value >= 0:
+            return int(value)
+        if not whole and 0 < value < 1e300:
+            return float(value)
+    kind = "a whole number, 0 or more" if whole else "a number above zero"
+    raise UsageError(f'{what} is {kind}, or "{ANY}", not {value!r}')
 
 
 def _verdicts(value: Any, what: str) -> tuple[AccuracyVerdict, ...] | None:
     if value == ANY:
         return None
     texts = _texts(value, what, f'a list of verdicts, or "{ANY}"')
-    known: dict[str, AccuracyVerdict] = {verdict: verdict for verdict in _VERDICTS}
+    known: dict[str, AccuracyVerdict] = {verdict: verdict for verdict in get_args(AccuracyVerdict)}
     for each in texts:
         if each not in known:
-            raise UsageError(f"{what}: no verdict is called {each!r}{nearest(each, _VERDICTS)}")
+            raise UsageError(f"{what}: no verdict is called {each!r}{nearest(each, known)}")
     if not texts:
         raise UsageError(f'{what}: no verdict would pass; to ask for none, write "{ANY}"')
     return tuple(known[each] for each in texts)
@@ -261,14 +232,9 @@ def _texts(value: Any, what: str, kind: str) -> list[str]:
     return texts
 
 
+_COUNT, _AMOUNT = partial(_number, whole=True), partial(_number, whole=False)
 _READERS: dict[str, Callable[[Any, str], Any]] = {
-    "max-graph-breaks": _count,
-    "max-recompiles": _count,
-    "max-recompiles-after-warmup": _count,
-    "max-eager-frames": _count,
-    "min-speedup": _amount,
-    "max-compile-seconds": _amount,
-    "max-memory-growth": _amount,
-    "accuracy": _verdicts,
-    "fail-on": _levels,
-}
+    "max-graph-breaks": _COUNT, "max-recompiles": _COUNT, "max-recompiles-after-warmup": _COUNT,
+    "max-eager-frames": _COUNT, "min-speedup": _AMOUNT, "max-compile-seconds": _AMOUNT, "max-memory-growth": _AMOUNT,
+    "accuracy": _verdicts, "fail-on": _levels,
+}  # fmt: skip

@@ -5,9 +5,9 @@ attention. What fails on the way becomes a note; what was found stays.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 from dynalyze.bench.measure import add_bench, planned
 from dynalyze.bench.plan import Plan
@@ -31,7 +31,7 @@ _ATTENTION = "the attention matrix"
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditRequest:
     """What an audit is to do. `plan` is its benchmark; without `bench` it only says how models are built and compiled.
 
     `shapes` are what production sends, `dims` the inputs that have these sizes. All steps together have `seconds`,
@@ -48,99 +48,84 @@ class Asked:
     scripts: bool = True
 
 
-@dataclass(frozen=True)
-class _Step:
-    """One part of an audit; `doing` names it on the way, and in a note on its failure."""
-
-    doing: str
-    run: Callable[[Observed, float], None]
-
-
-def audit(asked: Asked, progress: Callable[[str], None], keep: Callable[[RunLog], list[str]] | None = None) -> Report:
+def audit(
+    request: AuditRequest, progress: Callable[[str], None], keep: Callable[[RunLog], list[str]] | None = None
+) -> Report:
     """Do all of it; the findings and the verdict are still to come. `progress` gets a line before each step.
 
     Raises:
         UsageError: what was asked for cannot be; nothing is reported then.
     """
-    deadline = time.monotonic() + (asked.seconds or asked.observation.timeout)
-    steps = _steps(asked)
-    if asked.attention_matrix and asked.observation.target.asked is None:
+    deadline = time.monotonic() + (request.seconds or request.observation.timeout)
+    wanted = (
+        (request.shapes, _WARMUP, _warmup), (request.bench, _BENCH, _bench),
+        (request.attention_matrix, _ATTENTION, _attention),
+    )  # fmt: skip
+    steps = [(name, step) for is_wanted, name, step in wanted if is_wanted]
+    if request.attention_matrix and request.observation.target.asked is None:
         progress("audit, before the run: is this a model of transformers, whose attention can be chosen?")
         from dynalyze.audit.attention_matrix import check_model
 
-        check_model(asked.observation.target, asked.plan)  # Refused now, not after all other steps.
+        check_model(request.observation.target, request.plan)  # Refused now, not after all other steps.
     progress(f"audit, step 1 of {len(steps) + 1}: the run under torch.compile")
-    with observed(asked.observation, keep) as seen:
+    with observed(request.observation, keep) as seen:
         outcome = seen.report.outcome
-        for number, step in enumerate(steps, 2):
+        for number, (name, step) in enumerate(steps, 2):
             if outcome.status != "complete":
                 break
             left = deadline - time.monotonic()
             if left < _LEAST_SECONDS:
-                missing = ", ".join(each.doing for each in steps[number - 2 :])
+                missing = ", ".join(each for each, _ in steps[number - 2 :])
                 outcome.status, outcome.message = "timed_out", f"The time limit was reached before: {missing}."
                 break
-            progress(f"audit, step {number} of {len(steps) + 1}: {step.doing}")
-            _taken(step, seen, left)
+            progress(f"audit, step {number} of {len(steps) + 1}: {name}")
+            with _as_note(seen.report, name):
+                step(request, seen, left)
             if outcome.status == "complete" and time.monotonic() >= deadline:
-                outcome.status, outcome.message = "timed_out", f"The time limit was reached during: {step.doing}."
+                outcome.status, outcome.message = "timed_out", f"The time limit was reached during: {name}."
         return seen.report
 
 
-def _taken(step: _Step, seen: Observed, left: float) -> None:
-    """Take a step. Its failure must not cost the user what the others found; a mistake in the call ends them all."""
-    report = seen.report
+@contextmanager
+def _as_note(report: Report, step: str) -> Iterator[None]:
+    """The failure of a step must not cost the user what the others found; a mistake in the call ends them all."""
     try:
-        step.run(seen, left)
+        yield
     except KeyboardInterrupt:
-        _interrupted(report, step.doing)
+        _interrupted(report, step)
     except UsageError:
         raise
     except Exception as error:
         said = " ".join(str(error).split())
-        report.capture.notes.append(f"The audit could not finish {step.doing}: {said or type(error).__name__}")
+        report.capture.notes.append(f"The audit could not finish {step}: {said or type(error).__name__}")
 
 
-def _interrupted(report: Report, doing: str) -> None:
-    report.outcome.status, report.outcome.message = "interrupted", f"Interrupted during: {doing}."
+def _interrupted(report: Report, step: str) -> None:
+    report.outcome.status, report.outcome.message = "interrupted", f"Interrupted during: {step}."
 
 
-def _steps(asked: Asked) -> list[_Step]:
-    wanted = (
-        (asked.shapes, _WARMUP, _warmup), (asked.bench, _BENCH, _bench),
-        (asked.attention_matrix, _ATTENTION, _attention),
-    )  # fmt: skip
-    return [_Step(doing, partial(step, asked)) for is_wanted, doing, step in wanted if is_wanted]
-
-
-def _bench(asked: Asked, seen: Observed, left: float) -> None:
+def _bench(request: AuditRequest, seen: Observed, left: float) -> None:
     """Speed, memory and answers; then the place that wrong answers come from, or a wrong operation that they hide."""
-    report, target = seen.report, asked.observation.target
+    report, target = seen.report, request.observation.target
     until = time.monotonic() + left
-    plan = add_bench(seen, target, replace(asked.plan, total=left))
+    plan = add_bench(seen, target, replace(request.plan, total=left))
     verdicts = {test.verdict for test in report.accuracy} - {"not comparable"}
     if plan is not None and verdicts and report.outcome.status == "complete":
         share = 1.0 if "suspicious" in verdicts else _SHARE_OF_RIGHT_ANSWERS
-        left = max(until - time.monotonic(), 0.0) * share
-        _taken(_Step(_BISECT, partial(_bisect, asked, plan)), seen, left)
+        plan = replace(plan, total=max(until - time.monotonic(), 0.0) * share)
+        with _as_note(report, _BISECT):
+            from dynalyze.bench.bisect import bisect_suspicious
+
+            report.bisections = bisect_suspicious(report, target, plan, scripts=request.scripts)
 
 
-def _bisect(asked: Asked, plan: Plan, seen: Observed, left: float) -> None:
-    """The stage, module and operation that wrong numbers come from."""
-    from dynalyze.bench.bisect import bisect_suspicious
-
-    plan = replace(plan, total=left)
-    target = asked.observation.target
-    seen.report.bisections = bisect_suspicious(seen.report, target, plan, scripts=asked.scripts)
-
-
-def _warmup(asked: Asked, seen: Observed, left: float) -> None:
+def _warmup(request: AuditRequest, seen: Observed, left: float) -> None:
     """Every shape of production, one call after another."""
     from dynalyze.audit.warmup import check_warmup
     from dynalyze.report.audit import Warmup
 
-    target, shapes, dims = asked.observation.target, asked.shapes, asked.dims
-    plan, source = planned(seen, target, replace(asked.plan, total=left))
+    target, shapes, dims = request.observation.target, request.shapes, request.dims
+    plan, source = planned(seen, target, replace(request.plan, total=left))
     if plan is None:
         seen.report.warmup = Warmup(reason=source.reason)
         return
@@ -150,13 +135,12 @@ def _warmup(asked: Asked, seen: Observed, left: float) -> None:
         _interrupted(seen.report, _WARMUP)
 
 
-def _attention(asked: Asked, seen: Observed, left: float) -> None:
+def _attention(request: AuditRequest, seen: Observed, left: float) -> None:
     """The combinations of attention, dtype and cache."""
     from dynalyze.audit.attention_matrix import attention_matrix
 
-    plan = replace(asked.plan, total=left)
-    plan = plan if asked.bench else replace(plan, seconds=0.0)
-    found = attention_matrix(asked.observation.target, plan)
+    plan = replace(request.plan, total=left)
+    found = attention_matrix(request.observation.target, plan if request.bench else replace(plan, seconds=0.0))
     seen.report.attention_matrix = found
     if found.stopped == "interrupted":
         _interrupted(seen.report, _ATTENTION)

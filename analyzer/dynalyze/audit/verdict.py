@@ -10,7 +10,7 @@ import msgspec
 from dynalyze.audit.checks import CHECKS, Case, failing, findings_words
 from dynalyze.audit.excused import Baseline, Excused, excused_findings
 from dynalyze.audit.policy import Policy
-from dynalyze.report import Finding, Report, Status
+from dynalyze.report import Report, Status
 from dynalyze.report.audit import PolicyCheck, PolicyVerdict
 from dynalyze.rules.rule import judge
 from dynalyze.words.policy import title
@@ -22,7 +22,7 @@ _ENDED: dict[Status, str] = {
     "incomplete": "part of what torch compiled was not recorded",
 }
 _RUN, _FINDINGS = "run", "fail-on"
-_UNTOLD = (_RUN, _FINDINGS)
+_UNSAID = (_RUN, _FINDINGS)
 """What goes without saying where it passed."""
 # What the finding of a rule says again where this check has said it.
 _SAID_BY = {
@@ -50,11 +50,7 @@ def conclusion(report: Report, policy: Policy, baseline: Baseline | None) -> Cal
 
 
 def judge_policy(
-    report: Report,
-    policy: Policy,
-    baseline: Baseline | None = None,
-    *,
-    excused: Excused | None = None,
+    report: Report, policy: Policy, baseline: Baseline | None = None, *, excused: Excused | None = None
 ) -> PolicyVerdict:
     """Whether the run may ship. The report was judged by the rules before.
 
@@ -62,57 +58,49 @@ def judge_policy(
     """
     excused = excused or excused_findings(report, policy, baseline)
     case = Case(report, policy, excused)
-    checks = [_ran(case), *(check for make in CHECKS if (check := make(case)) is not None)]
+    ended = _ENDED.get(report.outcome.status)
+    ran = case.check(
+        _RUN, "failed" if ended else "passed", "everything comes to its end", ended or "it came to its end"
+    )
+    checks = [ran, *(check for make in CHECKS if (check := make(case)) is not None)]
     passed = not any(check.fails for check in checks)
     return PolicyVerdict(
         passed=passed,
-        summary=_passes(checks) if passed else _failure(case, checks),
+        summary=_success(checks) if passed else _failure(case, checks),
         advice="" if passed else _advice(case, checks),
         source=policy.source,
         checks=checks,
-        waivers=excused.told_waivers(report),
+        waivers=excused.waivers_of(report),
         baseline=excused.baseline,
         known=excused.known,
-        new=excused.told_new(report),
+        new=excused.new_of(report),
         fixed=list(excused.fixed),
     )
 
 
-def _ran(case: Case) -> PolicyCheck:
-    ended = _ENDED.get(case.report.outcome.status)
-    limit = "everything comes to its end"
-    if ended:
-        return case.check(_RUN, "failed", limit, ended)
-    return case.check(_RUN, "passed", limit, "it came to its end")
-
-
-def _passes(checks: list[PolicyCheck]) -> str:
-    told = [check.found for check in checks if check.status in ("passed", "waived") and check.name not in _UNTOLD]
-    told += [f"{title(check).lower()} not known ({check.reason})" for check in checks if check.status == "unknown"]
-    return f"PASS: {'; '.join(told) or 'nothing was asked for'}"
+def _success(checks: list[PolicyCheck]) -> str:
+    words = [check.found for check in checks if check.status in ("passed", "waived") and check.name not in _UNSAID]
+    words += [f"{title(check).lower()} not known ({check.reason})" for check in checks if check.status == "unknown"]
+    return f"PASS: {'; '.join(words) or 'nothing was asked for'}"
 
 
 def _failure(case: Case, checks: list[PolicyCheck]) -> str:
     failed = {check.name for check in checks if check.status == "failed"}
-    told = []
+    words = []
     for check in checks:
         if not check.fails:
             continue
         if check.status == "unknown":
-            told.append(f"{title(check).lower()} not known, though asked for ({check.reason})")
-        elif check.name == _FINDINGS:
-            told += [findings_words(left)] if (left := _not_said(case, failed)) else []
+            words.append(f"{title(check).lower()} not known, though asked for ({check.reason})")
+        elif check.name == _FINDINGS:  # Those that no other failed check speaks of.
+            reached = failing(case.excused.counting(case.report.findings), case.policy.fail_on)
+            left = [finding for finding in reached if _SAID_BY.get(finding.rule) not in failed]
+            words += [findings_words(left)] if left else []
         else:
-            told.append(check.found)
+            words.append(check.found)
     expired = [waiver for waiver, _ in case.excused.waived if waiver.expired and waiver.used]
-    told += [f"the waiver of {waiver.rule} expired on {waiver.expires}" for waiver in expired]
-    return f"FAIL: {'; '.join(told)}"
-
-
-def _not_said(case: Case, failed: set[str]) -> list[Finding]:
-    """Findings that fail and that no other failed check tells of."""
-    reached = failing(case.excused.counting(case.report.findings), case.policy.fail_on)
-    return [finding for finding in reached if _SAID_BY.get(finding.rule) not in failed]
+    words += [f"the waiver of {waiver.rule} expired on {waiver.expires}" for waiver in expired]
+    return f"FAIL: {'; '.join(words)}"
 
 
 def _advice(case: Case, checks: list[PolicyCheck]) -> str:

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from dynalyze.audit import buckets
+from dynalyze.audit.buckets import bucketed
 from dynalyze.audit.warmup_facts import Warmed, compiled_anything, read_warmed, warm_after
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.plan import Plan, worker_request
-from dynalyze.capture.bench.protocol import Configuration, Work, WorkerRequest
+from dynalyze.bench.plan import Plan, Work, worker_request
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.wire import LOOK, SERVING, WARM_UP, WARMUP_FILE
 from dynalyze.events.reading import read_run
@@ -30,69 +30,19 @@ from dynalyze.launch.run import NOTHING_REMEMBERED, Command, Ending, Reason, cac
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.launch.watch import Watch
-from dynalyze.report.audit import DynamicTrial, SecondStart, ShapeRun, Stopping, Warmup
+from dynalyze.report.audit import DynamicTrial, SecondStart, Stopping, Warmup
+from dynalyze.text.amounts import count_of
 from dynalyze.text.errors import UsageError
 
 _START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
 
 _STOPPED: dict[Reason, Stopping] = {"timed_out": "out_of_time", "interrupted": "interrupted"}
 
-Passes = Sequence[tuple[str, Sequence[int]]]
-"""Names of passes, each with the numbers of the shapes in their order."""
 FEW_VERSIONS = 2
 """One for the first sizes and one for all others: what automatic dynamic shapes come to."""
 _LEAST_SECONDS = 5.0
 """With less time than this no further process is started."""
 _DYNAMIC = "dynamic=on"
-
-
-@dataclass(frozen=True)
-class ChildRequest:
-    """What one process has to do: `request` without sizes, the works with theirs, and the passes over them."""
-
-    request: WorkerRequest
-    works: tuple[Work, ...]
-    passes: Passes
-    caches: Path
-    seconds: float
-
-
-@dataclass(frozen=True)
-class ChildRunner:
-    """How the processes are started."""
-
-    label: str
-    python: str | None = None
-    quiet: bool = False
-
-    def run(self, order: ChildRequest) -> Child:
-        """Run one process to its end, or to its limit.
-
-        Raises:
-            UsageError: what was asked for cannot be; or the interpreter did not start.
-        """
-        with TemporaryFolder() as folder:
-            return self._run(order, folder)
-
-    def _run(self, order: ChildRequest, folder: Path) -> Child:
-        (folder / WARMUP_FILE).write_text(json.dumps(_fields(order)), encoding="utf-8")
-        python = self.python or sys.executable
-        streams = Streams(self.label, quiet=self.quiet)
-        progress, every = progress_line(streams)
-        watch = Watch(folder, None, progress, every)
-        # Caches of its own: whatever an earlier program left does not count.
-        command = Command(
-            [python, str(_START), str(folder)], {**os.environ, **NOTHING_REMEMBERED, **cache_variables(order.caches)}
-        )
-        ending = run(command, timeout=order.seconds, streams=streams, stop_file=folder / "stop", watch=watch.poll)
-        log = read_run(folder)
-        mistake = misuse(log)
-        if mistake is not None:
-            raise UsageError(mistake)
-        said = streams.last_lines()
-        if not log.processes and ending.reason == "ended":
-            raise UsageError(f"{python} did not start: {said[-1].strip() if said else 'it wrote nothing'}")
-        return Child(read_warmed(log, [work.sizes for work in order.works]), ending)
 
 
 @dataclass(frozen=True)
@@ -112,21 +62,12 @@ class Child:
         """Why it did not make all of its calls; "" where it did."""
         if self.warmed.ended is not None:
             return self.warmed.ended.error
-        made = sum(call.ended is not None for call, _ in self.warmed.calls)
-        where = f" after {made} calls" if made != 1 else " after 1 call"
+        where = f" after {count_of(sum(call.ended is not None for call, _ in self.warmed.calls), 'call')}"
         if self.ending.reason == "timed_out":
             return f"the time was up{where}"
         if self.ending.reason == "interrupted":
             return f"interrupted{where}"
         return f"its process ended with status {self.ending.exit_status}{where}"
-
-
-def _fields(order: ChildRequest) -> dict[str, object]:
-    return {
-        "request": asdict(order.request),
-        "works": [asdict(work) for work in order.works],
-        "passes": [[name, list(at)] for name, at in order.passes],
-    }
 
 
 def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: Sequence[Dim] = ()) -> Warmup:
@@ -141,99 +82,112 @@ def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: S
     if not source:
         return Warmup(reason="the calls of the program are not known")
     plan = replace(plan, source=source, dims=tuple(dims))
-    runner = ChildRunner(Path(target.path or target.stem).name, plan.python, plan.quiet)
     with TemporaryFolder() as folder:
-        return _Check(plan, tuple(shapes), folder, runner).run()
+        return _Check(plan, tuple(shapes), folder, Path(target.path or target.stem).name).run()
 
 
 class _Check:
-    """The processes of one check, one after the other."""
+    """The processes of one check, one after the other. `label` names the target before each line of its output."""
 
-    def __init__(self, plan: Plan, works: tuple[Work, ...], folder: Path, runner: ChildRunner) -> None:
+    def __init__(self, plan: Plan, works: tuple[Work, ...], folder: Path, label: str) -> None:
         self._plan = plan
         self._works = works
         self._configuration = plan.configurations[0] if plan.configurations else plan.default
         self._folder = folder
-        self._runner = runner
+        self._label = label
         self._until = time.monotonic() + (plan.timeout if plan.total is None else plan.total)
+        # The shapes in their order, in another one that is the same for the same seed, and once more to look at what
+        # runs.
+        numbers = list(range(len(works)))
+        other = numbers.copy()
+        random.Random(plan.seed).shuffle(other)
+        other = other if other != numbers else numbers[::-1]
+        self._passes = [(WARM_UP, numbers), (SERVING, other), (LOOK, numbers)]
 
     def run(self) -> Warmup:
-        first = self._child(self._configuration, "first", self._passes())
+        first = self._child(self._configuration, "first", self._passes)
         found = _judged(first, self._configuration)
         if found.reason:
             return found
         _add_buckets(found)
-        cold = sum(run.milliseconds for run in found.calls) / 1000
-        if self._keeps_caches(found):
-            self._start_again(found, cold)
-        if not found.stopped and self._is_worth_trying(first, found):
-            self._try_dynamic(found, first.warmed.most_versions)
+        backend, versions = self._configuration.backend, first.warmed.most_versions
+        if backend != "inductor":
+            found.notes.append(f"No second start was tried: the backend {backend} keeps nothing on disk.")
+        elif self._in_time(found, "A second start"):
+            self._start_again(found, cold=sum(run.milliseconds for run in found.calls) / 1000)
+        many = versions > FEW_VERSIONS and self._configuration.dynamic != "on"
+        if not found.stopped and many and self._in_time(found, "dynamic=True"):
+            self._try_dynamic(found, versions)
         return found
 
-    def _passes(self) -> Passes:
-        """The shapes in their order, in another one, and once more to look at what runs."""
-        numbers = range(len(self._works))
-        return [(WARM_UP, numbers), (SERVING, _shuffled(len(numbers), self._plan.seed)), (LOOK, numbers)]
+    def _child(self, configuration: Configuration, caches: str, passes: list[tuple[str, list[int]]]) -> Child:
+        """Run one process to its end, or to its limit: all works in the order of each pass.
 
-    def _child(self, configuration: Configuration, caches: str, passes: Passes) -> Child:
-        folder = self._folder / caches
-        folder.mkdir(mode=0o700, exist_ok=True)
-        seconds = max(min(self._plan.timeout, self._left()), 1.0)
+        Raises:
+            UsageError: what was asked for cannot be; or the interpreter did not start.
+        """
+        cache_folder = self._folder / caches
+        cache_folder.mkdir(mode=0o700, exist_ok=True)
         # One model for all shapes: none of their sizes goes into it.
         sizeless = replace(self._works[0], batch=None, sequence=None, shape=())
-        request = worker_request(self._plan, sizeless, configuration)
-        return self._runner.run(ChildRequest(request, self._works, passes, folder, seconds))
-
-    def _left(self) -> float:
-        return self._until - time.monotonic()
+        request = {
+            "request": asdict(worker_request(self._plan, sizeless, configuration)),
+            "shapes": [
+                {"batch": work.batch, "sequence": work.sequence, "shape": dict(work.shape)} for work in self._works
+            ],
+            "passes": passes,
+        }
+        python = self._plan.python or sys.executable
+        streams = Streams(self._label, quiet=self._plan.quiet)
+        progress, every = progress_line(streams)
+        seconds = max(min(self._plan.timeout, self._until - time.monotonic()), 1.0)
+        with TemporaryFolder() as folder:
+            (folder / WARMUP_FILE).write_text(json.dumps(request), encoding="utf-8")
+            watch = Watch(folder, None, progress, every)
+            # Caches of its own: whatever an earlier program left does not count.
+            environment = {**os.environ, **NOTHING_REMEMBERED, **cache_variables(cache_folder)}
+            command = Command([python, str(_START), str(folder)], environment)
+            ending = run(command, timeout=seconds, streams=streams, stop_file=folder / "stop", watch=watch.poll)
+            log = read_run(folder)
+            mistake = misuse(log)
+            if mistake is not None:
+                raise UsageError(mistake)
+            if not log.processes and ending.reason == "ended":
+                lines = streams.last_lines()
+                raise UsageError(f"{python} did not start: {lines[-1].strip() if lines else 'it wrote nothing'}")
+            return Child(read_warmed(log, [work.sizes for work in self._works]), ending)
 
     def _in_time(self, found: Warmup, what: str) -> bool:
-        if self._left() >= _LEAST_SECONDS:
+        if self._until - time.monotonic() >= _LEAST_SECONDS:
             return True
         found.notes.append(f"{what}: not tried, the time was up.")
         return False
 
-    def _keeps_caches(self, found: Warmup) -> bool:
-        """Whether the backend has caches on disk at all."""
-        if self._configuration.backend == "inductor":
-            return self._in_time(found, "A second start")
-        found.notes.append(
-            f"No second start was tried: the backend {self._configuration.backend} keeps nothing on disk."
-        )
-        return False
-
     def _start_again(self, found: Warmup, cold: float) -> None:
-        passes = [(WARM_UP, range(len(self._works)))]
-        second = self._child(self._configuration, "first", passes)
+        second = self._child(self._configuration, "first", self._passes[:1])
         found.stopped = second.stopped
         if second.problem:
             found.notes.append(f"The second start failed: {second.problem}")
             return
         found.second_start = _second_start(second, cold)
 
-    def _is_worth_trying(self, first: Child, found: Warmup) -> bool:
-        many = first.warmed.most_versions > FEW_VERSIONS
-        if self._configuration.dynamic == "on" or not many:
-            return False
-        return self._in_time(found, "dynamic=True")
-
     def _try_dynamic(self, found: Warmup, before: int) -> None:
         # A name of its own: what the program itself wrote would be compiled as it was written.
         tried = replace(self._configuration, name=_DYNAMIC, dynamic="on")
-        child = self._child(tried, "dynamic", self._passes())
+        child = self._child(tried, "dynamic", self._passes)
         found.stopped = child.stopped
         if child.stopped:
             found.notes.append(f"dynamic=True was tried: {child.problem}")
             return
-        found.dynamic_trial = _trial(child)
-        found.dynamic_advice = _advice(found.dynamic_trial, before)
-
-
-def _shuffled(count: int, seed: int) -> list[int]:
-    """Another order than the first one, the same for the same seed."""
-    order = list(range(count))
-    random.Random(seed).shuffle(order)
-    return order if order != sorted(order) else order[::-1]
+        warmed = child.warmed
+        calls = warmed.of(WARM_UP)
+        trial = DynamicTrial(
+            versions=warmed.most_versions,
+            after_warmup=sum(compiled_anything(run) for run in warmed.of(SERVING)),
+            in_eager=sum(bool(run.in_eager) for run in calls),
+            error=child.problem or next((run.error for run in calls if run.error), ""),
+        )
+        found.dynamic_trial, found.dynamic_advice = trial, _advice(trial, before)
 
 
 def _judged(child: Child, configuration: Configuration) -> Warmup:
@@ -277,24 +231,13 @@ def _second_start(child: Child, cold: float) -> SecondStart:
     )
 
 
-def _trial(child: Child) -> DynamicTrial:
-    warmed = child.warmed
-    calls: list[ShapeRun] = warmed.of(WARM_UP)
-    return DynamicTrial(
-        versions=warmed.most_versions,
-        after_warmup=sum(compiled_anything(run) for run in warmed.of(SERVING)),
-        in_eager=sum(bool(run.in_eager) for run in calls),
-        error=child.problem or next((run.error for run in calls if run.error), ""),
-    )
-
-
 def _advice(trial: DynamicTrial, before: int) -> str:
     """What the trial showed, in one sentence."""
     if trial.error:
         return f"dynamic=True was tried, and did not work: {trial.error}"
     if trial.versions >= before:
         return f"dynamic=True was tried, and does not help: there are {trial.versions} graphs with it, {before} without"
-    graphs = "1 graph" if trial.versions == 1 else f"{trial.versions} graphs"
+    graphs = count_of(trial.versions, "graph")
     late = f"{trial.after_warmup} shapes still compiled after" if trial.after_warmup else "nothing compiled after"
     return f"dynamic=True was tried: {graphs} instead of {before}, and {late} the warm-up"
 
@@ -302,10 +245,9 @@ def _advice(trial: DynamicTrial, before: int) -> str:
 def _add_buckets(found: Warmup) -> None:
     """Sizes to pad to, where sizes cost more versions than automatic dynamic shapes have."""
     most = max((each.versions for each in found.functions), default=0)
-    good = [run for run in found.calls if not run.error]
-    if most <= FEW_VERSIONS or len(good) != len(found.calls):
+    if most <= FEW_VERSIONS or any(run.error for run in found.calls):
         return
     shapes = [run.shape for run in found.calls]
-    chosen = buckets.bucketed(shapes, [run.versions for run in found.calls], found.recompile_limit)
+    chosen = bucketed(shapes, [run.versions for run in found.calls], found.recompile_limit)
     if chosen is not None and chosen.merges(shapes):
-        found.buckets, found.bucket_padding = buckets.records(chosen, shapes), round(chosen.padding, 4)
+        found.buckets, found.bucket_padding = chosen.records(shapes), round(chosen.padding, 4)

@@ -33,22 +33,12 @@ Key = tuple[int, str]
 
 @dataclass
 class Call:
-    """One call as it was told; `ended` is missing where the process did not come so far."""
+    """One call as the process wrote it; `ended` is missing where it did not come so far."""
 
     stage: str
     shape: int
     keys: list[Key] = field(default_factory=list)
     ended: WarmupCalled | None = None
-
-
-@dataclass
-class Facts:
-    """Everything that the compiler did in the process of the check."""
-
-    compiled: list[Compilation]
-    breaks: list[GraphBreak]
-    recompiles: list[Recompile]
-    names: dict[tuple[str, int, str], str]
 
 
 @dataclass
@@ -70,15 +60,27 @@ class Warmed:
 
 
 def read_warmed(run: RunLog, shapes: Sequence[Mapping[str, int]]) -> Warmed:
-    """The calls of a run; `shapes` are those of its request."""
-    facts = _facts(run)
+    """The calls of a run, which its first process makes; `shapes` are those of its request."""
+    folder = next((event.folder for _, event in run.all() if isinstance(event, TorchLoaded)), "")
+    places, sources = Places(folder), Sources(run)
+    compiled = compilations(run, places, sources)
+    add_bypasses(run, compiled)
+    breaks = graph_breaks(run, places, sources, registry(folder))
+    again = [each for each in recompiles(run, compiled, breaks) if each.process == 0]
+    own = [each for each in compiled if each.process == 0]
+    own_breaks = [each for each in breaks if each.process == 0]
     events = run.processes[0].events if run.processes else []
     calls = _calls(events)
-    runs = [(call, _shape_run(call, shapes[call.shape], facts)) for call in calls]
-    _add_later(runs, facts.names)
+    runs = [(call, _shape_run(call, shapes[call.shape], own, own_breaks, again)) for call in calls]
+    _add_later(runs, _names(run, compiled))
     ended = next((event for event in events if isinstance(event, WarmupEnded)), None)
-    asked = {key for call in calls if call.stage in (WARM_UP, SERVING) for key in call.keys}
-    return Warmed(runs, _functions(facts, asked), facts.compiled, ended)
+    keys = {key for call in calls if call.stage in (WARM_UP, SERVING) for key in call.keys}
+    functions = _functions([each for each in own if _key(each) in keys], [each for each in again if _key(each) in keys])
+    return Warmed(runs, functions, compiled, ended)
+
+
+def _key(fact: Compilation | Recompile) -> Key:
+    return fact.epoch, fact.compile_id
 
 
 def compiled_anything(run: ShapeRun) -> bool:
@@ -90,15 +92,6 @@ def warm_after(runs: Sequence[ShapeRun]) -> int | None:
     """How many calls came before the first after which nothing was compiled; None where the last one compiled."""
     last = max((number for number, run in enumerate(runs, 1) if compiled_anything(run)), default=0)
     return None if runs and last == len(runs) else last
-
-
-def _facts(run: RunLog) -> Facts:
-    folder = next((event.folder for _, event in run.all() if isinstance(event, TorchLoaded)), "")
-    places, sources = Places(folder), Sources(run)
-    compiled = compilations(run, places, sources)
-    add_bypasses(run, compiled)
-    breaks = graph_breaks(run, places, sources, registry(folder))
-    return Facts(compiled, breaks, recompiles(run, compiled, breaks), _names(run, compiled))
 
 
 def _names(run: RunLog, compiled: Iterable[Compilation]) -> dict[tuple[str, int, str], str]:
@@ -132,33 +125,33 @@ def _calls(events: Iterable[AnyEvent]) -> list[Call]:
     return calls
 
 
-def _shape_run(call: Call, shape: Mapping[str, int], facts: Facts) -> ShapeRun:
+def _shape_run(
+    call: Call,
+    shape: Mapping[str, int],
+    compiled: Sequence[Compilation],
+    breaks: Sequence[GraphBreak],
+    again: Sequence[Recompile],
+) -> ShapeRun:
     keys = set(call.keys)
-    mine = [each for each in facts.compiled if each.process == 0 and (each.epoch, each.compile_id) in keys]
-    again = [each for each in facts.recompiles if each.process == 0 and (each.epoch, each.compile_id) in keys]
-    refused = {(each.epoch, each.compile_id) for each in again if each.cause == "limit"}
-    tried = [each for each in mine if (each.epoch, each.compile_id) not in refused]
+    again = [each for each in again if _key(each) in keys]
+    refused = {_key(each) for each in again if each.cause == "limit"}
+    tried = [each for each in compiled if _key(each) in keys - refused]
     ended = call.ended or WarmupCalled(error="the process did not come to the end of this call")
     return ShapeRun(
         shape=dict(shape),
         milliseconds=round(ended.milliseconds, 3),
         compiles=sum(each.status in ("compiled", "broken") for each in tried),
-        recompiles=[_recompile(each) for each in again],
-        breaks=sum(_broke_in(each, keys) for each in facts.breaks),
+        recompiles=[
+            WarmupRecompile(
+                each.cause, each.location.function, each.location.file, each.location.line, each.source, each.expected,
+                each.actual, each.guard,
+            )
+            for each in again
+        ],
+        breaks=sum(any((each.epoch, compile_id) in keys for compile_id in each.compile_ids) for each in breaks),
         eager_frames=sum(each.status in ("eager", "failed") and each.reason != NOTHING_TRACED for each in tried),
         error=ended.error,
-    )
-
-
-def _broke_in(found: GraphBreak, keys: set[Key]) -> bool:
-    return found.process == 0 and any((found.epoch, each) in keys for each in found.compile_ids)
-
-
-def _recompile(found: Recompile) -> WarmupRecompile:
-    place = found.location
-    return WarmupRecompile(
-        found.cause, place.function, place.file, place.line, found.source, found.expected, found.actual, found.guard
-    )
+    )  # fmt: skip
 
 
 def _add_later(runs: Sequence[tuple[Call, ShapeRun]], names: Mapping[tuple[str, int, str], str]) -> None:
@@ -176,19 +169,18 @@ def _add_later(runs: Sequence[tuple[Call, ShapeRun]], names: Mapping[tuple[str, 
             mine.in_eager = list(dict.fromkeys(eager))
 
 
-def _functions(facts: Facts, keys: set[Key]) -> list[WarmupFunction]:
+def _functions(compiled: Iterable[Compilation], again: Iterable[Recompile]) -> list[WarmupFunction]:
     """The compiled functions with the number of their versions, most first; parts after a graph break count apart."""
-    made: Counter[tuple[str, int, str, str]] = Counter()
-    for each in facts.compiled:
-        if (each.epoch, each.compile_id) in keys and each.process == 0 and each.status in ("compiled", "broken"):
+    counts: Counter[tuple[str, int, str, str]] = Counter()
+    for each in compiled:
+        if each.status in ("compiled", "broken"):
             frame = f"{each.epoch} {each.compile_id.rpartition('/')[0]}"
-            made[each.location.file, each.location.line, each.function, frame] += 1
-    again = [each for each in facts.recompiles if each.cause == "limit" and (each.epoch, each.compile_id) in keys]
-    limits = {(each.location.file, each.location.line) for each in again}
+            counts[each.location.file, each.location.line, each.function, frame] += 1
+    limits = {(each.location.file, each.location.line) for each in again if each.cause == "limit"}
     most: dict[tuple[str, int, str], int] = {}
-    for (file, line, name, _), count in made.items():
+    for (file, line, name, _), count in counts.items():
         most[file, line, name] = max(count, most.get((file, line, name), 0))
-    found = [
+    functions = [
         WarmupFunction(name, file, line, count, (file, line) in limits) for (file, line, name), count in most.items()
     ]
-    return sorted(found, key=lambda each: -each.versions)
+    return sorted(functions, key=lambda each: -each.versions)

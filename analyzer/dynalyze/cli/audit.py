@@ -26,7 +26,7 @@ from dynalyze.text.visible import say
 if TYPE_CHECKING:
     from dynalyze.audit.excused import Baseline
     from dynalyze.audit.policy import Policy
-    from dynalyze.audit.run import Asked
+    from dynalyze.audit.run import AuditRequest
     from dynalyze.launch.spec import TargetSpec
     from dynalyze.report import Report
 
@@ -114,9 +114,9 @@ def _policy(context: click.Context, options: dict[str, Any], target: TargetSpec)
     )
 
 
-def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) -> Asked:
+def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) -> AuditRequest:
     """What the options ask for, checked as far as it can be before anything runs."""
-    from dynalyze.audit.run import Asked
+    from dynalyze.audit.run import AuditRequest
     from dynalyze.bench.plan import shaped
     from dynalyze.launch.observe import Observation
     from dynalyze.launch.shape_options import read_dims, read_shapes
@@ -137,7 +137,7 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
 
         check_target(target, plan.works[0].phase)
     shapes = shaped(plan.works, sizes, dims, target)
-    return Asked(
+    return AuditRequest(
         observation, plan, bench=not options["no_bench"], shapes=shapes if sizes else (), dims=dims,
         attention_matrix=options["attention_matrix"], seconds=_seconds(context, options),
         scripts=not (options["no_source"] or options["redact"]),

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from dynalyze.audit import run
-from dynalyze.audit.run import Asked, audit
-from dynalyze.bench.plan import Plan
-from dynalyze.capture.bench.protocol import Work
+from dynalyze.audit.run import AuditRequest, audit
+from dynalyze.bench.plan import Plan, Work
 from dynalyze.events.log import RunLog
 from dynalyze.launch.observe import Observation, Observed
 from dynalyze.launch.spec import TargetSpec
@@ -41,8 +40,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Report:
     return report
 
 
-def asked(timeout: float = 600.0, **changes: Any) -> Asked:
-    return Asked(Observation(TARGET, timeout=timeout), Plan({}, timeout=timeout), **changes)
+def asked(timeout: float = 600.0, **changes: Any) -> AuditRequest:
+    return AuditRequest(Observation(TARGET, timeout=timeout), Plan({}, timeout=timeout), **changes)
 
 
 def bench(report: Report, fails: BaseException | None = None, verdict: Any = "equal") -> Any:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.audit.buckets import Bucketed, bucketed, choose, padded, records
+from dynalyze.audit.buckets import Bucketed, bucketed, choose
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=6, unique=True)
 
@@ -63,10 +63,10 @@ def test_every_shape_fits_a_bucket_and_is_counted_once(batches: list[int], lengt
     shapes = shapes_of({"batch": batches, "sequence": lengths})
     chosen = choose({"batch": batches, "sequence": lengths}, versions)
     for shape in shapes:
-        target = padded(chosen, shape)
+        target = chosen.padded(shape)
         assert all(shape[name] <= target[name] for name in shape)
         assert all(target[name] in chosen.sizes[name] for name in shape)
-    assert sum(bucket.shapes for bucket in records(chosen, shapes)) == len(shapes)
+    assert sum(bucket.shapes for bucket in chosen.records(shapes)) == len(shapes)
 
 
 def test_only_names_that_cost_versions_are_padded() -> None:
