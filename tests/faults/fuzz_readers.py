@@ -44,7 +44,7 @@ from dynalyze.fleet.settings import read_toml  # noqa: E402
 from dynalyze.launch.logs import report_from_logs  # noqa: E402
 from dynalyze.launch.shape_options import combinations, read_dims, read_shapes  # noqa: E402
 from dynalyze.launch.spec import read_target  # noqa: E402
-from dynalyze.privacy.shown import showable  # noqa: E402
+from dynalyze.privacy import showable  # noqa: E402
 from dynalyze.report import Report, Target, measurements  # noqa: E402
 from dynalyze.report import audit as audit_records  # noqa: E402
 from dynalyze.report import models as model_facts  # noqa: E402

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,11 @@ import click
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.files import check_writable, write_whole
 from dynalyze.cli.options import (
-    compile_asked,
     compile_options,
+    is_given,
+    observation_of,
     output_options,
+    seconds_option,
     shape_options,
     target_of,
     target_options,
@@ -53,14 +54,7 @@ _MATRIX_SECONDS = 3600.0
     "with --no-bench it is faster, and tells no speed.",
 )
 @click.option("--no-bench", is_flag=True, help="Measure no speed, no memory and no answers.")
-@click.option(
-    "--bench-seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Timed seconds of the measurement of speed; its processes need more.",
-)
+@seconds_option("--bench-seconds", "Timed seconds of the measurement of speed; its processes need more.", 10.0)
 @click.pass_context
 def audit(context: click.Context, /, **options: Any) -> int:
     """Decide whether TARGET may ship: run it under torch.compile, measure speed, memory and answers, and judge all of
@@ -81,7 +75,7 @@ def audit(context: click.Context, /, **options: Any) -> int:
     policy = _policy(context, options, target)
     asked = _asked(context, options, target)
     # The policy judges the findings, with --fail-on in it: what is waived or known does not fail.
-    outputs = Outputs.from_options({**options, "fail_on": "none"}, f"{target.stem}.audit", target.path)
+    outputs = Outputs({**options, "fail_on": "none"}, f"{target.stem}.audit", target.path)
     with Interrupts():
         report = run_audit(asked, say, outputs.keep())
         if options["update_baseline"]:
@@ -108,7 +102,7 @@ def _policy(context: click.Context, options: dict[str, Any], target: TargetSpec)
     policy = read_policy(None if options["policy"] is None else Path(options["policy"]), target.folder)
     return as_asked(
         policy,
-        fail_on=options["fail_on"] if _is_given(context, "fail_on") else None,
+        fail_on=options["fail_on"] if is_given(context, "fail_on") else None,
         baseline=options["baseline"] is not None,
         warmup=bool(options["shapes"]),
     )
@@ -118,40 +112,23 @@ def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) 
     """What the options ask for, checked as far as it can be before anything runs."""
     from dynalyze.audit.run import AuditRequest
     from dynalyze.bench.plan import shaped
-    from dynalyze.launch.observe import Observation
     from dynalyze.launch.shape_options import read_dims, read_shapes
 
     sizes, dims = read_shapes(options["shapes"]), read_dims(options["dims"])
     plan = replace(short_bench(options, target), memory=True, answers_first=True)
-    observation = Observation(
-        target=target,
-        options=compile_asked(context),
-        timeout=options["timeout"],
-        python=options["python"],
-        quiet=options["quiet_target"],
-        command=tuple(sys.argv[1:]),
-        bundle=not options["no_bench"] or bool(sizes),
-    )
+    observation = observation_of(context, target, bundle=not options["no_bench"] or bool(sizes))
     if options["attention_matrix"]:
         from dynalyze.audit.attention_matrix import check_target
 
         check_target(target, plan.works[0].phase)
+    # A matrix starts some hundred processes, which have their own limits.
+    longer = options["attention_matrix"] and not is_given(context, "timeout")
     shapes = shaped(plan.works, sizes, dims, target)
     return AuditRequest(
         observation, plan, bench=not options["no_bench"], shapes=shapes if sizes else (), dims=dims,
-        attention_matrix=options["attention_matrix"], seconds=_seconds(context, options),
+        attention_matrix=options["attention_matrix"], seconds=_MATRIX_SECONDS if longer else float(options["timeout"]),
         scripts=not (options["no_source"] or options["redact"]),
     )  # fmt: skip
-
-
-def _seconds(context: click.Context, options: dict[str, Any]) -> float:
-    """How long all steps may take together; a matrix starts some hundred processes, which have their own limits."""
-    longer = options["attention_matrix"] and not _is_given(context, "timeout")
-    return _MATRIX_SECONDS if longer else float(options["timeout"])
-
-
-def _is_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def _updated(report: Report, policy: Policy, file: str, *, hide_names: bool) -> Baseline | None:

@@ -7,16 +7,18 @@ from typing import Any
 
 import click
 
-from dynalyze.bench.configurations import configurations, names_default
+from dynalyze.bench.configurations import configurations, names_default, with_options
 from dynalyze.bench.plan import Plan, shaped, works
 from dynalyze.bench.stats import DEFAULT_PAIRS
 from dynalyze.capture.bench.protocol import Configuration, Work
 from dynalyze.capture.settings import CompileArguments, ModelBuild, names_of
 from dynalyze.cli.options import (
     compile_options,
+    count_option,
     given_compile_options,
     model_options,
     report_options,
+    seconds_option,
     shape_options,
     target_of,
     target_options,
@@ -51,25 +53,15 @@ _AS_THEY_ARE = (
     is_flag=True,
     help="Run a program again in every process, side effects and all, instead of carrying its calls there.",
 )
-@click.option("--new-tokens", type=click.IntRange(1), default=16, show_default=True, help="Tokens that it generates.")
+@count_option("--new-tokens", "Tokens that it generates.", 16, None)
 @click.option("--static-cache", is_flag=True, help="Give it a key-value cache of a fixed size.")
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Timed seconds of each configuration.",
-)
-@click.option(
+@seconds_option("--seconds", "Timed seconds of each configuration.", 10.0)
+@count_option(
     "--pairs",
-    type=click.IntRange(1),
-    default=DEFAULT_PAIRS,
-    show_default=True,
-    metavar="N",
-    help="The most pairs of processes of each configuration; below 5 no difference can be shown.",
+    "The most pairs of processes of each configuration; below 5 no difference can be shown.",
+    DEFAULT_PAIRS,
 )
-@click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads of torch on the CPU.")
+@count_option("--threads", "Threads of torch on the CPU.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Of weights and order.")
 @click.option("--no-accuracy", is_flag=True, help="Do not compare the results with eager's and with fp64.")
 @click.option("--no-memory", is_flag=True, help="Do not measure memory.")
@@ -105,7 +97,7 @@ def bench(context: click.Context, /, **options: Any) -> int:
 
     target = target_of(context, names_of(ModelBuild))
     plan = _plan(context, options, target)
-    outputs = Outputs.from_options(options, f"{target.stem}.bench", target.path)
+    outputs = Outputs(options, f"{target.stem}.bench", target.path)
     with Interrupts():
         return outputs.publish(measure(target, plan, tuple(sys.argv[1:])))
 
@@ -116,13 +108,19 @@ def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -
     if options["configs"] is not None and options["matrix"]:
         raise UsageError("--configs and --matrix exclude each other")
     chosen = None if options["matrix"] else configurations(options["configs"] or "default", default)
-    _check_given(given_compile_options(context), options["configs"])
+    idle = [option for option in given_compile_options(context) if option in _OF_DEFAULT]
+    if options["configs"] is not None and idle and not names_default(options["configs"]):
+        raise UsageError(
+            f"{idle[0]} is for the configuration `default`, which is not in --configs {options['configs']}"
+        )
+    plain = works(options["phases"], options["batches"], options["sequences"], train=options["train"])
+    dims = read_dims(options["dims"])
     return Plan(
         source={},
         configurations=chosen,
         default=default,
-        works=_works(options, target),
-        dims=read_dims(options["dims"]),
+        works=shaped(plain, read_shapes(options["shapes"]), dims, target),
+        dims=dims,
         adds_written=options["configs"] is None,
         rerun=options["rerun"],
         as_called=options["phases"] is None and options["train"] is None,
@@ -133,15 +131,3 @@ def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -
         autocast=options["autocast"] or "",
         **{key: options[key] for key in _AS_THEY_ARE},
     )
-
-
-def _works(options: dict[str, Any], target: TargetSpec) -> tuple[Work, ...]:
-    plain = works(options["phases"], options["batches"], options["sequences"], train=options["train"])
-    return shaped(plain, read_shapes(options["shapes"]), read_dims(options["dims"]), target)
-
-
-def _check_given(given: tuple[str, ...], configs: str | None) -> None:
-    """Refuse an option that would change nothing."""
-    idle = [option for option in given if option.removeprefix("--") in names_of(CompileArguments)]
-    if configs is not None and idle and not names_default(configs):
-        raise UsageError(f"{idle[0]} is for the configuration `default`, which is not in --configs {configs}")

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from dynalyze.cli.files import check_writable, print_document, print_summary, write_whole
+from dynalyze.cli.files import check_writable, print_summary, write_json
+from dynalyze.cli.options import redact_option, seconds_option
 
 
 @click.command()
 @click.option("--python", metavar="PATH", help="Look at this interpreter's environment.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the diagnosis as JSON; - for standard output.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=180.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Give each step at most this long.",
-)
-@click.option("--redact", is_flag=True, help="Leave home folder, user and host names out.")
+@seconds_option("--timeout", "Give each step at most this long.", 180.0)
+@redact_option
 def doctor(python: str | None, json_file: str | None, timeout: float, redact: bool) -> int:
     """Say what this environment can and cannot compile, and what to install.
 
@@ -36,16 +28,11 @@ def doctor(python: str | None, json_file: str | None, timeout: float, redact: bo
 
     if json_file not in (None, "-"):
         check_writable("--json", str(json_file))
-    with transient_progress() as tell:
-        facts = ask(python, timeout, tell)
+    with transient_progress() as show:
+        facts = ask(python, timeout, show)
     diagnosis = privacy.mask_secrets(diagnose(facts))
     if redact:
         diagnosis = privacy.redact(diagnosis)
-    document = json_text(diagnosis)
-    if json_file == "-":
-        print_document(document)
-    else:
-        if json_file is not None:
-            write_whole(Path(json_file), document)
+    if not write_json(json_file, json_text(diagnosis)):
         print_summary(render(diagnosis))
     return 0 if diagnosis.works else 1

@@ -26,11 +26,9 @@ from dynalyze.report.held import CommandLine, ErrorText, Word
 
 # What people type from the habit of other tools; here each output has an option of its own.
 _ANY_OUTPUT = ("-o", "-O", "--out", "--outfile", "--out-file", "--output", "--output-file", "--output-path", "--save")
-_WRITES = "Write "
 _LOOKS_LIKE_TARGET = (".py", ".json", ".toml", ".log")
 _ISSUES = "https://github.com/dynalyze/dynalyze/issues"
 _LONGEST = 256 * 1024
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def usage_message(error: click.ClickException) -> str:
@@ -60,7 +58,7 @@ def unknown_command(name: str, commands: Sequence[str]) -> str:
 def _outputs(command: click.Command, help_command: str) -> str:
     """The options of a command that write something, the page's first."""
     found = [
-        each for each in command.params if isinstance(each, click.Option) and (each.help or "").startswith(_WRITES)
+        each for each in command.params if isinstance(each, click.Option) and (each.help or "").startswith("Write ")
     ]
     names = [f"{each.opts[0]} {each.metavar}" for each in found if each.metavar]
     if not names:
@@ -83,13 +81,14 @@ def unforeseen_message(error: Exception) -> str:
 
 def _of_system(error: OSError) -> str:
     reason = error.strerror or _first_line(error)
-    if error.filename is None and _is_of_click(error):
-        return f"standard output cannot be written: {reason}"
-    if error.filename is None and error.errno == errno.ENOENT and not working_folder():
-        return "the current folder is gone; change to one that is there"
-    if error.filename is None and error.errno in _NO_ROOM:
-        return f"{reason}; temporary files are in {tempfile.gettempdir()} (TMPDIR)"
     if error.filename is None:
+        # What Click prints itself, as a help text.
+        if any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
+            return f"standard output cannot be written: {reason}"
+        if error.errno == errno.ENOENT and not working_folder():
+            return "the current folder is gone; change to one that is there"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"{reason}; temporary files are in {tempfile.gettempdir()} (TMPDIR)"
         return reason
     names = [
         os.fsdecode(name) if isinstance(name, bytes) else str(name)
@@ -97,11 +96,6 @@ def _of_system(error: OSError) -> str:
         if name
     ]
     return f"{' and '.join(names) or '(a file without a name)'}: {reason}"
-
-
-def _is_of_click(error: OSError) -> bool:
-    """Whether it came of what Click prints itself, as a help text."""
-    return any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _first_line(error: Exception) -> str:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from dynalyze.cli.options import (
     artifacts_option,
-    compile_asked,
     compile_options,
+    is_given,
+    observation_of,
     output_options,
+    seconds_option,
     target_of,
     target_options,
     transformers_options,
@@ -36,25 +36,15 @@ _TIMED_SHARE = 1 / 15
 @transformers_options
 @output_options
 @artifacts_option
-@click.option(
-    "--stop-after",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="End the run once nothing new has compiled for this long.",
-)
+@seconds_option("--stop-after", "End the run once nothing new has compiled for this long.")
 @click.option(
     "--provenance",
     is_flag=True,
     help="Have Inductor track which lines each kernel came from. It cost nothing measurable on a small network.",
 )
 @click.option("--no-bench", is_flag=True, help="Do not measure how much faster the compiled model is.")
-@click.option(
-    "--bench-seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="The most that measuring its speed may take in all, once the report is written.",
+@seconds_option(
+    "--bench-seconds", "The most that measuring its speed may take in all, once the report is written.", 30.0
 )
 @click.pass_context
 def explain(context: click.Context, /, **options: Any) -> int:
@@ -77,31 +67,23 @@ def explain(context: click.Context, /, **options: Any) -> int:
     from dynalyze.bench.measure import add_bench
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
-    from dynalyze.launch.observe import Observation, observed
+    from dynalyze.launch.observe import observed
 
     target = target_of(context)
-    outputs = Outputs.from_options(options, target.stem, target.path)
-    observation = Observation(
-        target=target,
-        options=compile_asked(context),
-        timeout=options["timeout"],
-        stop_after=options["stop_after"],
-        python=options["python"],
-        quiet=options["quiet_target"],
-        command=tuple(sys.argv[1:]),
-        provenance=options["provenance"],
+    outputs = Outputs(options, target.stem, target.path)
+    observation = observation_of(
+        context, target, stop_after=options["stop_after"], provenance=options["provenance"],
         bundle=not options["no_bench"],
-    )
+    )  # fmt: skip
     with Interrupts(), observed(observation, outputs.keep()) as seen:
         if not options["no_bench"]:
-            plan = within(options["bench_seconds"], short_bench(options, target), bench_command(context))
+            seconds = options["bench_seconds"]
+            plan = replace(
+                short_bench(options, target), total=seconds, seconds=seconds * _TIMED_SHARE,
+                more_time=bench_command(context),
+            )  # fmt: skip
             add_bench(seen, target, plan, before=lambda note: outputs.publish_early(seen.report, note))
         return outputs.publish(seen.report)
-
-
-def within(seconds: float, plan: Plan, more_time: str) -> Plan:
-    """The plan with a budget of wall time; `more_time` is the command that measures without it."""
-    return replace(plan, total=seconds, seconds=seconds * _TIMED_SHARE, more_time=more_time)
 
 
 def bench_command(context: click.Context) -> str:
@@ -112,20 +94,17 @@ def bench_command(context: click.Context) -> str:
     words: list[str] = []
     for each in context.command.params:
         name = each.name or ""
-        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if given and isinstance(each, click.Option) and name not in _OUTPUTS and known.intersection(each.opts):
-            words += _given(each, context.params[name])
+        shared = isinstance(each, click.Option) and name not in _OUTPUTS and known.intersection(each.opts)
+        if not shared or not is_given(context, name):
+            continue
+        if isinstance(value := context.params[name], bool):
+            words.append((each.opts if value else each.secondary_opts)[0])
+        else:
+            values = value if isinstance(value, (tuple, list)) else [value]
+            words += [word for one in values for word in (each.opts[0], str(one))]
     positional = [value for value in (context.params["target"], *context.params["arguments"]) if value is not None]
     target, arguments = ([], positional) if context.params["module"] else (positional[:1], positional[1:])
     return shlex.join(["dynalyze", "bench", *target, *words, *(["--", *arguments] if arguments else [])])
-
-
-def _given(option: click.Option, value: Any) -> list[str]:
-    """An option as it stands on the command line."""
-    if isinstance(value, bool):
-        return [(option.opts if value else option.secondary_opts)[0]]
-    values = value if isinstance(value, (tuple, list)) else [value]
-    return [word for each in values for word in (option.opts[0], str(each))]
 
 
 def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ def check_writable(option: str, file: str, source: str | None = None) -> None:
         raise UsageError(f"{option} needs a file; standard output carries the summary, or --json -")
     if not file:
         raise UsageError(f"{option} needs the name of a file")
-    if source is not None and same_file(file, source):
+    if source is not None and _same_file(file, source):
         raise UsageError(f"{option} {file} would overwrite what is read; name another file")
     path = Path(file).resolve()
     if path.is_dir():
@@ -48,7 +49,21 @@ def check_writable(option: str, file: str, source: str | None = None) -> None:
         raise UsageError(f"{option} {file}: not writable")
 
 
-def same_file(one: str, other: str) -> bool:
+def check_outputs(files: Sequence[tuple[str, str]], *sources: str | None) -> None:
+    """Refuse files that cannot be written, that are one of `sources`, or each other; each with its option.
+
+    Raises:
+        UsageError: as `check_writable`, or it names two options.
+    """
+    for option, file in files:
+        for source in sources or (None,):
+            check_writable(option, file, source)
+    for (option, file), (other, second) in combinations(files, 2):
+        if _same_file(file, second):
+            raise UsageError(f"{option} and {other} both name {file}")
+
+
+def _same_file(one: str, other: str) -> bool:
     """Whether two names lead to the same file, links followed."""
     return Path(one).resolve() == Path(other).resolve()
 
@@ -63,6 +78,15 @@ def write_whole(path: Path, text: str) -> None:
         write_whole_file(path, text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def write_json(file: str | None, text: str) -> bool:
+    """Write a document to its file; returns whether that is standard output, which carries nothing else then."""
+    if file == "-":
+        print_document(text)
+    elif file is not None:
+        write_whole(Path(file), text)
+    return file == "-"
 
 
 def print_document(text: str) -> None:

@@ -17,7 +17,6 @@ from dynalyze.text.errors import DynalyzeError
 from dynalyze.text.visible import say
 
 _COMMANDS = ("explain", "bench", "audit", "sweep", "report", "diff", "doctor", "rules")
-_USAGE = 2
 _COMPLETION = "_DYNALYZE_COMPLETE"  # Click's variable for what a shell completes.
 
 
@@ -60,15 +59,16 @@ def run(arguments: list[str]) -> int:
         except (EndedBySignal, KeyboardInterrupt, click.Abort):
             return 128 + (first_signal() or signal.SIGINT)
         except click.ClickException as error:
-            say(_on_one_line(errors.usage_message(error)))
+            message = errors.usage_message(error)
         except DynalyzeError as error:
-            say(_on_one_line(str(error)))
+            message = str(error)
         except BrokenPipeError:  # The reader of what Click itself prints went away.
             drop_standard_output()
             return 0
         except Exception as error:
-            say(_on_one_line(errors.unforeseen_message(error)))
-    return _USAGE
+            message = errors.unforeseen_message(error)
+        say(" ".join(message.split()))
+    return 2
 
 
 def _result_of(arguments: list[str]) -> int:
@@ -82,7 +82,3 @@ def _result_of(arguments: list[str]) -> int:
         result = leaving.exit_code
     sys.stdout.flush()
     return result if isinstance(result, int) else 0
-
-
-def _on_one_line(message: str) -> str:
-    return " ".join(message.split())

@@ -32,23 +32,16 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
     """
     from dynalyze.cli.files import read_report
     from dynalyze.cli.outputs import Outputs
+    from dynalyze.launch.logs import holds_records, log_files, report_from_logs
 
     check_fail_on(options["fail_on"])
     path = Path(source)
     stem = path.resolve().stem.removesuffix(".dynalyze")
-    if not _is_log(path):
+    if not (path.is_dir() or holds_records(path)):
         if options["artifacts"] is not None:
             raise UsageError("--artifacts needs a log: a report JSON does not hold all code")
-        outputs = Outputs.from_options(options, stem, source)
+        outputs = Outputs(options, stem, source)
         return outputs.publish(read_report(path, "a report of dynalyze, nor a TORCH_TRACE log"))
-    from dynalyze.launch.logs import log_files, report_from_logs
-
     for file in log_files(path):
-        outputs = Outputs.from_options(options, stem, str(file))
+        outputs = Outputs(options, stem, str(file))
     return outputs.publish(report_from_logs(path, roots, sys.argv[1:], outputs.keep()))
-
-
-def _is_log(path: Path) -> bool:
-    from dynalyze.launch.logs import holds_records
-
-    return path.is_dir() or holds_records(path)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dynalyze.cli.options import compile_options, transformers_options
+from dynalyze.cli.options import compile_options, count_option, seconds_option, shown_options, transformers_options
 
 
 class _WithArguments(click.Command):
@@ -26,33 +26,15 @@ class _WithArguments(click.Command):
 @compile_options
 @transformers_options
 @click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="EXPR",
-    help="Inputs of every FILE:NAME, as explain takes them.",
+    "--input", "inputs", multiple=True, metavar="EXPR", help="Inputs of every FILE:NAME, as explain takes them."
 )
 @click.option("--configs", metavar="LIST", help="Configurations that each target is run in, separated by commas.")
 @click.option("--matrix", is_flag=True, help="The configurations default,fullgraph,dynamic=on,dynamic=mark,train.")
 @click.option("--bench", is_flag=True, help="Measure each item's speed against eager too; one item at a time then.")
-@click.option(
-    "--bench-seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Timed seconds of each item.",
-)
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Items at once. [default: as many as cores]")
+@seconds_option("--bench-seconds", "Timed seconds of each item.", 5.0)
+@count_option("--workers", "Items at once. [default: as many as cores]")
 @click.option("--memory", metavar="SIZE", help="The most that one item may hold, e.g. 4G. [default: its share]")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="End an item, and all it started, after this long.",
-)
+@seconds_option("--timeout", "End an item, and all it started, after this long.", 300.0)
 @click.option("--spawn", is_flag=True, help="Fork nothing: each item imports torch in a process of its own.")
 @click.option("--python", metavar="PATH", help="Run the items under this interpreter.")
 @click.option(
@@ -70,9 +52,7 @@ class _WithArguments(click.Command):
     help="Exit 1 where a finding reaches error, warning or info or has this rule's id, or where an item has this "
     "status; several, separated by commas.",
 )
-@click.option("--no-source", is_flag=True, help="Leave every line of your code out.")
-@click.option("--redact", is_flag=True, help="Leave home folder, user and host names out.")
-@click.option("--show-values", is_flag=True, help="Show long strings that guards compare with.")
+@shown_options()
 @click.option("--show-output", is_flag=True, help="Show what every item prints, not only what failed ones did.")
 @click.option("--quiet-target", is_flag=True, help="Show nothing of what items print.")
 @click.option("--cluster", metavar="ADDRESS", help="Run the items on this Ray cluster; auto: the one of this machine.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
@@ -13,9 +14,8 @@ from typing import Any
 import click
 import msgspec
 
-from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, CompileOptions
-from dynalyze.cli.files import check_writable, print_document, print_summary, same_file, write_whole
-from dynalyze.cli.options import asked_of
+from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
+from dynalyze.cli.options import COMPILE, asked_of, fail_on_levels
 from dynalyze.fleet.drive import Job, Progress, about, drive
 from dynalyze.fleet.expand import Configurations, Expanded, Request, expand
 from dynalyze.fleet.folder import INDEX, ROWS, SweepFolder
@@ -26,13 +26,12 @@ from dynalyze.fleet.work import RunSettings
 from dynalyze.launch.interrupts import Interrupts, first_signal
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Finding, printable
-from dynalyze.rules.rule import reaches, rules
+from dynalyze.rules.rule import reaches
 from dynalyze.sweep.records import STATUSES, Sweep
 from dynalyze.text.errors import UsageError
 from dynalyze.text.json_text import json_text
 
 _SHOWN = ("no_source", "redact", "show_values", "bench")
-_LEVELS = ("error", "warning", "info", "none")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -47,15 +46,18 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
     settings = _settings(options)
     with SweepFolder(Path(options["out"]), resume=options["resume"]) as folder:
         expanded = expand(_request(context, options))
-        _check_models_options(context, expanded)
+        if not any(item.spec.asked is not None for item in expanded.items):
+            # An option for models that no item could heed is a mistake.
+            asked_of(context, TargetSpec("script", ""))
         workers, settings = _shares(options, settings, expanded)
-        one_at_a_time = options["bench"] and options["cluster"] is None
-        notes = [*expanded.notes, *([_ONE_AT_A_TIME] if one_at_a_time else [])]
+        notes = list(expanded.notes)
+        if options["bench"] and options["cluster"] is None:
+            notes.append("Items ran one at a time, because their speed was measured (--bench).")
         with Interrupts() as interrupts:
             with _pool(options, workers, settings, folder, expanded) as pool:
                 environment = {**expanded.interpreter.versions, "device": options["device"] or "cpu"}
                 now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-                describing = about(expanded.items, _command(), environment, pool.workers, notes, now)
+                describing = about(expanded.items, list(settings.command), environment, pool.workers, notes, now)
                 done_before = sum(item.key in folder.rows for item in expanded.items)
                 progress = Progress(
                     len(expanded.items), done_before, show_output=options["show_output"], quiet=options["quiet_target"]
@@ -68,12 +70,12 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
         return 1 if _fails(result, folder.path, options["fail_on"]) else 0
 
 
-_ONE_AT_A_TIME = "Items ran one at a time, because their speed was measured (--bench)."
-
-
 def _check(options: dict[str, Any]) -> None:
     """Everything that can be refused before anything runs."""
-    _check_fail_on(options["fail_on"])
+    known = fail_on_levels(*STATUSES)
+    for word in _fail_words(options["fail_on"]):
+        if word not in known:
+            raise UsageError(f"--fail-on {word}: choose from {', '.join(known)}")
     if options["configs"] is not None and options["matrix"]:
         raise UsageError("--configs and --matrix exclude each other")
     for name in ("gpus_per_item", "shared_disk"):
@@ -84,24 +86,21 @@ def _check(options: dict[str, Any]) -> None:
     if options["show_output"] and options["quiet_target"]:
         raise UsageError("--show-output and --quiet-target exclude each other")
     files = [(f"--{name}", options[f"{name}_file"]) for name in ("json", "csv", "html") if options[f"{name}_file"]]
-    named = [(option, file) for option, file in files if (option, file) != ("--json", "-")]
-    for option, file in named:
-        check_writable(option, file)
-    for number, (option, file) in enumerate(named):
-        for other, second in named[number + 1 :]:
-            if same_file(file, second):
-                raise UsageError(f"{option} and {other} both name {file}")
+    check_outputs([(option, file) for option, file in files if (option, file) != ("--json", "-")])
 
 
 def _request(context: click.Context, options: dict[str, Any]) -> Request:
     def asked(target: TargetSpec) -> TargetSpec:
         return target if target.asked is None else asked_of(context, target)
 
+    configured: Configurations | None = matrix() if options["matrix"] else None
+    if options["configs"] is not None:
+        configured = configurations(options["configs"])
     return Request(
         targets=tuple(options["targets"]),
-        options=CompileOptions(**{name: options[name] for name in COMPILE_OPTIONS}),
+        options=CompileOptions(**{name: options[name] for name in COMPILE}),
         asked=asked,
-        configurations=_configurations(options),
+        configurations=configured,
         arguments=context.meta["arguments"],
         inputs=options["inputs"],
         python=options["python"],
@@ -109,24 +108,12 @@ def _request(context: click.Context, options: dict[str, Any]) -> Request:
     )
 
 
-def _configurations(options: dict[str, Any]) -> Configurations | None:
-    if options["matrix"]:
-        return matrix()
-    return None if options["configs"] is None else configurations(options["configs"])
-
-
-def _check_models_options(context: click.Context, expanded: Expanded) -> None:
-    """An option for models that no item could heed is a mistake."""
-    if not any(item.spec.asked is not None for item in expanded.items):
-        asked_of(context, TargetSpec("script", ""), MODEL_OPTIONS)
-
-
 def _settings(options: dict[str, Any]) -> RunSettings:
     return RunSettings(
         python=options["python"],
         timeout=options["timeout"],
         memory=_bytes(options["memory"]),
-        command=tuple(_command()),
+        command=tuple(map(printable, sys.argv[1:])),
         spawn=options["spawn"],
         bench_seconds=options["bench_seconds"],
         **{name: options[name] for name in _SHOWN},
@@ -168,34 +155,19 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
     index = folder / INDEX
     write_whole(index, html.render_sweep(sweep))
     if (file := options["html_file"]) is not None:
-        write_whole(Path(file), html.render_sweep(_seen_from(sweep, folder, Path(file))))
+        # Pages are named as a file elsewhere has to link them.
+        way = os.path.relpath(folder.resolve(), Path(file).resolve().parent)
+        rows = [msgspec.structs.replace(row, page=row.page and f"{way}/{row.page}") for row in sweep.items]
+        write_whole(Path(file), html.render_sweep(msgspec.structs.replace(sweep, items=rows)))
     if (file := options["csv_file"]) is not None:
         write_whole(Path(file), sweep_csv.render(sweep))
-    if (file := options["json_file"]) not in (None, "-"):
-        write_whole(Path(file), _json(sweep))
-    if file == "-":
-        print_document(_json(sweep))
-        return
-    written = [("Index", options["html_file"] or index), ("Rows", folder / ROWS), ("JSON", file)]
-    files = [(name, str(path)) for name, path in [*written, ("CSV", options["csv_file"])] if path is not None]
-    print_summary(sweep_text.render(sweep, files=files))
-
-
-def _seen_from(sweep: Sweep, folder: Path, file: Path) -> Sweep:
-    """The sweep with pages named as a file elsewhere has to link them."""
-    way = os.path.relpath(folder.resolve(), file.resolve().parent)
-    rows = [msgspec.structs.replace(row, page=row.page and f"{way}/{row.page}") for row in sweep.items]
-    return msgspec.structs.replace(sweep, items=rows)
-
-
-def _json(sweep: Sweep) -> str:
     document = msgspec.to_builtins(sweep)
     ordered = {"schema_version": document.pop("schema_version"), **document}
-    return json_text(ordered)
-
-
-def _command() -> list[str]:
-    return [printable(argument) for argument in sys.argv[1:]]
+    if write_json(options["json_file"], json_text(ordered)):
+        return
+    written = [("Index", options["html_file"] or index), ("Rows", folder / ROWS), ("JSON", options["json_file"])]
+    files = [(name, str(path)) for name, path in [*written, ("CSV", options["csv_file"])] if path is not None]
+    print_summary(sweep_text.render(sweep, files=files))
 
 
 def _bytes(text: str | None) -> int | None:
@@ -213,18 +185,6 @@ class _Findings(msgspec.Struct):
     findings: list[Finding] = []
 
 
-def _check_fail_on(text: str) -> None:
-    """Refuse what no item can meet.
-
-    Raises:
-        UsageError: neither a level, nor a rule, nor a status.
-    """
-    known = [*_LEVELS, *STATUSES, *(rule_id for rule in rules() for rule_id in rule.ids)]
-    for word in _fail_words(text):
-        if word not in known:
-            raise UsageError(f"--fail-on {word}: choose from {', '.join(known)}")
-
-
 def _fails(sweep: Sweep, folder: Path, text: str) -> bool:
     """Whether an item has such a status, or its report such a finding. A report that cannot be read has none."""
     words = _fail_words(text)
@@ -232,14 +192,12 @@ def _fails(sweep: Sweep, folder: Path, text: str) -> bool:
         return True
     levels = [word for word in words if word not in STATUSES and word != "none"]
     reports = [folder / row.report for row in sweep.items if row.report] if levels else []
-    return any(reaches(findings, level) for path in reports for findings in [_findings_in(path)] for level in levels)
-
-
-def _findings_in(path: Path) -> list[Finding]:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Findings).findings
-    except (OSError, msgspec.DecodeError, RecursionError):
-        return []
+    for path in reports:
+        with contextlib.suppress(OSError, msgspec.DecodeError, RecursionError):
+            found = msgspec.json.decode(path.read_bytes(), type=_Findings).findings
+            if any(reaches(found, level) for level in levels):
+                return True
+    return False
 
 
 def _fail_words(text: str) -> list[str]:

@@ -19,7 +19,7 @@ from dynalyze.fleet.folder import About, SweepFolder, store, sweep_of
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Pool
 from dynalyze.fleet.work import Finished, RunSettings
-from dynalyze.privacy.sweep import without_source
+from dynalyze.privacy import without_source
 from dynalyze.sweep.records import STATUSES, Row, Sweep
 from dynalyze.text.visible import notice, one_line
 

@@ -31,7 +31,7 @@ from dynalyze.fleet.memory import MemoryWatch
 from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, bare_row, judge_run, row_of
 from dynalyze.launch.forkserver import ForkServer, ServerLost, ask
 from dynalyze.launch.observe import Observation, Observed, observe, observed, report_of, request_of
-from dynalyze.privacy.shown import showable
+from dynalyze.privacy import showable
 from dynalyze.report import Report
 from dynalyze.sweep.records import Row, Status
 from dynalyze.text.errors import DynalyzeError, UsageError

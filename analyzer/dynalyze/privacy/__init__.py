@@ -19,20 +19,26 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
 
+from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepRegression
 from dynalyze.facts.compilations import CUT_OFF, NOTHING_TRACED
+from dynalyze.facts.fingerprints import add_fingerprints
 from dynalyze.facts.registry import registry
 from dynalyze.facts.skipped import explain
 from dynalyze.privacy.masking import Masking, masked_arguments, secrets_around, secrets_in, secrets_of
 from dynalyze.privacy.redaction import redaction
-from dynalyze.report import Graph, GraphBreak, Outcome, SkippedFrame
+from dynalyze.report import Graph, GraphBreak, Outcome, Report, SkippedFrame
 from dynalyze.report.audit import AttentionCell, PolicyVerdict, Warmup
 from dynalyze.report.held import Holds, Restate, changed, texts
 from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.report.models import Adapters, ModuleFacts
+from dynalyze.rules.rule import judge
+from dynalyze.sweep.clusters import exception_in
+from dynalyze.sweep.records import Row, RowBreak
 
 Document = TypeVar("Document", bound=msgspec.Struct)
 
@@ -46,7 +52,7 @@ _STRING = re.compile(
 _LONGEST_VALUE = 40
 _SHORTENED = (Holds.QUOTE, Holds.MESSAGE)
 _GONE = (Holds.QUOTE, Holds.SOURCE, Holds.ERROR)
-_NOT_TOLD = "(--no-source)"
+_LEFT_OUT = "(--no-source)"
 # Arguments of torch.compile, and their values that are torch's own words.
 _OF_COMPILE = ("backend", "mode", "dynamic", "fullgraph")
 _OF_TORCH = (
@@ -75,6 +81,31 @@ _EXCEPTION = re.compile(r"\w+(?:Error|Exception)(?=:)")
 _OUR_NOTE = "Not all could be read "
 
 
+def showable(
+    report: Report,
+    conclude: Callable[[Report], PolicyVerdict] | None = None,
+    /,
+    *,
+    no_source: bool,
+    redact: bool,
+    show_values: bool,
+) -> Report:
+    """A report cleaned and judged, its facts in their order. Rules see only what may be shown: they quote it.
+
+    `conclude` gives the verdict of a policy on what the rules found; without it the one that is there stays.
+    """
+    report = mask_secrets(report)
+    if not show_values:
+        report = hide_values(report)
+    if no_source:
+        report = without_source(report)
+    report.findings = judge(report)
+    add_fingerprints(report)
+    if conclude is not None:
+        report.policy = conclude(report)
+    return _redact(report) if redact else report
+
+
 def mask_secrets(document: Document) -> Document:
     """No secret in any text: told by its shape, by the name that it stands under, or by an option or a variable."""
     found, lines = texts(document)
@@ -91,15 +122,20 @@ def mask_secrets(document: Document) -> Document:
 
 def hide_values(document: Document) -> Document:
     """Long strings of the program's own (prompts, tokens), as guards and messages quote them: a length and a hash."""
-    return changed(document, lambda holds, text: _short_strings(text) if holds in _SHORTENED else text)
+
+    def shortened(holds: Holds, text: str) -> str:
+        return _STRING.sub(lambda found: _shortened(found[0]), text) if holds in _SHORTENED else text
+
+    return changed(document, shortened)
 
 
-def without_source(document: Document, restate: Restate | None = None) -> Document:
+def without_source(document: Document) -> Document:
     """No line of user code anywhere: also none quoted by torch's explanations, guards or exceptions.
 
-    Findings go too, since they quote the facts: judge what this returns. `restate` is for records of other documents.
+    Findings go too, since they quote the facts: judge what this returns. A comparison is cleaned after the matching,
+    so that what is hidden still counts in it.
     """
-    return changed(document, _bare, _RESTATED if restate is None else restate)
+    return changed(document, _bare, _RESTATED)
 
 
 def redact(document: Document) -> Document:
@@ -112,6 +148,9 @@ def redact(document: Document) -> Document:
         return text if holds is Holds.WORD or known_word(holds, text) == text else clean(text)
 
     return changed(document, named)
+
+
+_redact = redact  # `showable` has a parameter of that name.
 
 
 def known_word(holds: Holds, text: str) -> str:
@@ -137,79 +176,69 @@ def _bare(holds: Holds, text: str) -> str | None:
     return text
 
 
-# What can be said in the place of what went, by the record that it stood in.
+# What can be said in the place of what went, by the record that it stood in; all change it in place.
 
 
-def _break(before: GraphBreak, after: GraphBreak) -> GraphBreak:
+def _break(before: GraphBreak, after: GraphBreak) -> None:
     """As PyTorch's registry describes it."""
     entry = registry().entry(before.gb_id) if before.gb_id else None
     after.gb_type = after.gb_type or (entry.gb_type if entry else "Graph break")
     after.explanation, after.hints = (entry.explanation, list(entry.hints)) if entry else ("", [])
-    return after
 
 
-def _skipped(before: SkippedFrame, after: SkippedFrame) -> SkippedFrame:
+def _skipped(before: SkippedFrame, after: SkippedFrame) -> None:
     after.explanation = explain(before.reason)
-    return after
 
 
-def _outcome(before: Outcome, after: Outcome) -> Outcome:
+def _outcome(before: Outcome, after: Outcome) -> None:
     """What torch and we say of a run that did not fail quotes no code."""
     failed = before.status == "failed"
-    after.message = f"The program failed; its message is left out {_NOT_TOLD}." if failed else before.message
-    return after
+    after.message = f"The program failed; its message is left out {_LEFT_OUT}." if failed else before.message
 
 
-def _graph(before: Graph, after: Graph) -> Graph:
+def _graph(before: Graph, after: Graph) -> None:
     for number, each in enumerate(after.inputs, 1):
         each.name = f"input {number}"
     if before.cudagraph_skip and not after.cudagraph_skip:
-        after.cudagraph_skip = f"the reason is left out {_NOT_TOLD}"
-    return after
+        after.cudagraph_skip = f"the reason is left out {_LEFT_OUT}"
 
 
-def _accuracy(before: Accuracy, after: Accuracy) -> Accuracy:
+def _accuracy(before: Accuracy, after: Accuracy) -> None:
     for number, tensor in enumerate(after.tensors, 1):
         tensor.name = f"{tensor.kind} {number}"
-    return after
 
 
-def _measurement(before: Measurement, after: Measurement) -> Measurement:
+def _measurement(before: Measurement, after: Measurement) -> None:
     """What the program wrote into its own torch.compile may be anything."""
     if before.configuration == "as written":
         known = {name: value for name, value in before.options.items() if name in _OF_COMPILE}
         after.options = {name: value for name, value in known.items() if type(value) is bool or value in _OF_TORCH}
-    return after
 
 
-def _module(before: ModuleFacts, after: ModuleFacts) -> ModuleFacts:
+def _module(before: ModuleFacts, after: ModuleFacts) -> None:
     after.notes = [note for note in after.notes if note.startswith(_OUR_NOTE)]
-    return after
 
 
-def _adapters(before: Adapters, after: Adapters) -> Adapters:
+def _adapters(before: Adapters, after: Adapters) -> None:
     numbers = {name: f"adapter {number}" for number, name in enumerate(before.names, 1)}
     after.names = list(numbers.values())
     after.active = [numbers.get(name, "adapter") for name in before.active]
     after.ranks = {numbers.get(name, "adapter"): rank for name, rank in before.ranks.items()}
-    return after
 
 
-def _verdict(before: PolicyVerdict, after: PolicyVerdict) -> PolicyVerdict:
-    told = [check.found for check in after.checks if check.status == "failed"]
+def _verdict(before: PolicyVerdict, after: PolicyVerdict) -> None:
+    failed = [check.found for check in after.checks if check.status == "failed"]
     outcome = "PASS" if before.passed else "FAIL"
-    after.summary = f"{outcome}: {'; '.join(told)}" if told else outcome
-    return after
+    after.summary = f"{outcome}: {'; '.join(failed)}" if failed else outcome
 
 
-def _warmup(before: Warmup, after: Warmup) -> Warmup:
+def _warmup(before: Warmup, after: Warmup) -> None:
     """Our advice has a colon of its own; it quotes an exception where its trial failed."""
     if before.dynamic_trial is None or not before.dynamic_trial.error:
         after.dynamic_advice = before.dynamic_advice
-    return after
 
 
-def _cell(before: AttentionCell, after: AttentionCell) -> AttentionCell:
+def _cell(before: AttentionCell, after: AttentionCell) -> None:
     """A type of PyTorch's registry, the class of an exception, and our own words stay."""
     if before.status == "breaks":
         after.reason = known_word(Holds.BREAK_TYPE, before.reason)
@@ -218,18 +247,42 @@ def _cell(before: AttentionCell, after: AttentionCell) -> AttentionCell:
         after.reason = raised[0] if raised else ""
     elif before.status in ("not_here", "crash", "timeout"):
         after.reason = before_quote(before.reason)
-    return after
+
+
+def _registered(gb_type: str, gb_id: str | None) -> str:
+    """A type of PyTorch's registry is torch's own wording; anything else may quote the program."""
+    entry = registry().entry(gb_id) if gb_id else None
+    return gb_type if registry().id_of(gb_type) else (entry.gb_type if entry else "Graph break")
+
+
+def _row_break(before: RowBreak, after: RowBreak) -> RowBreak:
+    """A break without code, its reason as PyTorch's registry has it. This record is frozen."""
+    entry = registry().entry(before.gb_id) if before.gb_id else None
+    gb_type = _registered(before.gb_type, before.gb_id)
+    return msgspec.structs.replace(after, gb_type=gb_type, reason=entry.explanation if entry else "")
+
+
+def _failed(before: Row | ItemChange, after: Row | ItemChange) -> None:
+    """The exception's name alone."""
+    if before.error:
+        after.error = exception_in(before.error) or f"The message is left out {_LEFT_OUT}."
+
+
+def _line(before: LineChange, after: LineChange) -> None:
+    after.gb_type = _registered(before.gb_type, before.gb_id)
+
+
+def _regression(before: SweepRegression, after: SweepRegression) -> None:
+    """What is worse is a status, in our words, or the type of a break."""
+    after.what = _registered(before.what, None) if before.kind == "break" else before.what
 
 
 _RESTATED: Restate = {
     GraphBreak: _break, SkippedFrame: _skipped, Outcome: _outcome, Graph: _graph, Accuracy: _accuracy,
     Measurement: _measurement, ModuleFacts: _module, Adapters: _adapters, PolicyVerdict: _verdict, Warmup: _warmup,
-    AttentionCell: _cell,
+    AttentionCell: _cell, Row: _failed, ItemChange: _failed, RowBreak: _row_break, LineChange: _line,
+    SweepRegression: _regression,
 }  # fmt: skip
-
-
-def _short_strings(text: str) -> str:
-    return _STRING.sub(lambda found: _shortened(found[0]), text)
 
 
 def _shortened(literal: str) -> str:

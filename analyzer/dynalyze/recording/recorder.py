@@ -141,7 +141,7 @@ class Recording:
         save(self.report, Path(path))
 
     def _build(self) -> Report:
-        from dynalyze.privacy.shown import showable
+        from dynalyze.privacy import showable
         from dynalyze.recording.build import block_report
 
         if self._folder is None or self._place is None:

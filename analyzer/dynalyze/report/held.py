@@ -61,7 +61,8 @@ CudagraphSkip = Annotated[str, Holds.CUDAGRAPH]
 Change = Callable[[Holds, str], "str | None"]
 """What becomes of a text; None: it goes, an item from its list, a field to nothing."""
 Restate = Mapping[type[msgspec.Struct], Callable[[Any, Any], Any]]
-"""By the type of a record: from the record before and after its texts were changed, the one to put in its place."""
+"""By the type of a record: from the record before and after its texts were changed, the one to put in its place, or
+None for that after, which it may have changed further."""
 
 Line = Callable[[list[str]], list[str]]
 """What becomes of a command line as a whole, before `change` sees its arguments: one may tell what the next one is."""
@@ -118,7 +119,7 @@ def _visit_struct(value: Any, how: _How) -> Any:
         new[name] = type(before)() if after is None and before is not None and not nullable else after
     copy = msgspec.structs.replace(value, **new)
     stated = how.restate.get(kind)
-    return stated(value, copy) if stated is not None else copy
+    return (stated(value, copy) or copy) if stated is not None else copy
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from dynalyze.facts.attention_matrix import fastest, instead_of, outcome, right
 from dynalyze.fleet.rows import Verdict
 from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
-from dynalyze.privacy.shown import showable
+from dynalyze.privacy import showable
 from dynalyze.render import html, terminal
 from dynalyze.render.view.audit import AttentionMatrixView
 from dynalyze.report import GraphBreak, Location, Recompile, Report

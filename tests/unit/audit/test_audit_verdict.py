@@ -11,7 +11,7 @@ from comparison_reports import again, at, broken, compiled
 from comparison_reports import report as plain_report
 from dynalyze.audit.policy import Policy, WaiverRule
 from dynalyze.audit.verdict import conclusion, judge_policy
-from dynalyze.privacy.shown import showable
+from dynalyze.privacy import showable
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, PolicyCheck, PolicyVerdict, ShapeRun, Warmup
 from dynalyze.report.measurements import Accuracy, Memory

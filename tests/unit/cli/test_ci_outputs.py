@@ -22,7 +22,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def outputs(**changes: Any) -> Outputs:
     options = dict.fromkeys(("json_file", "html_file", "no_source", "redact", "show_values")) | {"fail_on": "none"}
-    return Outputs.from_options({**options, **changes}, "model")
+    return Outputs({**options, **changes}, "model")
 
 
 def test_each_goes_to_its_file_and_no_page_is_written(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

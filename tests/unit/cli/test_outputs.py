@@ -33,7 +33,7 @@ def outputs(source: str | None = None, **changes: Any) -> Outputs:
         "json_file": None, "html_file": None, "fail_on": "none", "no_source": False, "redact": False,
         "show_values": False,
     }  # fmt: skip
-    return Outputs.from_options({**options, **changes}, "model", source)
+    return Outputs({**options, **changes}, "model", source)
 
 
 def refused(source: str | None = None, **changes: Any) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from dynalyze import privacy
 from dynalyze.comparison.sweeps import ItemChange, SweepComparison, compare
-from dynalyze.privacy.sweep import without_source
+from dynalyze.privacy import without_source
 from dynalyze.render import comparison_json, comparison_text, html
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
 from dynalyze.words.comparison import sweeps_notes as notes

@@ -9,7 +9,7 @@ import pytest
 
 from dynalyze import privacy
 from dynalyze.fleet.folder import is_sweep, read_sweep, rows_in
-from dynalyze.privacy.sweep import without_source
+from dynalyze.privacy import without_source
 from dynalyze.report.document import to_json
 from dynalyze.text.errors import UsageError
 from sample_reports import rich_report

@@ -125,7 +125,7 @@ def outputs(folder: Path, **changes: Any) -> Outputs:
         "json_file": str(folder / "r.json"), "html_file": str(folder / "r.html"), "fail_on": "none",
         "no_source": False, "redact": False, "show_values": False,
     }  # fmt: skip
-    return Outputs.from_options({**options, **changes}, "r")
+    return Outputs({**options, **changes}, "r")
 
 
 def published(report: Report, folder: Path, capsys: pytest.CaptureFixture[str], **changes: Any) -> dict[str, str]:

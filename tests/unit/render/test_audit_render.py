@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dynalyze.cli.outputs import Outputs
-from dynalyze.privacy.shown import showable
+from dynalyze.privacy import showable
 from dynalyze.render import html, terminal
 from dynalyze.report.document import from_json, to_json
 from sample_audits import failed_report, hostile_audit, passed_report
@@ -73,7 +73,8 @@ def test_a_saved_audit_shows_the_same_verdict_again() -> None:
 
 
 def outputs(folder: Path) -> Outputs:
-    return Outputs(str(folder / "a.json"), None, "a", "none", no_source=False, redact=False, show_values=False)
+    shown = {"no_source": False, "redact": False, "show_values": False}
+    return Outputs({"json_file": str(folder / "a.json"), "fail_on": "none", **shown}, "a")
 
 
 @pytest.mark.parametrize(("sample", "status"), [(failed_report, 1), (passed_report, 0)])

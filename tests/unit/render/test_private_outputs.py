@@ -19,10 +19,11 @@ import pytest
 
 from canaries import CANARY, OF_THE_PROGRAM, canary_report, names_in
 from dynalyze import privacy
-from dynalyze.cli.outputs import Outputs, showable
+from dynalyze.cli.outputs import Outputs
 from dynalyze.comparison import sweeps
 from dynalyze.comparison.reports import compare
-from dynalyze.privacy.sweep import without_source as sweep_without_source
+from dynalyze.privacy import showable
+from dynalyze.privacy import without_source as sweep_without_source
 from dynalyze.render import (
     comparison_json,
     comparison_text,
@@ -53,7 +54,7 @@ def last(values: Sequence[Any]) -> Any:
 def published(report: Report, folder: Path, capsys: pytest.CaptureFixture[str], **changes: bool) -> dict[str, str]:
     """Every output of a report, and what stands on the terminal."""
     shown = {"fail_on": "none", "no_source": False, "redact": False, "show_values": True, **changes}
-    Outputs.from_options({**{name: str(folder / file) for name, file in FILES.items()}, **shown}, "r").publish(report)
+    Outputs({**{name: str(folder / file) for name, file in FILES.items()}, **shown}, "r").publish(report)
     texts = {file: (folder / file).read_text() for file in FILES.values()}
     # The names of the files are ours: the folder of a test names the user that runs it.
     return texts | {"terminal": capsys.readouterr().out.replace(str(folder), "")}

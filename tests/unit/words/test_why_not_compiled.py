@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from dynalyze.cli.outputs import showable
 from dynalyze.events.types import (
     EagerCall,
     ModelBuilt,
@@ -17,6 +16,7 @@ from dynalyze.events.types import (
     TargetEnded,
 )
 from dynalyze.facts.build import Ended, build_report
+from dynalyze.privacy import showable
 from dynalyze.render import html, terminal
 from dynalyze.render.view.page import Page
 from dynalyze.report import Report, Target, TargetModel
