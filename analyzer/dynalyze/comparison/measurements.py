@@ -27,8 +27,8 @@ def compare_measurements(before: Side, after: Side) -> list[Measurement]:
     compared = {key: _compared(key, old.get(key), new.get(key), elsewhere) for key in {**old, **new}}
     for side in (before, after):
         for item, shown in zip(side.report.measurements, side.shown.measurements, strict=True):
-            told = compared[_key(item)]
-            told.configuration, told.phase, told.shape = shown.configuration, shown.phase, shown.shape
+            result = compared[_key(item)]
+            result.configuration, result.phase, result.shape = shown.configuration, shown.phase, shown.shape
     return list(compared.values())
 
 
@@ -52,7 +52,9 @@ def _compared(key: _Key, old: Measured | None, new: Measured | None, elsewhere: 
     result.note = _obstacle(old, new, elsewhere)
     if not result.note and result.before and result.after:
         result.ratio = result.after / result.before
-        result.overlap = _overlap(result.speedup_before, result.speedup_after)
+        one, other = result.speedup_before, result.speedup_after
+        if one is not None and other is not None:  # Each was measured against its own eager runs.
+            result.overlap = one.low <= other.high and other.low <= one.high
     return result
 
 
@@ -77,10 +79,3 @@ def _median(item: Measured | None) -> float | None:
 
 def _speedup(item: Measured | None) -> Interval | None:
     return item.speedup.ratio if item and item.status == "valid" and item.speedup else None
-
-
-def _overlap(one: Interval | None, other: Interval | None) -> bool | None:
-    """Whether the speed-ups over eager could be the same; each was measured against its own eager runs."""
-    if one is None or other is None:
-        return None
-    return one.low <= other.high and other.low <= one.high

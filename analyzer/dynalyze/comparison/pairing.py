@@ -5,19 +5,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Generic, TypeVar
 
-from dynalyze.report import Location, Report
+from dynalyze.comparison.types import Direction
+from dynalyze.report import GraphBreak, Location, Report
+from dynalyze.sweep.records import RowBreak
 
 _RESUMED = "torch_dynamo_resume_in_"
 
 
 def files_of(report: Report) -> set[str]:
     """Every source file that a report names."""
-    files = {item.location.file for item in report.graph_breaks} | {item.path for item in report.traced_files}
-    files |= {item.location.file for item in report.recompiles}
-    return files | {item.location.file for item in report.compilations}
+    places = [item.location for item in report.graph_breaks] + [item.location for item in report.recompiles]
+    places += [item.location for item in report.compilations]
+    return {place.file for place in places} | {item.path for item in report.traced_files}
 
 
 def match_files(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
@@ -48,29 +51,18 @@ def _unlike(one: str, other: str, roots: tuple[int, int]) -> tuple[bool, int]:
     """Sorts pairs of files, the likeliest first."""
     parts, others = _parts(one), _parts(other)
     relative = parts[roots[0] :] == others[roots[1] :]
-    common = 0
-    for part, also in zip(reversed(parts), reversed(others), strict=False):
-        if part != also:
-            break
-        common += 1
-    return not relative, -common
+    return not relative, -_shared(parts[::-1], others[::-1])
 
 
 def _root(files: Iterable[str]) -> int:
     """How many parts of their paths the user's own files share; the file's own name is never one."""
-    own = [_parts(file)[:-1] for file in files if file.startswith(("/", "~")) and not _is_library(file)]
-    if not own:
-        return 0
-    shared = 0
-    for parts in zip(*own, strict=False):
-        if len(set(parts)) > 1:
-            break
-        shared += 1
-    return shared
+    every = [_parts(file) for file in files if file.startswith(("/", "~"))]
+    return _shared(*(parts[:-1] for parts in every if not {"site-packages", "dist-packages"} & set(parts)))
 
 
-def _is_library(file: str) -> bool:
-    return bool({"site-packages", "dist-packages"} & set(_parts(file)))
+def _shared(*paths: tuple[str, ...]) -> int:
+    """How many parts at their beginning are the same in all."""
+    return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False)))
 
 
 def _parts(file: str) -> tuple[str, ...]:
@@ -107,18 +99,14 @@ class Places:
         return starts[at - 1] if at else None
 
 
-@dataclass(frozen=True)
 class Side:
     """One of the two reports: as it is, for matching, and as it may be shown, with the same facts in the same order."""
 
-    report: Report
-    shown: Report
-    places: Places
-    names: Places
-
-    @classmethod
-    def of(cls, report: Report, shown: Report, renamed: Mapping[str, str]) -> Side:
-        return cls(report, shown, Places(report, renamed), Places(shown, {}))
+    def __init__(self, report: Report, shown: Report, renamed: Mapping[str, str]) -> None:
+        self.report = report
+        self.shown = shown
+        self.places = Places(report, renamed)
+        self.names = Places(shown, {})
 
 
 def bare(function: str) -> str:
@@ -161,6 +149,42 @@ class Entry(Generic[Fact]):
 
 Key = Callable[[Entry[Fact]], Hashable]
 """What must agree; None for an entry that cannot be matched this way."""
+
+Broken = TypeVar("Broken", GraphBreak, RowBreak)
+_Rank = TypeVar("_Rank", int, tuple[int, int])
+
+
+def direction(before: _Rank, after: _Rank) -> Direction:
+    """Of two ranks, from good to bad."""
+    return "same" if after == before else "worse" if after > before else "better"
+
+
+def cause_of(item: Entry[Broken]) -> str:
+    """PyTorch's id keeps while its wording changes from version to version."""
+    return item.fact.gb_id or item.fact.gb_type
+
+
+def type_of(item: Entry[Broken]) -> str:
+    """For a version of PyTorch that gives no id."""
+    return item.fact.gb_type
+
+
+def function_of(item: Entry[Broken]) -> str:
+    return item.function
+
+
+def bare_of(item: Entry[Broken]) -> str:
+    return item.bare_function
+
+
+def by_code(cause: Key[Broken], function: Key[Broken] = function_of) -> Key[Broken]:
+    """The line of code, in its file and function."""
+    return lambda item: None if item.code is None else (cause(item), item.file, function(item), item.code)
+
+
+def if_no_code(key: Key[Broken]) -> Key[Broken]:
+    """This key, for entries without code alone."""
+    return lambda item: key(item) if item.code is None else None
 
 
 def entry(fact: Fact, location: Location, places: Places) -> Entry[Fact]:
@@ -215,9 +239,9 @@ def _nearest(
     counted = all(item.offset is not None for item in everything)
     one = sorted((_position(before[at], counted), at) for at in ours)
     other = sorted((_position(after[at], counted), at) for at in theirs)
-    if len(one) <= len(other):
-        return [(one[i][1], other[j][1]) for i, j in _assignment([p for p, _ in one], [p for p, _ in other])]
-    return [(one[j][1], other[i][1]) for i, j in _assignment([p for p, _ in other], [p for p, _ in one])]
+    few, many = sorted((one, other), key=len)
+    pairs = [(few[i][1], many[j][1]) for i, j in _assignment([p for p, _ in few], [p for p, _ in many])]
+    return pairs if few is one else [(mine, theirs) for theirs, mine in pairs]
 
 
 def _position(item: Entry[Fact], counted: bool) -> int:

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Any
 
-from dynalyze.comparison.breaks import compare_breaks
-from dynalyze.comparison.functions import compare_functions, compare_seconds
+from dynalyze.comparison.facts import all_seconds, compare_breaks, compare_functions, compare_recompiles
 from dynalyze.comparison.measurements import compare_measurements
 from dynalyze.comparison.pairing import Side, files_of, match_files
-from dynalyze.comparison.recompiles import compare_recompiles
 from dynalyze.comparison.types import (
     Breaks,
     Comparison,
@@ -22,8 +20,9 @@ from dynalyze.comparison.types import (
     Regression,
     RegressionKind,
     Run,
+    Seconds,
 )
-from dynalyze.report import Outcome, Report, Status
+from dynalyze.report import Report, Status
 
 # Set by dynalyze itself to a folder of each run.
 _OF_THE_RUN = ("variables.TORCH_TRACE",)
@@ -40,7 +39,7 @@ def differences(before: Report, after: Report) -> list[Difference]:
         for name in {**old, **new}
         if old.get(name) != new.get(name) and name not in _OF_THE_RUN
     ]
-    return found + [Difference(name, tell(before), tell(after)) for name, tell in _TELLS if tell(before) != tell(after)]
+    return found + [Difference(name, of(before), of(after)) for name, of in _OF_A_RUN if of(before) != of(after)]
 
 
 def flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -50,15 +49,6 @@ def flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
             yield from flat(each, f"{prefix}{name}.")
         elif each is not None:
             yield f"{prefix}{name}", each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
-
-
-def _target(report: Report) -> str:
-    """By its last name: two checkouts have two folders."""
-    return PurePath(report.target.spec).name
-
-
-def _arguments(report: Report) -> str:
-    return " ".join(report.target.arguments)
 
 
 def _options(report: Report) -> str:
@@ -74,20 +64,13 @@ def _options(report: Report) -> str:
     return " ".join(kept)
 
 
-def _mode(report: Report) -> str:
-    return report.capture.mode
-
-
-def _dynalyze(report: Report) -> str:
-    return report.dynalyze
-
-
-_TELLS: tuple[tuple[str, Callable[[Report], str]], ...] = (
-    ("target", _target),
-    ("arguments", _arguments),
+_OF_A_RUN: tuple[tuple[str, Callable[[Report], str]], ...] = (
+    # By its last name: two checkouts have two folders.
+    ("target", lambda report: PurePath(report.target.spec).name),
+    ("arguments", lambda report: " ".join(report.target.arguments)),
     ("options", _options),
-    ("how it was run", _mode),
-    ("dynalyze", _dynalyze),
+    ("how it was run", lambda report: report.capture.mode),
+    ("dynalyze", lambda report: report.dynalyze),
 )
 
 
@@ -96,48 +79,30 @@ _ENDINGS: tuple[Status, ...] = ("complete", "incomplete", "interrupted", "timed_
 
 
 def regressions(
-    before: Outcome, after: Outcome, breaks: Breaks, recompiles: Recompiles, functions: Functions
-) -> list[Regression]:
+    before: Status, after: Status, breaks: Breaks, recompiles: Recompiles, functions: Functions
+) -> Iterator[Regression]:
     """Everything that got worse, the outcome first."""
-    return [
-        *_of_outcome(before.status, after.status),
-        *_of_breaks(breaks),
-        *_of_recompiles(recompiles),
-        *_of_functions(functions),
-    ]
-
-
-def _of_outcome(before: Status, after: Status) -> Iterator[Regression]:
     # A run that a person interrupted says nothing about the program.
     if _ENDINGS.index(after) > _ENDINGS.index(before) and after != "interrupted":
         yield Regression("outcome", after)
+    for broken in (*breaks.new, *breaks.changed):
+        if broken.after is not None and (broken.before is None or broken.direction == "worse"):
+            yield Regression("effect" if broken.before else "break", broken.gb_type, broken.after.location)
+    for again in recompiles.new:
+        if again.after is not None:
+            kind: RegressionKind = "limit" if again.cause == "limit" else "recompile"
+            yield Regression(kind, again.source or again.cause, again.after.location)
+    for function in (*functions.new, *functions.changed):
+        if function.after is not None and _falls(function.before, function.after):
+            yield Regression("compilation", function.function, function.after.location)
 
 
-def _of_breaks(breaks: Breaks) -> Iterator[Regression]:
-    for change in (*breaks.new, *breaks.changed):
-        if change.after is not None and (change.before is None or change.direction == "worse"):
-            yield Regression("effect" if change.before else "break", change.gb_type, change.after.location)
-
-
-def _of_recompiles(recompiles: Recompiles) -> Iterator[Regression]:
-    for change in recompiles.new:
-        if change.after is not None:
-            kind: RegressionKind = "limit" if change.cause == "limit" else "recompile"
-            yield Regression(kind, change.source or change.cause, change.after.location)
-
-
-def _of_functions(functions: Functions) -> Iterator[Regression]:
-    for change in (*functions.new, *functions.changed):
-        old = change.before or FunctionSide(change.after.location) if change.after else None
-        if old and change.after and _falls(old, change.after):
-            yield Regression("compilation", change.function, change.after.location)
-
-
-def _falls(before: FunctionSide, after: FunctionSide) -> bool:
+def _falls(before: FunctionSide | None, after: FunctionSide) -> bool:
     """It fails and did not, or it falls back to eager and did neither."""
+    failed, eager = (before.failed, before.eager) if before is not None else (0, 0)
     if after.failed:
-        return not before.failed
-    return after.eager > 0 and not before.eager and not before.failed
+        return not failed
+    return after.eager > 0 and not eager and not failed
 
 
 def compare(before: Report, after: Report, show: Callable[[Report], Report] = lambda report: report) -> Comparison:
@@ -145,8 +110,8 @@ def compare(before: Report, after: Report, show: Callable[[Report], Report] = la
 
     Facts are matched as they are and told as `show` leaves them (without source, say); it keeps their order.
     """
-    old = Side.of(before, show(before), match_files(files_of(before), files_of(after)))
-    new = Side.of(after, show(after), {})
+    old = Side(before, show(before), match_files(files_of(before), files_of(after)))
+    new = Side(after, show(after), {})
     breaks = compare_breaks(old, new)
     recompiles = compare_recompiles(old, new)
     functions = compare_functions(old, new)
@@ -157,9 +122,9 @@ def compare(before: Report, after: Report, show: Callable[[Report], Report] = la
         breaks=breaks,
         recompiles=recompiles,
         compilations=functions,
-        compile_seconds=compare_seconds(before, after),
+        compile_seconds=Seconds(all_seconds(before), all_seconds(after)),
         measurements=compare_measurements(old, new),
-        regressions=regressions(before.outcome, after.outcome, breaks, recompiles, functions),
+        regressions=list(regressions(before.outcome.status, after.outcome.status, breaks, recompiles, functions)),
     )
 
 

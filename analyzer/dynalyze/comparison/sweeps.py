@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.comparison.pairing import Entry, Key, pair_up
+from dynalyze.comparison.pairing import Entry, Key, by_code, cause_of, direction, if_no_code, pair_up, type_of
 from dynalyze.comparison.reports import flat
 from dynalyze.comparison.types import Difference, Direction
 from dynalyze.report.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
@@ -99,18 +99,19 @@ class SweepComparison(msgspec.Struct):
 
 def compare(before: Sweep, after: Sweep) -> SweepComparison:
     """Match items by target and configuration, and their breaks by cause and code."""
-    old, new = ({_name(row): row for row in sweep.items} for sweep in (before, after))
+    old, new = ({(row.target, row.configuration): row for row in sweep.items} for sweep in (before, after))
     pairs = [(old[name], row) for name, row in new.items() if name in old]
     changes = [_change(*pair) for pair in pairs]
-    changed = sorted((each for each in changes if _is_change(each)), key=lambda each: _ORDER.index(each.direction))
+    changed = [each for each in changes if each.before != each.after or each.new or each.gone]
+    changed.sort(key=lambda each: ("worse", "better", "same").index(each.direction))
     return SweepComparison(
         before=_run(before),
         after=_run(after),
         differences=_differences(before, after),
         changes=changed,
         unchanged=len(changes) - len(changed),
-        only_before=[_alone(row, "before") for name, row in old.items() if name not in new],
-        only_after=[_alone(row, "after") for name, row in new.items() if name not in old],
+        only_before=[_item(row, row.status, None) for name, row in old.items() if name not in new],
+        only_after=[_item(row, None, row.status) for name, row in new.items() if name not in old],
         new_breaks=_by_line(after, [(each.target, found) for each in changes for found in each.new]),
         gone_breaks=_by_line(before, [(each.target, found) for each in changes for found in each.gone]),
         unchanged_breaks=sum(
@@ -120,13 +121,6 @@ def compare(before: Sweep, after: Sweep) -> SweepComparison:
         ),
         regressions=list(_regressions(changed)),
     )
-
-
-_ORDER: tuple[Direction, ...] = ("worse", "better", "same")
-
-
-def _name(row: Row) -> tuple[str, str]:
-    return row.target, row.configuration
 
 
 def _run(sweep: Sweep) -> SweepRun:
@@ -140,18 +134,17 @@ def _run(sweep: Sweep) -> SweepRun:
 
 def _change(before: Row, after: Row) -> ItemChange:
     pairs = pair_up(_entries(before), _entries(after), _KEYS) if _both_traced(before, after) else []
-    new = [found for was, found in pairs if was is None and found is not None]
-    gone = [was for was, found in pairs if found is None and was is not None]
-    direction = _direction(_rank(before.status), _rank(after.status))
+    change = _item(after, before.status, after.status)
+    change.new = [found for was, found in pairs if was is None and found is not None]
+    change.gone = [was for was, found in pairs if found is None and was is not None]
+    change.direction = direction(_rank(before.status), _rank(after.status))
     if before.status == after.status:
-        direction = _direction(bool(gone), bool(new))
-    return ItemChange(
-        after.target, after.configuration, before.status, after.status, direction, new, gone, after.error or ""
-    )
+        change.direction = direction(bool(change.gone), bool(change.new))
+    return change
 
 
-def _direction(before: int, after: int) -> Direction:
-    return "same" if after == before else "worse" if after > before else "better"
+def _item(row: Row, before: Status | None, after: Status | None) -> ItemChange:
+    return ItemChange(row.target, row.configuration, before, after, error=row.error or "")
 
 
 def _rank(status: Status) -> int:
@@ -159,63 +152,31 @@ def _rank(status: Status) -> int:
     return REACHED.index(status) if status in REACHED else len(REACHED)
 
 
-def _is_change(change: ItemChange) -> bool:
-    return change.before != change.after or bool(change.new or change.gone)
-
-
 def _both_traced(before: Row, after: Row) -> bool:
     return before.status in _TRACED and after.status in _TRACED
-
-
-def _alone(row: Row, side: str) -> ItemChange:
-    old, new = (row.status, None) if side == "before" else (None, row.status)
-    return ItemChange(row.target, row.configuration, old, new, error=row.error or "")
 
 
 def _entries(row: Row) -> list[Entry[RowBreak]]:
     return [
         Entry(
-            fact=found,
-            file=found.path or found.file,
-            function=found.function,
-            line=found.line,
-            column=0,
-            offset=None,
+            fact=found, file=found.path or found.file, function=found.function, line=found.line, column=0, offset=None,
             code=None if found.code is None else found.code.strip(),
         )
         for found in row.breaks
-    ]
-
-
-def _by_code(item: Entry[RowBreak]) -> Hashable:
-    return None if item.code is None else (_cause(item.fact), item.file, item.function, item.code)
-
-
-def _by_type_and_code(item: Entry[RowBreak]) -> Hashable:
-    """For a version of PyTorch that gives no id."""
-    return None if item.code is None else (item.fact.gb_type, item.file, item.function, item.code)
+    ]  # fmt: skip
 
 
 def _by_place(item: Entry[RowBreak]) -> Hashable:
-    return _cause(item.fact), item.file, item.function
+    return cause_of(item), item.file, item.function
 
 
-def _by_place_without_code(item: Entry[RowBreak]) -> Hashable:
-    return None if item.code is not None else _by_place(item)
-
-
+_CODE: Key[RowBreak] = by_code(cause_of)
+_TYPE_AND_CODE: Key[RowBreak] = by_code(type_of)
 # From strict to lenient; where one side has no code, the function stands for it.
 _KEYS: tuple[tuple[Key[RowBreak], Key[RowBreak]], ...] = (
-    (_by_code, _by_code),
-    (_by_type_and_code, _by_type_and_code),
-    (_by_place_without_code, _by_place),
-    (_by_place, _by_place_without_code),
-)
-
-
-def _cause(found: RowBreak) -> str:
-    """PyTorch's id keeps while its wording changes from version to version."""
-    return found.gb_id or found.gb_type
+    (_CODE, _CODE), (_TYPE_AND_CODE, _TYPE_AND_CODE), (if_no_code(_by_place), _by_place),
+    (_by_place, if_no_code(_by_place)),
+)  # fmt: skip
 
 
 def _by_line(sweep: Sweep, found: list[tuple[str, RowBreak]]) -> list[LineChange]:
@@ -227,7 +188,7 @@ def _by_line(sweep: Sweep, found: list[tuple[str, RowBreak]]) -> list[LineChange
         line = LineChange(
             each.gb_type, each.gb_id, path, each.line, each.function, each.code, [], place_of(each) in follows
         )
-        group = groups.setdefault((_cause(each), path, each.line, each.function, each.code), line)
+        group = groups.setdefault((each.gb_id or each.gb_type, path, each.line, each.function, each.code), line)
         if target not in group.targets:
             group.targets.append(target)
     return sorted(groups.values(), key=lambda line: (line.follows, -len(line.targets), line.path, line.line))

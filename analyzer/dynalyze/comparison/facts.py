@@ -1,0 +1,257 @@
+"""Graph breaks, recompiles and functions of two reports: which are the same, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import TypeVar
+
+from dynalyze.comparison.pairing import (
+    Entry,
+    Key,
+    Side,
+    bare_of,
+    by_code,
+    cause_of,
+    direction,
+    entry,
+    function_of,
+    if_no_code,
+    pair_up,
+    type_of,
+)
+from dynalyze.comparison.types import (
+    BreakChange,
+    Breaks,
+    BreakSide,
+    Direction,
+    FunctionChange,
+    Functions,
+    FunctionSide,
+    RecompileChange,
+    Recompiles,
+    RecompileSide,
+)
+from dynalyze.facts.compilations import NOTHING_TRACED
+from dynalyze.report import Compilation, Effect, GraphBreak, Recompile, Report
+
+_Number = TypeVar("_Number", int, float)
+_Change = TypeVar("_Change", BreakChange, RecompileChange, FunctionChange)
+
+_EFFECTS: tuple[Effect, ...] = ("split", "partly_eager", "eager", "error")
+"""From good to bad."""
+
+
+def _add(
+    change: _Change, *, same: bool, new: list[_Change], gone: list[_Change], unchanged: list[_Change],
+    changed: list[_Change],
+) -> None:  # fmt: skip
+    """To the list that it belongs to; `same` says which where both reports have it."""
+    if change.before is None:
+        new.append(change)
+    elif change.after is None:
+        gone.append(change)
+    else:
+        (unchanged if same else changed).append(change)
+
+
+# Graph breaks: the same where cause, file, function and code line agree, wherever the line stands.
+
+
+def compare_breaks(before: Side, after: Side) -> Breaks:
+    """Sort all breaks of both reports; what the second report finds gives the advice."""
+    advice = {identity: item.advice for item in reversed(after.shown.findings) for identity in item.evidence}
+    found = Breaks()
+    shown: dict[int, GraphBreak] = {}
+    entries = []
+    for side in (before, after):
+        pairs = list(zip(side.report.graph_breaks, side.shown.graph_breaks, strict=True))
+        shown.update((id(item), each) for item, each in pairs)
+        entries.append([entry(item, item.location, side.places) for item, _ in pairs])
+    for old, new in pair_up(entries[0], entries[1], _break_keys()):
+        change = _break_change(old and shown[id(old)], new and shown[id(new)], advice)
+        same = change.direction == "same" and _occurrences(old) == _occurrences(new)
+        _add(change, same=same, new=found.new, gone=found.fixed, unchanged=found.unchanged, changed=found.changed)
+    return found
+
+
+def _occurrences(item: GraphBreak | None) -> int:
+    return item.occurrences if item else 0
+
+
+def _break_change(old: GraphBreak | None, new: GraphBreak | None, advice: dict[str, str]) -> BreakChange:
+    known = new or old
+    assert known is not None
+    worse: Direction = "same"
+    if old and new:
+        worse = direction(_EFFECTS.index(old.effect), _EFFECTS.index(new.effect))
+    before, after = (
+        BreakSide(item.id, item.effect, item.occurrences, item.location) if item else None for item in (old, new)
+    )
+    text = advice.get(new.id, "") if new and (old is None or worse == "worse") else ""
+    return BreakChange(known.gb_id, known.gb_type, before, after, worse, text)
+
+
+def _break_keys() -> list[tuple[Key[GraphBreak], Key[GraphBreak]]]:
+    """From strict to lenient. Where one side has no code, the line within its function stands for it."""
+
+    def offset(item: Entry[GraphBreak]) -> Hashable:
+        return None if item.offset is None else (cause_of(item), item.file, item.function, item.offset)
+
+    def line(item: Entry[GraphBreak]) -> Hashable:
+        return cause_of(item), item.file, item.bare_function, item.line
+
+    with_code = [by_code(cause, function) for cause in (cause_of, type_of) for function in (function_of, bare_of)]
+    keys: list[tuple[Key[GraphBreak], Key[GraphBreak]]] = [(key, key) for key in with_code]
+    for place in (offset, line):
+        keys += [(if_no_code(place), place), (place, if_no_code(place))]
+    return keys
+
+
+# Recompiles: the same where function, cause and source agree, and counted.
+
+_Group = list[tuple[Recompile, Recompile]]
+"""Recompiles to match, each with itself as it may be shown."""
+
+
+def compare_recompiles(before: Side, after: Side) -> Recompiles:
+    """Sort all recompiles of both reports, one entry for each function, cause and source."""
+    sides = before.report.recompiles, after.report.recompiles
+    counts = [sum(item.cause != "limit" for item in side) for side in sides]
+    found = Recompiles(counts[0], counts[1])
+    # A report made with --no-source has no sources: the cause must do.
+    sourced = all(not side or any(item.source is not None or item.guard for item in side) for side in sides)
+
+    def qualified(item: Entry[_Group]) -> Hashable:
+        first = item.fact[0][0]
+        # The limit is one event of a function, whichever guard failed last.
+        return first.cause, item.file, item.function, first.source if sourced and first.cause != "limit" else None
+
+    def bare(item: Entry[_Group]) -> Hashable:
+        return qualified(replace(item, function=item.bare_function))
+
+    ours, theirs = (_groups(side, qualified) for side in (before, after))
+    for old, new in pair_up(ours, theirs, [(qualified, qualified), (bare, bare)]):
+        known = (new or old or [])[0][1]
+        times = len(old or ()), len(new or ())
+        change = RecompileChange(
+            function=(after if new else before).names.function(known.location),
+            cause=known.cause,
+            source=known.source if sourced else None,
+            before=_recompile_side(old),
+            after=_recompile_side(new),
+            direction=direction(*times) if all(times) else "same",
+        )
+        _add(
+            change, same=change.direction == "same", new=found.new, gone=found.fixed, unchanged=found.unchanged,
+            changed=found.changed,
+        )  # fmt: skip
+    return found
+
+
+def _groups(side: Side, key: Key[_Group]) -> list[Entry[_Group]]:
+    groups: dict[Hashable, Entry[_Group]] = {}
+    for pair in zip(side.report.recompiles, side.shown.recompiles, strict=True):
+        alone = entry([pair], pair[0].location, side.places)
+        groups.setdefault(key(alone), replace(alone, fact=[])).fact.append(pair)
+    return list(groups.values())
+
+
+def _recompile_side(group: _Group | None) -> RecompileSide | None:
+    if not group:
+        return None
+    first = group[0][1]
+    times = [item.seconds for _, item in group if item.seconds is not None]
+    seconds = sum(times) if len(times) == len(group) else None
+    return RecompileSide(len(group), first.location, first.expected, first.actual, seconds)
+
+
+# Functions: compilations, graphs, kernels, time.
+
+_Function = tuple[str, FunctionSide]
+"""A function under the name to show, and what became of it."""
+
+
+def compare_functions(before: Side, after: Side) -> Functions:
+    """Sort every function that either report has compiled, or tried to."""
+    found = Functions()
+    keys: list[Key[_Function]] = [
+        lambda item: (item.file, item.function), lambda item: (item.file, item.bare_function),
+    ]  # fmt: skip
+    for pair in pair_up(_functions(before), _functions(after), [(key, key) for key in keys]):
+        name = next(each[0] for each in reversed(pair) if each)
+        old, new = (each[1] if each else None for each in pair)
+        change = FunctionChange(name, old, new)
+        if old and new:
+            change.direction = direction((old.failed, old.eager), (new.failed, new.eager))
+        _add(
+            change, same=_counts(old) == _counts(new), new=found.new, gone=found.gone, unchanged=found.unchanged,
+            changed=found.changed,
+        )  # fmt: skip
+    return found
+
+
+def _functions(side: Side) -> list[Entry[_Function]]:
+    """One entry a function; the parts after a break belong to the function that they go on with."""
+    found: dict[tuple[str, str], Entry[_Function]] = {}
+    owners: dict[tuple[int, int, str], FunctionSide] = {}
+    for item, shown in zip(side.report.compilations, side.shown.compilations, strict=True):
+        key = item.location.file, side.places.function(item.location)
+        if key not in found:
+            name = side.names.function(shown.location)
+            found[key] = entry((name, FunctionSide(shown.location)), item.location, side.places)
+        function = owners[item.process, item.epoch, item.compile_id] = found[key].fact[1]
+        if item.status == "failed":
+            function.failed += 1
+        elif item.status != "eager":
+            function.compiled += 1
+        elif item.reason == NOTHING_TRACED:
+            function.empty += 1
+        else:
+            function.eager += 1
+        function.ops = _sum(function.ops, item.ops)
+        function.seconds = _sum(function.seconds, _seconds(item))
+    _add_graphs(side.report, owners)
+    return list(found.values())
+
+
+def _add_graphs(report: Report, owners: dict[tuple[int, int, str], FunctionSide]) -> None:
+    graphs: dict[str, FunctionSide] = {}
+    for graph in report.graphs:
+        owner = owners.get((graph.process, graph.epoch, graph.compile_id))
+        if owner is not None:
+            owner.graphs += 1
+            graphs[graph.id] = owner
+    if report.kernels:  # Where a report has none at all they were not recorded: that is not zero.
+        for side in owners.values():
+            side.kernels = 0
+    for kernel in report.kernels:
+        owner = graphs.get(kernel.graph)
+        if owner is not None:
+            owner.kernels = _sum(owner.kernels, 1)
+
+
+def all_seconds(report: Report) -> float | None:
+    """All compile time of a report, backward graphs included; None where none was recorded."""
+    known = [seconds for item in report.compilations if (seconds := _seconds(item)) is not None]
+    return sum(known) if known else None
+
+
+def _seconds(item: Compilation) -> float | None:
+    """The whole time of a compilation; phases are inclusive, so the longest one holds the others."""
+    every = [item.seconds, *(backward.seconds for backward in item.backward)]
+    known = [phases.get("total", max(phases.values())) for phases in every if phases]
+    return sum(known) if known else None
+
+
+def _sum(one: _Number | None, other: _Number | None) -> _Number | None:
+    """The sum of what was recorded; None where nothing was."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
+
+
+def _counts(side: FunctionSide | None) -> tuple[int | None, ...]:
+    if side is None:
+        return ()
+    return side.compiled, side.eager, side.failed, side.empty, side.graphs, side.ops, side.kernels
