@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 from dynalyze.privacy.secret_shapes import JOINED, KEY_OF, LOWER_CASE, NO_TOKEN, PASS_OF, PREFIXES, SHAPES
@@ -69,15 +69,13 @@ def is_secret(name: str) -> bool:
     previous = before[-1] if before else ""
     if last in LOWER_CASE or (last.endswith(JOINED) and not last.endswith("oldpwd")):
         return True
-    if last == "token":
-        return previous not in NO_TOKEN
-    if last == "key":
-        return previous in KEY_OF
-    if last == "pass":
-        return previous in PASS_OF
-    if last == "signature":
-        return previous == "access"
-    return last == "auth"
+    return (
+        last == "auth"
+        or (last == "token" and previous not in NO_TOKEN)
+        or (last == "key" and previous in KEY_OF)
+        or (last == "pass" and previous in PASS_OF)
+        or (last == "signature" and previous == "access")
+    )
 
 
 def masked_arguments(arguments: list[str]) -> list[str]:
@@ -142,7 +140,7 @@ class Masking:
         if self._known is not None:
             text = self._known.sub(MASK, text)
         for shape in self._shapes:
-            text = shape.sub(_without_shape, text)
+            text = shape.sub(lambda found: f"{found.groupdict().get('keep') or ''}{MASK}", text)
         if self._prefixed is not None:
             text = self._prefixed.sub(MASK, text)
         if "@" not in text and "%40" not in text and len(text) < _LONG_LINE and not _HINT.search(text):
@@ -153,70 +151,67 @@ class Masking:
 def _without_named(line: str, code: bool) -> str:
     """One line without what is secret by where it stands: in a URL, in a header, under a name."""
     if "@" in line or "%40" in line:
-        line = _USER_INFO.sub(_without_user, line)
+        line = _hide(_USER_INFO, "who", _is_more_than_a_name, line)
     if len(line) >= _LONG_LINE:
         line = _PEM_LINE.sub(MASK, line)
     if not _HINT.search(line):
         return line
-    line = _HEADER.sub(_without_header, line)
-    line = _PARAMETER.sub(_without_parameter, line)
-    line = _QUOTED.sub(_without_value, line)
-    line = _OPTION.sub(_without_option, line)
-    return _BARE.sub(_without_bare_in_string if code else _without_bare, line)
+    for pattern, group, reveals in _UNDER_A_NAME:
+        line = _hide(pattern, group, reveals, line)
+    return _hide(_BARE, "text", _in_string_under_a_name if code else _stands_under_a_name, line)
 
 
-def _without_shape(found: re.Match[str]) -> str:
-    return f"{found.groupdict().get('keep') or ''}{MASK}"
+_Test = Callable[[re.Match[str]], bool]
 
 
-def _without_user(found: re.Match[str]) -> str:
+def _hide(pattern: re.Pattern[str], group: str, reveals: _Test, line: str) -> str:
+    """The line with the mask in the place of the group, wherever the match reveals a secret."""
+
+    def hidden(found: re.Match[str]) -> str:
+        start, end = (at - found.start() for at in found.span(group))
+        return found[0][:start] + MASK + found[0][end:] if reveals(found) else found[0]
+
+    return pattern.sub(hidden, line)
+
+
+def _is_more_than_a_name(found: re.Match[str]) -> bool:
     who = found["who"]
-    if who == MASK or (found["scheme"].lower() in _LOGIN_SCHEMES and ":" not in who) or who == "git":
-        return found[0]
-    at = found.start("who") - found.start()
-    return found[0][:at] + MASK + found[0][at + len(who) :]
+    return who not in (MASK, "git") and (found["scheme"].lower() not in _LOGIN_SCHEMES or ":" in who)
 
 
-def _without_header(found: re.Match[str]) -> str:
-    value = found["value"]
-    if value.startswith(("{", "$", "<", "%")) or (found["before"].lower().startswith("bearer") and value.isalpha()):
-        return found[0]
-    return found["before"] + MASK
+def _is_in_header(found: re.Match[str]) -> bool:
+    value, bearer = found["value"], found["before"].lower().startswith("bearer")
+    return not value.startswith(("{", "$", "<", "%")) and not (bearer and value.isalpha())
 
 
-def _without_parameter(found: re.Match[str]) -> str:
-    name = found["name"]
-    last = re.split(r"[-_.]", name.lower())[-1]
-    return f"{name}={MASK}" if last in _PARAMETERS or is_secret(name) else found[0]
+def _is_parameter(found: re.Match[str]) -> bool:
+    return re.split(r"[-_.]", found["name"].lower())[-1] in _PARAMETERS or is_secret(found["name"])
 
 
-def _without_value(found: re.Match[str]) -> str:
-    value, sep = found["text"], found["sep"]
-    if not _tells(found["name"], value) or ("(" in sep[:1] and not _is_password(found["name"])):
-        return found[0]
-    start, end = (at - found.start() for at in found.span("text"))
-    return found[0][:start] + MASK + found[0][end:]
+def _is_quoted(found: re.Match[str]) -> bool:
+    """A call is one only of what sets a password."""
+    called = "(" in found["sep"][:1]
+    return _tells(found["name"], found["text"]) and (not called or _is_password(found["name"]))
 
 
-def _without_option(found: re.Match[str]) -> str:
-    value = found["text"]
-    if not _tells(found["name"], value) or is_secret(value):
-        return found[0]
-    return found[0][: len(found[0]) - len(value)] + MASK
+_UNDER_A_NAME: tuple[tuple[re.Pattern[str], str, _Test], ...] = (
+    (_HEADER, "value", _is_in_header),
+    (_PARAMETER, "value", _is_parameter),
+    (_QUOTED, "text", _is_quoted),
+    (_OPTION, "text", lambda found: _tells(found["name"], found["text"]) and not is_secret(found["text"])),
+)
 
 
-def _without_bare(found: re.Match[str]) -> str:
-    name, value, sep = found["name"], found["text"], found["sep"]
-    if not _tells(name, value):
-        return found[0]
-    if ":" in sep and not _is_password(name) and not _LOOKS_MADE.match(value):
-        return found[0]  # `invalid token: unexpected end`
-    return f"{name}{sep}{MASK}"
+def _stands_under_a_name(found: re.Match[str]) -> bool:
+    """`invalid token: unexpected end` is none."""
+    name, value = found["name"], found["text"]
+    sure = ":" not in found["sep"] or _is_password(name) or _LOOKS_MADE.match(value)
+    return bool(sure) and _tells(name, value)
 
 
-def _without_bare_in_string(found: re.Match[str]) -> str:
+def _in_string_under_a_name(found: re.Match[str]) -> bool:
     before = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
-    return _without_bare(found) if before.count("'") % 2 or before.count('"') % 2 else found[0]
+    return bool(before.count("'") % 2 or before.count('"') % 2) and _stands_under_a_name(found)
 
 
 def _tells(name: str, value: str) -> bool:

@@ -73,12 +73,18 @@ def redaction() -> Redact:
     names = _names()
     plain = _longest_first(name for name in names if not _is_ordinary(name))
     words = _longest_first(name for name in names if _is_ordinary(name))
-    hosts = _longest_first(_hosts())
+    machine = (socket.gethostname(), os.environ.get("HOSTNAME", ""), os.environ.get("COMPUTERNAME", ""))
+    hosts = _longest_first({each for name in machine for each in (name, name.partition(".")[0]) if each})
     named = [host for host in hosts if _is_ordinary(host) and host.lower() != "localhost"]
-    steps = [_replacing(_root(folder), HOME, [_last_part(folder)]) for folder in _longest_first(_homes(names))]
-    steps += [_replacing(_root(folder), TEMPORARY, [_last_part(folder)]) for folder in _longest_first(_temporary())]
-    if plain:
-        steps.append(_replacing(_address(plain), USER, plain))
+    # Folders for temporary files that are not everybody's: macOS and clusters give each user their own.
+    temporary = {os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")} | {tempfile.gettempdir()}
+    folders = [(folder, HOME) for folder in _longest_first(_homes(names))]
+    folders += [(folder, TEMPORARY) for folder in _longest_first(_folders(temporary))]
+    steps = [_replacing(_root(folder), mark, re.split(r"[/\\]", folder)[-1:]) for folder, mark in folders]
+    if plain:  # An e-mail address in which one of the names is.
+        own = "|".join(map(_part, plain))
+        address = rf"(?<![\w.+-])(?=[\w.+-]*?(?:{own})[\w.+-]*@)[\w.+-]+@\w[\w-]*(?:\.[\w-]+)*\.[A-Za-z]{{2,}}(?![\w-])"
+        steps.append(_replacing(address, USER, plain))
     steps += [_replacing(_part(host), HOST, [host]) for host in hosts if not _is_ordinary(host)]
     if plain:
         steps.append(_replacing("|".join(map(_part, plain)), USER, plain))
@@ -101,24 +107,20 @@ def _replacing(pattern: str, mark: str, names: Iterable[str]) -> Redact:
     """What puts the mark in place of the pattern, of which one of the names is a part."""
     compiled = re.compile(pattern, re.IGNORECASE)
     hints = [form.lower() for name in names for form in dict.fromkeys((name, quote(name, safe="")))]
-    return lambda text: compiled.sub(mark, text) if _holds(text, hints) else text
 
+    def replaced(text: str) -> str:
+        lower = text.lower()  # To look closer takes a hundred times as long.
+        return compiled.sub(mark, text) if any(hint in lower for hint in hints) else text
 
-def _holds(text: str, hints: list[str]) -> bool:
-    """Whether it is worth to look closer, which takes a hundred times as long."""
-    text = text.lower()
-    return any(hint in text for hint in hints)
-
-
-def _last_part(folder: str) -> str:
-    return re.split(r"[/\\]", folder)[-1]
+    return replaced
 
 
 def _names() -> set[str]:
     """What the user is called: by the variables, by the account, and by whose home folder it is."""
-    found = {os.environ.get(variable, "") for variable in _VARIABLES} | {_user()}
+    found = {os.environ.get(variable, "") for variable in _VARIABLES} | {_of_account(getpass.getuser)}
     if pwd is not None:
-        found |= {_of_account(lambda: pwd.getpwuid(os.getuid())[0]), _of_account(_owner_of_home)}
+        found.add(_of_account(lambda: pwd.getpwuid(os.getuid())[0]))
+        found.add(_of_account(lambda: pwd.getpwuid(Path.home().stat().st_uid)[0]))
         full = _of_account(lambda: pwd.getpwuid(os.getuid())[4]).partition(",")[0].strip()
         found |= {full} if " " in full and full.lower() not in ("root user",) else set()
     home = Path.home()
@@ -129,21 +131,10 @@ def _names() -> set[str]:
     return {name for name in found if name.strip()}
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        return ""
-
-
-def _owner_of_home() -> str:
-    return pwd.getpwuid(Path.home().stat().st_uid)[0]
-
-
 def _of_account(ask: Callable[[], str]) -> str:
     try:
         return ask()
-    except (KeyError, OSError):
+    except (KeyError, OSError, ImportError):
         return ""
 
 
@@ -156,12 +147,6 @@ def _homes(names: Iterable[str]) -> set[str]:
     return _folders(found)
 
 
-def _temporary() -> set[str]:
-    """Folders for temporary files that are not everybody's: macOS and clusters give each user their own."""
-    found = {os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")} | {tempfile.gettempdir()}
-    return _folders(found) - _SHARED_TEMPORARY
-
-
 def _folders(found: Iterable[str]) -> set[str]:
     """Whole paths of folders that are some way down: neither the root nor what everybody shares."""
     paths = {each.rstrip("/\\") for each in found if each}
@@ -172,11 +157,6 @@ def _folders(found: Iterable[str]) -> set[str]:
 
 def _longest_first(texts: Iterable[str]) -> list[str]:
     return sorted(texts, key=lambda text: (-len(text), text))
-
-
-def _hosts() -> set[str]:
-    found = {socket.gethostname(), os.environ.get("HOSTNAME", ""), os.environ.get("COMPUTERNAME", "")}
-    return {each for name in found for each in (name, name.partition(".")[0]) if each}
 
 
 def _is_ordinary(name: str) -> bool:
@@ -209,12 +189,6 @@ def _part(name: str) -> str:
     # `AnnikaNet`, `annikaNet`, `netOfAnnika`: capitals set words off too.
     lower, capital = name.lower(), name.capitalize()
     return rf"{alone}|(?-i:(?:{_BEFORE}{lower}|(?<![A-Z]){capital})(?=[A-Z])|(?<=[a-z]){capital}(?![a-z]))"
-
-
-def _address(names: list[str]) -> str:
-    """An e-mail address in which one of the names is."""
-    own = "|".join(map(_part, names))
-    return rf"(?<![\w.+-])(?=[\w.+-]*?(?:{own})[\w.+-]*@)[\w.+-]+@\w[\w-]*(?:\.[\w-]+)*\.[A-Za-z]{{2,}}(?![\w-])"
 
 
 def _root(folder: str) -> str:

@@ -46,15 +46,20 @@ def following(items: Iterable[Row]) -> frozenset[Place]:
     beside: set[Place] = set()
     alone: set[Place] = set()
     for row in items:
-        causes = [found for found in row.breaks if not _may_follow(found)]
+        causes = [_files(found) for found in row.breaks if not _may_follow(found)]
         for found in row.breaks:
             if _may_follow(found):
-                (beside if _explained(found, causes) else alone).add(place_of(found))
+                # Without a caller it stands in the outermost frame of its compile, which encloses what is compiled
+                # below it.
+                explained = causes and (not found.caller or any(_files(found) & files for files in causes))
+                (beside if explained else alone).add(place_of(found))
     return frozenset(beside - alone)
 
 
 def _may_follow(found: RowBreak) -> bool:
-    return found.gb_type in _enclosing() or (found.gb_type in _RESTARTED and _is_shared(found))
+    """A wrapper starts anew only where the line is a library's, and no model's own."""
+    shared = "-packages/" in found.file and "/models/" not in found.file
+    return found.gb_type in _enclosing() or (shared and found.gb_type in _RESTARTED)
 
 
 @lru_cache(maxsize=1)
@@ -63,20 +68,9 @@ def _enclosing() -> frozenset[str]:
     return frozenset(gb_type for recipe in recipes() if recipe.kind == "consequence" for gb_type in recipe.gb_types)
 
 
-def _is_shared(found: RowBreak) -> bool:
-    """Whether the line is a library's, and no model's own."""
-    return "-packages/" in found.file and "/models/" not in found.file
-
-
-def _explained(found: RowBreak, causes: Sequence[RowBreak]) -> bool:
-    # Without a caller it stands in the outermost frame of its compile, which encloses what is compiled below it.
-    return bool(causes) and (not found.caller or any(_files(found) & _files(cause) for cause in causes))
-
-
 def _files(found: RowBreak) -> set[str]:
     """The file of a break, and that of the model's line which led there."""
-    caller = found.caller.rpartition(":")[0]
-    return {found.path or found.file, caller} - {""}
+    return {found.path or found.file, found.caller.rpartition(":")[0]} - {""}
 
 
 Found = tuple[int, RowBreak]
@@ -103,6 +97,7 @@ def summarise(sweep: Sweep) -> SweepSummary:
     follows = following(items)
     found = [(at, each) for at, row in enumerate(items) for each in row.breaks]
     lines = [_line(items, group, follows) for group in _grouped(found, lambda each: place_of(each[1])).values()]
+    by_configuration = _grouped(list(enumerate(items)), lambda each: each[1].configuration)
     lines.sort(key=lambda line: (-len(line.targets), -len(line.rows), line.path, line.line, line.gb_type))
     return SweepSummary(
         total=_share(items, "", range(len(items))),
@@ -113,7 +108,7 @@ def summarise(sweep: Sweep) -> SweepSummary:
         causes=_causes(items, found, follows),
         families=_families(items),
         errors=_errors(items),
-        configurations=_configurations(items),
+        configurations=tuple(_share(items, name, (at for at, _ in group)) for name, group in by_configuration.items()),
         matrix=_matrix(items),
         speeds=_speeds(items),
     )
@@ -132,6 +127,8 @@ def _line(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place
     path, number, gb_type = place_of(first)
     rows, targets = _members(items, (at for at, _ in group))
     reasons = _grouped(breaks, lambda found: normalised(found.reason))
+    by_place = _grouped([each for each in group if each[1].caller], lambda each: each[1].caller)
+    callers = [Caller(place, len({items[at].target for at, _ in found})) for place, found in by_place.items()]
     return BrokenLine(
         path=path,
         line=number,
@@ -142,17 +139,11 @@ def _line(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place
         reasons=len(reasons),
         code=_first(found.code for found in breaks),
         effects=dict(Counter(found.effect for found in breaks if found.effect).most_common()),
-        callers=_callers(items, group),
+        callers=tuple(sorted(callers, key=lambda caller: (-caller.targets, caller.place))),
         rows=rows,
         targets=targets,
         follows=place_of(first) in follows,
     )
-
-
-def _callers(items: Sequence[Row], group: Iterable[Found]) -> tuple[Caller, ...]:
-    by_place = _grouped([each for each in group if each[1].caller], lambda each: each[1].caller)
-    callers = [Caller(place, len({items[at].target for at, _ in found})) for place, found in by_place.items()]
-    return tuple(sorted(callers, key=lambda caller: (-caller.targets, caller.place)))
 
 
 def _causes(items: Sequence[Row], found: Sequence[Found], follows: frozenset[Place]) -> tuple[Cause, ...]:
@@ -168,13 +159,12 @@ def _causes(items: Sequence[Row], found: Sequence[Found], follows: frozenset[Pla
 
 
 def _reasons(items: Sequence[Row], group: Sequence[Found]) -> tuple[Reason, ...]:
+    alike = _grouped(group, lambda each: normalised(each[1].reason)).values()
     reasons = [
         Reason(
-            text=alike[0][1].reason,
-            lines=len({place_of(each) for _, each in alike}),
-            targets=len({items[at].target for at, _ in alike}),
+            each[0][1].reason, len({place_of(found) for _, found in each}), len({items[at].target for at, _ in each})
         )
-        for alike in _grouped(group, lambda each: normalised(each[1].reason)).values()
+        for each in alike
     ]
     return tuple(sorted(reasons, key=lambda reason: (-reason.targets, -reason.lines, reason.text)))
 
@@ -187,12 +177,6 @@ def _families(items: Sequence[Row]) -> tuple[Share, ...]:
         for family, group in _grouped(named, lambda each: each[1].family).items()
     ]
     return tuple(sorted(shares, key=lambda share: (share.counts.get("full_graph", 0) - len(share.rows), share.name)))
-
-
-def _configurations(items: Sequence[Row]) -> tuple[Share, ...]:
-    """In the order in which they first came."""
-    groups = _grouped(list(enumerate(items)), lambda each: each[1].configuration)
-    return tuple(_share(items, name, (at for at, _ in group)) for name, group in groups.items())
 
 
 def _share(items: Sequence[Row], name: str, rows: Iterable[int]) -> Share:
@@ -216,51 +200,43 @@ def _matrix(items: Sequence[Row]) -> tuple[MatrixRow, ...]:
 
 def _errors(items: Sequence[Row]) -> tuple[ErrorGroup, ...]:
     """Whatever ended without a graph, by status, exception and place; in the order of statuses, the largest first."""
+
+    def alike(each: tuple[int, Row]) -> Hashable:
+        """What must agree; the message only where no place is known."""
+        row = each[1]
+        return row.status, exception_in(row.error), row.error_at or normalised(row.error or "")
+
     failed = [(at, row) for at, row in enumerate(items) if row.status not in ("full_graph", "graph_break")]
     groups = []
-    for group in _grouped(failed, lambda each: _alike(each[1])).values():
+    for group in _grouped(failed, alike).values():
         first = group[0][1]
-        rows, targets = _members(items, (at for at, _ in group))
+        exception, message = exception_in(first.error), first.error or ""
         messages = len({normalised(row.error or "") for _, row in group})
-        groups.append(
-            ErrorGroup(
-                first.status, exception_in(first.error), first.error_at, first.error or "", messages, rows, targets
-            )
-        )
+        members = _members(items, (at for at, _ in group))
+        groups.append(ErrorGroup(first.status, exception, first.error_at, message, messages, *members))
     return tuple(sorted(groups, key=lambda each: (STATUSES.index(each.status), -len(each.rows), each.message)))
-
-
-def _alike(row: Row) -> Hashable:
-    """What must agree; the message only where no place is known."""
-    return row.status, exception_in(row.error), row.error_at or normalised(row.error or "")
 
 
 def exception_in(error: str | None) -> str:
     """The name of the exception that an error begins with: "ValueError"; "" where it begins with none."""
     name, colon, _ = (error or "").partition(":")
     name = name.strip()
-    if not _EXCEPTION.fullmatch(name):
-        return ""
-    return name if colon or name.endswith(("Error", "Exception")) else ""
+    return name if _EXCEPTION.fullmatch(name) and (colon or name.endswith(("Error", "Exception"))) else ""
 
 
 def _speeds(items: Sequence[Row]) -> tuple[SpeedTotal, ...]:
     totals = []
-    for name, speeds in _grouped(
-        [each for row in items for each in row.speeds], lambda each: each.configuration
-    ).items():
+    measured = [each for row in items for each in row.speeds]
+    for name, speeds in _grouped(measured, lambda each: each.configuration).items():
         verdicts = Counter(each.verdict for each in speeds)
         claimed = [each.speedup for each in speeds if each.speedup is not None and each.verdict in ("faster", "slower")]
         totals.append(
             SpeedTotal(
-                configuration=name,
-                faster=verdicts["faster"],
-                slower=verdicts["slower"],
-                same=verdicts["no difference shown"],
+                name, verdicts["faster"], verdicts["slower"], same=verdicts["no difference shown"],
                 failed=sum(each.verdict not in _VERDICTS for each in speeds),
                 median=median(claimed) if claimed else None,
             )
-        )
+        )  # fmt: skip
     return tuple(totals)
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from dynalyze.sweep.records import Status
 
 Rows = tuple[int, ...]
-Counts = dict[Status, int]
+REACHED: tuple[Status, ...] = ("full_graph", "graph_break", "compile_error")
+"""The statuses that say something of torch.compile."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,13 @@ class Share:
     """The items of a family, or of a configuration, by status."""
 
     name: str
-    counts: Counts
+    counts: dict[Status, int]
     rows: Rows
 
     @property
     def reached(self) -> int:
         """The items of which torch.compile had its say."""
-        return reached(self.counts)
+        return sum(self.counts.get(status, 0) for status in REACHED)
 
     @property
     def clean(self) -> float | None:
@@ -139,12 +140,3 @@ class SweepSummary:
     configurations: tuple[Share, ...]
     matrix: tuple[MatrixRow, ...]
     speeds: tuple[SpeedTotal, ...]
-
-
-REACHED: tuple[Status, ...] = ("full_graph", "graph_break", "compile_error")
-"""The statuses that say something of torch.compile."""
-
-
-def reached(counts: Counts) -> int:
-    """How many items reached the compiler and came back."""
-    return sum(counts.get(status, 0) for status in REACHED)
