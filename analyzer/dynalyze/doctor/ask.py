@@ -28,7 +28,7 @@ from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.supervised import Supervised
 
 Answer = dict[str, Any]
-Tell = Callable[[str], None]
+Show = Callable[[str], None]
 
 TOO_LONG = "it took longer than"
 _START = Path(dynalyze.__file__).resolve().parent / "capture" / "start_doctor.py"
@@ -39,13 +39,13 @@ _NAMES = ("CXX", "CC", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_B
 
 
 class Asker:
-    """Asks one interpreter. `tell` hears of each step; `stop` ends what is under way, from any thread."""
+    """Asks one interpreter. `show` gets each step; `stop` ends what is under way, from any thread."""
 
-    def __init__(self, python: str, timeout: float, tell: Tell) -> None:
+    def __init__(self, python: str, timeout: float, show: Show) -> None:
         self.python = python
         self.timeout = timeout
         self.stop = threading.Event()
-        self._tell = tell
+        self._show = show
 
     def ask(self, what: str, request: Mapping[str, Any]) -> Answer:
         """The answer as far as it came; with `silence`, the reason, where the process ended before it was whole.
@@ -58,19 +58,20 @@ class Asker:
             file.write_text(json.dumps({**request, "cache": str(folder / "cache")}), encoding="utf-8")
             # One process: a pool of compilers costs more than it gives for one small function.
             env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-            silence = self._run([self.python, str(_START), what, str(file)], env, file, printed)
-            answer = _read(file)
-        return {**answer, "silence": silence} if silence else answer
-
-    def _run(self, command: list[str], env: dict[str, str], file: Path, printed: Path) -> str:
-        """Why it did not end well; "" where it did. All that it started ends with it."""
-        with printed.open("wb") as output:
-            sink = output.fileno()
-            with Supervised(command, env, None, sink, sink, stdin=subprocess.DEVNULL) as process:
+            command = [self.python, str(_START), what, str(file)]
+            # All that it started ends with it.
+            with (
+                printed.open("wb") as output,
+                Supervised(command, env, None, output.fileno(), output.fileno(), stdin=subprocess.DEVNULL) as process,
+            ):
                 status = self._watched(process, file)
-        if status is None:
-            return f"{TOO_LONG} {self.timeout:g} s (--timeout)"
-        return "" if status == 0 else _last_line(printed) or _ending(status)
+            answer = _read(file)
+            if status is None:
+                answer["silence"] = f"{TOO_LONG} {self.timeout:g} s (--timeout)"
+            elif status != 0:
+                lines = printed.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                answer["silence"] = (lines[-1].strip() if lines else "") or _ending(status)
+        return answer
 
     def _watched(self, process: Supervised, file: Path) -> int | None:
         """Its exit status; None where one step took too long."""
@@ -81,7 +82,7 @@ class Asker:
             if (now := str(_read(file).get("doing", ""))) != step:
                 step, deadline = now, time.monotonic() + self.timeout
                 if step:
-                    self._tell(step)
+                    self._show(step)
             process.wait(_PAUSE)
         return process.exit_status
 
@@ -93,11 +94,6 @@ def _read(file: Path) -> Answer:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) and "cache" not in found else {}
-
-
-def _last_line(printed: Path) -> str:
-    lines = printed.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1].strip() if lines else ""
 
 
 def _ending(status: int) -> str:
@@ -135,37 +131,34 @@ def _size(place: Path) -> int | None:
     return total
 
 
-def ask(python: str | None, timeout: float, tell: Tell) -> Facts:
-    """All facts of an interpreter; ours without one. `timeout` is for each step, `tell` hears of each.
+def ask(python: str | None, timeout: float, show: Show) -> Facts:
+    """All facts of an interpreter; ours without one. `timeout` is for each step, `show` gets each.
 
     Raises:
         UsageError: it cannot be started.
     """
-    asker = Asker(python or sys.executable, timeout, tell)
-    facts = Facts(interpreter=asker.python, variables=_variables(os.environ))
+    asker = Asker(python or sys.executable, timeout, show)
+    # An allowlist: nothing else of the environment is shown.
+    variables = {name: value for name, value in os.environ.items() if name.startswith(_PREFIXES) or name in _NAMES}
     said = asker.ask("facts", {"packages": KNOWN})
-    facts = msgspec.convert({**msgspec.to_builtins(facts), **said}, Facts)
+    facts = msgspec.convert({"interpreter": asker.python, "variables": variables, **said}, Facts)
     if facts.silence and said.get("doing") == "importing torch":
         facts.torch_error = facts.silence
     facts.folders = [
         folder(name, path) for name, path in facts.caches.items() if name != "Triton" or facts.triton or facts.devices
     ]
     if facts.imports and not facts.silence and not facts.switched_off:
-        _try_out(facts, asker)
+        # What takes seconds: torch.compile, and importing packages beside it.
+        with ThreadPoolExecutor(2) as pool:
+            trials = pool.submit(_tried, asker, trials_of(facts))
+            packages = pool.submit(_import_packages, facts, asker)
+            try:
+                facts.trials = trials.result()
+                packages.result()
+            except BaseException:
+                asker.stop.set()
+                raise
     return facts
-
-
-def _try_out(facts: Facts, asker: Asker) -> None:
-    """What takes seconds: torch.compile, and importing packages beside it."""
-    with ThreadPoolExecutor(2) as pool:
-        trials = pool.submit(_tried, asker, trials_of(facts))
-        packages = pool.submit(_import_packages, facts, asker)
-        try:
-            facts.trials = trials.result()
-            packages.result()
-        except BaseException:
-            asker.stop.set()
-            raise
 
 
 def trials_of(facts: Facts) -> list[tuple[str, str]]:
@@ -207,10 +200,3 @@ def _import_packages(facts: Facts, asker: Asker) -> None:
         if (lost := left.pop(said.get("at", ""), None)) is None:
             return
         lost.imported, lost.crashed, lost.error = True, True, said["silence"]
-
-
-def _variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """An allowlist: nothing else of the environment is shown."""
-    return {
-        name: value for name, value in environment.items() if name.startswith(_PREFIXES) or name in _NAMES
-    }  # fmt: skip

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 import dynalyze
 from dynalyze.doctor.packages import exactly, meets, named, packages, release
-from dynalyze.doctor.records import SWITCHES, Device, Diagnosis, Facts, Folder, Line, Trial
+from dynalyze.doctor.records import SWITCHES, Device, Diagnosis, Facts, Line
 from dynalyze.text.amounts import count_of, duration, size
 
 _TRIED = "2.8 to 2.15"
@@ -71,17 +71,8 @@ def torch_itself(facts: Facts) -> Iterator[Line]:
         found = f"{facts.torch}; dynalyze needs 2.8 or later (tried on {_TRIED})"
         yield Line("torch", "warning", found, f'{pip} --upgrade "torch>=2.8"')
     else:
-        yield Line("torch", "ok", f"{facts.torch}, {_build(facts)}")
-    yield from _switched_off(facts)
-
-
-def _build(facts: Facts) -> str:
-    if facts.cuda:
-        return f"built for CUDA {facts.cuda}"
-    return f"built for ROCm {facts.hip}" if facts.hip else "a build for the CPU"
-
-
-def _switched_off(facts: Facts) -> Iterator[Line]:
+        hip = f"built for ROCm {facts.hip}" if facts.hip else "a build for the CPU"
+        yield Line("torch", "ok", f"{facts.torch}, {f'built for CUDA {facts.cuda}' if facts.cuda else hip}")
     if facts.switch is not None:
         found = f"{facts.switch}=1 switches torch.compile off: everything runs in eager"
         yield Line("Dynamo", "problem", found, f"unset {facts.switch}", fatal=True)
@@ -101,52 +92,43 @@ def compiler(facts: Facts) -> Iterator[Line]:
     if facts.compiler is None or facts.compiler_error:
         yield _no_compiler(facts)
         return
-    yield Line("C++ compiler", "ok", f"{_told(facts.compiler, facts.compiler_version)}, compiles a small program")
-    yield _headers(facts)
-    yield _openmp(facts)
+    # Some say their own name with their version.
+    own = facts.compiler_version.startswith(facts.compiler)
+    name = facts.compiler_version if own else f"{facts.compiler} {facts.compiler_version}".strip()
+    yield Line("C++ compiler", "ok", f"{name}, compiles a small program")
+    version = ".".join(facts.python.split(".")[:2])
+    mend = f"sudo apt-get install python{version}-dev" if facts.system == "Linux" else "install Python with its headers"
+    found = f"Python.h cannot be used ({facts.headers_error}). Inductor needs it for the CPU, and Triton for a GPU"
+    unusable = Line("Python headers", "problem", found, mend)
+    yield _compiled(facts.headers_error, f"Python.h in {facts.include}", unusable, facts)
+    found = f"a program with it does not compile: {facts.openmp_error}"
+    unusable = Line("OpenMP", "warning", found, _OPENMP.get(facts.system, "install OpenMP for your compiler"))
+    yield _compiled(facts.openmp_error, "a small program compiles with it", unusable, facts)
 
 
-def _told(name: str, version: str) -> str:
-    """Some say their own name with their version."""
-    return version if version.startswith(name) else f"{name} {version}".strip()
+def _compiled(error: str | None, works: str, unusable: Line, facts: Facts) -> Line:
+    """What came of a small program."""
+    if error is None:
+        return _unknown(unusable.check, facts)
+    return unusable if error else Line(unusable.check, "ok", works)
 
 
 def _no_compiler(facts: Facts) -> Line:
     if facts.compiler is None and not facts.compiler_error:
         return _unknown("C++ compiler", facts)
-    named = facts.variables.get("CXX")
+    variable = facts.variables.get("CXX")
     if facts.compiler:
         found = f"{facts.compiler} does not work: {facts.compiler_error}"
     else:
-        found = f"CXX={named} is none that works" if named else f"none found: {facts.compiler_error}"
-    mend = "unset CXX, or export CXX=g++" if named else _INSTALL.get(facts.system, "install g++ or clang++")
+        found = f"CXX={variable} is none that works" if variable else f"none found: {facts.compiler_error}"
+    mend = "unset CXX, or export CXX=g++" if variable else _INSTALL.get(facts.system, "install g++ or clang++")
     if facts.usable_gpu:
         return Line("C++ compiler", "warning", f"{found}. Only the GPU can be compiled for", mend)
     return Line("C++ compiler", "problem", f"{found}. Inductor needs one for the CPU", mend, fatal=True)
 
 
-def _headers(facts: Facts) -> Line:
-    if facts.headers_error is None:
-        return _unknown("Python headers", facts)
-    if not facts.headers_error:
-        return Line("Python headers", "ok", f"Python.h in {facts.include}")
-    found = f"Python.h cannot be used ({facts.headers_error}). Inductor needs it for the CPU, and Triton for a GPU"
-    version = ".".join(facts.python.split(".")[:2])
-    mend = f"sudo apt-get install python{version}-dev" if facts.system == "Linux" else "install Python with its headers"
-    return Line("Python headers", "problem", found, mend)
-
-
-def _openmp(facts: Facts) -> Line:
-    if facts.openmp_error is None:
-        return _unknown("OpenMP", facts)
-    if not facts.openmp_error:
-        return Line("OpenMP", "ok", "a small program compiles with it")
-    found = f"a program with it does not compile: {facts.openmp_error}"
-    return Line("OpenMP", "warning", found, _OPENMP.get(facts.system, "install OpenMP for your compiler"))
-
-
-def _unknown(check_name: str, facts: Facts) -> Line:
-    return Line(check_name, "unknown", facts.silence or "nothing was found out")
+def _unknown(check: str, facts: Facts) -> Line:
+    return Line(check, "unknown", facts.silence or "nothing was found out")
 
 
 def gpu(facts: Facts) -> Iterator[Line]:
@@ -157,7 +139,7 @@ def gpu(facts: Facts) -> Iterator[Line]:
         yield Line("GPU", "ok", "none is used: this torch is built for the CPU")
         return
     if facts.devices is None:
-        yield Line("GPU", "unknown", facts.silence or "nothing was found out")
+        yield _unknown("GPU", facts)
         return
     if not facts.devices:
         yield _no_device(facts)
@@ -182,23 +164,19 @@ def _device(device: Device, facts: Facts) -> Line:
     capability = tuple(device.capability)
     if not facts.cuda or len(capability) != 2:
         return Line("GPU", "ok", device.name)
-    told = f"{device.name}, compute capability {capability[0]}.{capability[1]}"
-    if not _has_code(capability, facts.arches):
-        found = f"{told}: this torch has no code for it, only for {', '.join(facts.arches)}"
+    name = f"{device.name}, compute capability {capability[0]}.{capability[1]}"
+    # Machine code runs on later devices of its generation, PTX (compute_) on every later one.
+    known = [(each[1], (int(each[2]), int(each[3]))) for each in map(_ARCH.match, facts.arches) if each]
+    if known and not any(
+        built <= capability and (kind == "compute" or built[0] == capability[0]) for kind, built in known
+    ):
+        found = f"{name}: this torch has no code for it, only for {', '.join(facts.arches)}"
         return Line("GPU", "problem", found, "a torch built for it: https://pytorch.org/get-started/previous-versions")
     if capability < _TRITON_NEEDS:
-        return Line("GPU", "problem", f"{told}: Triton needs 7.0", 'torch.compile(model, backend="aot_eager")')
+        return Line("GPU", "problem", f"{name}: Triton needs 7.0", 'torch.compile(model, backend="aot_eager")')
     if capability < _BF16_NEEDS:
-        return Line("GPU", "warning", f"{told}: no bfloat16 in Triton below 8.0", "use torch.float16")
-    return Line("GPU", "ok", told)
-
-
-def _has_code(capability: tuple[int, ...], arches: list[str]) -> bool:
-    """Machine code runs on later devices of its generation, PTX (compute_) on every later one."""
-    known = [(found[1], (int(found[2]), int(found[3]))) for found in map(_ARCH.match, arches) if found]
-    return not known or any(
-        built <= capability and (kind == "compute" or built[0] == capability[0]) for kind, built in known
-    )
+        return Line("GPU", "warning", f"{name}: no bfloat16 in Triton below 8.0", "use torch.float16")
+    return Line("GPU", "ok", name)
 
 
 def _triton(facts: Facts) -> Line:
@@ -219,42 +197,34 @@ def _triton(facts: Facts) -> Line:
 def caches(facts: Facts) -> Iterator[Line]:
     """Whether they can be written and run from, and whether there is room."""
     for folder in facts.folders:
-        yield _cache(folder, _VARIABLES.get(folder.name, "TORCHINDUCTOR_CACHE_DIR"))
-
-
-def _cache(folder: Folder, variable: str) -> Line:
-    name, mend = f"{folder.name} cache", f"export {variable}=/a/folder/with/room"
-    if not folder.writable:
-        # Inductor raises where it cannot make its folder: nothing compiles then.
-        return Line(name, "problem", f"{folder.path} cannot be written", mend, fatal=folder.name == "Inductor")
-    if not folder.runs:
-        found = f"{folder.path} is on a file system that runs no code (noexec): compiled kernels do not load"
-        return Line(name, "problem", found, mend, fatal=folder.name == "Inductor")
-    held = "not there yet" if not folder.exists else "very many files" if folder.size is None else size(folder.size)
-    if folder.free is not None and folder.free < _LITTLE:
-        return Line(name, "warning", f"{folder.path}: {held}, and only {size(folder.free)} free", mend)
-    free = f", {size(folder.free)} free" if folder.free is not None else ""
-    return Line(name, "ok", f"{folder.path}: {held}{free}")
+        name, variable = f"{folder.name} cache", _VARIABLES.get(folder.name, "TORCHINDUCTOR_CACHE_DIR")
+        mend = f"export {variable}=/a/folder/with/room"
+        broken = "" if folder.writable else f"{folder.path} cannot be written"
+        if folder.writable and not folder.runs:
+            broken = f"{folder.path} is on a file system that runs no code (noexec): compiled kernels do not load"
+        if broken:
+            # Inductor raises where it cannot make its folder: nothing compiles then.
+            yield Line(name, "problem", broken, mend, fatal=folder.name == "Inductor")
+            continue
+        held = "very many files" if folder.size is None else size(folder.size)
+        found = f"{folder.path}: {held if folder.exists else 'not there yet'}"
+        if folder.free is not None and folder.free < _LITTLE:
+            yield Line(name, "warning", f"{found}, and only {size(folder.free)} free", mend)
+        else:
+            yield Line(name, "ok", f"{found}, {size(folder.free)} free" if folder.free is not None else found)
 
 
 def variables(facts: Facts) -> Iterator[Line]:
     """One line for each that is set."""
     for name, value in sorted(facts.variables.items()):
-        if name not in _ELSEWHERE:
-            yield _variable(name, value)
-
-
-def _variable(name: str, value: str) -> Line:
-    effect = _effect(name, value)
-    warns = effect is not None and name in _WARN
-    found = f"{value or 'set, and empty'}{f': {effect}' if effect else ''}"
-    return Line(name, "warning" if warns else "ok", found, f"unset {name}" if warns else "")
-
-
-def _effect(name: str, value: str) -> str | None:
-    if name == "CUDA_VISIBLE_DEVICES":
-        return "no GPU is seen" if value in ("", "-1") else _EFFECTS[name]
-    return _SWITCHED_OFF.get(name) if value in _NO else _EFFECTS.get(name)
+        if name in _ELSEWHERE:
+            continue
+        effect = _SWITCHED_OFF.get(name) if value in _NO else _EFFECTS.get(name)
+        if name == "CUDA_VISIBLE_DEVICES":
+            effect = "no GPU is seen" if value in ("", "-1") else _EFFECTS[name]
+        warns = effect is not None and name in _WARN
+        found = f"{value or 'set, and empty'}{f': {effect}' if effect else ''}"
+        yield Line(name, "warning" if warns else "ok", found, f"unset {name}" if warns else "")
 
 
 def trials(facts: Facts) -> Iterator[Line]:
@@ -267,19 +237,16 @@ def trials(facts: Facts) -> Iterator[Line]:
     inductor = [trial for trial in facts.trials if trial.backend == "inductor"]
     none_works = bool(inductor) and all(trial.error for trial in inductor)
     for trial in facts.trials:
-        yield _trial(trial, fatal=none_works or trial.backend == "eager")
+        backend = trial.backend if trial.backend == "eager" else f"{trial.backend} {trial.device}"
+        name = _NAMES.get(backend, backend)
+        if not trial.error:
+            yield Line(name, "ok", f"a small function came out right, in {duration(trial.seconds)}")
+        elif trial.unfinished:
+            yield Line(name, "unknown", trial.error, "dynalyze doctor --timeout 600")
+        else:
+            yield Line(name, "problem", trial.error, fatal=none_works or trial.backend == "eager")
     if facts.no_compiler:
         yield Line("Inductor, CPU", "unknown", "not tried: no C++ compiler works")
-
-
-def _trial(trial: Trial, *, fatal: bool) -> Line:
-    backend = trial.backend if trial.backend == "eager" else f"{trial.backend} {trial.device}"
-    name = _NAMES.get(backend, backend)
-    if not trial.error:
-        return Line(name, "ok", f"a small function came out right, in {duration(trial.seconds)}")
-    if trial.unfinished:
-        return Line(name, "unknown", trial.error, "dynalyze doctor --timeout 600")
-    return Line(name, "problem", trial.error, fatal=fatal)
 
 
 CHECKS: dict[str, Callable[[Facts], Iterator[Line]]] = {
@@ -299,11 +266,9 @@ def diagnose(facts: Facts) -> Diagnosis:
 def _summary(facts: Facts, lines: list[Line], fatal: list[Line]) -> str:
     if fatal:
         return f"torch.compile cannot work here. {fatal[0].check}: {fatal[0].found}."
-    problems = sum(line.status == "problem" for line in lines)
-    warnings = sum(line.status == "warning" for line in lines)
-    told = [count_of(problems, "problem")] if problems else []
-    told += [count_of(warnings, "warning")] if warnings else []
-    beside = f", with {' and '.join(told)}" if told else ""
+    counts = [(kind, sum(line.status == kind for line in lines)) for kind in ("problem", "warning")]
+    beside = " and ".join(count_of(number, kind) for kind, number in counts if number)
+    beside = f", with {beside}" if beside else ""
     if not any(trial.backend == "inductor" and not trial.error for trial in facts.trials):
         return f"It is not known whether torch.compile works here{beside}."
     return f"torch.compile works here{beside}."

@@ -12,12 +12,12 @@ import shlex
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 
-from dynalyze.doctor.records import Facts, Line, Package
+from dynalyze.doctor.records import Facts, Line, Package, Status
 
 _NAME = re.compile(r"\s*[\w.-]+?\s*(?:\[[^\]]*\])?\s*(?=[<>=!~(]|$)")
 _CLAUSE = re.compile(r"(===|[<>=!~]=|[<>])\s*([^\s,;)]+)")
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
-_ORDERED: dict[str, Callable[[int, int], bool]] = {
+_ORDERED: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 KNOWN = (
@@ -41,12 +41,13 @@ _CPU_INDEX = "--index-url https://download.pytorch.org/whl/cpu"
 
 def meets(version: str, requirement: str) -> bool:
     """Whether it meets every clause; one that cannot be read asks for nothing."""
-    return all(_holds(version, sign, wanted) for sign, wanted in _clauses(requirement))
+    return all(_holds(version, sign, wanted) for sign, wanted in _CLAUSE.findall(requirement))
 
 
 def exactly(requirement: str) -> str | None:
     """The only version that it takes, if it names one."""
-    return next((wanted for sign, wanted in _clauses(requirement) if sign in ("==", "===") and "*" not in wanted), None)
+    clauses = _CLAUSE.findall(requirement)
+    return next((wanted for sign, wanted in clauses if sign in ("==", "===") and "*" not in wanted), None)
 
 
 def named(requirement: str) -> str:
@@ -61,83 +62,61 @@ def release(version: str) -> tuple[int, ...]:
     return tuple(map(int, found[0].split("."))) if found else ()
 
 
-def _clauses(requirement: str) -> list[tuple[str, str]]:
-    return _CLAUSE.findall(requirement)
-
-
 def _holds(version: str, sign: str, wanted: str) -> bool:
     have, want = release(version), release(wanted)
     if not have or not want:
         return True
-    order = _compared(have, want)
+    # As numbers, place by place: 2.8 is 2.8.0.
+    left, right = zip(*zip_longest(have, want, fillvalue=0), strict=True)
     if sign in _ORDERED:
-        return _ORDERED[sign](order, 0)
+        return _ORDERED[sign](left, right)
     if sign == "~=":
-        return order >= 0 and have[: len(want) - 1] == want[:-1]
-    same = have[: len(want)] == want if "*" in wanted else order == 0
+        return left >= right and have[: len(want) - 1] == want[:-1]
+    same = have[: len(want)] == want if "*" in wanted else left == right
     return not same if sign == "!=" else same
-
-
-def _compared(left: tuple[int, ...], right: tuple[int, ...]) -> int:
-    """As numbers, place by place: 2.8 is 2.8.0."""
-    for one, other in zip_longest(left, right, fillvalue=0):
-        if one != other:
-            return 1 if one > other else -1
-    return 0
 
 
 def packages(facts: Facts) -> Iterator[Line]:
     """One line for each that is installed."""
+    torch, python = facts.torch or "", shlex.quote(facts.interpreter)
     for package in facts.packages:
-        yield _line(facts, package)
-
-
-def _line(facts: Facts, package: Package) -> Line:
-    if package.crashed:
-        found = f"{package.version}: importing it ended the process, or took too long: {package.error}"
-        return Line(package.name, "problem", found, f"{_python(facts)} -m pip uninstall {package.name}")
-    if package.error:
-        found = f"{package.version} does not import: {package.error}"
-        return Line(package.name, "problem", found, _mend(facts, package))
-    torch = facts.torch or ""
-    if unmet := next((text for text in package.requires if not meets(torch, text)), None):
-        return Line(package.name, "problem", f"{package.version} asks for {unmet}", _mend(facts, package))
-    built = _BUILT_FOR.search(package.version)
-    if built and release(built[1]) != release(torch)[:2]:
-        found = f"{package.version} was built for torch {built[1]}, and this is {torch}"
-        return Line(package.name, "warning", found, _mend(facts, package))
-    return Line(package.name, "ok", f"{package.version}{_how_known(package)}")
+        status: Status = "problem"
+        mend = _mend(facts, package, f"{python} -m pip install")
+        built = _BUILT_FOR.search(package.version)
+        if package.crashed:
+            found = f"{package.version}: importing it ended the process, or took too long: {package.error}"
+            mend = f"{python} -m pip uninstall {package.name}"
+        elif package.error:
+            found = f"{package.version} does not import: {package.error}"
+        elif unmet := next((text for text in package.requires if not meets(torch, text)), None):
+            found = f"{package.version} asks for {unmet}"
+        elif built and release(built[1]) != release(torch)[:2]:
+            status, found = "warning", f"{package.version} was built for torch {built[1]}, and this is {torch}"
+        else:
+            status, found, mend = "ok", f"{package.version}{_how_known(package)}", ""
+        yield Line(package.name, status, found, mend)
 
 
 def _how_known(package: Package) -> str:
     if package.imported:
         return ", imports"
-    asked = next(iter(package.requires), "")
-    if not asked:
+    if not package.requires or not package.requires[0]:
         return ""
-    return f", made for torch {exactly(asked)}" if exactly(asked) else f", takes {asked}"
+    only = exactly(package.requires[0])
+    return f", made for torch {only}" if only else f", takes {package.requires[0]}"
 
 
-def _mend(facts: Facts, package: Package) -> str:
-    pip = f"{_python(facts)} -m pip install"
+def _mend(facts: Facts, package: Package, pip: str) -> str:
     torch = (facts.torch or "").partition("+")[0]
     if package.name in _BUILT_HERE:
         return f"{pip} --force-reinstall --no-deps --no-build-isolation --no-binary :all: {package.name}"
-    if package.name in _RELEASED_WITH_TORCH:
-        index = f" {_CPU_INDEX}" if not facts.cuda and not facts.hip else ""
-        return f"{pip} --force-reinstall --no-deps {_fitting(package, torch)}{index}"
-    return f'{pip} --upgrade "torch=={torch}" {package.name}'
-
-
-def _fitting(package: Package, torch: str) -> str:
-    """The release that goes with this torch, where its number follows from it."""
-    numbers = release(torch)
-    if package.name == "torchvision" and numbers[:1] == (2,) and len(numbers) > 1:
-        return f'"torchvision==0.{numbers[1] + 15}.*"'
-    if package.name == "torchaudio" and len(numbers) > 1:
-        return f'"torchaudio=={numbers[0]}.{numbers[1]}.*"'
-    return package.name
-
-
-def _python(facts: Facts) -> str:
-    return shlex.quote(facts.interpreter)
+    if package.name not in _RELEASED_WITH_TORCH:
+        return f'{pip} --upgrade "torch=={torch}" {package.name}'
+    # The release that goes with this torch, where its number follows from it.
+    name, numbers = package.name, release(torch)
+    if name == "torchvision" and numbers[:1] == (2,) and len(numbers) > 1:
+        name = f'"torchvision==0.{numbers[1] + 15}.*"'
+    elif name == "torchaudio" and len(numbers) > 1:
+        name = f'"torchaudio=={numbers[0]}.{numbers[1]}.*"'
+    index = f" {_CPU_INDEX}" if not facts.cuda and not facts.hip else ""
+    return f"{pip} --force-reinstall --no-deps {name}{index}"
