@@ -5,10 +5,12 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Literal
+from typing import TYPE_CHECKING
 
-from dynalyze.capture.torch_private.dynamo import StackFrame, stack_above
+from dynalyze.capture.torch_private.dynamo import stack_above
+
+if TYPE_CHECKING:
+    from dynalyze.report import Outcome
 
 _OURS = str(Path(__file__).resolve().parents[1])
 _LONGEST = 2000
@@ -34,30 +36,20 @@ def here(outside: tuple[str, ...] = ()) -> Place:
     frames = stack_above()
     while len(frames) > 1 and frames[-1]["file"].startswith((_OURS, *outside)):
         frames.pop()
-    own: StackFrame = frames.pop()
+    own = frames.pop()
     return Place(own["file"], own["line"], own["name"], tuple((frame["file"], frame["name"]) for frame in frames))
 
 
-@dataclass(frozen=True)
-class BlockEnding:
-    """`message` tells what was raised, and where; the exception itself is not kept."""
+def ending(error: BaseException | None, seconds: float) -> Outcome:
+    """How a block ended that `error` left, or that ended by itself: what was raised, and where."""
+    from dynalyze.report import Outcome
 
-    seconds: float
-    status: Literal["complete", "failed", "interrupted"] = "complete"
-    message: str = ""
-
-
-def ending(error: BaseException | None, trace: TracebackType | None, seconds: float) -> BlockEnding:
-    """The ending of a block that `error` left, or that ended by itself."""
     seconds = round(seconds, 3)
     if error is None or isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code):
-        return BlockEnding(seconds)
+        return Outcome("complete", seconds=seconds)
     if isinstance(error, KeyboardInterrupt):
-        return BlockEnding(seconds, "interrupted", "Interrupted from the keyboard.")
+        return Outcome("interrupted", "Interrupted from the keyboard.", seconds=seconds)
     said = traceback.format_exception_only(type(error), error)[-1].strip()[:_LONGEST]
-    return BlockEnding(seconds, "failed", f"The block raised {said}{_raised_at(trace)}")
-
-
-def _raised_at(trace: TracebackType | None) -> str:
-    frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(_OURS)]
-    return f" at {frames[-1].filename}:{frames[-1].lineno or 0}" if frames else ""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)]
+    at = f" at {frames[-1].filename}:{frames[-1].lineno or 0}" if frames else ""
+    return Outcome("failed", f"The block raised {said}{at}", seconds=seconds)

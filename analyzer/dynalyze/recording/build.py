@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import re
 import sys
@@ -22,35 +23,23 @@ from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.facts.why_not_compiled import reason_for_block
 from dynalyze.files.paths import working_folder
-from dynalyze.recording.block import BlockEnding, Place
+from dynalyze.recording.block import Place
 from dynalyze.report import Outcome, Report, Target, printable
 from dynalyze.report.held import Holds, changed
 from dynalyze.text.amounts import count_of
 
 
-def leave_out_around(run: RunLog, place: Place) -> None:
-    """Take the frames around the block out of every stack that begins with them."""
-    for _, event in run.all():
-        if isinstance(event, CompileStarted):
-            event.stack = _inside(event.stack, place)
-        elif isinstance(event, BreakSeen | ErrorSeen):
-            event.above = _inside(event.above, place)
-
-
-def _inside(stack: list[Frame], place: Place) -> list[Frame]:
-    count = len(place.around)
-    begins = tuple((frame.file, frame.name) for frame in stack[:count])
-    return stack[count:] if begins == place.around else stack
-
-
 def cell_names() -> dict[str, str]:
     """The file names that IPython gave to the cells of this process, each with the cell's own name."""
-    shell = _shell()
-    if shell is None:
-        return {}
-    # IPython keeps the lines of every cell there.
-    named = {file: _name(shell, file) for file in list(linecache.cache)}
-    return {file: name for file, name in named.items() if name}
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell: Any = get_ipython() if get_ipython is not None else None
+    # IPython 8 and later has this name of a cell in its own tracebacks: "cell", "In[3]"; None for any other file.
+    names = {}
+    with contextlib.suppress(AttributeError):
+        for file in list(linecache.cache):  # IPython keeps the lines of every cell there.
+            if name := shell.compile.format_code_name(file):
+                names[file] = str(name[1])
+    return names
 
 
 def with_cell_names(report: Report, names: Mapping[str, str]) -> Report:
@@ -65,20 +54,6 @@ def with_cell_names(report: Report, names: Mapping[str, str]) -> Report:
     return changed(report, renamed)
 
 
-def _shell() -> Any:
-    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    return get_ipython() if get_ipython is not None else None
-
-
-def _name(shell: Any, file: str) -> str:
-    """The name of a cell as IPython's own tracebacks have it: "In[3]"; "" for any other file."""
-    try:
-        told = shell.compile.format_code_name(file)
-    except AttributeError:  # An IPython before 8.
-        return ""
-    return str(told[1]) if told else ""
-
-
 class LiveSources(Sources):
     """Reads the cells of a notebook too: they are in no file, and Python keeps their lines."""
 
@@ -91,16 +66,22 @@ class LiveSources(Sources):
         return self._files[file]
 
 
-def block_report(folder: Path, place: Place, ended: BlockEnding, compiled_before: int) -> Report:
+def block_report(folder: Path, place: Place, ended: Outcome, compiled_before: int) -> Report:
     """All facts of a block, without findings; the events lie in `folder`."""
     run = read_run(folder)
-    leave_out_around(run, place)
-    torch_folder, cells = _add_torch(run), cell_names()
+    _leave_out_around(run, place)
+    torch_folder, cells = "", cell_names()
+    torch = sys.modules.get("torch")
+    if torch is not None and run.processes:
+        # The torch of this process; its versions take a moment to read, so not before they are asked for.
+        loaded = msgspec.convert(torch_facts(torch), TorchLoaded, strict=False)
+        run.processes[0].events.insert(0, loaded)
+        torch_folder = loaded.folder
     spec = replace(place, file=cells.get(place.file, place.file)).spec
     report = assemble(
         run, Target("script", printable(spec)), [], Places(torch_folder), LiveSources(run), registry(torch_folder)
     )
-    report.outcome = Outcome(ended.status, ended.message, None, ended.seconds)
+    report.outcome = ended
     if ended.status == "complete" and report.capture.listener_errors:
         report.outcome.status = "incomplete"
         report.outcome.message = f"Not recorded: {report.capture.listener_errors[0]}."
@@ -111,22 +92,23 @@ def block_report(folder: Path, place: Place, ended: BlockEnding, compiled_before
     report.capture.mode = "block"
     report.folder = printable(working_folder())
     if compiled_before:
-        report.capture.notes.append(_unheard(compiled_before))
+        report.capture.notes.append(
+            f"{count_of(compiled_before, 'function')} had been compiled before the recorded block. What broke in them "
+            "then is not in this report; where they were compiled again in the block, that is."
+        )
     return with_cell_names(report, cells)
 
 
-def _add_torch(run: RunLog) -> str:
-    """Tell of the torch of this process; its versions take a moment to read, so not before they are asked for."""
-    torch = sys.modules.get("torch")
-    if torch is None or not run.processes:
-        return ""
-    told = msgspec.convert(torch_facts(torch), TorchLoaded, strict=False)
-    run.processes[0].events.insert(0, told)
-    return told.folder
+def _leave_out_around(run: RunLog, place: Place) -> None:
+    """Take the frames around the block out of every stack that begins with them."""
 
+    def inside(stack: list[Frame]) -> list[Frame]:
+        count = len(place.around)
+        begins = tuple((frame.file, frame.name) for frame in stack[:count])
+        return stack[count:] if begins == place.around else stack
 
-def _unheard(count: int) -> str:
-    return (
-        f"{count_of(count, 'function')} had been compiled before the recorded block. What broke in them then is not in "
-        "this report; where they were compiled again in the block, that is."
-    )
+    for _, event in run.all():
+        if isinstance(event, CompileStarted):
+            event.stack = inside(event.stack)
+        elif isinstance(event, BreakSeen | ErrorSeen):
+            event.above = inside(event.above)

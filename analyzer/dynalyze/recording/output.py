@@ -38,27 +38,17 @@ def summary(report: Report) -> str:
     return terminal.render(report, color=False, width=_COLUMNS).rstrip("\n")
 
 
-def check(path: Path) -> None:
-    """Refuse a name that tells no form.
-
-    Raises:
-        ValueError: one line with the suffixes that there are.
-    """
-    if path.suffix not in (".json", *_RENDERERS):
-        known = ", ".join([".json", *_RENDERERS])
-        raise ValueError(f"{path}: name a file that ends in one of {known}")
-
-
 def save(report: Report, path: Path) -> None:
     """Write one file, whole or not at all.
 
     Raises:
-        ValueError: a suffix that is not known.
+        ValueError: a suffix that is not known; one line with those that there are.
         OSError: it cannot be written.
     """
-    check(path)
     if path.suffix == ".json":
         text = to_json(report)
+    elif path.suffix not in _RENDERERS:
+        raise ValueError(f"{path}: name a file that ends in one of {', '.join(['.json', *_RENDERERS])}")
     else:
         text = importlib.import_module(f"dynalyze.render.{_RENDERERS[path.suffix]}").render(report)
     write_whole_file(path, text)

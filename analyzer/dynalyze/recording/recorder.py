@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from dynalyze.capture.attach import InProcess
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.recording.block import BlockEnding, Place, ending, here
+from dynalyze.recording.block import Place, ending, here
 
 if TYPE_CHECKING:
-    from dynalyze.report import Finding, GraphBreak, Recompile, Report
+    from dynalyze.report import Finding, GraphBreak, Outcome, Recompile, Report
 
 
 def record(*, no_source: bool = False, redact: bool = False, show_values: bool = False) -> Recording:
@@ -53,7 +53,7 @@ class Recording:
         self._place: Place | None = None
         self._compiled_before = 0
         self._began = 0.0
-        self._ended: BlockEnding | None = None
+        self._ended: Outcome | None = None
         self._report: Report | None = None
 
     def __enter__(self) -> Recording:
@@ -89,8 +89,7 @@ class Recording:
                 return
             listening, self._listening = self._listening, None
             listening.stop()
-            trace = error.__traceback__ if error is not None else None
-            self._ended = ending(error, trace, time.monotonic() - self._began)
+            self._ended = ending(error, time.monotonic() - self._began)
 
     def given(self, module: object, file: str = "", line: int = 0) -> None:
         """Look at a module that was given to torch.compile before, there: those given from here on are noticed."""
@@ -146,7 +145,7 @@ class Recording:
 
         if self._folder is None or self._place is None:
             raise RuntimeError("nothing was recorded yet: use it as `with dynalyze.record() as seen:`")
-        ended = self._ended or BlockEnding(round(time.monotonic() - self._began, 3))
+        ended = self._ended or ending(None, time.monotonic() - self._began)
         return showable(block_report(self._folder, self._place, ended, self._compiled_before), **self._shown)
 
     def __repr__(self) -> str:
@@ -155,10 +154,9 @@ class Recording:
         from dynalyze.text.amounts import count_of
 
         report = self.report
-        breaks = count_of(len(report.graph_breaks), "graph break")
-        recompiles = count_of(len(report.recompiles), "recompile")
-        findings = count_of(len(report.findings), "finding")
-        return f"<dynalyze.Recording of {report.target.spec}: {breaks}, {recompiles}, {findings}>"
+        facts = ((report.graph_breaks, "graph break"), (report.recompiles, "recompile"), (report.findings, "finding"))
+        counts = ", ".join(count_of(len(found), noun) for found, noun in facts)
+        return f"<dynalyze.Recording of {report.target.spec}: {counts}>"
 
     def __str__(self) -> str:
         """The summary, as the command line prints it."""

@@ -17,16 +17,14 @@ _LONGEST = 600
 _WIDTH = 100
 
 
-def graph_break_failure(report: Report) -> str:
-    """Every graph break of a report; "" where there is none."""
-    found = report.graph_breaks
-    return _failure(report, f"{count_of(len(found), 'graph break')}, expected none", found) if found else ""
-
-
-def recompile_failure(report: Report) -> str:
-    """Every recompile of a report; "" where there is none."""
-    found = report.recompiles
-    return _failure(report, f"{count_of(len(found), 'recompile')}, expected none", found) if found else ""
+def fact_failure(report: Report, facts: Sequence[GraphBreak | Recompile], noun: str) -> str:
+    """All of these facts, graph breaks or recompiles, with the findings that rest on some of them, the most urgent
+    first; "" where there is none.
+    """
+    ids = {fact.id for fact in facts}
+    findings = [finding for finding in report.findings if ids & set(finding.evidence)]
+    head = f"{count_of(len(facts), noun)}, expected none"
+    return _text(report, head, facts[0].location, findings) if facts else ""
 
 
 def compile_failure(report: Report, error: BaseException | None) -> str:
@@ -37,23 +35,21 @@ def compile_failure(report: Report, error: BaseException | None) -> str:
     findings = [each for each in report.findings if each.severity == "error"]
     place = failed[0].location if failed else None
     text = _text(report, "it does not compile", place, findings)
-    return text if error is None else f"{text}\n\n{type(error).__name__}: {_said(error)}"
+    if error is None:
+        return text
+    # The first paragraph of torch's message, without hints: the rest is about the compiler's own code.
+    lines = str(error).strip().partition("\n\n")[0].splitlines()
+    message = "\n".join(visible(line) for line in lines if not line.lstrip().startswith("Hint:"))
+    return f"{text}\n\n{type(error).__name__}: {message[:_LONGEST]}"
 
 
-def silence_failure(report: Report) -> str:
+def nothing_checked(report: Report) -> str:
     """Why nothing can be said: nothing was compiled, or not all of it recorded; "" where it can."""
     if report.outcome.status == "incomplete":
         return f"part of what was compiled was not recorded, so nothing is sure\n\n{one_line(report.outcome.message)}"
     if report.outcome.status != "nothing_compiled":
         return ""
     return f"nothing was compiled, so nothing was checked\n\n{one_line(report.outcome.message)}"
-
-
-def _failure(report: Report, head: str, facts: Sequence[GraphBreak | Recompile]) -> str:
-    """The findings that rest on some of these facts, the most urgent first."""
-    ids = {fact.id for fact in facts}
-    findings = [finding for finding in report.findings if ids & set(finding.evidence)]
-    return _text(report, head, facts[0].location, findings)
 
 
 def _text(report: Report, head: str, place: Location | None, findings: list[Finding]) -> str:
@@ -67,27 +63,22 @@ def _text(report: Report, head: str, place: Location | None, findings: list[Find
     return f"{head}{at}\n\n{summary.text()}".rstrip()
 
 
-def _said(error: BaseException) -> str:
-    """The first paragraph of torch's message, without hints: the rest is about the compiler's own code."""
-    lines = str(error).strip().partition("\n\n")[0].splitlines()
-    return "\n".join(visible(line) for line in lines if not line.lstrip().startswith("Hint:"))[:_LONGEST]
-
-
 def whole_graphs(report: Report, error: BaseException | None) -> str:
     """Something compiled, each function as one graph."""
-    return graph_break_failure(report) or compiles(report, error)
+    return fact_failure(report, report.graph_breaks, "graph break") or compiles(report, error)
 
 
 def compiles(report: Report, error: BaseException | None) -> str:
     """Something compiled, and nothing failed to."""
-    return compile_failure(report, error) or silence_failure(report)
+    return compile_failure(report, error) or nothing_checked(report)
 
 
 def compiled_once(report: Report, error: BaseException | None) -> str:
     """Something compiled, and nothing twice."""
-    return recompile_failure(report) or silence_failure(report)
+    return fact_failure(report, report.recompiles, "recompile") or nothing_checked(report)
 
 
 def no_recompiles(report: Report, error: BaseException | None) -> str:
     """Nothing compiled again. Where torch.compile is switched off that proves nothing."""
-    return recompile_failure(report) or (silence_failure(report) if compile_disabled() else "")
+    failure = fact_failure(report, report.recompiles, "recompile")
+    return failure or (nothing_checked(report) if compile_disabled() else "")

@@ -235,7 +235,7 @@ def test_what_a_failing_test_says() -> None:
     report.outcome.status = "nothing_compiled"
     report.compilations[0].status = "failed"
     said = [
-        failures.graph_break_failure(report), failures.recompile_failure(report), failures.silence_failure(report),
+        failures.whole_graphs(report, None), failures.no_recompiles(report, None), failures.nothing_checked(report),
         failures.compile_failure(report, ValueError(f"torch says\n{EVIL}")),
     ]  # fmt: skip
     assert all(said)
