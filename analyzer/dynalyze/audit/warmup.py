@@ -19,8 +19,8 @@ from pathlib import Path
 from dynalyze.audit.buckets import bucketed
 from dynalyze.audit.warmup_facts import Warmed, compiled_anything, read_warmed, warm_after
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.plan import Plan, Work, worker_request
-from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.bench.plan import Plan, worker_request
+from dynalyze.capture.bench.protocol import Configuration, Work
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.wire import LOOK, SERVING, WARM_UP, WARMUP_FILE
 from dynalyze.events.reading import read_run
@@ -132,9 +132,7 @@ class _Check:
         sizeless = replace(self._works[0], batch=None, sequence=None, shape=())
         request = {
             "request": asdict(worker_request(self._plan, sizeless, configuration)),
-            "shapes": [
-                {"batch": work.batch, "sequence": work.sequence, "shape": dict(work.shape)} for work in self._works
-            ],
+            "works": [asdict(work) for work in self._works],
             "passes": passes,
         }
         python = self._plan.python or sys.executable

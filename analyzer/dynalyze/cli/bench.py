@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from dynalyze.bench.configurations import configurations, names_default, with_options
+from dynalyze.bench.configurations import configurations, names_default
 from dynalyze.bench.plan import Plan, shaped, works
 from dynalyze.bench.stats import DEFAULT_PAIRS
-from dynalyze.capture.bench.protocol import Configuration, Work
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.settings import CompileArguments, ModelBuild, names_of
 from dynalyze.cli.options import (
     compile_options,
@@ -108,7 +108,8 @@ def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -
     if options["configs"] is not None and options["matrix"]:
         raise UsageError("--configs and --matrix exclude each other")
     chosen = None if options["matrix"] else configurations(options["configs"] or "default", default)
-    idle = [option for option in given_compile_options(context) if option in _OF_DEFAULT]
+    given = given_compile_options(context)
+    idle = [option for option in given if option.removeprefix("--") in names_of(CompileArguments)]
     if options["configs"] is not None and idle and not names_default(options["configs"]):
         raise UsageError(
             f"{idle[0]} is for the configuration `default`, which is not in --configs {options['configs']}"

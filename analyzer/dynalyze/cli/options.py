@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.capture.hf.options import OPTION_NAMES, PHASES
+from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from dynalyze.launch.observe import CompileOptions, Observation
+    from dynalyze.launch.observe import Observation
     from dynalyze.launch.spec import TargetSpec
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-COMPILE = ("backend", "mode", "dynamic", "fullgraph", "train", "device", "dtype")
-"""Parameters of `compile_options`, which have no say over a program that compiles by itself."""
 
 
 def _all(*decorators: _Decorator) -> _Decorator:
@@ -204,14 +201,13 @@ def observation_of(context: click.Context, target: TargetSpec, **more: Any) -> O
 
 def compile_asked(context: click.Context) -> CompileOptions:
     """What the compile options ask for, and which of them stand on the command line."""
-    from dynalyze.launch.observe import CompileOptions
-
-    return CompileOptions(**{name: context.params[name] for name in COMPILE}, given=given_compile_options(context))
+    asked = {name: context.params[name] for name in COMPILE_OPTIONS}
+    return CompileOptions(**asked, given=given_compile_options(context))
 
 
 def given_compile_options(context: click.Context) -> tuple[str, ...]:
     """The compile options that stand on the command line, as the user knows them."""
-    names = [name for name in COMPILE if is_given(context, name)]
+    names = [name for name in COMPILE_OPTIONS if is_given(context, name)]
     return tuple("--eval" if name == "train" and not context.params[name] else f"--{name}" for name in names)
 
 

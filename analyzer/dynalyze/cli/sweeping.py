@@ -14,8 +14,9 @@ from typing import Any
 import click
 import msgspec
 
+from dynalyze.capture.settings import COMPILE_OPTIONS, CompileOptions
 from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
-from dynalyze.cli.options import COMPILE, asked_of, fail_on_levels
+from dynalyze.cli.options import asked_of, fail_on_levels
 from dynalyze.fleet.drive import Job, Progress, about, drive
 from dynalyze.fleet.expand import Configurations, Expanded, Request, expand
 from dynalyze.fleet.folder import INDEX, ROWS, SweepFolder
@@ -98,7 +99,7 @@ def _request(context: click.Context, options: dict[str, Any]) -> Request:
         configured = configurations(options["configs"])
     return Request(
         targets=tuple(options["targets"]),
-        options=CompileOptions(**{name: options[name] for name in COMPILE}),
+        options=CompileOptions(**{name: options[name] for name in COMPILE_OPTIONS}),
         asked=asked,
         configurations=configured,
         arguments=context.meta["arguments"],
