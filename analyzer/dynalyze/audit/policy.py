@@ -161,7 +161,7 @@ def read_policy(path: Path | None, folder: Path | None = None) -> Policy:
     return _policy(table, path, f"{path}, {title(_TABLE)}")
 
 
-def as_asked(policy: Policy, *, fail_on: str | None, baseline: bool, warmup: bool) -> Policy:
+def with_options(policy: Policy, *, fail_on: str | None, baseline: bool, warmup: bool) -> Policy:
     """The policy with what the options say: `--fail-on` takes the place of its own.
 
     With a baseline new warnings fail too, unless the policy says which findings do. The warm-up check is asked for by

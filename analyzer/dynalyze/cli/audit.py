@@ -73,11 +73,11 @@ def audit(context: click.Context, /, **options: Any) -> int:
     target = target_of(context)
     baseline = _baseline(options)
     policy = _policy(context, options, target)
-    asked = _asked(context, options, target)
+    request = _request(context, options, target)
     # The policy judges the findings, with --fail-on in it: what is waived or known does not fail.
     outputs = Outputs({**options, "fail_on": "none"}, f"{target.stem}.audit", target.path)
     with Interrupts():
-        report = run_audit(asked, say, outputs.keep())
+        report = run_audit(request, say, outputs.keep())
         if options["update_baseline"]:
             baseline = _updated(report, policy, options["baseline"], hide_names=options["redact"])
         return outputs.publish(report, conclusion(report, policy, baseline))
@@ -97,10 +97,10 @@ def _baseline(options: dict[str, Any]) -> Baseline | None:
 
 
 def _policy(context: click.Context, options: dict[str, Any], target: TargetSpec) -> Policy:
-    from dynalyze.audit.policy import as_asked, read_policy
+    from dynalyze.audit.policy import read_policy, with_options
 
     policy = read_policy(None if options["policy"] is None else Path(options["policy"]), target.folder)
-    return as_asked(
+    return with_options(
         policy,
         fail_on=options["fail_on"] if is_given(context, "fail_on") else None,
         baseline=options["baseline"] is not None,
@@ -108,7 +108,7 @@ def _policy(context: click.Context, options: dict[str, Any], target: TargetSpec)
     )
 
 
-def _asked(context: click.Context, options: dict[str, Any], target: TargetSpec) -> AuditRequest:
+def _request(context: click.Context, options: dict[str, Any], target: TargetSpec) -> AuditRequest:
     """What the options ask for, checked as far as it can be before anything runs."""
     from dynalyze.audit.run import AuditRequest
     from dynalyze.bench.plan import shaped

@@ -69,8 +69,11 @@ class Asker:
             if status is None:
                 answer["silence"] = f"{TOO_LONG} {self.timeout:g} s (--timeout)"
             elif status != 0:
-                lines = printed.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-                answer["silence"] = (lines[-1].strip() if lines else "") or _ending(status)
+                ended = f"the process ended with status {status}"
+                with contextlib.suppress(ValueError):
+                    ended = f"the process was ended by {signal.Signals(-status).name}"
+                lines = printed.read_text(encoding="utf-8", errors="replace").splitlines()
+                answer["silence"] = next((line.strip() for line in reversed(lines) if line.strip()), ended)
         return answer
 
     def _watched(self, process: Supervised, file: Path) -> int | None:
@@ -96,13 +99,6 @@ def _read(file: Path) -> Answer:
     return found if isinstance(found, dict) and "cache" not in found else {}
 
 
-def _ending(status: int) -> str:
-    if status < 0:
-        with contextlib.suppress(ValueError):
-            return f"the process was ended by {signal.Signals(-status).name}"
-    return f"the process ended with status {status}"
-
-
 def folder(name: str, path: str) -> Folder:
     """A folder of compiled code; one that is not there yet is judged by the nearest folder above it."""
     place = Path(path)
@@ -118,16 +114,13 @@ def folder(name: str, path: str) -> Folder:
 
 
 def _size(place: Path) -> int | None:
-    total, files = 0, 0
-    for root, _, names in os.walk(place):
-        for name in names:
-            files += 1
-            if files > _MOST_FILES:
-                return None
-            try:
-                total += (Path(root) / name).lstat().st_size
-            except OSError:
-                continue
+    total = 0
+    files = (Path(root) / name for root, _, names in os.walk(place) for name in names)
+    for number, file in enumerate(files):
+        if number == _MOST_FILES:
+            return None
+        with contextlib.suppress(OSError):
+            total += file.lstat().st_size
     return total
 
 
@@ -163,12 +156,8 @@ def ask(python: str | None, timeout: float, show: Show) -> Facts:
 
 def trials_of(facts: Facts) -> list[tuple[str, str]]:
     """Backend and device of what is worth trying: Dynamo by itself first, and Inductor where it has a compiler."""
-    trials = [("eager", "cpu")]
-    if not facts.no_compiler:
-        trials.append(("inductor", "cpu"))
-    if facts.devices:
-        trials.append(("inductor", "cuda"))
-    return trials
+    devices = [*([] if facts.compiler_error else ["cpu"]), *(["cuda"] if facts.devices else [])]
+    return [("eager", "cpu"), *(("inductor", device) for device in devices)]
 
 
 def _tried(asker: Asker, trials: list[tuple[str, str]]) -> list[Trial]:
@@ -187,7 +176,7 @@ def _tried(asker: Asker, trials: list[tuple[str, str]]) -> list[Trial]:
 
 def _import_packages(facts: Facts, asker: Asker) -> None:
     """Only those with compiled code: the others load whatever torch is there. One that crashes costs only itself."""
-    if facts.no_compiler and not facts.usable_gpu:
+    if facts.compiler_error and not facts.usable_gpu:
         return  # There is something to mend first.
     left = {package.name: package for package in facts.packages if package.binary}
     while left and not asker.stop.is_set():

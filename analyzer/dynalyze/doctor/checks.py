@@ -245,7 +245,7 @@ def trials(facts: Facts) -> Iterator[Line]:
             yield Line(name, "unknown", trial.error, "dynalyze doctor --timeout 600")
         else:
             yield Line(name, "problem", trial.error, fatal=none_works or trial.backend == "eager")
-    if facts.no_compiler:
+    if facts.compiler_error:
         yield Line("Inductor, CPU", "unknown", "not tried: no C++ compiler works")
 
 

@@ -67,6 +67,7 @@ class Facts(msgspec.Struct):
     """All that was found out. None, or "" for a text, is what could not be; `silence` says why the child told less.
 
     `arches` are the GPUs that this torch has code for; `device_warning` is what torch said when it was asked for GPUs.
+    With `compiler_error` Inductor has no C++ compiler that works.
     """
 
     interpreter: FilePath = ""
@@ -110,11 +111,6 @@ class Facts(msgspec.Struct):
     def switched_off(self) -> bool:
         """Whether torch.compile runs everything in eager."""
         return self.switch is not None or bool(self.disabled)
-
-    @property
-    def no_compiler(self) -> bool:
-        """Whether it is known that Inductor has no C++ compiler that works."""
-        return bool(self.compiler_error)
 
     @property
     def usable_gpu(self) -> bool:

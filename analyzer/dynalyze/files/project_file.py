@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-import importlib
-from collections.abc import Iterable, Iterator, Mapping
+import importlib.util
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ def parsed(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: unreadable, or no TOML; or this Python has no reader of TOML.
     """
-    reader = _reader(path)
+    # Python 3.11 and later bring one along.
+    reader = next((name for name in ("tomllib", "tomli") if importlib.util.find_spec(name) is not None), None)
+    if reader is None:
+        raise UsageError(f"{path}: a TOML file needs Python 3.11 or later, or the package tomli: pip install tomli")
     try:
-        document: dict[str, Any] = reader.loads(read_input(path).decode("utf-8"))
+        document: dict[str, Any] = importlib.import_module(reader).loads(read_input(path).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except RecursionError:
@@ -53,16 +57,6 @@ def dashed(key: str) -> str:
     return key.replace("_", "-")
 
 
-def _reader(path: Path) -> Any:
-    """Python 3.11 and later bring one along."""
-    for name in ("tomllib", "tomli"):
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue
-    raise UsageError(f"{path}: a TOML file needs Python 3.11 or later, or the package tomli: pip install tomli")
-
-
 PROJECT_FILE = "pyproject.toml"
 TABLES = ("audit",)
 """All that may stand below [tool.dynalyze]; a command with settings of its own adds its table here."""
@@ -79,9 +73,13 @@ def nearest_table(name: str, folder: Path) -> tuple[Mapping[str, Any], Path] | N
     Raises:
         UsageError: a file that speaks of us is no TOML, or holds a table that is not known.
     """
-    for file in _projects(folder.resolve()):
-        table = table_of(parsed(file), name, file)
-        if table is not None:
+    folder = folder.resolve()
+    for each in (folder, *folder.parents):
+        file = each / PROJECT_FILE
+        ours = False
+        with contextlib.suppress(OSError):  # One that does not speak of us is nobody's business, broken or not.
+            ours = file.is_file() and b"dynalyze" in read_input(file)
+        if ours and (table := table_of(parsed(file), name, file)) is not None:
             return table, file
     return None
 
@@ -103,14 +101,3 @@ def table_of(document: Mapping[str, Any], name: str, file: Path) -> Mapping[str,
     if table is None or isinstance(table, dict):
         return table
     raise UsageError(f"{file}: {title(name)} is a table: [{title(name)}]")
-
-
-def _projects(folder: Path) -> Iterator[Path]:
-    """The project files from here upwards that speak of us; others are nobody's business, broken or not."""
-    for each in (folder, *folder.parents):
-        file = each / PROJECT_FILE
-        try:
-            if file.is_file() and b"dynalyze" in read_input(file):
-                yield file
-        except OSError:
-            continue

@@ -143,23 +143,15 @@ def write_whole_file(path: Path, text: str) -> None:
     target = path.resolve()
     if target.exists() and not target.is_file():  # A pipe or a device has no whole to keep.
         target.write_text(text, encoding="utf-8", errors="backslashreplace")
-    else:
-        _replace(target, text)
-
-
-def _replace(target: Path, text: str) -> None:
+        return
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:_SHOWN]}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
-        Path(name).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(name).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

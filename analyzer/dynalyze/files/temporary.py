@@ -48,26 +48,28 @@ class TemporaryFolder:
     """
 
     def __init__(self, kind: str = "", *, longest: int | None = None) -> None:
-        base = _base(longest)
+        try:
+            base = tempfile.gettempdir()
+        except FileNotFoundError:
+            raise UsageError("there is no folder for temporary files: set TMPDIR to one that can be written") from None
+        if longest is not None and len(os.fsencode(base)) > longest:
+            base = "/tmp"
         _clear_once(base)
         self._pid = os.getpid()
-        self.path, self._lock = _made_in(base, f"dynalyze-{kind}-" if kind else "dynalyze-")
-        _made.append(self)
+        self.path, self._lock = _new_folder(base, f"dynalyze-{kind}-" if kind else "dynalyze-")
+        _folders.append(self)
 
     def remove(self) -> None:
         """Remove it with all that is in it; a forked process leaves it to the one that made it."""
-        if os.getpid() != self._pid or self not in _made:
+        if os.getpid() != self._pid or self not in _folders:
             return
         for _ in range(_REMOVALS):
             shutil.rmtree(self.path, ignore_errors=True)
             if not self.path.exists():
                 break
             time.sleep(_REMOVAL_SECONDS)
-        _made.remove(self)
-        self._unlock()
-
-    def _unlock(self) -> None:
-        """A program in this process may have closed our descriptor, and have its number for a file of its own."""
+        _folders.remove(self)
+        # A program in this process may have closed our descriptor, and have its number for a file of its own.
         device, inode, descriptor = self._lock
         with contextlib.suppress(OSError):
             status = os.fstat(descriptor)
@@ -83,17 +85,17 @@ class TemporaryFolder:
         self.remove()
 
 
-_made: list[TemporaryFolder] = []
+_folders: list[TemporaryFolder] = []
 _cleared: set[str] = set()
 
 
 def remove_all() -> None:
     """Remove what is left of the folders of this process: its last act."""
-    for folder in _made:
+    for folder in _folders:
         folder.remove()
 
 
-def _made_in(base: str, prefix: str) -> tuple[Path, tuple[int, int, int]]:
+def _new_folder(base: str, prefix: str) -> tuple[Path, tuple[int, int, int]]:
     try:
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
     except OSError as error:
@@ -105,14 +107,6 @@ def _made_in(base: str, prefix: str) -> tuple[Path, tuple[int, int, int]]:
         if not isinstance(error, OSError):
             raise
         raise UsageError(f"{path} cannot be written: {error.strerror}; set TMPDIR to another folder") from error
-
-
-def _base(longest: int | None) -> str:
-    try:
-        base = tempfile.gettempdir()
-    except FileNotFoundError:
-        raise UsageError("there is no folder for temporary files: set TMPDIR to one that can be written") from None
-    return base if longest is None or len(os.fsencode(base)) <= longest else "/tmp"
 
 
 def _marked(path: Path) -> tuple[int, int, int]:
@@ -197,9 +191,7 @@ def _lives(pid: object, started: object) -> bool:
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # Another user's, so it is another process.
+    except OSError:  # It is gone, or another user's, so it is another process.
         return False
     return started is None or _started(pid) == started
 

@@ -60,8 +60,11 @@ class DynalyzeCallback(TrainerCallback):  # type: ignore[misc]
         self._first_step = state.global_step
         self.seen = Recording(outside=_LIBRARIES).start()
         self._open = True
-        if args.torch_compile:
-            self.seen.given(model, *_accelerates_call())
+        if args.torch_compile:  # Where Accelerate calls torch.compile for a Trainer.
+            from accelerate import Accelerator
+
+            line = inspect.getsourcelines(Accelerator.prepare_model)[1]
+            self.seen.given(model, inspect.getsourcefile(Accelerator) or "", line)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """End the recording after the steps that were asked for."""
@@ -116,13 +119,6 @@ class DynalyzeCallback(TrainerCallback):  # type: ignore[misc]
                 raise
 
         return watched
-
-
-def _accelerates_call() -> tuple[str, int]:
-    """Where Accelerate calls torch.compile for a Trainer."""
-    from accelerate import Accelerator
-
-    return inspect.getsourcefile(Accelerator) or "", inspect.getsourcelines(Accelerator.prepare_model)[1]
 
 
 def _checked(file: Path, suffix: str) -> Path:

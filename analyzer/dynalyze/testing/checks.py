@@ -140,7 +140,10 @@ class CompileChecks:
         self, check: CompileCheck, fn: Function, calls: Sequence[Inputs], warmup: int = 0, **defaults: Any
     ) -> Recording:
         __tracebackhide__ = True
-        run = fn if _compiles_by_itself(fn) else torch.compile(fn, **{**defaults, **self._options})
+        # What torch.compile returned, or a module after `module.compile()`, keeps its own options.
+        in_place = isinstance(fn, torch.nn.Module) and getattr(fn, "_compiled_call_impl", None) is not None
+        compiles = in_place or is_compiled_function(fn) or is_compiled_module(fn)
+        run = fn if compiles else torch.compile(fn, **{**defaults, **self._options})
         torch.compiler.reset()
         try:
             with quiet_trace():
@@ -152,12 +155,6 @@ class CompileChecks:
             return seen
         finally:
             torch.compiler.reset()
-
-
-def _compiles_by_itself(fn: Function) -> bool:
-    """What torch.compile returned, or a module after `module.compile()`: its own options stay."""
-    in_place = isinstance(fn, torch.nn.Module) and getattr(fn, "_compiled_call_impl", None) is not None
-    return in_place or is_compiled_function(fn) or is_compiled_module(fn)
 
 
 def _block(check: CompileCheck, arguments: Mapping[str, Any]) -> CompileCheck:

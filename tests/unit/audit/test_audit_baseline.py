@@ -13,13 +13,13 @@ import pytest
 from comparison_reports import MODEL, at, broken, compiled
 from comparison_reports import report as plain_report
 from dynalyze.audit.excused import Baseline, known_of, read_baseline, to_json
-from dynalyze.audit.policy import Policy, as_asked
+from dynalyze.audit.policy import Policy, with_options
 from dynalyze.audit.verdict import judge_policy
 from dynalyze.report import Report
 from dynalyze.text.errors import UsageError
 from sample_audits import judged
 
-POLICY = as_asked(Policy(), fail_on=None, baseline=True, warmup=False)
+POLICY = with_options(Policy(), fail_on=None, baseline=True, warmup=False)
 
 
 def run(*lines: tuple[int, str], status: Any = "complete") -> Report:

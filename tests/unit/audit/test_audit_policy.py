@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from dynalyze.audit.policy import Policy, WaiverRule, as_asked, read_policy
+from dynalyze.audit.policy import Policy, WaiverRule, read_policy, with_options
 from dynalyze.report import Finding, Location
 from dynalyze.text.errors import UsageError
 
@@ -229,10 +229,10 @@ def test_a_waiver_holds_to_the_end_of_its_day() -> None:
 
 def test_what_options_change() -> None:
     plain = Policy()
-    assert as_asked(plain, fail_on=None, baseline=False, warmup=False) == plain
-    assert as_asked(plain, fail_on="none", baseline=True, warmup=False).fail_on == ()
-    assert as_asked(plain, fail_on="recompile", baseline=False, warmup=False).fail_on == ("recompile",)
-    assert as_asked(plain, fail_on=None, baseline=True, warmup=False).fail_on == ("warning",)
+    assert with_options(plain, fail_on=None, baseline=False, warmup=False) == plain
+    assert with_options(plain, fail_on="none", baseline=True, warmup=False).fail_on == ()
+    assert with_options(plain, fail_on="recompile", baseline=False, warmup=False).fail_on == ("recompile",)
+    assert with_options(plain, fail_on=None, baseline=True, warmup=False).fail_on == ("warning",)
     own = Policy(fail_on=("error",), asked=frozenset({"fail-on"}))
-    assert as_asked(own, fail_on=None, baseline=True, warmup=False).fail_on == ("error",)
-    assert "max-recompiles-after-warmup" in as_asked(plain, fail_on=None, baseline=False, warmup=True).asked
+    assert with_options(own, fail_on=None, baseline=True, warmup=False).fail_on == ("error",)
+    assert "max-recompiles-after-warmup" in with_options(plain, fail_on=None, baseline=False, warmup=True).asked
