@@ -21,8 +21,7 @@ def doctor(python: str | None, json_file: str | None, timeout: float, redact: bo
     """
     from dynalyze import privacy
     from dynalyze.doctor.ask import ask
-    from dynalyze.doctor.checks import diagnose
-    from dynalyze.doctor.text import render
+    from dynalyze.doctor.checks import diagnose, render
     from dynalyze.launch.streams import transient_progress
     from dynalyze.text.json_text import json_text
 

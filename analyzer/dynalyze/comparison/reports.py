@@ -35,20 +35,22 @@ _SWITCHES = ("--no-source", "--redact", "--show-values", "--quiet-target", "--no
 
 def differences(before: Report, after: Report) -> list[Difference]:
     """The environment's differences, then those of the runs, in the order of the first report."""
-    old, new = (dict(flat(report.environment)) for report in (before, after))
-    found = [
-        Difference(name, old.get(name), new.get(name))
-        for name in {**old, **new}
-        if old.get(name) != new.get(name) and name not in _OF_THE_RUN
-    ]
+    found = environment_differences(before.environment, after.environment)
+    found = [each for each in found if each.name not in _OF_THE_RUN]
     return found + [Difference(name, of(before), of(after)) for name, of in _OF_A_RUN if of(before) != of(after)]
 
 
-def flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def environment_differences(before: dict[str, Any], after: dict[str, Any]) -> list[Difference]:
+    """What is not the same in two environments, in the order of the first."""
+    old, new = dict(_flat(before)), dict(_flat(after))
+    return [Difference(name, old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)]
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """The values of an environment by their full names: "packages.numpy"."""
     for name, each in value.items():
         if isinstance(each, dict):
-            yield from flat(each, f"{prefix}{name}.")
+            yield from _flat(each, f"{prefix}{name}.")
         elif each is not None:
             yield f"{prefix}{name}", each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
 

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from dynalyze.comparison.pairing import Entry, Key, by_code, cause_of, direction, if_no_code, pair_up, type_of
-from dynalyze.comparison.reports import flat
+from dynalyze.comparison.reports import environment_differences
 from dynalyze.comparison.types import Difference, Direction
 from dynalyze.report.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
 from dynalyze.sweep.clusters import following, place_of, summarise
@@ -207,8 +207,6 @@ def _regressions(changes: list[ItemChange]) -> Iterator[SweepRegression]:
 
 def _differences(before: Sweep, after: Sweep) -> list[Difference]:
     """What was not the same around the two sweeps, the versions first."""
-    old, new = (dict(flat(sweep.environment)) for sweep in (before, after))
-    old["dynalyze"], new["dynalyze"] = before.dynalyze, after.dynalyze
-    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    names.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
-    return [Difference(name, old.get(name), new.get(name)) for name in names]
+    old, new = ({**sweep.environment, "dynalyze": sweep.dynalyze} for sweep in (before, after))
+    found = environment_differences(old, new)
+    return sorted(found, key=lambda each: _FIRST.index(each.name) if each.name in _FIRST else len(_FIRST))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from itertools import groupby
 
 from msgspec.structs import replace
+from rich.cells import cell_len
+from rich.text import Text
 
 import dynalyze
 from dynalyze.doctor.packages import exactly, meets, named, packages, release
-from dynalyze.doctor.records import SWITCHES, Device, Diagnosis, Facts, Line
+from dynalyze.doctor.records import SWITCHES, Device, Diagnosis, Facts, Line, Status
+from dynalyze.render.console import Summary, one_line
 from dynalyze.text.amounts import count_of, duration, size
 
 _TRIED = "2.8 to 2.15"
@@ -53,7 +57,7 @@ _WARN = (
 # Told by the checks of torch, of the compiler and of the caches.
 _ELSEWHERE = (*SWITCHES, "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CXX", "CC")
 _NO = ("", "0", "false", "False")
-_NAMES = {"eager": "Dynamo alone", "inductor cpu": "Inductor, CPU", "inductor cuda": "Inductor, GPU"}
+_TITLES = {"eager": "Dynamo alone", "inductor cpu": "Inductor, CPU", "inductor cuda": "Inductor, GPU"}
 
 
 def torch_itself(facts: Facts) -> Iterator[Line]:
@@ -238,7 +242,7 @@ def trials(facts: Facts) -> Iterator[Line]:
     none_works = bool(inductor) and all(trial.error for trial in inductor)
     for trial in facts.trials:
         backend = trial.backend if trial.backend == "eager" else f"{trial.backend} {trial.device}"
-        name = _NAMES.get(backend, backend)
+        name = _TITLES.get(backend, backend)
         if not trial.error:
             yield Line(name, "ok", f"a small function came out right, in {duration(trial.seconds)}")
         elif trial.unfinished:
@@ -272,3 +276,34 @@ def _summary(facts: Facts, lines: list[Line], fatal: list[Line]) -> str:
     if not any(trial.backend == "inductor" and not trial.error for trial in facts.trials):
         return f"It is not known whether torch.compile works here{beside}."
     return f"torch.compile works here{beside}."
+
+
+_MARKS: dict[Status, tuple[str, str]] = {
+    "ok": ("✓", "green"), "warning": ("!", "bold yellow"), "problem": ("✗", "bold red"), "unknown": ("?", "dim"),
+}  # fmt: skip
+# Names are a column of this width; a longer one, of a variable, has its line to itself.
+_NAMES = 17
+_INDENT = 4
+
+
+def render(diagnosis: Diagnosis, *, color: bool | None = None, width: int | None = None) -> str:
+    """The diagnosis on the terminal: a sentence, then a line a check, each with what mends it."""
+    summary = Summary(color, width)
+    summary.line(one_line(diagnosis.summary), style="bold green" if diagnosis.works else "bold red")
+    for group, lines in groupby(diagnosis.lines, key=lambda line: line.group):
+        summary.line()
+        summary.line(one_line(group), style="bold")
+        for line in lines:
+            mark, style = _MARKS[line.status]
+            name, found = one_line(line.check), one_line(line.found)
+            head = Text.assemble((f"{mark} ", style), (f"{name:{_NAMES}}", "" if line.status == "ok" else style))
+            # A path would be cut in the column beside the name.
+            too_long = max(map(cell_len, found.split()), default=0) > summary.width - _NAMES - _INDENT - 1
+            if len(name) > _NAMES or too_long:
+                summary.indented(head, by=2)
+                summary.indented(Text(found), by=_INDENT)
+            else:
+                summary.beside(head, Text(found), by=2)
+            if line.mend:
+                summary.unwrapped(Text.assemble((" " * _INDENT + "→ ", "green"), one_line(line.mend)))
+    return summary.text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from urllib.parse import quote
 
 from dynalyze.privacy.secret_shapes import JOINED, KEY_OF, LOWER_CASE, NO_TOKEN, PASS_OF, PREFIXES, SHAPES
@@ -127,16 +128,10 @@ class Masking:
         # Also where a URL spells them.
         forms = sorted({form for secret in known for form in (secret, quote(secret, safe=""))}, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, forms))) if forms else None
-        self._done: dict[tuple[str, bool], str] = {}
+        self.masked = cache(self._masked)
 
-    def masked(self, text: str, *, code: bool = False) -> str:
+    def _masked(self, text: str, code: bool = False) -> str:
         """The text without secrets. In code, `name = value` is one only where the value is a string."""
-        done = self._done.get((text, code))
-        if done is None:
-            done = self._done[text, code] = self._without_secrets(text, code)
-        return done
-
-    def _without_secrets(self, text: str, code: bool) -> str:
         if self._known is not None:
             text = self._known.sub(MASK, text)
         for shape in self._shapes:

@@ -7,7 +7,6 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from dynalyze.capture.attach import InProcess
@@ -59,9 +58,7 @@ class Recording:
     def __enter__(self) -> Recording:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.stop(error)
 
     def start(self) -> Recording:

@@ -14,7 +14,7 @@ from dynalyze.capture import environment
 from dynalyze.capture.wire import RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.cli.files import print_document
 from dynalyze.comparison.types import FunctionChange, FunctionSide
-from dynalyze.doctor import text as doctor_text
+from dynalyze.doctor import checks as doctor_checks
 from dynalyze.doctor.records import Diagnosis, Line
 from dynalyze.facts.registry import registry
 from dynalyze.launch.streams import Streams, progress_line
@@ -96,7 +96,7 @@ def test_a_terminal_that_can_erase_nothing_gets_progress_as_lines(
 def test_a_path_that_does_not_fit_beside_its_name_stands_below_it() -> None:
     path = "/opt/python/3.11.7/include/python3.11"
     diagnosis = Diagnosis("0.1.0", True, "It works.", [Line("Python headers", "ok", f"Python.h in {path}")])
-    wide, narrow = (doctor_text.render(diagnosis, color=False, width=width) for width in (80, 56))
+    wide, narrow = (doctor_checks.render(diagnosis, color=False, width=width) for width in (80, 56))
     assert f"Python headers    Python.h in {path}" in wide
     assert f"Python headers\n    Python.h in {path}" in narrow
 

@@ -19,7 +19,7 @@ from dynalyze.cli.group import run
 from dynalyze.comparison import sweeps as compared_sweeps
 from dynalyze.comparison.reports import compare
 from dynalyze.comparison.sweeps import SweepComparison
-from dynalyze.doctor import text as doctor_text
+from dynalyze.doctor import checks as doctor_checks
 from dynalyze.doctor.checks import diagnose
 from dynalyze.doctor.records import Diagnosis, Facts
 from dynalyze.fleet.drive import Progress
@@ -85,8 +85,8 @@ PRINTED: dict[str, Callable[..., str]] = {
     "diff of sweeps, matched": lambda text, choose, **how: comparison_text.render_sweep_diff(
         matched_sweeps(text, choose), **how
     ),
-    "doctor": lambda text, choose, **how: doctor_text.render(filled(Diagnosis, text, choose), **how),
-    "doctor, asked": lambda text, choose, **how: doctor_text.render(diagnose(filled(Facts, text, choose)), **how),
+    "doctor": lambda text, choose, **how: doctor_checks.render(filled(Diagnosis, text, choose), **how),
+    "doctor, asked": lambda text, choose, **how: doctor_checks.render(diagnose(filled(Facts, text, choose)), **how),
 }  # fmt: skip
 
 

@@ -16,10 +16,9 @@ from packaging.version import Version
 
 from dynalyze.doctor import ask as asking
 from dynalyze.doctor.ask import Asker, _import_packages, _tried, folder, trials_of
-from dynalyze.doctor.checks import diagnose
+from dynalyze.doctor.checks import diagnose, render
 from dynalyze.doctor.packages import exactly, meets, named
 from dynalyze.doctor.records import Device, Facts, Folder, Line, Package, Trial
-from dynalyze.doctor.text import render
 from dynalyze.privacy import redact
 from dynalyze.text.errors import UsageError
 from limits import WALL_SECONDS
