@@ -10,12 +10,10 @@ from dynalyze.comparison.pairing import (
     Entry,
     Key,
     Side,
-    bare_of,
     by_code,
     cause_of,
     direction,
     entry,
-    function_of,
     if_no_code,
     pair_up,
     type_of,
@@ -38,15 +36,15 @@ from dynalyze.report import Compilation, Effect, GraphBreak, Recompile, Report
 _Number = TypeVar("_Number", int, float)
 _Change = TypeVar("_Change", BreakChange, RecompileChange, FunctionChange)
 
+_Lists = tuple[list[_Change], list[_Change], list[_Change], list[_Change]]
+"""Those that are new, gone, unchanged and changed."""
 _EFFECTS: tuple[Effect, ...] = ("split", "partly_eager", "eager", "error")
 """From good to bad."""
 
 
-def _add(
-    change: _Change, *, same: bool, new: list[_Change], gone: list[_Change], unchanged: list[_Change],
-    changed: list[_Change],
-) -> None:  # fmt: skip
+def _add(change: _Change, lists: _Lists[_Change], *, same: bool) -> None:
     """To the list that it belongs to; `same` says which where both reports have it."""
+    new, gone, unchanged, changed = lists
     if change.before is None:
         new.append(change)
     elif change.after is None:
@@ -71,7 +69,8 @@ def compare_breaks(before: Side, after: Side) -> Breaks:
     for old, new in pair_up(entries[0], entries[1], _break_keys()):
         change = _break_change(old and shown[id(old)], new and shown[id(new)], advice)
         same = change.direction == "same" and _occurrences(old) == _occurrences(new)
-        _add(change, same=same, new=found.new, gone=found.fixed, unchanged=found.unchanged, changed=found.changed)
+        lists = found.new, found.fixed, found.unchanged, found.changed
+        _add(change, lists, same=same)
     return found
 
 
@@ -101,7 +100,7 @@ def _break_keys() -> list[tuple[Key[GraphBreak], Key[GraphBreak]]]:
     def line(item: Entry[GraphBreak]) -> Hashable:
         return cause_of(item), item.file, item.bare_function, item.line
 
-    with_code = [by_code(cause, function) for cause in (cause_of, type_of) for function in (function_of, bare_of)]
+    with_code = [by_code(cause, bare=bare) for cause in (cause_of, type_of) for bare in (False, True)]
     keys: list[tuple[Key[GraphBreak], Key[GraphBreak]]] = [(key, key) for key in with_code]
     for place in (offset, line):
         keys += [(if_no_code(place), place), (place, if_no_code(place))]
@@ -142,10 +141,8 @@ def compare_recompiles(before: Side, after: Side) -> Recompiles:
             after=_recompile_side(new),
             direction=direction(*times) if all(times) else "same",
         )
-        _add(
-            change, same=change.direction == "same", new=found.new, gone=found.fixed, unchanged=found.unchanged,
-            changed=found.changed,
-        )  # fmt: skip
+        lists = found.new, found.fixed, found.unchanged, found.changed
+        _add(change, lists, same=change.direction == "same")
     return found
 
 
@@ -184,10 +181,8 @@ def compare_functions(before: Side, after: Side) -> Functions:
         change = FunctionChange(name, old, new)
         if old and new:
             change.direction = direction((old.failed, old.eager), (new.failed, new.eager))
-        _add(
-            change, same=_counts(old) == _counts(new), new=found.new, gone=found.gone, unchanged=found.unchanged,
-            changed=found.changed,
-        )  # fmt: skip
+        lists = found.new, found.gone, found.unchanged, found.changed
+        _add(change, lists, same=_counts(old) == _counts(new))
     return found
 
 

@@ -169,17 +169,14 @@ def type_of(item: Entry[Broken]) -> str:
     return item.fact.gb_type
 
 
-def function_of(item: Entry[Broken]) -> str:
-    return item.function
+def by_code(cause: Key[Broken], *, bare: bool = False) -> Key[Broken]:
+    """The line of code, in its file and function, or in the function without its class."""
 
+    def key(item: Entry[Broken]) -> Hashable:
+        function = item.bare_function if bare else item.function
+        return None if item.code is None else (cause(item), item.file, function, item.code)
 
-def bare_of(item: Entry[Broken]) -> str:
-    return item.bare_function
-
-
-def by_code(cause: Key[Broken], function: Key[Broken] = function_of) -> Key[Broken]:
-    """The line of code, in its file and function."""
-    return lambda item: None if item.code is None else (cause(item), item.file, function(item), item.code)
+    return key
 
 
 def if_no_code(key: Key[Broken]) -> Key[Broken]:
