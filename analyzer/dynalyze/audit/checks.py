@@ -247,7 +247,7 @@ def memory(case: Case) -> PolicyCheck | None:
 
 
 def compile_seconds(case: Case) -> PolicyCheck | None:
-    """From empty caches where the first calls were measured, else what torch itself told of the run."""
+    """From empty caches where the first calls were measured, else what torch itself recorded of the run."""
     name, most = "max-compile-seconds", case.policy.max_compile_seconds
     if most is None:
         return None

@@ -1,7 +1,7 @@
 """The warm-up check: drives a target over the shapes that production sends, and says what compiles after warm-up.
 
 One process makes every call in the order of the warm-up, then all of them again in another order, as requests come:
-whatever compiles there was not warmed up. A second process with the caches of the first tells what a restart costs, a
+whatever compiles there was not warmed up. A second process with the caches of the first shows what a restart costs, a
 third what dynamic=True would change.
 """
 
@@ -106,7 +106,7 @@ class _Check:
 
     def run(self) -> Warmup:
         first = self._child(self._configuration, "first", self._passes)
-        found = _judged(first, self._configuration)
+        found = _result(first, self._configuration)
         if found.reason:
             return found
         _add_buckets(found)
@@ -188,8 +188,8 @@ class _Check:
         found.dynamic_trial, found.dynamic_advice = trial, _advice(trial, before)
 
 
-def _judged(child: Child, configuration: Configuration) -> Warmup:
-    """What the first process tells."""
+def _result(child: Child, configuration: Configuration) -> Warmup:
+    """The result of the first process."""
     warmed = child.warmed
     calls, serving = warmed.of(WARM_UP), warmed.of(SERVING)
     found = Warmup(

@@ -1,4 +1,4 @@
-"""What the child of the warm-up check told: each call with what it compiled, and the versions of each function."""
+"""What the child of the warm-up check wrote: each call with what it compiled, and the versions of each function."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _shape_run(
 
 
 def _add_later(runs: Sequence[tuple[Call, ShapeRun]], names: Mapping[tuple[str, int, str], str]) -> None:
-    """Give each call of the warm-up what later calls with its shape told."""
+    """Give each call of the warm-up what later calls with its shape showed."""
     first = {call.shape: run for call, run in runs if call.stage == WARM_UP}
     for call, run in runs:
         mine = first.get(call.shape)

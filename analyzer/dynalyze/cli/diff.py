@@ -58,7 +58,7 @@ def diff(before: str, after: str, json_file: str | None, html_file: str | None, 
         comparison: Comparison | SweepComparison = _sweeps(first, second, **shown)
     elif any(sweeps):
         sweep, other = (first, second) if sweeps[0] else (second, first)
-        read_report(other, hint=_HINT)  # What cannot be read at all is told as such.
+        read_report(other, hint=_HINT)  # What cannot be read at all is refused as such.
         raise UsageError(f"{sweep} is a sweep and {other} is not: compare two reports, or two sweeps")
     else:
         comparison = _reports(first, second, **shown)

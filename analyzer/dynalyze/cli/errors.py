@@ -40,9 +40,9 @@ def usage_message(error: click.ClickException) -> str:
     help_command = f"{context.command_path} --help"
     if error.option_name in _ANY_OUTPUT:
         return f"{error.message} {_outputs(context.command, help_command)}"
-    told = f"{message} {help_command} lists what there is"
+    text = f"{message} {help_command} lists what there is"
     takes_arguments = "[-- ARGS...]" in context.command.collect_usage_pieces(context)
-    return f"{told}; what is for your program stands after --." if takes_arguments else f"{told}."
+    return f"{text}; what is for your program stands after --." if takes_arguments else f"{text}."
 
 
 def unknown_command(name: str, commands: Sequence[str]) -> str:

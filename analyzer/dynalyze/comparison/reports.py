@@ -112,7 +112,7 @@ def _falls(before: FunctionSide | None, after: FunctionSide) -> bool:
 def compare(before: Report, after: Report, show: Callable[[Report], Report] = lambda report: report) -> Comparison:
     """Match the facts of two reports by cause and code, not by line number alone.
 
-    Facts are matched as they are and told as `show` leaves them (without source, say); it keeps their order.
+    Facts are matched as they are and shown as `show` leaves them (without source, say); it keeps their order.
     """
     old = Side(before, show(before), match_files(files_of(before), files_of(after)))
     new = Side(after, show(after), {})

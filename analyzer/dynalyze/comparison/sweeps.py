@@ -40,7 +40,7 @@ class SweepRun(msgspec.Struct):
 
 
 class ItemChange(msgspec.Struct):
-    """An item that did not end as before. A status is None, and no direction told, where it is in one sweep alone.
+    """An item that did not end as before. A status is None, and there is no direction, where it is in one sweep alone.
 
     `new` and `gone` are its breaks that the other sweep lacks; `error` is the error that it ends with now.
     """

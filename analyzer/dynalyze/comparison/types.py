@@ -17,7 +17,7 @@ RegressionKind = Literal["outcome", "break", "effect", "recompile", "limit", "co
 
 
 class Run(msgspec.Struct):
-    """One of the two runs; `lost` counts what its recording could not read or hear."""
+    """One of the two runs; `lost` counts what its recording could not read or record."""
 
     dynalyze: Word
     created: Word
@@ -47,7 +47,7 @@ class BreakSide(msgspec.Struct):
 class BreakChange(msgspec.Struct):
     """A graph break, matched. `before` is None for a new one, `after` for one that is fixed.
 
-    `direction` tells effects apart, from split to error; how often a break was seen is not better or worse.
+    `direction` compares effects, from split to error; how often a break was seen is not better or worse.
     `advice` is what the second report says about it, where there is something to do.
     """
 

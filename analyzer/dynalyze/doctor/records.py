@@ -64,7 +64,7 @@ class Folder(msgspec.Struct):
 
 
 class Facts(msgspec.Struct):
-    """All that was found out. None, or "" for a text, is what could not be; `silence` says why the child told less.
+    """All that was found out. None, or "" for a text, is what could not be; `silence` says why the child wrote less.
 
     `arches` are the GPUs that this torch has code for; `device_warning` is what torch said when it was asked for GPUs.
     With `compiler_error` Inductor has no C++ compiler that works.

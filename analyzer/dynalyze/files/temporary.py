@@ -194,13 +194,13 @@ def _lives(pid: object, started: object) -> bool:
 
 
 def _started(pid: int) -> str | None:
-    """When a process began, in the kernel's ticks; None where that is not told."""
+    """When a process began, in the kernel's ticks; None where that is not known."""
     if not sys.platform.startswith("linux"):
         return None
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
             # "4711 (any name, with ) too) S 4700 ...": the name ends at the last parenthesis.
-            told = file.read()
+            status = file.read()
     except OSError:
         return None
-    return told[told.rindex(b")") + 2 :].split()[19].decode()
+    return status[status.rindex(b")") + 2 :].split()[19].decode()

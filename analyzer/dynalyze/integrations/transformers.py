@@ -45,7 +45,7 @@ class DynalyzeCallback(TrainerCallback):  # type: ignore[misc]
         self.seen: Recording | None = None
 
     def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Notice how `train` ends: no event tells of an exception."""
+        """Notice how `train` ends: no event reports an exception."""
         self._find_trainer("train")
 
     def on_train_begin(
@@ -78,17 +78,17 @@ class DynalyzeCallback(TrainerCallback):  # type: ignore[misc]
         self._finish(None)
 
     def _finish(self, error: BaseException | None) -> None:
-        """End the recording and tell of it; once for each."""
+        """End the recording and publish it; once for each."""
         if not self._open or self.seen is None:
             return
         self._open = False
         self.seen.stop(error)
         try:
-            self._publish(self.seen, told=error is None)
+            self._publish(self.seen, logs=error is None)
         except Exception as problem:
             _log.warning("dynalyze could not write its report: %s: %s", type(problem).__name__, problem)
 
-    def _publish(self, seen: Recording, *, told: bool) -> None:
+    def _publish(self, seen: Recording, *, logs: bool) -> None:
         for file in self._files:
             seen.save(file)
         trainer = self._trainer() if self._trainer is not None else None
@@ -96,7 +96,7 @@ class DynalyzeCallback(TrainerCallback):  # type: ignore[misc]
             return
         if seen.report.outcome.status == "nothing_compiled" and not trainer.args.torch_compile:
             _log.warning("dynalyze recorded nothing: TrainingArguments(torch_compile=True) has the Trainer compile.")
-        if told:
+        if logs:
             trainer.log({"graph_breaks": len(seen.graph_breaks), "recompiles": len(seen.recompiles)})
 
     def _find_trainer(self, method: str) -> None:

@@ -70,7 +70,7 @@ _KNOWN = {
         r"(?:(?:torch(?:\.nn\.functional|\.linalg)?|operator|Tensor)\.\w{1,40}|aten\.\w{1,80}(?:\.\w{1,40})?)\Z"
     ),
     Holds.BACKEND: re.compile(rf"(?:{'|'.join(map(re.escape, _OF_TORCH))})\Z"),
-    # How torch begins to tell why there is no CUDA graph; a stack of the program may follow.
+    # How torch begins to say why there is no CUDA graph; a stack of the program may follow.
     Holds.CUDAGRAPH: re.compile(
         r"skipping cudagraphs due to (?:mutated inputs|cpu device|multiple devices|graph with symbolic shapes inputs"
         r"|disabling cudagraphs due to incompatible op|deterministic index put|\w+ mode\b)?"
@@ -107,12 +107,12 @@ def showable(
 
 
 def mask_secrets(document: Document) -> Document:
-    """No secret in any text: told by its shape, by the name that it stands under, or by an option or a variable."""
+    """No secret in any text: known by its shape, by the name that it stands under, or by an option or a variable."""
     found, lines = texts(document)
-    told = {text for holds, text in found if holds is not Holds.WORD}
+    own = {text for holds, text in found if holds is not Holds.WORD}
     known = secrets_of(lines) | secrets_around()
-    known.update(*map(secrets_in, told))
-    masking = Masking(told, known)
+    known.update(*map(secrets_in, own))
+    masking = Masking(own, known)
 
     def clean(holds: Holds, text: str) -> str:
         return text if holds is Holds.WORD else masking.masked(text, code=holds in (Holds.SOURCE, Holds.QUOTE))

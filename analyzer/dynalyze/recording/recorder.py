@@ -30,8 +30,9 @@ def record(*, no_source: bool = False, redact: bool = False, show_values: bool =
 class Recording:
     """A block under observation, and its report.
 
-    All threads of the process are heard: a backward graph is compiled in a thread of autograd's. Blocks may lie inside
-    of each other, each hears everything until its end. What was compiled before is seen only where it compiles anew.
+    All threads of the process are recorded: a backward graph is compiled in a thread of autograd's. Blocks may lie
+    inside of each other, each records everything until its end. What was compiled before is seen only where it
+    compiles anew.
     `outside`: folders of libraries that begin a recording for their user, whose line is its place then.
     """
 
