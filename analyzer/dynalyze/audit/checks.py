@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dynalyze.audit.excused import Excused
 from dynalyze.audit.policy import Policy
@@ -16,7 +17,7 @@ from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_tensor
 from dynalyze.launch.shape_options import shape_words
 from dynalyze.report import Finding, Location, Report, Severity
 from dynalyze.report.audit import Bisection, CheckStatus, PolicyCheck, ShapeRun, Warmup
-from dynalyze.report.measurements import Accuracy, Measurement
+from dynalyze.report.measurements import Accuracy, AccuracyVerdict, Measurement
 from dynalyze.rules.rule import reaches
 from dynalyze.text import amounts
 from dynalyze.text.amounts import count_of, duration
@@ -66,22 +67,22 @@ def listed(items: Sequence[str]) -> str:
     return f"{', '.join(once[:_MOST_NAMED])} and {left:,} more" if left > 0 else amounts.listed(once)
 
 
-def breaks(case: Case) -> PolicyCheck | None:
+def breaks(case: Case, name: str, limit: int) -> PolicyCheck:
     """Distinct graph breaks, however often they were met."""
     items = [(each.id, each.location, each.id in case.excused.facts) for each in case.report.graph_breaks]
     phases = {measured.phase for measured in case.report.measurements}
     path = next((f" in the {phase} path" for phase in _NAMED_PHASES if phases == {phase}), "")
-    return _limited(case, "max-graph-breaks", case.policy.max_graph_breaks, "graph break", items, path)
+    return _limited(case, name, limit, "graph break", items, path)
 
 
-def recompiles(case: Case) -> PolicyCheck | None:
+def recompiles(case: Case, name: str, limit: int) -> PolicyCheck:
     """Compiles of what had been compiled before; reaching the limit is a finding of its own."""
     counted = [each for each in case.report.recompiles if each.cause != "limit"]
     items = [(each.id, each.location, each.id in case.excused.facts) for each in counted]
-    return _limited(case, "max-recompiles", case.policy.max_recompiles, "recompile", items)
+    return _limited(case, name, limit, "recompile", items)
 
 
-def eager_frames(case: Case) -> PolicyCheck | None:
+def eager_frames(case: Case, name: str, limit: int) -> PolicyCheck:
     """Functions left in eager, with a graph break or in silence, each once, by its place. One that a graph break left
     in eager is excused with the break.
     """
@@ -103,14 +104,12 @@ def eager_frames(case: Case) -> PolicyCheck | None:
     for item in items:
         place = item[1]
         once.setdefault((place.file, place.line, place.function), item)
-    limit = case.policy.max_eager_frames
-    return _limited(case, "max-eager-frames", limit, "function", list(once.values()), " left in eager")
+    return _limited(case, name, limit, "function", list(once.values()), " left in eager")
 
 
-def after_warmup(case: Case) -> PolicyCheck | None:
-    """Compiles that came after the warm-up over the shapes of production."""
-    name, limit = "max-recompiles-after-warmup", case.policy.max_recompiles_after_warmup
-    if limit is None or (case.report.warmup is None and name not in case.policy.asked):
+def after_warmup(case: Case, name: str, limit: int) -> PolicyCheck | None:
+    """Compiles that came after the warm-up over the shapes of production; None where no warm-up was checked."""
+    if case.report.warmup is None and name not in case.policy.asked:
         return None
     asked, warmup = f"at most {count_of(limit, 'recompile')} after warm-up", case.report.warmup
     if warmup is None or warmup.reason or not warmup.calls:
@@ -120,11 +119,8 @@ def after_warmup(case: Case) -> PolicyCheck | None:
     return case.check(name, "passed" if late <= limit else "failed", asked, _late_words(warmup, late))
 
 
-def findings(case: Case) -> PolicyCheck | None:
+def findings(case: Case, name: str, levels: tuple[str, ...]) -> PolicyCheck:
     """Findings of the severities and rules that the policy names."""
-    levels = case.policy.fail_on
-    if not levels:
-        return None
     limit = f"no finding of {listed(levels)}"
     reached = failing(case.report.findings, levels)
     counting = failing(case.excused.counting(case.report.findings), levels)
@@ -132,7 +128,7 @@ def findings(case: Case) -> PolicyCheck | None:
     reason = f"{count_of(excused, 'finding')} waived or known" if excused else ""
     status: CheckStatus = "failed" if counting else "waived" if excused else "passed"
     evidence = [identity for finding in counting for identity in finding.evidence]
-    return case.check("fail-on", status, limit, findings_words(counting) or "none", reason, evidence)
+    return case.check(name, status, limit, findings_words(counting) or "none", reason, evidence)
 
 
 def failing(found: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:
@@ -147,11 +143,7 @@ def findings_words(found: list[Finding]) -> str:
     return f"{listed(counts)}: {listed([finding.title for finding in found])}" if found else ""
 
 
-def _limited(
-    case: Case, name: str, limit: int | None, noun: str, items: list[_Item], more: str = ""
-) -> PolicyCheck | None:
-    if limit is None:
-        return None
+def _limited(case: Case, name: str, limit: int, noun: str, items: list[_Item], more: str = "") -> PolicyCheck:
     asked = f"at most {count_of(limit, noun)}{more}"
     if not case.report.compilations:
         return case.unknown(name, asked, _NOTHING)
@@ -184,12 +176,9 @@ def _shapes(runs: Iterable[ShapeRun]) -> list[dict[str, int]]:
     return [dict(shape) for shape in dict.fromkeys(tuple(run.shape.items()) for run in runs)]
 
 
-def answers(case: Case) -> PolicyCheck | None:
+def answers(case: Case, name: str, allowed: tuple[AccuracyVerdict, ...]) -> PolicyCheck:
     """The verdicts of the accuracy test, every configuration's."""
-    allowed = case.policy.accuracy
-    if allowed is None:
-        return None
-    name, limit, tests = "accuracy", f"answers that are {' or '.join(allowed)}", case.report.accuracy
+    limit, tests = f"answers that are {' or '.join(allowed)}", case.report.accuracy
     lacking = [test for test in tests if test.verdict not in allowed]
     if wrong := [test for test in lacking if test.verdict != "not comparable"]:
         return case.check(name, "failed", limit, _wrong_words(wrong, case.report.bisections))
@@ -199,11 +188,8 @@ def answers(case: Case) -> PolicyCheck | None:
     return case.check(name, "passed", limit, listed([title[:1].lower() + title[1:] for title in titles]))
 
 
-def speedup(case: Case) -> PolicyCheck | None:
+def speedup(case: Case, name: str, least: float) -> PolicyCheck:
     """Judged by the low end of the interval: so fast at least."""
-    name, least = "min-speedup", case.policy.min_speedup
-    if least is None:
-        return None
     limit = f"at least {words_bench.times(least)} as fast as eager"
     speeds, reason = [], ""
     for item in case.measured:
@@ -225,11 +211,8 @@ def speedup(case: Case) -> PolicyCheck | None:
     return case.check(name, "failed" if slow else "passed", limit, "; ".join(words))
 
 
-def memory(case: Case) -> PolicyCheck | None:
+def memory(case: Case, name: str, most: float) -> PolicyCheck:
     """The steady peak by that of eager."""
-    name, most = "max-memory-growth", case.policy.max_memory_growth
-    if most is None:
-        return None
     limit = f"at most {words_bench.times(most)} the memory of eager"
     known = [
         (item, item.memory.ratio)
@@ -246,11 +229,8 @@ def memory(case: Case) -> PolicyCheck | None:
     return case.check(name, "failed" if large else "passed", limit, "; ".join(words))
 
 
-def compile_seconds(case: Case) -> PolicyCheck | None:
+def compile_seconds(case: Case, name: str, most: float) -> PolicyCheck:
     """From empty caches where the first calls were measured, else what torch itself recorded of the run."""
-    name, most = "max-compile-seconds", case.policy.max_compile_seconds
-    if most is None:
-        return None
     limit = f"at most {duration(most)} to compile"
     costs = [(item, cost) for item in case.measured if (cost := words_bench.compile_cost(item))]
     if costs:
@@ -275,7 +255,9 @@ def _wrong_words(wrong: list[Accuracy], bisections: list[Bisection]) -> str:
     return f"answers are not allowed to be {worst.verdict}: {which}"
 
 
-CHECKS = (
-    answers, breaks, recompiles, after_warmup, eager_frames, findings, speedup, memory, compile_seconds,
-)  # fmt: skip
-"""In the order of the verdict; each is None where the policy does not ask for it."""
+CHECKS: dict[str, Callable[[Case, str, Any], PolicyCheck | None]] = {
+    "accuracy": answers, "max_graph_breaks": breaks, "max_recompiles": recompiles,
+    "max_recompiles_after_warmup": after_warmup, "max_eager_frames": eager_frames, "fail_on": findings,
+    "min_speedup": speedup, "max_memory_growth": memory, "max_compile_seconds": compile_seconds,
+}  # fmt: skip
+"""In the order of the verdict, by the field of the policy that limits each."""

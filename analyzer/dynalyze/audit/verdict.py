@@ -62,7 +62,9 @@ def judge_policy(
     ran = case.check(
         _RUN, "failed" if ended else "passed", "everything comes to its end", ended or "it came to its end"
     )
-    checks = [ran, *(check for make in CHECKS if (check := make(case)) is not None)]
+    limits = ((check, field.replace("_", "-"), getattr(policy, field)) for field, check in CHECKS.items())
+    found = (check(case, name, limit) for check, name, limit in limits if limit not in (None, ()))
+    checks = [ran, *(check for check in found if check is not None)]
     passed = not any(check.fails for check in checks)
     return PolicyVerdict(
         passed=passed,
