@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import msgspec
+
 from dynalyze.report import Advice, Cause
 from dynalyze.rules.recompile_advice import state, tensors, values
 from dynalyze.rules.recompile_advice.source import (
@@ -15,7 +17,7 @@ from dynalyze.rules.recompile_advice.source import (
     clipped,
     read_source,
 )
-from dynalyze.rules.recompile_advice.state import State, different_modules, one_code, states_of
+from dynalyze.rules.recompile_advice.state import different_modules, one_code, states_of
 from dynalyze.rules.recompile_series import Series
 
 _SUBJECTS: dict[Cause, str] = {
@@ -42,9 +44,12 @@ def what_changed(series: Series) -> str:
         return "Something changed between calls"
     if series.lead.cause == "global_state":
         return _states_changed(series)
-    subject, values = _subject(series), _rounded(shown_values(series))
+    subject = _SUBJECTS.get(series.lead.cause, "{name}").format(name=_name(series))
+    values = _rounded(shown_values(series))
     if series.changes > 1:
-        return f"{subject} changed {series.changes} times{_listed(values)}"
+        rest = ", ..." if len(values) > _MOST_VALUES else ""
+        seen = f" ({', '.join(values[:_MOST_VALUES])}{rest})" if len(values) > 1 else ""
+        return f"{subject} changed {series.changes} times{seen}"
     if series.lead.cause == "container" and " in " in (series.lead.expected or ""):
         return f"{subject} changed, now {series.lead.actual}"
     if len(values) > 1:
@@ -55,16 +60,10 @@ def what_changed(series: Series) -> str:
 def history(series: Series, most: int) -> str:
     """The values of a series of changes in their order, as a sentence; "" where the title tells all."""
     values = shown_values(series)
-    if (
-        series.modules
-        or series.lead.source is None
-        or series.changes < 2
-        or len(values) < 2
-        or series.lead.cause == "global_state"
-    ):
+    no_values = series.modules or series.lead.source is None or series.lead.cause == "global_state"
+    if no_values or series.changes < 2 or len(values) < 2:
         return ""
-    rest = ", ..." if len(values) > most else ""
-    return f"{_name(series)} went {', '.join(values[:most])}{rest}."
+    return f"{_name(series)} went {', '.join(values[:most])}{', ...' if len(values) > most else ''}."
 
 
 def shown_values(series: Series) -> list[str]:
@@ -72,25 +71,16 @@ def shown_values(series: Series) -> list[str]:
     return [clipped(_value(value, series.lead.cause)) for value in series.values]
 
 
-def _subject(series: Series) -> str:
-    return _SUBJECTS.get(series.lead.cause, "{name}").format(name=_name(series))
-
-
 def _states_changed(series: Series) -> str:
     """ "The gradient mode changed from True to False, and autocast for "cpu" from True to False"."""
     often = f" {series.changes} times" if series.changes > 1 else ""
-    told = [
-        f"{each.words}{'' if number else f' changed{often}'}{'' if often else _step(each)}"
-        for number, each in enumerate(states_of(series.lead))
-    ]
+    told = []
+    for number, each in enumerate(states_of(series.lead)):
+        step = f" from {each.before}" if each.before is not None else ""
+        step = f"{step} to {each.after}" if each.after is not None and not often else ""
+        told.append(f"{each.words}{'' if number else f' changed{often}'}{step}")
     text = told[0] if len(told) == 1 else f"{', '.join(told[:-1])}, and {told[-1]}"
     return text[0].upper() + text[1:]
-
-
-def _step(state: State) -> str:
-    if state.after is None:
-        return ""
-    return f" to {state.after}" if state.before is None else f" from {state.before} to {state.after}"
 
 
 def _name(series: Series) -> str:
@@ -116,12 +106,6 @@ def _rounded(values: list[str]) -> list[str]:
         return values
     shorter = ([f"{float(value):.{digits}g}" for value in values] for digits in (4, 6, 9, 12))
     return next((each for each in shorter if len(set(each)) == len(set(values))), values)
-
-
-def _listed(values: list[str]) -> str:
-    if len(values) < 2:
-        return ""
-    return f" ({', '.join(values[:_MOST_VALUES])}{', ...' if len(values) > _MOST_VALUES else ''})"
 
 
 ADVISERS: dict[Cause, Callable[[Series, Source], Advice]] = {
@@ -150,20 +134,15 @@ def advise(series: Series) -> Advice:
 
     A guard that could not be read, and one without a source where the advice needs to name it, gets what is known.
     """
-    source = read_source(series.lead)
-    if series.modules:
-        return different_modules(series, source)
-    adviser = ADVISERS.get(series.lead.cause)
-    readable = source.text or series.forced_by or series.lead.cause in ("dynamic_marking", "backend", "global_state")
-    if adviser is None or not readable:
-        return _unread(series)
-    return adviser(series, source)
-
-
-def _unread(series: Series) -> Advice:
-    guard = next((line for line in series.lead.guard.splitlines() if line.strip()), "")
-    return Advice(
-        action=f"Keep this the same from call to call: {guard}" if guard else "Find out what changes between calls.",
-        why="A guard of the compiled code did not hold for a new call.",
-        link=RECOMPILATION_PAGE,
-    )
+    source, lead = read_source(series.lead), series.lead
+    adviser = different_modules if series.modules else ADVISERS.get(lead.cause)
+    readable = source.text or series.forced_by or lead.cause in ("dynamic_marking", "backend", "global_state")
+    if adviser is not None and (readable or series.modules):
+        advice = adviser(series, source)
+    else:
+        guard = next((line for line in lead.guard.splitlines() if line.strip()), "")
+        advice = Advice(
+            f"Keep this the same from call to call: {guard}" if guard else "Find out what changes between calls.",
+            "A guard of the compiled code did not hold for a new call.",
+        )
+    return advice if advice.link else msgspec.structs.replace(advice, link=RECOMPILATION_PAGE)

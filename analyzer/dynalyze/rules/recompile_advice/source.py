@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynalyze.report import Location, Recompile
+from dynalyze.report import Example, Location, Recompile
 
 RECOMPILATION_PAGE = (
     "https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.recompilation.html"
@@ -21,8 +21,6 @@ PRODUCTION_NOTE = (
     "This mends nothing, it makes the change visible: set it in production after the warm-up, and a call that would "
     "compile again raises and names its guard."
 )
-
-_SOURCES_NOTE = 'The same without a change of the code: TORCH_COMPILE_DYNAMIC_SOURCES="{name}" in the environment.'
 
 
 def named_place(location: Location) -> str:
@@ -42,7 +40,8 @@ def dynamic_sources(name: str) -> tuple[str, str]:
     """The setting that makes a source dynamic, and the same for the environment; empty without a name."""
     if not name:
         return "", ""
-    return f'torch.compiler.config.dynamic_sources = "{name}"', _SOURCES_NOTE.format(name=name)
+    note = f'The same without a change of the code: TORCH_COMPILE_DYNAMIC_SOURCES="{name}" in the environment.'
+    return f'torch.compiler.config.dynamic_sources = "{name}"', note
 
 
 _DIMENSION = re.compile(r"^(?P<tensor>.+)\.(?:size|stride)\(\)\[(?P<dimension>\d+)\]$")
@@ -52,7 +51,6 @@ _TORCH = re.compile(r"(?:torch|F)\.")
 _INDEXED_CHILD = re.compile(r"\._modules\['(\d+)'\]")
 _CHILD = re.compile(r"\._(?:modules|parameters|buffers)\['(\w+)'\]")
 _CLOSED_OVER = re.compile(r"^(?P<function>.+)\.__closure__\[\d+\](?:\.cell_contents)?")
-_CONTAINER = re.compile(r"^(?:len|list\(dict\.keys)\((?P<name>.+?)\)+(?:\[\d+\])?$")
 _CACHE = re.compile(r"past_key_value|(?:key|value)_cache\b|\.layers\[\d+\]\.(?:keys|values)\b")
 # The setting is a list between commas, from which torch drops blanks.
 _UNSPEAKABLE = re.compile(r"[\s,\"\\]")
@@ -64,6 +62,7 @@ class Source:
     """An expression as torch names it (`text`) and as the user writes it (`shown`).
 
     `argument` is what the caller writes, for a size or a stride the tensor alone; `dimension` is set for those.
+    `call` is a name for what the user calls.
     """
 
     text: str
@@ -71,6 +70,7 @@ class Source:
     argument: str
     dimension: int | None
     dynamo_name: str
+    call: str
 
     @property
     def is_cache(self) -> bool:
@@ -82,20 +82,9 @@ class Source:
         return "._parameters[" in self.text
 
     @property
-    def is_attribute(self) -> bool:
-        """Whether it is reached through a module, not handed over in the call."""
-        return re.match(r"^self\.|.*\._(?:modules|parameters|buffers)\[", self.text) is not None
-
-    @property
     def is_name(self) -> bool:
         """Whether the caller can write it down: a name with attributes and constant indices, nothing computed."""
         return plain_expression(self.argument)
-
-    @property
-    def container(self) -> str:
-        """The container behind `len(parts)` or `list(dict.keys(options))[0]`."""
-        found = _CONTAINER.match(self.shown)
-        return found["name"] if found else self.shown
 
     @property
     def closed_over_by(self) -> str:
@@ -103,16 +92,24 @@ class Source:
         found = _CLOSED_OVER.match(self.text)
         return found["function"] if found else ""
 
+    def passed_as(self, changed: str) -> Example | None:
+        """The call with its argument changed; None where the caller cannot write that down."""
+        return Example(f"{self.call}({self.argument})", f"{self.call}({changed})") if self.is_name else None
+
 
 def read_source(recompile: Recompile) -> Source:
     """The source of a recompile; of several sizes in one condition, the first one."""
     text = (recompile.source or "").strip()
-    shown = as_written(as_called(text, recompile))
     found = _DIMENSION.match(text) or _SIZE.search(text)
-    if found is None:
-        return Source(text, shown, _argument(text, recompile), None, _dynamo_name(text, recompile))
-    tensor, dimension = found["tensor"], int(found["dimension"])
-    return Source(text, shown, _argument(tensor, recompile), dimension, _dynamo_name(tensor, recompile))
+    measured, dimension = (found["tensor"], int(found["dimension"])) if found is not None else (text, None)
+    return Source(
+        text,
+        as_written(as_called(text, recompile)),
+        _argument(measured, recompile),
+        dimension,
+        _dynamo_name(measured, recompile),
+        callee(recompile.location),
+    )
 
 
 def as_written(text: str) -> str:
@@ -123,7 +120,6 @@ def as_written(text: str) -> str:
 def as_called(text: str, recompile: Recompile) -> str:
     """`args[0]` of a module of torch itself as the line that calls it has it: `x` of `net(x)`."""
     code = recompile.location.code or ""
-
     return _ARGS.sub(lambda found: _handed_over(code, int(found[1])) or found[0], text)
 
 

@@ -9,12 +9,11 @@ from dynalyze.report import Advice, Example, Recompile
 from dynalyze.rules.recompile_advice.source import (
     PRODUCTION,
     PRODUCTION_NOTE,
-    RECOMPILATION_PAGE,
     Source,
-    callee,
     clipped,
 )
 from dynalyze.rules.recompile_series import Series
+from dynalyze.text.amounts import listed
 
 _NAMES = {
     "grad_mode": "the gradient mode", "inference_mode": "inference mode", "default_dtype": "the default dtype",
@@ -22,6 +21,9 @@ _NAMES = {
     "deterministic_algorithms": "the setting of deterministic algorithms", "torch_function": "torch function mode",
 }  # fmt: skip
 _AUTOCAST = re.compile(r"autocast(?:\((?P<device>\w+)\))?_(?P<what>enabled|dtype)$")
+
+
+_MOST_NAMES = 4
 
 
 class State(NamedTuple):
@@ -65,16 +67,28 @@ def global_state(series: Series, source: Source) -> Advice:
     states = states_of(series.lead)
     if is_by_design(series.lead):
         return _with_and_without_gradients(states)
-    call = f"{callee(series.lead.location)}(...)"
+    call = f"{source.call}(...)"
     block = _block(states)
-    known = [state for state in states if state.after is not None]
+    told = [
+        f"`{state.name}` was {f'{state.before} while compiling and ' if state.before is not None else ''}{state.after} "
+        "in the call that did not fit"
+        for state in states
+        if state.after is not None
+    ]
+    # The same context, where one state stands for several ways to set it.
+    names = {state.name for state in states}
+    context = ""
+    if "inference_mode" in names:
+        context = " To the compiler `torch.no_grad()` and `torch.inference_mode()` are different contexts."
+    elif "num_threads" in names:
+        context = " Call `torch.set_num_threads` before the first call."
     return Advice(
-        action=f"Keep {_listed(states)} the same in every call, the warm-up too{_both(known)}.{_context(states)}",
-        why="The mode is built into the compiled code, so each mode is compiled by itself.",
-        example=Example(f"{call}\n{block}\n    {call}", f"{block}\n    {call}\n{block}\n    {call}") if block else None,
-        config=PRODUCTION,
-        config_note=PRODUCTION_NOTE,
-        link=RECOMPILATION_PAGE,
+        f"Keep {_listed(states)} the same in every call, the warm-up too{': ' if told else ''}{', '.join(told)}."
+        f"{context}",
+        "The mode is built into the compiled code, so each mode is compiled by itself.",
+        Example(f"{call}\n{block}\n    {call}", f"{block}\n    {call}\n{block}\n    {call}") if block else None,
+        PRODUCTION,
+        PRODUCTION_NOTE,
     )
 
 
@@ -86,12 +100,11 @@ def _with_and_without_gradients(states: list[State]) -> Advice:
         other += ", but validates in another precision than it trains, unless both are under the same `torch.autocast`"
     other += "." if also else ""
     return Advice(
-        action="Nothing is wrong with it in a program that trains and validates: the step with gradients and the one "
+        "Nothing is wrong with it in a program that trains and validates: the step with gradients and the one "
         "without are two programs, each compiled once and kept. A program that only infers makes all its calls, the "
         f"warm-up too, under `torch.inference_mode()`.{other}",
-        why="With gradients the compiled code has a backward and keeps what that needs; without, it has neither. "
+        "With gradients the compiled code has a backward and keeps what that needs; without, it has neither. "
         "`torch.no_grad()` and `torch.inference_mode()` are two modes as well: validate in the same one every time.",
-        link=RECOMPILATION_PAGE,
     )
 
 
@@ -105,41 +118,17 @@ def _block(states: list[State]) -> str:
     return "with torch.inference_mode():" if states[0].name == "inference_mode" else ""
 
 
-def _context(states: list[State]) -> str:
-    """What the same context is, where one state stands for several ways to set it."""
-    names = {state.name for state in states}
-    if "inference_mode" in names:
-        return " To the compiler `torch.no_grad()` and `torch.inference_mode()` are different contexts."
-    if "num_threads" in names:
-        return " Call `torch.set_num_threads` before the first call."
-    return ""
-
-
-def backend(series: Series, _: Source) -> Advice:
+def backend(series: Series, source: Source) -> Advice:
     """One function compiled by two backends, or by two results of torch.compile."""
-    name = callee(series.lead.location)
     return Advice(
-        action=f"Call `torch.compile` on `{name}` once, with one backend and one set of options, and keep what it "
+        f"Call `torch.compile` on `{source.call}` once, with one backend and one set of options, and keep what it "
         "returns.",
-        why="Compiled code belongs to the function: a second torch.compile of it with other options compiles it again.",
-        link=RECOMPILATION_PAGE,
+        "Compiled code belongs to the function: a second torch.compile of it with other options compiles it again.",
     )
 
 
-def _both(states: list[State]) -> str:
-    """What was and what came, of the states of which the latter is known."""
-    told = [
-        f"`{state.name}` was {state.before} while compiling and {state.after} in the call that did not fit"
-        if state.before is not None
-        else f"`{state.name}` was {state.after} in the call that did not fit"
-        for state in states
-    ]
-    return f": {', '.join(told)}" if told else ""
-
-
 def _listed(states: list[State]) -> str:
-    names = list(dict.fromkeys(state.words for state in states)) or ["the state of torch"]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed(list(dict.fromkeys(state.words for state in states)) or ["the state of torch"])
 
 
 def _values(joined: str | None, count: int) -> list[str | None]:
@@ -148,25 +137,19 @@ def _values(joined: str | None, count: int) -> list[str | None]:
     return known if len(known) == count else [None] * count
 
 
-_MOST_NAMES = 4
-
-
 def different_modules(series: Series, source: Source) -> Advice:
     """One compile a module is what there is to do; what would spare it is one compile for all of them."""
     integers = series.lead.cause == "module_attribute" and (series.lead.expected or "").lstrip("-").isdigit()
     guard = clipped(series.lead.guard.partition("\n")[0])
-    config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True" if integers else ""
-    share = (
-        f" They differ in the integer `{source.shown}`: with the setting below they can share code." if config else ""
-    )
+    share = f" They differ in the integer `{source.shown}`: with the setting below they can share code."
     return Advice(
-        action="Nothing changes between calls: these are different modules, and each is compiled once. To have them in "
-        f"one graph, compile the function or the module that calls them, in place of each by itself.{share}",
-        why="Compiled code belongs to Python code, and these modules run the same: one class, or torch's own function "
+        "Nothing changes between calls: these are different modules, and each is compiled once. To have them in one "
+        "graph, compile the function or the module that calls them, in place of each by itself."
+        f"{share if integers else ''}",
+        "Compiled code belongs to Python code, and these modules run the same: one class, or torch's own function "
         f"around modules of torch. What torch found different first: {guard}.",
-        config=config,
-        config_note="Then an integer that differs becomes dynamic in the second compile." if config else "",
-        link=RECOMPILATION_PAGE,
+        config="torch._dynamo.config.allow_unspec_int_on_nn_module = True" if integers else "",
+        config_note="Then an integer that differs becomes dynamic in the second compile." if integers else "",
     )
 
 
@@ -175,6 +158,4 @@ def one_code(series: Series) -> str:
     names = list(dict.fromkeys(name for name in series.modules if name))
     if len(names) < len(series.modules):
         return f"{len(series.modules)} different modules run one code"
-    shown, left = [f"`{clipped(name)}`" for name in names[:_MOST_NAMES]], len(names) - _MOST_NAMES
-    listed = f"{', '.join(shown)} and {left} more" if left > 0 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-    return f"{listed} are different modules that run one code"
+    return f"{listed([f'`{clipped(name)}`' for name in names], _MOST_NAMES)} are different modules that run one code"
