@@ -168,11 +168,6 @@ class Broken:
     place: str = ""
     written: Statement = field(default_factory=Statement)
 
-    @property
-    def said(self) -> str:
-        """PyTorch's words, one part a line."""
-        return f"{self.gb_type}\n{self.explanation}\n{self.context}"
-
 
 def find(broken: Broken) -> Recipe | None:
     """The recipe that says most about a break, or None where the cookbook has nothing to say.
@@ -180,12 +175,17 @@ def find(broken: Broken) -> Recipe | None:
     A recipe that asks for something beats one that fits all breaks of its types; then the higher rank wins, then the
     recipe for fewer types.
     """
-    fitting = [recipe for recipe in _by_type().get(broken.gb_type, ()) if _fits(recipe, broken)]
-    return min(fitting, key=_generality, default=None)
+    fitting = [recipe for recipe in recipes() if broken.gb_type in recipe.gb_types and _fits(recipe, broken)]
+    return min(
+        fitting,
+        key=lambda recipe: (not (recipe.match or recipe.place or recipe.shape), -recipe.rank, len(recipe.gb_types)),
+        default=None,
+    )
 
 
 def _fits(recipe: Recipe, broken: Broken) -> bool:
-    said = re.search(recipe.match, broken.said) is not None if recipe.match or not recipe.place else False
+    words = f"{broken.gb_type}\n{broken.explanation}\n{broken.context}"
+    said = re.search(recipe.match, words) is not None if recipe.match or not recipe.place else False
     there = bool(recipe.place) and re.search(recipe.place, broken.place) is not None
     return (said or there) and (not recipe.shape or SHAPES[recipe.shape](broken.written))
 
@@ -214,19 +214,3 @@ def _readable(words: str) -> str:
     if len(words) > _LONGEST_EXPRESSION:
         words = words[: _LONGEST_EXPRESSION - 4].rstrip() + " ..."
     return words.replace("`", "'")
-
-
-@lru_cache(maxsize=1)
-def _by_type() -> dict[str, list[Recipe]]:
-    """Recipes under each of the types they explain."""
-    index: dict[str, list[Recipe]] = {}
-    for recipe in recipes():
-        for gb_type in recipe.gb_types:
-            index.setdefault(gb_type, []).append(recipe)
-    return index
-
-
-def _generality(recipe: Recipe) -> tuple[bool, int, int]:
-    """A sort key: the recipe that says most about a break comes first."""
-    general = not (recipe.match or recipe.place or recipe.shape)
-    return (general, -recipe.rank, len(recipe.gb_types))

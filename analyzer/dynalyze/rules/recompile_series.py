@@ -31,18 +31,9 @@ class Series:
     modules: list[str] = field(default_factory=list)
 
     @property
-    def zero_or_one(self) -> bool:
-        """Whether it is a dynamic size that was 0 or 1, of which torch always makes a constant."""
-        return _is_zero_or_one(self.lead)
-
-    @property
     def recompiles(self) -> list[Recompile]:
         """Those that compiled anew; reaching the limit is a member that did not."""
         return [member for member in self.members if member.cause != "limit"]
-
-    @property
-    def functions(self) -> list[str]:
-        return functions(self.members)
 
     @property
     def parts(self) -> int:
@@ -53,10 +44,6 @@ class Series:
     def forced_by(self) -> Location | None:
         """The line that made the size a constant, or asked about it."""
         return next((member.forced_by for member in self.members if member.forced_by is not None), None)
-
-    @property
-    def seconds(self) -> float | None:
-        return seconds(self.members)
 
 
 @dataclass
@@ -89,7 +76,8 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         if lead.id in others:
             found[lead.id,] = Series(lead, change, len(change), modules=others[lead.id])
             continue
-        key = _key(lead)
+        place = (lead.location.file, lead.location.line)
+        key = (*place, lead.cause, lead.source or lead.guard, is_zero_or_one(lead))
         series = found.setdefault(key, Series(lead, resumes=(lead.process, lead.epoch, lead.compile_id) in resumed))
         series.members += change
         series.changes += 1
@@ -151,12 +139,8 @@ def _of_other_modules(report: Report) -> dict[str, list[str]]:
     }
 
 
-def _key(lead: Recompile) -> _Key:
-    place = (lead.location.file, lead.location.line)
-    return (*place, lead.cause, lead.source or lead.guard, _is_zero_or_one(lead))
-
-
-def _is_zero_or_one(lead: Recompile) -> bool:
+def is_zero_or_one(lead: Recompile) -> bool:
+    """Whether it is a dynamic size that was 0 or 1, of which torch always makes a constant."""
     plain_size = re.fullmatch(r"[^%*+/()]+\.size\(\)\[\d+\]", lead.source or "")
     return lead.cause == "symbolic" and plain_size is not None and lead.actual in ("0", "1")
 
@@ -173,19 +157,17 @@ def _with_limits_joined(found: list[Series]) -> list[Series]:
     """Put a call that reached the limit to the series that its value belongs to."""
     joined = [one for one in found if one.lead.cause != "limit"]
     for one in found:
-        if one.lead.cause == "limit":
-            home = next((other for other in joined if _same_value(other.lead, one.lead)), None)
-            if home is None:
-                joined.append(one)
-                continue
-            home.members += one.members
-            home.changes += one.changes
-            _add_values(home.values, one.lead)
+        if one.lead.cause != "limit":
+            continue
+        of_value = (one.lead.location, one.lead.source)
+        home = next((each for each in joined if (each.lead.location, each.lead.source) == of_value), None)
+        if home is None or one.lead.source is None:
+            joined.append(one)
+            continue
+        home.members += one.members
+        home.changes += one.changes
+        _add_values(home.values, one.lead)
     return joined
-
-
-def _same_value(one: Recompile, other: Recompile) -> bool:
-    return one.source is not None and (one.location, one.source) == (other.location, other.source)
 
 
 def _apart_from_limits(found: list[Series]) -> tuple[list[Series], list[Limited]]:

@@ -42,12 +42,6 @@ class Statement:
             return self.statement.targets[0]
         return self.statement.target if isinstance(self.statement, ast.AugAssign) else None
 
-    @property
-    def value(self) -> ast.expr | None:
-        """What the statement assigns or returns."""
-        held = isinstance(self.statement, ast.Assign | ast.AugAssign | ast.Return)
-        return self.statement.value if held else None  # type: ignore[union-attr]
-
     def holders(self, node: ast.AST) -> list[ast.AST]:
         """What holds a part of the statement, the nearest first."""
         parents = {id(child): each for each in ast.walk(self.statement or node) for child in ast.iter_child_nodes(each)}
@@ -56,13 +50,19 @@ class Statement:
             found.append(parent)
         return found
 
+    @cached_property
     def located(self) -> ast.expr | None:
         """The expression of the break as a part of the statement: the first that is written like it."""
         if self.expression is None or self.statement is None:
             return None
-        wanted = plain(self.expression)
+        wanted = ast.unparse(self.expression)
         parts = (each for each in ast.walk(self.statement) if isinstance(each, ast.expr))
-        return next((each for each in parts if plain(each) == wanted), None)
+        return next((each for each in parts if ast.unparse(each) == wanted), None)
+
+    @property
+    def around(self) -> list[ast.AST]:
+        """The located expression and what holds it, the nearest first; empty where it is not known."""
+        return [self.located, *self.holders(self.located)] if self.located is not None else []
 
 
 def read_statement(block: str, expression: str) -> Statement:
@@ -85,11 +85,6 @@ def head(statement: ast.stmt) -> ast.AST:
     if isinstance(statement, ast.For):
         return statement.iter
     return ast.Tuple([item.context_expr for item in statement.items]) if isinstance(statement, ast.With) else statement
-
-
-def plain(node: ast.AST) -> str:
-    """A part of code without its place, and alike whether it is read or written to."""
-    return ast.unparse(node)
 
 
 def called(call: ast.Call) -> str:
@@ -133,8 +128,12 @@ def chooses(written: Statement) -> bool:
             return True
         return bool(found.orelse) and _computes(found.body) and _targets(found.body) == _targets(found.orelse)
     held = ast.walk(found) if found is not None else ()
-    asked = plain(written.expression) if written.expression is not None else None
-    choices = [each for each in held if isinstance(each, ast.IfExp) and asked in (plain(each.test), plain(each), None)]
+    asked = ast.unparse(written.expression) if written.expression is not None else None
+    choices = [
+        each
+        for each in held
+        if isinstance(each, ast.IfExp) and asked in (ast.unparse(each.test), ast.unparse(each), None)
+    ]
     return any(_is_tensor(each.body) and _is_tensor(each.orelse) for each in choices)
 
 
@@ -185,7 +184,11 @@ def updates_masked(written: Statement) -> bool:
     if not isinstance(found, ast.AugAssign) or _masked(written) is None or not isinstance(found.target, ast.Subscript):
         return False
     whole = isinstance(found.op, ast.Add | ast.Sub)
-    return whole and plain(found.target) == plain(written.located() or found) and _is_alone(found.value)
+    return (
+        whole
+        and ast.unparse(found.target) == ast.unparse(written.located or found)
+        and isinstance(found.value, ast.Constant | ast.Name | ast.Attribute)
+    )
 
 
 @shape
@@ -194,32 +197,27 @@ def copies_masked(written: Statement) -> bool:
     found, target = written.statement, written.target
     if not isinstance(found, ast.Assign) or not isinstance(target, ast.Subscript) or _masked(written) is None:
         return False
-    return isinstance(found.value, ast.Subscript) and plain(found.value.slice) == plain(target.slice)
+    return isinstance(found.value, ast.Subscript) and ast.unparse(found.value.slice) == ast.unparse(target.slice)
 
 
 @shape
 def slice_is_summed(written: Statement) -> bool:
     """`x[: n.item()].sum()`."""
     found = _slices(written)
-    above = written.holders(found)[:3] if found is not None else []
-    if len(above) < 3 or not isinstance(above[1], ast.Attribute) or not isinstance(above[2], ast.Call):
-        return False
-    return above[1].attr == "sum" and not above[2].args and not above[2].keywords
+    return found is not None and _calls_method(written.holders(found)[1:3], "sum")
 
 
 @shape
 def compares_positions(written: Statement) -> bool:
     """`arange(...) < lengths[:, None]`, with the number of positions read from a tensor."""
-    part = written.located()
-    above = [part, *written.holders(part)] if part is not None else []
-    made = next((each for each in above if isinstance(each, ast.Call) and called(each) == "arange"), None)
+    made = next((each for each in written.around if isinstance(each, ast.Call) and called(each) == "arange"), None)
     return made is not None and any(isinstance(each, ast.Compare) for each in written.holders(made))
 
 
 @shape
 def indexes(written: Statement) -> bool:
     """`scales[level]` that is used as a value: a list's entry, by one plain index, and not called."""
-    part = written.located()
+    part = written.located
     if not isinstance(part, ast.Subscript) or not isinstance(part.slice, ast.Name | ast.Attribute):
         return False
     above = written.holders(part)[:1]
@@ -229,10 +227,9 @@ def indexes(written: Statement) -> bool:
 @shape
 def computes(written: Statement) -> bool:
     """A read value that is the whole of what a variable gets, or takes part in arithmetic."""
-    part = written.located()
-    if part is None or not isinstance(written.statement, ast.Assign | ast.AugAssign | ast.Return):
+    above = written.around[1:]
+    if not above or not isinstance(written.statement, ast.Assign | ast.AugAssign | ast.Return):
         return False
-    above = written.holders(part)
     in_arithmetic = all(isinstance(each, ast.BinOp | ast.UnaryOp | ast.stmt | ast.operator) for each in above)
     returned = isinstance(written.statement, ast.Return) and len(above) == 1  # The caller wants a number.
     return in_arithmetic and not returned
@@ -304,26 +301,22 @@ def gathers_and_adds(written: Statement) -> bool:
     if isinstance(rows, ast.Tuple) and len(rows.elts) == 1:  # rows, = torch.where(c)
         rows = rows.elts[0]
     asked = any(called(each) == "where" and len(each.args) == 1 for each in written.calls)
-    if not isinstance(rows, ast.Name) or not asked:
-        return False
-    users = [each for each in written.following if rows.id in _names(each)]
-    return len(users) == 1 and _calls_with(users[0], rows.id, "index_add_", "index_add")
+    return asked and _used_once(written, rows, "index_add_", "index_add")
 
 
 @shape
 def fills(written: Statement) -> bool:
     """`rows = torch.nonzero(c)...`, and what follows fills these rows with one number."""
-    rows = written.target
-    if not isinstance(rows, ast.Name):
-        return False
-    users = [each for each in written.following if rows.id in _names(each)]
-    return len(users) == 1 and _calls_with(users[0], rows.id, "index_fill_", "index_fill")
+    return _used_once(written, written.target, "index_fill_", "index_fill")
 
 
 def _reduces(written: Statement, method: str) -> bool:
     """Whether the expression of the break is reduced at once, by a method of that name without arguments."""
-    part = written.located()
-    above = written.holders(part)[:2] if part is not None else []
+    return _calls_method(written.around[1:3], method)
+
+
+def _calls_method(above: list[ast.AST], method: str) -> bool:
+    """Whether what holds a value is `.method`, and what holds that a call of it without arguments."""
     if len(above) < 2 or not isinstance(above[0], ast.Attribute) or not isinstance(above[1], ast.Call):
         return False
     return above[0].attr == method and not above[1].args and not above[1].keywords
@@ -331,7 +324,7 @@ def _reduces(written: Statement, method: str) -> bool:
 
 def _masked(written: Statement) -> ast.Subscript | None:
     """`x[mask]` at the break: one index that is a name, an attribute or a comparison, and no position."""
-    part = written.located()
+    part = written.located
     if not isinstance(part, ast.Subscript):
         return None
     index = part.slice
@@ -348,21 +341,24 @@ def _picks(written: Statement) -> bool:
 
 def _slices(written: Statement) -> ast.Slice | None:
     """The slice from the beginning within which a value is read: `x[: n.item()]`."""
-    part = written.located()
-    above = [part, *written.holders(part)] if part is not None else []
-    found = next((each for each in above if isinstance(each, ast.Slice)), None)
+    part = written.located
+    found = next((each for each in written.around if isinstance(each, ast.Slice)), None)
     if found is None and isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice):
         found = part.slice
     return found if found is not None and found.lower is None and found.step is None and found.upper else None
 
 
-def _calls_with(statement: ast.stmt, name: str, *functions: str) -> bool:
-    held = (each for each in ast.walk(statement) if isinstance(each, ast.Call) and called(each) in functions)
-    return any(isinstance(each, ast.Name) and each.id == name for call in held for each in call.args)
+def _used_once(written: Statement, rows: ast.expr | None, *functions: str) -> bool:
+    """Whether of what follows one statement uses a variable, and hands it to a function of one of these names."""
+    if not isinstance(rows, ast.Name):
+        return False
 
+    def is_it(node: ast.AST) -> bool:
+        return isinstance(node, ast.Name) and node.id == rows.id
 
-def _names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    users = [each for each in written.following if any(map(is_it, ast.walk(each)))]
+    calls = [each for user in users for each in ast.walk(user) if isinstance(each, ast.Call)]
+    return len(users) == 1 and any(is_it(each) for call in calls if called(call) in functions for each in call.args)
 
 
 def _computes(block: list[ast.stmt]) -> bool:
@@ -374,7 +370,7 @@ def _computes(block: list[ast.stmt]) -> bool:
 def _targets(block: list[ast.stmt]) -> set[str]:
     assigned = [target for each in block if isinstance(each, ast.Assign) for target in each.targets]
     updated = [each.target for each in block if isinstance(each, ast.AugAssign)]
-    return {*map(plain, assigned), *map(plain, updated)}
+    return {*map(ast.unparse, assigned), *map(ast.unparse, updated)}
 
 
 def _returned(block: list[ast.stmt]) -> bool:
@@ -391,8 +387,3 @@ def _is_tensor(value: ast.expr) -> bool:
     return not isinstance(
         value, ast.List | ast.Tuple | ast.Dict | ast.Set | ast.ListComp | ast.JoinedStr | ast.Compare | ast.Lambda
     )
-
-
-def _is_alone(value: ast.expr) -> bool:
-    """A number or a plain variable: what is added is one value for all places."""
-    return isinstance(value, ast.Constant | ast.Name | ast.Attribute)

@@ -56,7 +56,7 @@ def _changed(series: Series) -> Ranked:
 
 def _again(series: Series) -> str:
     """ "forward was compiled again 3 times, 2.8 s", with every function that one change concerns."""
-    names, times, spent = series.functions, len(series.recompiles), series.seconds
+    names, times, spent = functions(series.members), len(series.recompiles), seconds(series.members)
     how = "compiled for each of them"
     if not series.modules:
         halves = f", in {series.parts} parts" if len(names) == 1 and series.parts > 1 else ""

@@ -16,7 +16,7 @@ from dynalyze.rules.recompile_advice.source import (
     plain_expression,
     read_source,
 )
-from dynalyze.rules.recompile_series import Series
+from dynalyze.rules.recompile_series import Series, is_zero_or_one
 
 _DTYPES = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32",
@@ -179,7 +179,7 @@ def symbolic(series: Series, source: Source) -> Advice:
             "program than a place that varies. A copy begins at 0 always.",
             _copied(source, name, f"{name}.clone()"),
         )
-    if source.dimension is not None and source.is_name and series.zero_or_one:
+    if source.dimension is not None and source.is_name and is_zero_or_one(series.lead):
         return _zero_or_one(source, str(series.lead.actual))
     condition = f"`{source.shown}`" if source.shown else "a size"
     line = series.forced_by
