@@ -46,7 +46,11 @@ def fastest(cells: Iterable[AttentionCell]) -> list[AttentionCell]:
     if len(timed) < 2 or any(_floor(cell) is None for cell in timed):
         return []
     best = timed[0]
-    return [cell for cell in timed if not _slower(cell, best)]
+    return [
+        cell
+        for cell in timed
+        if (cell.latency_ms or 0.0) <= (best.latency_ms or 0.0) * (1 + max(_floor(cell) or 0.0, _floor(best) or 0.0))
+    ]
 
 
 def instead_of(cell: AttentionCell, good: Sequence[AttentionCell]) -> AttentionCell | None:
@@ -61,11 +65,6 @@ def instead_of(cell: AttentionCell, good: Sequence[AttentionCell]) -> AttentionC
         )
 
     return min(good, key=distance, default=None)
-
-
-def _slower(cell: AttentionCell, best: AttentionCell) -> bool:
-    noise = max(_floor(cell) or 0.0, _floor(best) or 0.0)
-    return (cell.latency_ms or 0.0) > (best.latency_ms or 0.0) * (1 + noise)
 
 
 def _floor(cell: AttentionCell) -> float | None:

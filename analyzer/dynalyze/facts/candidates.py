@@ -105,7 +105,7 @@ def _of_tree(tree: ModuleTree, breaks: Sequence[GraphBreak], sources: Sources) -
         return
     groups: dict[tuple[str, int], list[TreePart]] = {}
     for path, part in parts.items():
-        if path and _is_largest(path, part, tree, whole):
+        if path and _is_largest(path, parts, tree, whole):
             groups.setdefault((_NUMBER.sub("*", path), part.kind), []).append(part)
     for (_, kind), alike in groups.items():
         region = _region(tree, kind, alike, root, sources)
@@ -122,30 +122,29 @@ def _called_where_it_broke(tree: ModuleTree, breaks: Sequence[GraphBreak]) -> It
                     yield f"{part.path}.{name}".lstrip(".")
 
 
-def _is_largest(path: str, part: TreePart, tree: ModuleTree, whole: dict[str, bool]) -> bool:
+def _is_largest(path: str, parts: dict[str, TreePart], tree: ModuleTree, whole: dict[str, bool]) -> bool:
     """Whether it compiles whole, and nothing above it that could be compiled does."""
-    if not whole[path] or not tree.classes[part.kind].callable:
+    kind = tree.classes[parts[path].kind]
+    if not whole[path] or not kind.callable:
         return False
-    if tree.classes[part.kind].layer and not any(each.path.startswith(f"{path}.") for each in tree.parts):
+    if kind.layer and not any(each.startswith(f"{path}.") for each in parts):
         return False
-    kinds = {each.path: each.kind for each in tree.parts}
-    return not any(whole.get(above) and tree.classes[kinds[above]].callable for above in _above(path))
+    return not any(whole.get(above) and tree.classes[parts[above].kind].callable for above in _above(path))
 
 
 def _region(tree: ModuleTree, kind: int, alike: list[TreePart], root: TreePart, sources: Sources) -> Region:
     known = [part.seconds for part in alike if part.seconds is not None]
-    share = min(1.0, sum(known) / root.seconds) if root.seconds and known else None
     parameters = sum(part.parameters for part in alike)
-    forward = tree.classes[kind].forward
+    of_class = tree.classes[kind]
     return Region(
         root=tree.name,
         path=alike[0].path,
-        class_name=tree.classes[kind].name,
-        location=sources.location(*forward, "forward") if forward else None,
-        of_torch=tree.classes[kind].of_torch,
+        class_name=of_class.name,
+        location=sources.location(*of_class.forward, "forward") if of_class.forward else None,
+        of_torch=of_class.of_torch,
         count=len(alike),
         parameters=parameters,
-        share=None if share is None else round(share, 4),
+        share=round(min(1.0, sum(known) / root.seconds), 4) if root.seconds and known else None,
         parameter_share=round(parameters / root.parameters, 4) if root.parameters else 0.0,
     )
 

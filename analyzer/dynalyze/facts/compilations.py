@@ -19,7 +19,6 @@ from dynalyze.report import (
     CacheName,
     Compilation,
     CompilationStatus,
-    Location,
 )
 
 # Two readings of one clock are never further apart than this; a log's own clock may be in another time zone.
@@ -42,36 +41,21 @@ def exclusive(inclusive: dict[str, float]) -> dict[str, float]:
     return own
 
 
-class Clock:
-    """Seconds since the start of a run."""
-
-    def __init__(self, run: RunLog) -> None:
-        starts = [log.started.at for log in run.processes if log.started.at > 0]
-        self._start = min(starts) if starts else _earliest_compile(run)
-
-    def began(self, event_at: float, metrics: Mapping[str, Any] | None) -> float | None:
-        """When a compile began, from torch's own reading where it has one, else from that of its event."""
-        measured = _start_of(metrics)
-        if measured and event_at > 0 and abs(measured - event_at) > _SAME_CLOCK:
-            measured = None
-        moment = measured or event_at
-        if moment <= 0 or self._start is None:
-            return None
-        return round(max(0.0, moment - self._start), 6)
-
-    def backward_began(self, ended_at: float, metrics: Mapping[str, Any], seconds: float) -> float | None:
-        """When a backward compile began. It has no event for its start: the one for its end is enough."""
-        return self.began(max(0.0, ended_at - seconds), metrics)
+def _start_of(run: RunLog) -> float | None:
+    """The moment from which times count: when the first process started, else when the first compile began."""
+    starts = [log.started.at for log in run.processes if log.started.at > 0]
+    begun = (event.at for _, event in run.all() if isinstance(event, CompileStarted) and event.at > 0)
+    return min(starts or begun, default=None)
 
 
-def _earliest_compile(run: RunLog) -> float | None:
-    moments = [event.at for _, event in run.all() if isinstance(event, CompileStarted) and event.at > 0]
-    return min(moments, default=None)
-
-
-def _start_of(metrics: Mapping[str, Any] | None) -> float | None:
-    micro = (metrics or {}).get("start_time_us")
-    return micro / 1e6 if isinstance(micro, int | float) and micro > 0 else None
+def _began(start: float | None, event_at: float, metrics: Mapping[str, Any]) -> float | None:
+    """When a compile began, from torch's own reading where it has one, else from that of its event."""
+    micro = metrics.get("start_time_us")
+    measured = micro / 1e6 if isinstance(micro, int | float) and micro > 0 else None
+    if measured and event_at > 0 and abs(measured - event_at) > _SAME_CLOCK:
+        measured = None
+    moment = measured or event_at
+    return round(max(0.0, moment - start), 6) if moment > 0 and start is not None else None
 
 
 # Torch's words, in part, in lower case; the first that fits counts.
@@ -108,22 +92,18 @@ def add_bypasses(run: RunLog, compiled: Iterable[Compilation]) -> None:
             compilation = by_key.get((process, event.epoch, event.id))
             cache = next((name for name in _COUNTS if name == event.cache), None)
             if compilation is not None and cache is not None:
-                _add(compilation, cache, event.reason)
+                _add_bypass(compilation, cache, event.reason)
 
 
-def _add(compilation: Compilation, cache: CacheName, said: str) -> None:
+def _add_bypass(compilation: Compilation, cache: CacheName, said: str) -> None:
     name = _COUNTS[cache]
     compilation.cache[name] = compilation.cache.get(name, 0) + 1
     for known in compilation.cache_bypasses:
         if (known.cache, known.said) == (cache, said):
             known.count += 1
             return
-    compilation.cache_bypasses.append(CacheBypass(cache, _kind(said), said))
-
-
-def _kind(said: str) -> BypassReason:
-    lower = said.lower()
-    return next((kind for words, kind in _KINDS if words in lower), "other")
+    kind: BypassReason = next((kind for words, kind in _KINDS if words in said.lower()), "other")
+    compilation.cache_bypasses.append(CacheBypass(cache, kind, said))
 
 
 # Inclusive phase times: name in the report, column of torch in microseconds, older column in seconds.
@@ -142,34 +122,28 @@ _GIVEN_UP = ("Unsupported", "UserError")
 CUT_OFF = "the process ended while this was compiling"
 NOTHING_TRACED = "nothing to compile: no tensor operation was traced"
 
-Key = tuple[int, str]
-
 
 def compilations(run: RunLog, places: Places, sources: Sources) -> list[Compilation]:
     """All compilations of a run, in the order in which they began."""
-    clock = Clock(run)
-    return [each for log in run.processes for each in _of_process(log, clock, places, sources)]
+    start = _start_of(run)
+    return [each for log in run.processes for each in _of_process(log, start, places, sources)]
 
 
-def _of_process(log: ProcessLog, clock: Clock, places: Places, sources: Sources) -> Iterator[Compilation]:
-    ended: dict[Key, list[CompileEnded]] = {}
+def _of_process(log: ProcessLog, zero: float | None, places: Places, sources: Sources) -> Iterator[Compilation]:
+    ended: dict[tuple[int, str], list[CompileEnded]] = {}
     names = _names(log)
     instances = {module: number for number, module in enumerate(names, 1)}
-    broken: set[Key] = set()
-    errors: dict[Key, ErrorSeen] = {}
     for event in log.events:
         if isinstance(event, CompileEnded):
             ended.setdefault((event.epoch, event.id), []).append(event)
-        elif isinstance(event, BreakSeen):
-            broken.add((event.epoch, event.id))
-        elif isinstance(event, ErrorSeen):
-            errors[event.epoch, event.id] = event
+    broken = {(event.epoch, event.id) for event in log.events if isinstance(event, BreakSeen)}
+    errors = {(event.epoch, event.id): event for event in log.events if isinstance(event, ErrorSeen)}
     for event in log.events:
         if isinstance(event, CompileStarted):
             key = (event.epoch, event.id)
             ends = ended.get(key, [])
             found = _compilation(log.process, event, ends, key in broken, errors.get(key), places, sources)
-            _add_times(found, event, ends, clock)
+            _add_times(found, event, ends, zero)
             found.module, found.instance = names.get(event.module, ""), instances.get(event.module)
             yield found
 
@@ -210,8 +184,18 @@ def _compilation(
     forward = next((end.metrics for end in ends if not end.backward), None)
     code = start.code or Frame()
     status, reason = _status(forward, broken, error)
-    caller = _caller(start, places, sources)
-    location = _place(start, caller, places, sources)
+    # The line of the program that called the compiled frame.
+    frames = places.stack(start.stack, [])
+    at = places.innermost(frames)
+    caller = sources.location(frames[at].file, frames[at].line, frames[at].name) if at is not None else None
+    name = original_name(code.name)
+    if caller is not None and places.is_compiler(code.file):
+        # torch.compile puts such a wrapper around a module whose forward is torch's code, nn.Sequential say.
+        function = f"{start.owner}.forward" if start.owner else name
+        location = sources.location(caller.file, caller.line, function)
+    else:
+        function = f"{start.owner}.{name}" if start.owner else name
+        location = sources.location(code.file, sources.definition(code.file, code.line), function)
     return Compilation(
         compile_id=start.id,
         process=process,
@@ -228,20 +212,6 @@ def _compilation(
     )
 
 
-def _place(start: CompileStarted, caller: Location | None, places: Places, sources: Sources) -> Location:
-    """Where the compiled function is defined; a wrapper of the compiler's own stands where it is called.
-
-    torch.compile puts such a wrapper around a module whose forward is torch's code, nn.Sequential say.
-    """
-    code = start.code or Frame()
-    if caller is not None and places.is_compiler(code.file):
-        function = f"{start.owner}.forward" if start.owner else original_name(code.name)
-        return sources.location(caller.file, caller.line, function)
-    name = original_name(code.name)
-    function = f"{start.owner}.{name}" if start.owner else name
-    return sources.location(code.file, sources.definition(code.file, code.line), function)
-
-
 def _status(forward: Mapping[str, Any] | None, broken: bool, error: ErrorSeen | None) -> tuple[CompilationStatus, str]:
     if forward is None:
         return "failed", CUT_OFF
@@ -256,58 +226,39 @@ def _status(forward: Mapping[str, Any] | None, broken: bool, error: ErrorSeen | 
     return ("eager" if soft else "failed"), parse_message(message).gb_type or kind
 
 
-def _add_times(compilation: Compilation, start: CompileStarted, ends: list[CompileEnded], clock: Clock) -> None:
+def _add_times(compilation: Compilation, start: CompileStarted, ends: list[CompileEnded], zero: float | None) -> None:
     """The forward compile's own times; those of the backward ones as spans, and their sum under their own name."""
-    forward = next((end.metrics for end in ends if not end.backward), None)
-    compilation.began = clock.began(start.at, forward)
-    compilation.seconds = _phases(forward or {})
+    forward: Mapping[str, Any] = next((end.metrics for end in ends if not end.backward), {})
+    compilation.began = _began(zero, start.at, forward)
+    compilation.seconds = _phases(forward)
     compilation.exclusive = exclusive(compilation.seconds)
-    compilation.backward = [_backward(end, clock) for end in ends if end.backward]
+    for end in ends:
+        if end.backward:
+            # It has no event for its start: the one for its end is enough.
+            seconds = _phases(end.metrics)
+            began = _began(zero, max(0.0, end.at - seconds.get("total", 0.0)), end.metrics)
+            compilation.backward.append(BackwardCompile(began, seconds, exclusive(seconds)))
     times = [span.seconds["total"] for span in compilation.backward if "total" in span.seconds]
     if times:
         compilation.seconds["backward"] = round(sum(times), 6)
 
 
-def _backward(end: CompileEnded, clock: Clock) -> BackwardCompile:
-    seconds = _phases(end.metrics)
-    began = clock.backward_began(end.at, end.metrics, seconds.get("total", 0.0))
-    return BackwardCompile(began, seconds, exclusive(seconds))
-
-
 def _phases(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Inclusive times by phase."""
-    durations = ((name, _duration(metrics, micro, older)) for name, micro, older in _PHASES)
-    return {name: seconds for name, seconds in durations if seconds is not None}
-
-
-def _duration(metrics: Mapping[str, Any], micro: str, older: str) -> float | None:
-    value = metrics.get(micro)
-    if isinstance(value, int | float):
-        return round(value / 1e6, 6)
-    value = metrics.get(older)
-    return float(value) if isinstance(value, int | float) else None
-
-
-def _cache(ends: list[CompileEnded]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    measured: list[Mapping[str, Any]] = [end.metrics for end in ends]
-    for name in _CACHES:
-        for outcome in ("hit", "miss"):
-            key = f"{name}_{outcome}_count"
-            count = sum(metrics.get(key, 0) for metrics in measured)
-            if count:
-                found[f"{name}_{outcome}"] = count
+    found: dict[str, float] = {}
+    for name, micro, older in _PHASES:
+        if isinstance(value := metrics.get(micro), int | float):
+            found[name] = round(value / 1e6, 6)
+        elif isinstance(value := metrics.get(older), int | float):
+            found[name] = float(value)
     return found
 
 
-def _caller(start: CompileStarted, places: Places, sources: Sources) -> Location | None:
-    """The line of the program that called the compiled frame."""
-    frames = places.stack(start.stack, [])
-    at = places.innermost(frames)
-    if at is None:
-        return None
-    frame = frames[at]
-    return sources.location(frame.file, frame.line, frame.name)
+def _cache(ends: list[CompileEnded]) -> dict[str, int]:
+    told: list[Mapping[str, Any]] = [end.metrics for end in ends]
+    keys = [f"{name}_{outcome}" for name in _CACHES for outcome in ("hit", "miss")]
+    counts = {key: sum(metrics.get(f"{key}_count", 0) for metrics in told) for key in keys}
+    return {key: count for key, count in counts.items() if count}
 
 
 def _number(metrics: Mapping[str, Any] | None, name: str) -> int | None:

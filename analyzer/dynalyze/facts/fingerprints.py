@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
 
 from dynalyze.facts.stacks import original_name
 from dynalyze.files.paths import portable_path
-from dynalyze.report import Compilation, Finding, Graph, GraphBreak, Location, Recompile, Report
+from dynalyze.report import Finding, Report
 
 _DIGITS = 32
 # A number by itself, not the 16 of bfloat16: counts and times differ from run to run.
@@ -22,22 +21,31 @@ _NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*")
 _ABOUT_KERNELS = "fallback-kernels"
 
 
-def fingerprint(finding: Finding, report: Report) -> str:
-    """The fingerprint of one finding of the report, hexadecimal. For all of them `fingerprints` is quicker."""
-    for other, found in zip(report.findings, fingerprints(report), strict=True):
-        if other is finding:
-            return found
-    return _digest((*_identity(finding, report.folder, _Subjects(report)), "0"))
-
-
 def fingerprints(report: Report) -> list[str]:
-    """The fingerprint of each finding, in their order: the one that it has, else a new one."""
+    """The fingerprint of each finding, in their order: the one that it has, else a new one, hexadecimal."""
     if all(finding.fingerprint for finding in report.findings):
         return [finding.fingerprint for finding in report.findings]
-    subjects = _Subjects(report)
-    identities = [_identity(finding, report.folder, subjects) for finding in report.findings]
-    ordinals = _ordinals(identities, [_position(finding.location) for finding in report.findings])
-    return [_digest((*identity, str(number))) for identity, number in zip(identities, ordinals, strict=True)]
+    known, kernels = _subjects(report), _kernels(report)
+    identities = []
+    for finding in report.findings:
+        # Each subject once, sorted: that a change reached one function more makes no new finding.
+        of_kernels = finding.rule == _ABOUT_KERNELS
+        subjects = (
+            kernels.get(each, set()) if of_kernels else known.get(each, {_without_numbers(each)})
+            for each in finding.evidence
+        )
+        identities.append(_identity(finding, report.folder, sorted(set().union(*subjects))))
+    # Those of the same identity are numbered from the top of the file.
+    places = [finding.location for finding in report.findings]
+    downwards = sorted(
+        range(len(places)), key=lambda at: (each.line, each.column or 0) if (each := places[at]) else (0, 0)
+    )
+    seen: Counter[tuple[str, ...]] = Counter()
+    numbers = dict.fromkeys(downwards, 0)
+    for at in downwards:
+        numbers[at] = seen[identities[at]]
+        seen[identities[at]] += 1
+    return [_digest((*identity, str(numbers[at]))) for at, identity in enumerate(identities)]
 
 
 def add_fingerprints(report: Report) -> None:
@@ -46,97 +54,46 @@ def add_fingerprints(report: Report) -> None:
         finding.fingerprint = found
 
 
-class _Subjects:
-    """What each piece of evidence is about, in words that no run changes."""
-
-    def __init__(self, report: Report) -> None:
-        self._kernels: dict[str, set[str]] = {}
-        for kernel in report.kernels:
-            if kernel.kind == "fallback":
-                self._kernels.setdefault(kernel.graph, set()).add(kernel.name)
-        self._known: dict[str, set[str]] = {}
-        for identity, subject in _subjects(report):
-            self._known.setdefault(identity, set()).add(subject)
-
-    def of(self, finding: Finding) -> list[str]:
-        """Each subject once, sorted: that a change reached one function more makes no new finding."""
-        found: set[str] = set()
-        for identity in finding.evidence:
-            if finding.rule == _ABOUT_KERNELS:
-                found |= self._kernels.get(identity, set())
-            else:
-                found |= self._known.get(identity, {_without_numbers(identity)})
-        return sorted(found)
-
-
-def _subjects(report: Report) -> Iterator[tuple[str, str]]:
-    for item in report.graph_breaks:
-        yield item.id, _of_break(item)
-    for again in report.recompiles:
-        yield again.id, _of_recompile(again)
-    for size in report.forced_sizes:
-        yield size.id, f"size {size.source or ''} {size.dimension}"
-    for frame in report.skipped_frames:
-        yield frame.id, f"skipped {frame.reason}"
+def _subjects(report: Report) -> dict[str, set[str]]:
+    """What each piece of evidence is about, in words that no run changes; PyTorch's id of a break stays too."""
+    told: list[tuple[str, str]] = []
+    told += [(each.id, f"break {each.gb_id or each.gb_type}") for each in report.graph_breaks]
+    told += [(each.id, f"recompile {each.cause} {each.source or ''}") for each in report.recompiles]
+    told += [(each.id, f"size {each.source or ''} {each.dimension}") for each in report.forced_sizes]
+    told += [(each.id, f"skipped {each.reason}") for each in report.skipped_frames]
+    told += [(each.id, f"module {each.class_name}") for each in report.modules]
+    told += [
+        (call.id, f"attention {call.op} {call.backend} {original_name(call.function)}") for call in report.attention
+    ]
     for graph in report.graphs:
-        yield graph.id, _of_graph(graph)
+        reason = graph.cudagraph_skip.partition(" Found from")[0].strip().partition("\n")[0]
+        told.append((graph.id, f"graph {_without_numbers(reason)}"))
     for compilation in report.compilations:
-        yield compilation.compile_id, _of_compilation(compilation)
-    for module in report.modules:
-        yield module.id, f"module {module.class_name}"
-    for call in report.attention:
-        yield call.id, f"attention {call.op} {call.backend} {original_name(call.function)}"
+        reasons = sorted({bypass.reason for bypass in compilation.cache_bypasses})
+        told.append((compilation.compile_id, " ".join(["compilation", *reasons])))
+    known: dict[str, set[str]] = {}
+    for identity, subject in told:
+        known.setdefault(identity, set()).add(subject)
+    return known
 
 
-def _of_break(item: GraphBreak) -> str:
-    """By PyTorch's id, which stays while its wording changes."""
-    return f"break {item.gb_id or item.gb_type}"
+def _kernels(report: Report) -> dict[str, set[str]]:
+    """The kernels of each graph that eager has too."""
+    found: dict[str, set[str]] = {}
+    for kernel in report.kernels:
+        if kernel.kind == "fallback":
+            found.setdefault(kernel.graph, set()).add(kernel.name)
+    return found
 
 
-def _of_recompile(again: Recompile) -> str:
-    return f"recompile {again.cause} {again.source or ''}"
-
-
-def _of_graph(graph: Graph) -> str:
-    reason = graph.cudagraph_skip.partition(" Found from")[0].strip().partition("\n")[0]
-    return f"graph {_without_numbers(reason)}"
-
-
-def _of_compilation(compilation: Compilation) -> str:
-    return " ".join(["compilation", *sorted({bypass.reason for bypass in compilation.cache_bypasses})])
-
-
-def _identity(finding: Finding, folder: str, subjects: _Subjects) -> tuple[str, ...]:
-    about = subjects.of(finding)
+def _identity(finding: Finding, folder: str, about: list[str]) -> tuple[str, ...]:
     place = finding.location
     if place is None:
         # Nothing else tells two findings of one rule apart.
         return finding.rule, *(about or [_without_numbers(finding.title)])
-    return finding.rule, portable_path(place.file, folder), _function(place), _code(place), *about
-
-
-def _function(place: Location) -> str:
-    """Without its class: not every Python tells it."""
-    return original_name(place.function).rpartition(".")[2]
-
-
-def _code(place: Location) -> str:
-    return " ".join((place.code or "").split())
-
-
-def _position(place: Location | None) -> tuple[int, int]:
-    return (place.line, place.column or 0) if place is not None else (0, 0)
-
-
-def _ordinals(identities: list[tuple[str, ...]], positions: list[tuple[int, int]]) -> list[int]:
-    """The number of each among those of the same identity, counted from the top of the file."""
-    seen: Counter[tuple[str, ...]] = Counter()
-    numbers = [0] * len(identities)
-    downwards: Callable[[int], tuple[int, int]] = positions.__getitem__
-    for at in sorted(range(len(identities)), key=downwards):
-        numbers[at] = seen[identities[at]]
-        seen[identities[at]] += 1
-    return numbers
+    # Without its class: not every Python tells it.
+    function = original_name(place.function).rpartition(".")[2]
+    return finding.rule, portable_path(place.file, folder), function, " ".join((place.code or "").split()), *about
 
 
 def _without_numbers(text: str) -> str:

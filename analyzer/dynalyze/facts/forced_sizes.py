@@ -42,12 +42,22 @@ def forced_sizes(run: RunLog, compiled: list[Compilation], places: Places, sourc
         location = _line(event, places, sources) or (compilation.location if compilation else None)
         if location is None:
             continue
+        # What the compile failed for, because it was marked dynamic.
+        failed = compilation is not None and compilation.status == "failed"
+        violated = _VIOLATED.match(compilation.reason) if compilation is not None and failed else None
+        refused = [readable(each) for each in violated["sources"].split(", ")] if violated is not None else []
         for source in dict.fromkeys(map(readable, event.sources)):
-            if (source, location) not in known:
-                known[source, location] = _size(f"d{len(known) + 1}", source, location, process)
-            size = known[source, location]
+            if (size := known.get((source, location))) is None:
+                named = _DIMENSION.fullmatch(source)
+                dimension = int(named["dimension"]) if named else None
+                size = ForcedSize(f"d{len(known) + 1}", location, source=source, dimension=dimension, process=process)
+                known[source, location] = size
             found.by_compile[process, event.epoch, event.id, source] = size
-            _add(size, event, refused=compilation is not None and _refuses(compilation, source))
+            if event.value not in size.values and len(size.values) < _MOST_VALUES:
+                size.values.append(event.value)
+            if event.id not in size.compile_ids:
+                size.compile_ids.append(event.id)
+            size.refused = size.refused or source in refused
     found.facts = list(known.values())
     return found
 
@@ -73,31 +83,6 @@ def _line(event: SpecializedSeen, places: Places, sources: Sources) -> Location 
         return None
     frame = frames[at]
     return sources.location(frame.file, frame.line, frame.name)
-
-
-def _size(name: str, source: str, location: Location, process: int) -> ForcedSize:
-    found = _DIMENSION.fullmatch(source)
-    return ForcedSize(
-        id=name,
-        location=location,
-        source=source,
-        dimension=int(found["dimension"]) if found else None,
-        process=process,
-    )
-
-
-def _add(size: ForcedSize, event: SpecializedSeen, *, refused: bool) -> None:
-    if event.value not in size.values and len(size.values) < _MOST_VALUES:
-        size.values.append(event.value)
-    if event.id not in size.compile_ids:
-        size.compile_ids.append(event.id)
-    size.refused = size.refused or refused
-
-
-def _refuses(compilation: Compilation, source: str) -> bool:
-    """Whether the compile failed because this size was marked dynamic."""
-    found = _VIOLATED.match(compilation.reason) if compilation.status == "failed" else None
-    return found is not None and source in [readable(each) for each in found["sources"].split(", ")]
 
 
 def _asked_lines(run: RunLog, files: list[str], sources: Sources) -> dict[tuple[int, int, str], Location]:

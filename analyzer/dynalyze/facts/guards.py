@@ -16,10 +16,10 @@ class Guard:
     """A failed guard. `source` is the program's own expression; values are as torch prints them."""
 
     cause: Cause
-    text: str
     source: str | None = None
     expected: str | None = None
     actual: str | None = None
+    text: str = ""
 
 
 _TENSOR = re.compile(
@@ -64,7 +64,7 @@ def read_guard(text: str) -> Guard:
         found = read(plain, text)
         if found is not None:
             return replace(found, text=plain)
-    return Guard("other", plain)
+    return Guard("other", text=plain)
 
 
 def readable(source: str) -> str:
@@ -84,7 +84,7 @@ def _tensor(plain: str, text: str) -> Guard | None:
     cause, expected, actual = _TENSOR_CAUSES[found["what"]], found["expected"], found["actual"]
     if cause == "requires_grad" and actual is None:
         actual = {"0": "1", "1": "0"}.get(expected)
-    return Guard(cause, text.strip(), source, expected, actual)
+    return Guard(cause, source, expected, actual)
 
 
 def _dispatch(plain: str, text: str) -> Guard | None:
@@ -98,13 +98,11 @@ def _dispatch(plain: str, text: str) -> Guard | None:
     source = readable(found["source"])
     device, other = expected & _DEVICES, actual & _DEVICES
     if device != other:
-        return Guard("device", text.strip(), source, "".join(sorted(device)), "".join(sorted(other)))
+        return Guard("device", source, "".join(sorted(device)), "".join(sorted(other)))
     if all(key == "ADInplaceOrView" or key.startswith("Autograd") for key in expected ^ actual):
         inference = actual < expected
-        return Guard("global_state", text.strip(), "inference_mode", str(not inference), str(inference))
-    return Guard(
-        "other", text.strip(), source, ", ".join(sorted(expected - actual)), ", ".join(sorted(actual - expected))
-    )
+        return Guard("global_state", "inference_mode", str(not inference), str(inference))
+    return Guard("other", source, ", ".join(sorted(expected - actual)), ", ".join(sorted(actual - expected)))
 
 
 def _keys(text: str) -> set[str]:
@@ -115,17 +113,13 @@ def _tensor_type(plain: str, text: str) -> Guard | None:
     found = _EXPECTED_TENSOR.match(plain)
     if found is None:
         return None
-    return Guard("tensor_type", text.strip(), readable(found["source"]), "a tensor", found["actual"])
+    return Guard("tensor_type", readable(found["source"]), "a tensor", found["actual"])
 
 
 def _state(plain: str, text: str) -> Guard | None:
     """Every state that changed: torch names them all, between blanks."""
     found = _STATE.match(plain)
-    return (
-        Guard("global_state", text.strip(), ", ".join(re.split(r"[,.\s]+", found["what"].strip(",. "))))
-        if found
-        else None
-    )
+    return Guard("global_state", ", ".join(re.split(r"[,.\s]+", found["what"].strip(",. ")))) if found else None
 
 
 def _backend(plain: str, text: str) -> Guard | None:
@@ -133,7 +127,7 @@ def _backend(plain: str, text: str) -> Guard | None:
         return None
     names = _BACKENDS.search(plain)
     expected, actual = (_backend_name(names["cached"]), _backend_name(names["new"])) if names else (None, None)
-    return Guard("backend", text.strip(), "backend" if names else None, expected, actual)
+    return Guard("backend", "backend" if names else None, expected, actual)
 
 
 def _backend_name(shown: str) -> str:
@@ -146,21 +140,21 @@ def _aliasing(plain: str, text: str) -> Guard | None:
     duplicates = re.match(r"Duplicate tensors? found: \[(.*)\]", plain)
     if duplicates:
         source = readable(duplicates[1].replace('"', ""))
-        return Guard("aliasing", text.strip(), source, "different tensors", "one tensor")
+        return Guard("aliasing", source, "different tensors", "one tensor")
     pair = _ALIAS.match(plain)
     if pair is None:
         return None
     expected, actual = "one tensor", "different tensors"
     if " is not " in plain:
         expected, actual = actual, expected
-    return Guard("aliasing", text.strip(), readable(f"{pair['one']}, {pair['other']}"), expected, actual)
+    return Guard("aliasing", readable(f"{pair['one']}, {pair['other']}"), expected, actual)
 
 
 def _marking(plain: str, text: str) -> Guard | None:
     if "is present on runtime tensor but was absent" in plain:
-        return Guard("dynamic_marking", text.strip(), None, "unmarked", "marked dynamic")
+        return Guard("dynamic_marking", None, "unmarked", "marked dynamic")
     if "dynamo_dim_marking" in plain or "_dynamo_dynamic_indices" in plain:
-        return Guard("dynamic_marking", text.strip())
+        return Guard("dynamic_marking")
     return None
 
 
@@ -171,10 +165,8 @@ def _identity(plain: str, text: str) -> Guard | None:
     what, source = (found["what"], readable(found["source"])) if found else ("obj_id", readable(plain))
     if what == "type_id":
         named = _TYPE.search(text)
-        return Guard(
-            _type_cause(named["type"] if named else ""), text.strip(), source, named["type"] if named else None
-        )
-    return Guard("container" if what.startswith("dict") else "identity", text.strip(), source)
+        return Guard(_type_cause(named["type"] if named else ""), source, named["type"] if named else None)
+    return Guard("container" if what.startswith("dict") else "identity", source)
 
 
 def _type_cause(name: str) -> Cause:
@@ -186,27 +178,27 @@ def _container(plain: str, text: str) -> Guard | None:
     missing = re.match(r"KeyError on (.+?)\[([^\]]*)\]$", plain)
     if missing:
         source, key = readable(missing[1]), missing[2]
-        return Guard("container", text.strip(), source, f"{key} in {source}", f"{key} not in {source}")
+        return Guard("container", source, f"{key} in {source}", f"{key} not in {source}")
     keys = _KEYS.match(plain)
     if keys:
-        return Guard("container", text.strip(), readable(keys["source"]), keys["expected"])
+        return Guard("container", readable(keys["source"]), keys["expected"])
     member = _MEMBER.match(plain) or _KEY.match(plain)
     if member:
         source = readable(member["source"])
         within, without = f"{member['key']} in {source}", f"{member['key']} not in {source}"
         expected, actual = (without, within) if plain.startswith("not ") else (within, without)
-        return Guard("container", text.strip(), source, expected, actual)
+        return Guard("container", source, expected, actual)
     found = _LENGTH.match(plain)
     if found is None:
         return None
     source = readable(found["source"] or plain)
-    return Guard("container", text.strip(), f"len({source})", found["expected"])
+    return Guard("container", f"len({source})", found["expected"])
 
 
 def _symbolic(plain: str, text: str) -> Guard | None:
     if re.search(r"\.(?:size|stride|storage_offset)\(\)", plain) and re.search(r"[<>%]|==|!=", plain):
         source, expected = _measured(readable(plain))
-        return Guard("symbolic", text.strip(), source, expected)
+        return Guard("symbolic", source, expected)
     return None
 
 
@@ -235,7 +227,7 @@ def _value(plain: str, text: str) -> Guard | None:
         cause = "global_variable"
     else:
         cause = "value"
-    return Guard(cause, text.strip(), readable(source), found["expected"].strip())
+    return Guard(cause, readable(source), found["expected"].strip())
 
 
 _READERS: tuple[Callable[[str, str], Guard | None], ...] = (

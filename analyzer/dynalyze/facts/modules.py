@@ -27,34 +27,28 @@ def modules(run: RunLog) -> list[ModuleFacts]:
     """Every module, the main process first. Modules that are alike are one, and so are those of several ranks."""
     found: list[ModuleFacts] = []
     for log in run.processes:
-        for module in _of_process(log):
-            known = next((each for each in found if _alike(each, module)), None)
-            if known is None:
-                found.append(module)
+        of_process: list[ModuleFacts] = []
+        for event in {event.id: event for event in log.events if isinstance(event, ModuleSeen)}.values():
+            module = _read(event)
+            module.compiled_unwrapped = module.inside_wrapper and _compiled_without_wrapper(module, log)
+            if (known := _known(module, of_process)) is not None:
+                known.count += 1
             else:
+                of_process.append(module)
+        for module in of_process:
+            if (known := _known(module, found)) is not None:
                 known.count = max(known.count, module.count)
+            else:
+                found.append(module)
     for number, module in enumerate(found, 1):
         module.id = f"m{number}"
     return found
 
 
-def _of_process(log: ProcessLog) -> list[ModuleFacts]:
-    last = {event.id: event for event in log.events if isinstance(event, ModuleSeen)}
-    found: list[ModuleFacts] = []
-    for event in last.values():
-        module = _read(event)
-        module.compiled_unwrapped = module.inside_wrapper and _compiled_without_wrapper(module, log)
-        known = next((each for each in found if _alike(each, module)), None)
-        if known is None:
-            found.append(module)
-        else:
-            known.count += 1
-    return found
-
-
-def _alike(one: ModuleFacts, other: ModuleFacts) -> bool:
-    """Whether only the id and the number differ."""
-    return msgspec.structs.replace(one, id="", count=1) == msgspec.structs.replace(other, id="", count=1)
+def _known(module: ModuleFacts, known: list[ModuleFacts]) -> ModuleFacts | None:
+    """The one of which only the id and the number differ."""
+    bare = msgspec.structs.replace(module, id="", count=1)
+    return next((each for each in known if msgspec.structs.replace(each, id="", count=1) == bare), None)
 
 
 def _read(event: ModuleSeen) -> ModuleFacts:
@@ -76,8 +70,5 @@ def _read(event: ModuleSeen) -> ModuleFacts:
 def _compiled_without_wrapper(module: ModuleFacts, log: ProcessLog) -> bool:
     """Whether its own code was compiled, and never in a call that a wrapper made."""
     own = [event for event in log.events if isinstance(event, CompileStarted) and event.owner == module.class_name]
-    return bool(own) and not any(_is_wrappers(frame.file) for event in own for frame in event.stack)
-
-
-def _is_wrappers(file: str) -> bool:
-    return any(part in file for part in _WRAPPER_FILES)
+    files = (frame.file for event in own for frame in event.stack)
+    return bool(own) and not any(part in file for file in files for part in _WRAPPER_FILES)

@@ -97,39 +97,35 @@ def _is_of_module(reason: str, event: RecompileSeen, modules: dict[tuple[int, st
 def _entry(
     number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilation], by_id: dict[str, Compilation]
 ) -> Recompile:
-    previous, text = _of_version(raw.guard)
+    failed, of_module = _failed_guard(raw.guard), _failed_guard(raw.of_module) if raw.of_module else None
     own = by_key.get((raw.process, raw.epoch, raw.compile_id))
-    before = by_key.get((raw.process, raw.epoch, previous or f"{raw.compile_id.rpartition('/')[0]}/0"))
+    before = by_key.get((raw.process, raw.epoch, failed.previous or f"{raw.compile_id.rpartition('/')[0]}/0"))
     described = own or before or by_id.get(raw.compile_id)
-    guard = read_guard(text)
     return Recompile(
         id=number,
         compile_id=raw.compile_id,
-        previous=previous,
+        previous=failed.previous,
         location=described.location if described else Location("", 1),
-        cause="limit" if raw.limit else guard.cause,
-        source=guard.source,
-        expected=guard.expected or raw.expected,
-        actual=guard.actual or raw.actual,
-        guard=guard.text,
+        cause="limit" if raw.limit else failed.cause,
+        source=failed.source,
+        expected=failed.expected or raw.expected,
+        actual=failed.actual or raw.actual,
+        guard=failed.guard,
         seconds=own.seconds.get("total") if own else None,
         process=raw.process,
         epoch=raw.epoch,
         last_batch_of=raw.last_batch_of,
-        of_module=_failed_guard(raw.of_module) if raw.of_module else None,
+        of_module=of_module,
     )
 
 
-def _of_version(reason: str) -> tuple[str | None, str]:
-    """The compile id of the version whose guard failed, and what the guard says."""
-    prefix = _PREFIX.match(reason)
-    return (prefix["id"], reason[prefix.end() :]) if prefix else (None, reason)
-
-
 def _failed_guard(reason: str) -> FailedGuard:
-    previous, text = _of_version(reason)
-    guard = read_guard(text)
-    return FailedGuard(previous, guard.cause, guard.text, guard.source, guard.expected, guard.actual)
+    """What failed, and the compile id of the version whose guard it is."""
+    prefix = _PREFIX.match(reason)
+    guard = read_guard(reason[prefix.end() :] if prefix else reason)
+    return FailedGuard(
+        prefix["id"] if prefix else None, guard.cause, guard.text, guard.source, guard.expected, guard.actual
+    )
 
 
 def _mark_changes(found: list[tuple[_Raw, Recompile]]) -> None:
@@ -143,7 +139,8 @@ def _mark_changes(found: list[tuple[_Raw, Recompile]]) -> None:
     last: tuple[object, ...] | None = None
     for raw, entry in found:
         function = raw.compile_id.rpartition("/")[0]
-        family = _family(entry) if raw.call else (entry.cause, entry.expected, entry.actual)
+        of_sizes = raw.call and entry.cause in _SHAPES
+        family = "shape" if of_sizes else (entry.cause, entry.expected, entry.actual)
         key = (raw.process, raw.epoch, raw.call, family)
         if key != last or function in members:
             changes += 1
@@ -167,9 +164,3 @@ def _name_results(entries: list[Recompile], breaks: list[GraphBreak]) -> None:
         expression = results.get((entry.location.file, entry.location.line))
         if expression and entry.source:
             entry.source = _STACK.sub(lambda _, text=expression: text, entry.source)  # type: ignore[misc]
-
-
-def _family(entry: Recompile) -> object:
-    if entry.cause in _SHAPES:
-        return "shape"
-    return entry.cause, entry.expected, entry.actual

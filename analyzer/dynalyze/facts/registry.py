@@ -62,13 +62,15 @@ class Registry:
 @functools.cache
 def registry(torch_folder: str = "") -> Registry:
     """The registry of the torch in `torch_folder`, of the installed one, or our copy, whichever is found first."""
-    for path in (_below(torch_folder), _installed(), _COPY):
-        if path is not None:
-            try:
-                if path.is_file():
-                    return Registry(_read(path))
-            except (OSError, ValueError):  # No such file, no name of a file, or no registry.
-                continue
+    installed = importlib.util.find_spec("torch")
+    folders = [Path(torch_folder)] if torch_folder else []
+    folders += [Path(installed.origin).parent] if installed is not None and installed.origin else []
+    for path in (*(folder / "_dynamo" / _FILE for folder in folders), _COPY):
+        try:
+            if path.is_file():
+                return Registry(_read(path))
+        except (OSError, ValueError):  # No such file, no name of a file, or no registry.
+            continue
     return Registry({})
 
 
@@ -81,15 +83,6 @@ def id_in(text: str) -> str | None:
     """The id that a message of torch links to, the first one where there are several."""
     found = _LINK.search(text)
     return f"GB{found[1]}" if found else None
-
-
-def _below(folder: str) -> Path | None:
-    return Path(folder) / "_dynamo" / _FILE if folder else None
-
-
-def _installed() -> Path | None:
-    spec = importlib.util.find_spec("torch")
-    return _below(str(Path(spec.origin).parent)) if spec is not None and spec.origin else None
 
 
 def _read(path: Path) -> dict[str, Entry]:

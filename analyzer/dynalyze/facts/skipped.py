@@ -36,7 +36,6 @@ _WORDS: dict[SkipReason, str] = {
     "no_tensors": "It does nothing with tensors, so there was nothing to compile.",
     "other": "torch gave another reason.",
 }
-_SAYS = "PyTorch says: "
 _STEPS: dict[SkipReason, str] = {
     "dispatch_mode": 'Put `with torch.compiler.set_stance("force_eager"):` around that mode: torch is not asked there '
     "then, and later calls run compiled. Or call `torch._dynamo.reset()` after the mode has ended.",
@@ -54,8 +53,10 @@ def skipped_frames(run: RunLog, places: Places, sources: Sources) -> list[Skippe
     """Each function and reason once. Helpers of libraries are left out, unless one was given to torch.compile."""
     found: dict[tuple[str, int, str, SkipReason], SkippedFrame] = {}
     for process, event in run.all():
-        reason = _reason(event) if isinstance(event, SkippedSeen) else None
-        if not isinstance(event, SkippedSeen) or reason is None or not _concerns(event, reason, places):
+        if not isinstance(event, SkippedSeen):
+            continue
+        reason: SkipReason | None = next((kind for words, kind in _KINDS if words in event.reason), "other")
+        if reason is None or not _concerns(event, reason, places):
             continue
         key = (event.code.file, event.code.line, event.code.name, reason)
         known = found.get(key)
@@ -82,10 +83,6 @@ def explain(reason: SkipReason) -> str:
     return _WORDS[reason]
 
 
-def _reason(event: SkippedSeen) -> SkipReason | None:
-    return next((kind for words, kind in _KINDS if words in event.reason), "other")
-
-
 def _concerns(event: SkippedSeen, reason: SkipReason, places: Places) -> bool:
     """Whether the owner of the program can do something about it."""
     if is_resume(event.code.name) and reason == "no_tensors":
@@ -97,7 +94,7 @@ def _skipped(name: str, process: int, event: SkippedSeen, reason: SkipReason, so
     code = event.code
     function = f"{event.owner}.{code.name}" if event.owner else code.name
     line = sources.definition(code.file, code.line)
-    said = f" {_SAYS}{event.reason}." if reason == "other" and event.reason else ""
+    said = f" PyTorch says: {event.reason}." if reason == "other" and event.reason else ""
     return SkippedFrame(
         id=name,
         location=sources.location(code.file, line, function),

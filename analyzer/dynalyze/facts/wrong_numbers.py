@@ -23,15 +23,18 @@ def wrong_tensor(test: Accuracy) -> TensorAccuracy | None:
 def wrong_answers(test: Accuracy, found: Bisection | None) -> str:
     """`bf16 output of torch.softmax in layers.3.attention is wrong beyond rounding, stage: Inductor`."""
     tensor = wrong_tensor(test)
-    named = found is not None and bool(found.op or found.module)
-    if found is not None and named:
+    what, how = "the output", "is wrong beyond rounding"
+    if found is not None and (found.op or found.module):
         what = _found(found, tensor.dtype if tensor is not None else "")
+    elif tensor is not None and tensor.kind == "gradient":
+        what = f"{_dtype(tensor.dtype)}gradient of {tensor.name}"
     elif tensor is not None:
-        what = _tensor(tensor)
-    else:
-        what = "the output"
-    stage = f", stage: {stage_name(found)}" if found is not None and found.stage else ""
-    return f"{what} {_how(tensor)}{stage}"
+        what = f"{_dtype(tensor.dtype)}output {tensor.name.removeprefix('output')}".rstrip()
+    if tensor is not None and tensor.nonfinite:
+        how = "is NaN or infinite where eager's is not"
+    elif tensor is not None and tensor.compiled_dtype and tensor.dtype and tensor.compiled_dtype != tensor.dtype:
+        how = f"is {tensor.compiled_dtype} where eager's is {tensor.dtype}"
+    return f"{what} {how}{f', stage: {stage_name(found)}' if found is not None and found.stage else ''}"
 
 
 def wrong_operation(found: Bisection) -> str:
@@ -47,19 +50,5 @@ def _found(found: Bisection, dtype: str) -> str:
     return f"{_dtype(found.dtype or dtype)}{kind} of {owner}"
 
 
-def _tensor(tensor: TensorAccuracy) -> str:
-    if tensor.kind == "gradient":
-        return f"{_dtype(tensor.dtype)}gradient of {tensor.name}"
-    return f"{_dtype(tensor.dtype)}output {tensor.name.removeprefix('output')}".rstrip()
-
-
 def _dtype(name: str) -> str:
     return f"{_SHORT.get(name, name)} " if name else ""
-
-
-def _how(tensor: TensorAccuracy | None) -> str:
-    if tensor is not None and tensor.nonfinite:
-        return "is NaN or infinite where eager's is not"
-    if tensor is not None and tensor.compiled_dtype and tensor.dtype and tensor.compiled_dtype != tensor.dtype:
-        return f"is {tensor.compiled_dtype} where eager's is {tensor.dtype}"
-    return "is wrong beyond rounding"

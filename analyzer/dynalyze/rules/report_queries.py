@@ -124,7 +124,8 @@ def adapters_of(report: Report) -> Iterator[tuple[ModuleFacts, Adapters]]:
 
 def uses_peft(report: Report) -> bool:
     """Whether a module holds adapters, or PEFT's code was traced."""
-    return any(adapters_of(report)) or was_traced(report, "peft")
+    traced = (Location(each.path, 1) for each in report.traced_files)
+    return any(adapters_of(report)) or any(comes_from(each, "peft") for each in traced)
 
 
 def version(report: Report, package: str) -> tuple[int, ...]:
@@ -155,16 +156,6 @@ def breaks_in(report: Report, folder: str) -> list[GraphBreak]:
 def skipped_in(report: Report, folder: str) -> list[SkippedFrame]:
     """The functions of a package that torch left in eager, where they work on tensors."""
     return [each for each in report.skipped_frames if each.tensors and comes_from(each.location, folder)]
-
-
-def was_traced(report: Report, folder: str) -> bool:
-    """Whether Dynamo read a file of a package."""
-    return any(comes_from(Location(each.path, 1), folder) for each in report.traced_files)
-
-
-def trains(report: Report, module: ModuleFacts) -> bool:
-    """Whether the module was being trained: it says so itself, or a backward graph was compiled."""
-    return module.training or any(each.backward for each in report.compilations)
 
 
 def compiled_at(module: ModuleFacts) -> Location | None:
@@ -232,10 +223,6 @@ def autocast_dtype(report: Report, device: str) -> str | None:
 def graphs_on_cuda(report: Report) -> list[Graph]:
     """The graphs with an input on a CUDA device."""
     return [graph for graph in report.graphs if any(each.device.startswith("cuda") for each in graph.inputs)]
-
-
-def module_on_cuda(module: ModuleFacts) -> bool:
-    return any(device.startswith("cuda") for device in module.devices)
 
 
 def dtype_of(module: ModuleFacts) -> str | None:

@@ -136,7 +136,7 @@ def test_an_int_of_a_module_is_an_attribute_wherever_it_is_read() -> None:
 
 
 def test_a_guard_that_nobody_has_seen_yet_is_told_as_it_stands() -> None:
-    assert read_guard("WEATHER_MATCH(sunny)") == Guard("other", "WEATHER_MATCH(sunny)")
+    assert read_guard("WEATHER_MATCH(sunny)") == Guard("other", text="WEATHER_MATCH(sunny)")
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "# return x"])

@@ -21,7 +21,6 @@ from dynalyze.rules.report_queries import (
     ids,
     recompile_cost,
     times,
-    trains,
     uses_peft,
 )
 from dynalyze.rules.rule import Ranked, Rule
@@ -209,8 +208,9 @@ HOTSWAP = Rule(
 def _judge_unmerged(report: Report) -> Iterator[Ranked]:
     if SWITCH.recompiles(report) or HOTSWAP.recompiles(report):
         return  # Adapters that change cannot be merged.
+    backward = any(each.backward for each in report.compilations)
     for module, adapters in adapters_of(report):
-        if _could_be_merged(adapters) and not trains(report, module):
+        if _could_be_merged(adapters) and not module.training and not backward:
             yield _unmerged(module, adapters)
 
 

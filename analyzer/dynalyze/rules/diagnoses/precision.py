@@ -16,7 +16,6 @@ from dynalyze.rules.report_queries import (
     dtype_of,
     graphs_on_cuda,
     ids,
-    module_on_cuda,
 )
 from dynalyze.rules.rule import Ranked, Rule
 
@@ -77,7 +76,11 @@ def _judge_bfloat16(report: Report) -> Iterator[Ranked]:
     if found is None or found >= _AMPERE:
         return
     graphs = [graph for graph in graphs_on_cuda(report) if any(each.dtype == "bfloat16" for each in graph.inputs)]
-    modules = [module for module in report.modules if module_on_cuda(module) and module.parameters.get("bfloat16")]
+    modules = [
+        module
+        for module in report.modules
+        if module.parameters.get("bfloat16") and any(device.startswith("cuda") for device in module.devices)
+    ]
     if graphs or modules:
         where, change = "the model", "model.to(torch.float16)"
     elif autocast_dtype(report, "cuda") == "bfloat16":
