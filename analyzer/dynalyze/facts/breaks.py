@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dynalyze.capture.trace_records import LIMITS, RAISED_LIMIT, hit_limit
@@ -36,7 +36,6 @@ _CAPTURED_WHOLE = re.compile(r"^[^\n]*captured completely with torch\.compile\. 
 _RAISED = re.compile(
     r"^(?:torch\._dynamo\.)?exc\.(?:Unsupported|UserError|UncapturedHigherOrderOpError): ", re.MULTILINE
 )
-_REASON = "Graph Break Reason: "
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def parse_message(message: str) -> Message:
 
 def message_in(payload: str) -> str:
     """The message inside the payload of a break event, for where the live exception was out of reach."""
-    _, found, reason = payload.partition(_REASON)
+    _, found, reason = payload.partition("Graph Break Reason: ")
     if not found:
         raised = _RAISED.search(payload)
         reason = payload[raised.end() :] if raised else payload
@@ -116,8 +115,6 @@ def _flat(text: str) -> str:
     return "\n".join(line.strip() for line in text.strip().splitlines())
 
 
-# Breaks that stand for an exception of the user's own code.
-_USER_EXCEPTIONS = ("Observed exception",)
 _BADNESS: dict[Effect, int] = {"split": 0, "partly_eager": 1, "eager": 2, "error": 3}
 # Breaks inside torch.cond and its like: torch lets them reach the program even where breaks are allowed.
 _UNCAPTURED = "UncapturedHigherOrderOpError"
@@ -143,41 +140,36 @@ class _Sighting:
         return self.stack[self.at]
 
 
-@dataclass
-class _Group:
-    sightings: list[_Sighting] = field(default_factory=list)
-
-    def matches(self, other: _Sighting) -> bool:
-        first = self.sightings[0]
-        one, two = first.place, other.place
-        if (one.file, one.line) != (two.file, two.line) or first.message.gb_type != other.message.gb_type:
-            return False
-        unknown = one.column is None or two.column is None
-        return unknown or (one.column, one.end_column) == (two.column, two.end_column)
+def _is_same(one: _Sighting, other: _Sighting) -> bool:
+    """Whether two tell of one break; columns count where both know them."""
+    a, b = one.place, other.place
+    if (a.file, a.line, one.message.gb_type) != (b.file, b.line, other.message.gb_type):
+        return False
+    return a.column is None or b.column is None or (a.column, a.end_column) == (b.column, b.end_column)
 
 
 def graph_breaks(
     run: RunLog, places: Places, sources: Sources, registry: Registry, compiled: Sequence[Compilation] = ()
 ) -> list[GraphBreak]:
     """Every distinct graph break of a run, in the order in which they first happened; `compiled` get their ids."""
-    groups: dict[tuple[str, int, str], list[_Group]] = {}
-    order: list[_Group] = []
+    near: dict[tuple[str, int, str], list[list[_Sighting]]] = {}
+    groups: list[list[_Sighting]] = []
     for log in run.processes:
         for sighting in _sightings(log, places, sources, registry):
-            place = sighting.place
-            near = groups.setdefault((place.file, place.line, sighting.message.gb_type), [])
-            group = next((group for group in near if group.matches(sighting)), None)
+            key = (sighting.place.file, sighting.place.line, sighting.message.gb_type)
+            known = near.setdefault(key, [])
+            group = next((group for group in known if _is_same(group[0], sighting)), None)
             if group is None:
-                group = _Group()
-                near.append(group)
-                order.append(group)
-            group.sightings.append(sighting)
+                group = []
+                known.append(group)
+                groups.append(group)
+            group.append(sighting)
     by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
-    for number, group in enumerate(order, 1):
-        for key in dict.fromkeys((s.process, s.epoch, s.compile_id) for s in group.sightings):
-            if key in by_key:
-                by_key[key].breaks.append(f"b{number}")
-    return [_entry(f"b{number}", group, sources) for number, group in enumerate(order, 1)]
+    for number, group in enumerate(groups, 1):
+        for compile_key in dict.fromkeys((s.process, s.epoch, s.compile_id) for s in group):
+            if compile_key in by_key:
+                by_key[compile_key].breaks.append(f"b{number}")
+    return [_entry(f"b{number}", group, sources) for number, group in enumerate(groups, 1)]
 
 
 def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Registry) -> Iterator[_Sighting]:
@@ -196,7 +188,9 @@ def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Regi
             effect = _effect_of_error(event, gb_id, metrics, broken=key in broken)
         else:
             effect = _effect_of_break(event, metrics.get("has_guarded_code"))
-        if effect is None or _is_no_break(message, effect):
+        # An exception of the user's own code, or the recompile limit, where torch goes on in eager.
+        no_break = effect != "error" and message.gb_type.startswith(("Observed exception", *LIMITS))
+        if effect is None or no_break:
             continue
         # At the recompile limit a compile does not begin: the function's first one knows where it stands.
         compiled = started.get(key) or started.get((event.epoch, f"{_function(event.id)}/0"))
@@ -248,11 +242,6 @@ def _effect_of_break(event: BreakSeen, guarded: object) -> Effect:
     return "eager" if told == "eager" or guarded is False else "split"
 
 
-def _is_no_break(message: Message, effect: Effect) -> bool:
-    """An exception of the user's own code, or the recompile limit, where torch goes on in eager."""
-    return effect != "error" and message.gb_type.startswith((*_USER_EXCEPTIONS, *LIMITS))
-
-
 def _with_raised_limits(log: ProcessLog) -> Iterator[AnyEvent]:
     """The events, with an error for each recompile limit that raised where no live exception told of it.
 
@@ -283,7 +272,9 @@ def _stack(
         if code is not None and not any(_same_code(frame, code) for frame in told):
             told.append(_at_definition(code, sources))  # Torch names the caller alone.
         frames = places.stack([], told)
-        return frames, _holder_by_name(frames, code)
+        if code is None:
+            return frames, len(frames) - 1
+        return frames, max((i for i, frame in enumerate(frames) if _same_code(frame, code)), default=0)
     if not inside and code is not None:
         inside = [_at_definition(code, sources)]  # The break came before the first instruction, or after the last.
     if not above and compiled is not None:
@@ -298,28 +289,22 @@ def _at_definition(frame: Frame, sources: Sources) -> Frame:
     return Frame(frame.file, sources.definition(frame.file, frame.line), frame.name)
 
 
-def _holder_by_name(frames: list[Frame], code: Frame | None) -> int:
-    if code is None:
-        return len(frames) - 1
-    matching = [i for i, frame in enumerate(frames) if _same_code(frame, code)]
-    return matching[-1] if matching else 0
-
-
 def _same_code(frame: Frame, code: Frame) -> bool:
     return frame.file == code.file and original_name(frame.name) == original_name(code.name)
 
 
-def _entry(number: str, group: _Group, sources: Sources) -> GraphBreak:
-    first = group.sightings[0]
-    shown = max(group.sightings, key=lambda s: len(s.stack) if s.process == first.process else 0)
+def _entry(number: str, group: list[_Sighting], sources: Sources) -> GraphBreak:
+    first = group[0]
+    shown = max(group, key=lambda s: len(s.stack) if s.process == first.process else 0)
     # What counts is the frame that holds the line; a refusal ends every frame it passes.
-    telling = [s for s in group.sightings if s.holds or s.effect == "error"] or group.sightings
+    telling = [s for s in group if s.holds or s.effect == "error"] or group
     effect = max((s.effect for s in telling), key=_BADNESS.__getitem__)
     message = first.message
-    place = next((s.place for s in group.sightings if s.place.column is not None), first.place)
+    callers = {(f.file, f.line): f for s in group if s.at > 0 for f in (s.stack[s.at - 1],)}
+    place = next((s.place for s in group if s.place.column is not None), first.place)
     location = _location(place, sources)
-    gb_id = next((s.gb_id for s in group.sightings if s.gb_id), None)
-    same_run = [s for s in group.sightings if (s.process, s.epoch) == (first.process, first.epoch)]
+    gb_id = next((s.gb_id for s in group if s.gb_id), None)
+    same_run = [s for s in group if (s.process, s.epoch) == (first.process, first.epoch)]
     return GraphBreak(
         id=number,
         gb_id=gb_id,
@@ -330,24 +315,19 @@ def _entry(number: str, group: _Group, sources: Sources) -> GraphBreak:
         explanation=message.explanation,
         hints=list(message.hints),
         url=message.url or (url(gb_id) if gb_id else ""),
-        occurrences=len(group.sightings),
+        occurrences=len(group),
         compile_ids=list(dict.fromkeys(s.compile_id for s in same_run if s.compile_id)),
         process=first.process,
         epoch=first.epoch,
         context=message.context,
-        consequence=next((s.message.consequence for s in group.sightings if s.message.consequence), ""),
-        callers=_callers(group, sources),
+        consequence=next((s.message.consequence for s in group if s.message.consequence), ""),
+        # The distinct lines that called the function in which it broke.
+        callers=[_location(frame, sources) for frame in callers.values()],
         snippet=sources.snippet(location),
         expression=sources.expression(location),
         block=sources.block(location),
-        processes=sorted({s.process for s in group.sightings}),
+        processes=sorted({s.process for s in group}),
     )
-
-
-def _callers(group: _Group, sources: Sources) -> list[Location]:
-    """The distinct lines that called the function in which it broke."""
-    frames = {(f.file, f.line): f for s in group.sightings if s.at > 0 for f in (s.stack[s.at - 1],)}
-    return [_location(frame, sources) for frame in frames.values()]
 
 
 def _location(frame: Frame, sources: Sources) -> Location:

@@ -77,33 +77,32 @@ def texts_of(run: RunLog) -> list[CompileTexts]:
     """Every compile that gave a graph to a backend. One that restarted holds its last attempt."""
     found: dict[Key, CompileTexts] = {}
     for process, event in run.all():
-        if isinstance(event, GraphSeen):
-            _take(found, process, event, run)
+        if not isinstance(event, GraphSeen):
+            continue
+        compile_ = found.get((process, event.epoch, event.id))
+        if event.stage == "dynamo":
+            compile_ = CompileTexts(process, event.epoch, event.id, event.attempt)
+            found[compile_.key] = compile_
+        if compile_ is not None:
+            _add(compile_.texts, event, run)
     return list(found.values())
-
-
-def _take(found: dict[Key, CompileTexts], process: int, event: GraphSeen, run: RunLog) -> None:
-    compile_ = found.get((process, event.epoch, event.id))
-    if compile_ is None:
-        if event.stage != "dynamo":
-            return
-        compile_ = CompileTexts(process, event.epoch, event.id, event.attempt)
-        found[compile_.key] = compile_
-    elif event.stage == "dynamo":
-        compile_.attempt = event.attempt
-        compile_.texts.clear()
-    _add(compile_.texts, event, run)
 
 
 def _add(texts: list[Text], event: GraphSeen, run: RunLog) -> None:
     if event.stage in _AOT:
         texts.append(Text(event.stage, event.text, _AOT[event.stage]))
     elif event.stage in _LOWERED:
-        _put(texts, Text(event.stage, event.text, _by_inputs(run.read_text(event.text))))
+        # AOTAutograd calls what comes into a backward graph tangents.
+        inputs = parse(run.read_text(event.text)).inputs
+        backward = any(name.startswith("tangents_") for name, _ in inputs)
+        _put(texts, Text(event.stage, event.text, "backward" if backward else ""))
     elif event.stage == "output_code":
         _add_code(texts, event.text, run.read_text(event.text))
     elif event.stage in KERNEL_NOTES:
-        _add_note(texts, event)
+        # What was tracked of the last output code; it names neither that code nor its direction.
+        code = next((text for text in reversed(texts) if text.stage == "output_code"), None)
+        if code is not None and code.part:
+            _put(texts, Text(event.stage, event.text, code.direction, code.part))
     else:
         _put(texts, Text(event.stage, event.text))
 
@@ -122,13 +121,6 @@ def _add_code(texts: list[Text], reference: str, code: str) -> None:
     _put(texts, new)
 
 
-def _add_note(texts: list[Text], event: GraphSeen) -> None:
-    """Add what was tracked of the last output code; it names neither that code nor its direction."""
-    code = next((text for text in reversed(texts) if text.stage == "output_code"), None)
-    if code is not None and code.part:
-        _put(texts, Text(event.stage, event.text, code.direction, code.part))
-
-
 def _put(texts: list[Text], new: Text) -> None:
     """Add a text; what is written again of the same part (Inductor may compile it twice) counts once."""
     for at, text in enumerate(texts):
@@ -136,11 +128,6 @@ def _put(texts: list[Text], new: Text) -> None:
             texts[at] = new
             return
     texts.append(new)
-
-
-def _by_inputs(text: str) -> Direction:
-    """AOTAutograd calls what comes into a backward graph tangents."""
-    return "backward" if any(name.startswith("tangents_") for name, _ in parse(text).inputs) else ""
 
 
 MOST_CODE = 400_000
@@ -161,7 +148,10 @@ def graphs(
     `lines` is filled with the operations of each line, graph by graph.
     """
     owners = {(c.process, c.epoch, c.compile_id): c for c in compiled}
-    skips = _cudagraph_skips(run)
+    skips: dict[Key, str] = {}
+    for process, event in run.all():
+        if isinstance(event, CompileEnded) and event.metrics.get("cudagraph_skip_reason"):
+            skips.setdefault((process, event.epoch, event.id), str(event.metrics["cudagraph_skip_reason"]))
     reader = _Reader(run, sources, places or Places(), {} if lines is None else lines)
     found: list[Graph] = []
     kernels: list[Kernel] = []
@@ -171,14 +161,6 @@ def graphs(
         found.append(graph)
         kernels += own
     return found, kernels
-
-
-def _cudagraph_skips(run: RunLog) -> dict[Key, str]:
-    found: dict[Key, str] = {}
-    for process, event in run.all():
-        if isinstance(event, CompileEnded) and event.metrics.get("cudagraph_skip_reason"):
-            found.setdefault((process, event.epoch, event.id), str(event.metrics["cudagraph_skip_reason"]))
-    return found
 
 
 @dataclass
@@ -229,7 +211,10 @@ class _Reader:
             if text.stage in KERNEL_NOTES:
                 continue
             code = self._run.read_text(text.reference)
-            self._count(down, text, code)
+            if code and text.stage == "output_code":
+                self._count_kernels(down, text, code)
+            elif code:
+                _count_ops(down, text, code)
             if text.stage in _SHOWN and code:
                 self._keep(graph, file, code)
         graph.ops = len(down.dynamo.nodes)
@@ -255,14 +240,6 @@ class _Reader:
                 if not tracked.take(text.stage, self._run.read_text(text.reference)):
                     self._run.unreadable += 1
         return found
-
-    def _count(self, down: _Down, text: Text, code: str) -> None:
-        if not code:
-            return
-        if text.stage == "output_code":
-            self._count_kernels(down, text, code)
-        elif text.stage == "dynamo" or text.is_aten or text.stage == "post_grad":
-            _count_ops(down, text, code)
 
     def _count_kernels(self, down: _Down, text: Text, code: str) -> None:
         kernels = kernels_of(code, down.known_ops)
@@ -303,11 +280,19 @@ class _Reader:
 
 
 def _count_ops(down: _Down, text: Text, code: str) -> None:
+    stage: StageName
+    if text.stage == "dynamo":
+        stage = "dynamo"
+    elif text.stage == "post_grad":
+        stage = "post_grad"
+    elif text.is_aten:
+        stage = "aten"
+    else:
+        return
     read = parse(code)
-    stage: StageName = "dynamo" if text.stage == "dynamo" else "post_grad" if text.stage == "post_grad" else "aten"
     down.count(stage, text.direction, len(read.nodes))
     down.known_ops.update(node.op for node in read.nodes)
-    if text.stage == "dynamo":
+    if stage == "dynamo":
         down.dynamo = read
-    elif text.stage == "post_grad":
+    elif stage == "post_grad":
         down.post_grad[text.part] = read.origins

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import msgspec
 
@@ -77,17 +76,12 @@ def _cheapest(parts: list[str], words: Collection[str]) -> list[str]:
     for end in range(1, len(parts) + 1):
         ways = []
         for start in range(max(0, end - _MOST_PARTS), end):
-            word = "_".join(parts[start:end])
+            word, length = "_".join(parts[start:end]), end - start
             cost, before = best[start]
-            ways.append((cost + _cost(word, end - start, words), [*before, word]))
+            own = 1 if word in words else _UNKNOWN if length == 1 and word else _IMPOSSIBLE * length
+            ways.append((cost + own, [*before, word]))
         best.append(min(ways, key=lambda way: way[0]))
     return list(dict.fromkeys(best[-1][1]))
-
-
-def _cost(word: str, parts: int, words: Collection[str]) -> int:
-    if word in words:
-        return 1
-    return _UNKNOWN if parts == 1 and word else _IMPOSSIBLE * parts
 
 
 _AOT_ID = re.compile(r"^# AOT ID: \['(?P<id>\w+?)'\]", re.MULTILINE)
@@ -154,11 +148,6 @@ class KernelFound:
         self.ops = list(dict.fromkeys([*self.ops, *other.ops]))
         self.source_nodes = list(dict.fromkeys([*self.source_nodes, *other.source_nodes]))
 
-    def call(self, note: re.Match[str] | None, handle: str) -> None:
-        """Note one call, with the comment and the handle above it."""
-        nodes = self.add(note)
-        self.sites.append(Call(nodes or list(self.source_nodes), handle))
-
 
 def aot_id(code: str) -> str:
     """The id that AOTAutograd gave to the graph, `0_forward` say; "" where the code names none."""
@@ -197,12 +186,22 @@ def kernels_of(code: str, known_ops: Iterable[str] = ()) -> list[KernelFound] | 
             known.update(_listed(comment["ops"]))
         elif (tracked := _HANDLE.match(line.lstrip())) is not None:
             handle = tracked["handle"]
-        elif (name := _callee(line)) and (found := _kernel(name, defined, called)) is not None:
+        elif (
+            line.startswith(" ")
+            and (call := _CALLED.match(line.lstrip())) is not None
+            and (found := _kernel(call["callee"], defined, called)) is not None
+        ):
             # C++ kernels have no comment: one that stands above is not theirs.
-            found.call(note if found.kind != "cpp" else None, handle)
+            nodes = found.add(note) if found.kind != "cpp" else []
+            found.sites.append(Call(nodes or list(found.source_nodes), handle))
             note, handle = note if found.kind == "cpp" else None, ""
             called[found.name] = found
-    _name_ops(called.values(), {op.rpartition(".")[2] for op in known})
+    names = {op.rpartition(".")[2] for op in known}
+    for kernel in called.values():
+        if kernel.kind in ("cpp", "triton") and not kernel.ops:
+            kernel.ops = [f"aten.{op}" for op in split_name(kernel.name, names)]
+        elif kernel.kind == "fallback" and not kernel.ops:
+            kernel.ops = [".".join(kernel.name.split(".")[:2])]
     return list(called.values())
 
 
@@ -225,13 +224,6 @@ def _kind(language: str) -> KernelKind:
     return "triton" if language in ("triton", "multi_kernel") else "other"
 
 
-def _callee(line: str) -> str:
-    if not line.startswith(" "):
-        return ""
-    found = _CALLED.match(line.lstrip())
-    return found["callee"] if found else ""
-
-
 def _kernel(name: str, defined: dict[str, KernelFound], called: dict[str, KernelFound]) -> KernelFound | None:
     """The kernel behind a called name; None for a call that is none."""
     own = defined.get(name.removesuffix(".run"))
@@ -249,15 +241,6 @@ def _kernel(name: str, defined: dict[str, KernelFound], called: dict[str, Kernel
     return called.get(name) or KernelFound(name, kind)
 
 
-def _name_ops(kernels: Iterable[KernelFound], known: set[str]) -> None:
-    """Operations for kernels that no comment described."""
-    for kernel in kernels:
-        if kernel.kind in ("cpp", "triton") and not kernel.ops:
-            kernel.ops = [f"aten.{op}" for op in split_name(kernel.name, known)]
-        elif kernel.kind == "fallback" and not kernel.ops:
-            kernel.ops = [".".join(kernel.name.split(".")[:2])]
-
-
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
@@ -266,9 +249,6 @@ _FRAME = re.compile(
     r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d{1,9}), in (?P<function>[^\n]+)(?:\n +(?P<code>\S[^\n]*))?',
     re.MULTILINE,
 )
-_UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeError)
-
-_Read = TypeVar("_Read")
 
 
 class _Nodes(msgspec.Struct):
@@ -290,14 +270,17 @@ class Tracked:
         """Take over one record; False where it makes no sense. An empty one says that nothing was tracked."""
         if not text:
             return True
-        if stage == "kernel_stacks":
-            stacks = _read(text, dict[str, list[str]])
-            self.stacks = stacks or {}
-            return stacks is not None
-        nodes = _read(text, _Nodes)
-        if nodes is not None:
-            self.nodes, self.pre_grad = nodes.kernels, nodes.post_grad
-        return nodes is not None
+        of_stacks = stage == "kernel_stacks"
+        try:
+            if of_stacks:
+                self.stacks = msgspec.json.decode(text, type=dict[str, list[str]])
+            else:
+                nodes = msgspec.json.decode(text, type=_Nodes)
+                self.nodes, self.pre_grad = nodes.kernels, nodes.post_grad
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            self.stacks = {} if of_stacks else self.stacks
+            return False
+        return True
 
     def origins(self, handle: str, places: Places) -> list[Location]:
         """The lines behind a call, in the order of the source: the innermost one outside torch of each stack."""
@@ -339,7 +322,9 @@ def came_from(kernel: KernelFound, tracked: Tracked, named: Mapping[str, Locatio
         told = [named[node] for node in site.nodes if node in named]
         known = tracked.origins(site.handle, places)
         if known:
-            found.add_lines(_own(known, told) if kernel.is_library_call else known, "inductor")
+            # Inductor also tracks what was computed into the inputs of a library call.
+            lines = {each.at for each in told} if kernel.is_library_call else {each.at for each in known}
+            found.add_lines([each for each in known if each.at in lines] or known, "inductor")
         else:
             found.add_lines(told, "comments")
         found.post_grad_nodes += _nodes(kernel, site, tracked)
@@ -366,12 +351,6 @@ def lacking(graphs: Iterable[Graph], kernels: Iterable[Kernel]) -> list[str]:
     ]
 
 
-def _own(known: list[Location], told: list[Location]) -> list[Location]:
-    """The lines of a library call itself: Inductor also tracks what was computed into its inputs."""
-    lines = {each.at for each in told}
-    return [each for each in known if each.at in lines] or known
-
-
 def _nodes(kernel: KernelFound, site: Call, tracked: Tracked) -> list[str]:
     nodes = tracked.nodes.get(site.handle, [])
     if not kernel.is_library_call:
@@ -389,10 +368,3 @@ def _innermost(stack: str, places: Places) -> Location | None:
     return Location(
         frame["file"], int(frame["line"]), function=frame["function"].strip(), code=(frame["code"] or "").strip()
     )
-
-
-def _read(text: str, kind: type[_Read]) -> _Read | None:
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except _UNREADABLE:
-        return None
