@@ -90,9 +90,6 @@ class Lowered:
     kernels: list[tuple[AttentionBackend, Written]] = field(default_factory=list)
     at: dict[LineKey, list[AttentionBackend]] = field(default_factory=dict)
 
-    def add(self, backend: AttentionBackend, place: LineKey) -> None:
-        self.at.setdefault(place, []).append(backend)
-
     def take(self, other: Lowered) -> None:
         """Add what another part of the same graph holds."""
         self.kernels += other.kernels
@@ -117,10 +114,10 @@ def lowered(text: str) -> Lowered:
     found = Lowered()
     for written in _read(text)[0]:
         if written.op in _SOFTMAX:
-            found.add("math", written.at)
+            found.at.setdefault(written.at, []).append("math")
         elif (backend := _backend(written.op)) is not None:
             found.kernels.append((backend, written))
-            found.add(backend, written.at)
+            found.at.setdefault(written.at, []).append(backend)
     return found
 
 
@@ -158,14 +155,18 @@ def _read(text: str) -> tuple[list[Written], bool]:
             annotations, origin = dict(statement.inputs), None
         elif isinstance(statement, Comment):
             origin = statement.origin
-            mask_made = mask_made or _makes_mask(origin)
+            if origin is not None and origin.function in _MAKES_BLOCK_MASK:
+                mask_made |= origin.file.replace("\\", "/").endswith("/flex_attention.py")
         else:
             _note(annotations, statement)
             if (op := statement.op) in _SOFTMAX or _NAMED.search(op):
                 positional, named = _arguments(statement.expression)
                 found.append(Written(statement.name, op, origin, positional, named, annotations))
-            elif found and origin is not None:
-                _claim(found, statement, origin)
+            elif origin is not None:
+                # What Inductor puts in the place of hand-written attention has no line, but the use of its result has.
+                for written in found[-2:]:
+                    if written.origin is None and statement.expression.startswith(f"{written.name}["):
+                        written.origin = origin
     return found, mask_made
 
 
@@ -176,19 +177,6 @@ def _note(annotations: dict[str, str], line: Assignment) -> None:
         known = annotations.get(line.expression, "")
     if known:
         annotations[line.name] = known
-
-
-def _claim(found: list[Written], line: Assignment, origin: Location) -> None:
-    """What Inductor puts in the place of hand-written attention has no line, but the use of its result has."""
-    for written in found[-2:]:
-        if written.origin is None and line.expression.startswith(f"{written.name}["):
-            written.origin = origin
-
-
-def _makes_mask(origin: Location | None) -> bool:
-    if origin is None or origin.function not in _MAKES_BLOCK_MASK:
-        return False
-    return origin.file.replace("\\", "/").endswith("/flex_attention.py")
 
 
 def _arguments(expression: str) -> tuple[list[str], dict[str, str]]:
@@ -221,9 +209,6 @@ def _parts(text: str) -> list[str]:
             parts.append(text[start:at].strip())
             start = at + 1
     return [*parts, text[start:].strip()]
-
-
-_Signature = tuple[object, ...]
 
 
 def attention(
@@ -371,15 +356,12 @@ def _dropout(op: AttentionOp, written: Written) -> float | None:
 
 def _merged(calls: list[AttentionCall]) -> list[AttentionCall]:
     """Alike ones counted, in the order of the first of each."""
-    found: dict[_Signature, AttentionCall] = {}
+    found: dict[object, AttentionCall] = {}
     for call in calls:
-        known = found.setdefault(_signature(call), call)
+        inputs = (call.query, call.key, call.value, call.mask)
+        shapes = tuple((i.dtype, tuple(i.shape), tuple(i.stride)) if i else None for i in inputs)
+        alike = (call.op, call.name, call.backend, call.file, call.line, call.causal, call.device, call.dropout, shapes)
+        known = found.setdefault(alike, call)
         if known is not call:
             known.count += 1
     return list(found.values())
-
-
-def _signature(call: AttentionCall) -> _Signature:
-    inputs = (call.query, call.key, call.value, call.mask)
-    shapes = tuple((i.dtype, tuple(i.shape), tuple(i.stride)) if i else None for i in inputs)
-    return call.op, call.name, call.backend, call.file, call.line, call.causal, call.device, call.dropout, shapes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import signal
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from dynalyze.events.types import (
     CompileStarted,
     Definitions,
     ErrorSeen,
-    Event,
     InPlaceFailed,
     Lost,
     Misused,
@@ -128,71 +126,56 @@ def assemble(
         modules=modules(run),
         attention=attention(run.read_text, texts, down, compiled, places),
     )
-    capture.notes += _changed(sources)
-    return report
-
-
-def _changed(sources: Sources) -> Iterator[str]:
-    """Files that are no longer what was compiled."""
-    for file, kept in sources.changed.items():
+    for file, kept in sources.changed.items():  # Those that are no longer what was compiled.
         shown = "its lines are shown as they were compiled" if kept else "its lines are not shown"
-        yield f"{Path(file).name} changed while the program ran: {shown}."
+        capture.notes.append(f"{Path(file).name} changed while the program ran: {shown}.")
+    return report
 
 
 def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> Outcome:
     target = run.last(TargetEnded) or run.last(ProgramEnded)
     own = target.exit_status if target is not None else ended.exit_status
-    seconds = round(ended.seconds, 3)
+    seconds, asked = round(ended.seconds, 3), report.target
     if ended.reason == "timed_out":
-        return Outcome("timed_out", _time_up(run, ended, report.target), None, seconds)
+        message = f"Ended after {ended.seconds:.0f} s, the limit of --timeout{_before_compiling(run, asked, ',')}."
+        return Outcome("timed_out", message, None, seconds)
     if ended.reason == "interrupted":
         return Outcome("interrupted", ended.said or "Interrupted from the keyboard.", None, seconds)
     if (stage := failed_stage(run)) is not None:
-        return Outcome("failed", why_never_compiled(_name(report.target), stage), own, seconds, stage)
+        return Outcome("failed", why_never_compiled(_name(asked), stage), own, seconds, stage)
     early = ended.reason == "stopped_early" or (target is not None and target.stopped)
-    if not early and (own != 0 or _crashed(ended, target)):
-        status = ended.exit_status if target is None or _crashed(ended, target) else own
-        return Outcome("failed", _failure(run, ended, target, report.target), status, seconds)
+    # The process died after, or instead of, ending by itself.
+    status = ended.exit_status
+    crashed = status is not None and (status < 0 or (target is None and status != 0))
+    if not early and (own != 0 or crashed):
+        if crashed or target is None:
+            return Outcome("failed", _crash(run, status or 0, asked), status, seconds)
+        return Outcome("failed", _failure(target, asked), own, seconds)
     if report.capture.listener_errors:
         return Outcome("incomplete", f"Not recorded: {report.capture.listener_errors[0]}.", own, seconds)
     if not attempted:
         return Outcome("nothing_compiled", _why_nothing(run, report), own, seconds)
-    message = "Stopped early: nothing new had compiled for a while." if early else _how(report.capture.mode)
+    message = "Stopped early: nothing new had compiled for a while." if early else ""
+    if not early and report.capture.mode == "examples":
+        message = "The program only defines things: its model was compiled and called with its example_inputs."
     return Outcome("complete", message, own, seconds)
 
 
-def _time_up(run: RunLog, ended: Ended, asked: Target) -> str:
-    return f"Ended after {ended.seconds:.0f} s, the limit of --timeout{_before_compiling(run, asked, ',')}."
+def _failure(target: TargetEnded | ProgramEnded, asked: Target) -> str:
+    if not target.exception:
+        return f"The program ended with exit status {target.exit_status}."
+    place = f" at {target.file}:{target.line}" if target.file else ""
+    if asked.model is not None:
+        ran = " runs in eager, but" if asked.model.warm else ", compiled without a call in eager before,"
+        return f"{asked.model.class_name}{ran} raised {target.message or target.exception}{place} when compiled"
+    return f"The program raised {target.message or target.exception}{place}"
 
 
-def _crashed(ended: Ended, target: Event | None) -> bool:
-    """Whether the process died after, or instead of, ending by itself."""
-    return ended.exit_status is not None and (ended.exit_status < 0 or (target is None and ended.exit_status != 0))
-
-
-def _failure(run: RunLog, ended: Ended, target: TargetEnded | ProgramEnded | None, asked: Target) -> str:
-    if _crashed(ended, target):
-        return _crash(run, ended, asked)
-    assert target is not None
-    if target.exception:
-        place = f" at {target.file}:{target.line}" if target.file else ""
-        if asked.model is not None:
-            ran = " runs in eager, but" if asked.model.warm else ", compiled without a call in eager before,"
-            return f"{asked.model.class_name}{ran} raised {target.message or target.exception}{place} when compiled"
-        return f"The program raised {target.message or target.exception}{place}"
-    return f"The program ended with exit status {target.exit_status}."
-
-
-def _crash(run: RunLog, ended: Ended, asked: Target) -> str:
-    status = ended.exit_status or 0
+def _crash(run: RunLog, status: int, asked: Target) -> str:
+    how = f"The program left by os._exit with status {status}"
     if status < 0:
-        try:
-            name = signal.Signals(-status).name
-        except ValueError:
-            name = str(-status)
-        how = f"The program was killed by {name}"
-    else:
-        how = f"The program left by os._exit with status {status}"
+        known = -status in set(signal.Signals)
+        how = f"The program was killed by {signal.Signals(-status).name if known else -status}"
     pending = _pending(run)
     return how + (f" while {pending} was compiling." if pending else f"{_before_compiling(run, asked)}.")
 
@@ -229,12 +212,6 @@ def _why_nothing(run: RunLog, report: Report) -> str:
     return reason_for_silence(run.last(Silence), run.last(Definitions), run.last(TorchLoaded), skipped, ended=ended)
 
 
-def _how(mode: str) -> str:
-    if mode == "examples":
-        return "The program only defines things: its model was compiled and called with its example_inputs."
-    return ""
-
-
 def _capture(run: RunLog, called: list[Candidate]) -> Capture:
     started = run.last(ObjectStarted)
     capture = Capture(events=run.count, unreadable_lines=run.unreadable)
@@ -269,14 +246,7 @@ def _environment(run: RunLog, torch: TorchLoaded | None) -> dict[str, Any]:
     main = run.processes[0].started if run.processes else None
     environment: dict[str, Any] = {"python": main.python if main else None, "torch": torch.version if torch else None}
     if torch is not None:
-        environment.update(
-            device="cuda" if torch.cuda or torch.hip else "cpu",
-            cuda=torch.cuda,
-            hip=torch.hip,
-            system=torch.system,
-            machine=torch.machine,
-            cores=torch.cores,
-            packages=torch.packages,
-            variables=torch.variables,
-        )
+        environment["device"] = "cuda" if torch.cuda or torch.hip else "cpu"
+        for name in ("cuda", "hip", "system", "machine", "cores", "packages", "variables"):
+            environment[name] = getattr(torch, name)
     return environment

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
@@ -142,7 +143,10 @@ class Assignment(NamedTuple):
     @property
     def op(self) -> str:
         """What it computes; "" for a name of an input or an attribute of the module."""
-        return _op_in_place(self.in_place) if self.in_place else _op(self.expression)
+        if not self.in_place:
+            return _op(self.expression)
+        found = _IN_PLACE.match(self.in_place)
+        return "i" + _SYMBOLS.get(found["symbol"], "other") if found else "setitem"
 
 
 Statement: TypeAlias = Signature | Comment | Assignment
@@ -161,9 +165,7 @@ class GraphText:
 
     def histogram(self) -> dict[str, int]:
         """How often each operation stands in the graph, the most frequent first."""
-        counts: dict[str, int] = {}
-        for node in self.nodes:
-            counts[node.op] = counts.get(node.op, 0) + 1
+        counts = Counter(node.op for node in self.nodes)
         return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
@@ -195,7 +197,12 @@ def statements(text: str) -> Iterator[Statement]:
             inputs = _INPUT.findall(_signature(stripped, lines))
             yield Signature([(name, double or single) for name, double, single in inputs])
         elif stripped.startswith("#"):
-            yield Comment(_origin(stripped))
+            found = _ORIGIN.search(stripped)
+            yield Comment(
+                Location(found["file"], int(found["line"]), function=found["function"], code=found["code"])
+                if found is not None
+                else None
+            )
         elif (assignment := _assignment(stripped)) is not None:
             yield assignment
 
@@ -208,13 +215,6 @@ def _signature(first: str, lines: Iterator[str]) -> str:
             break
         parts.append(following.strip())
     return " ".join(parts)
-
-
-def _origin(comment: str) -> Location | None:
-    found = _ORIGIN.search(comment)
-    if found is None:
-        return None
-    return Location(found["file"], int(found["line"]), function=found["function"], code=found["code"])
 
 
 def _assignment(line: str) -> Assignment | None:
@@ -249,11 +249,6 @@ def _op(expression: str) -> str:
     if method is not None:
         return method[1]
     return "getitem" if expression.endswith("]") else "other"
-
-
-def _op_in_place(statement: str) -> str:
-    found = _IN_PLACE.match(statement)
-    return "i" + _SYMBOLS.get(found["symbol"], "other") if found else "setitem"
 
 
 def _short(dotted: str) -> str:

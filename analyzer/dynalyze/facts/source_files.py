@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -57,7 +56,9 @@ def source_files(facts: RunFacts, sources: Sources, places: Places) -> list[Sour
     files = [_file(path, functions, marks, sources, places) for path, functions in found.items()]
     for each in files:
         if each.origin != "user":
-            _keep(each, [function for function in each.functions if _says_something(each, function)])
+            # A library's helpers that compute no tensor leave nothing.
+            telling = [line.line for line in each.lines if line.state != "silent" or line.recompiles]
+            _keep(each, [f for f in each.functions if any(f.line <= line <= f.last for line in telling)])
     files = [each for each in files if each.functions and (each.origin != "torch" or _has_break(each))]
     files.sort(key=lambda each: (not _has_break(each), _ORIGINS.index(each.origin)))
     room = MOST_CODE
@@ -112,36 +113,24 @@ def _functions(facts: RunFacts, sources: Sources) -> dict[str, dict[int, SourceF
     for (path, line), name in names.items():
         last = sources.last_line(path, line)
         if last is not None:
-            status = _status(statuses.get((path, line), set()))
+            known = statuses.get((path, line), set())
+            status: FunctionStatus = next((each for each in _WORST_FIRST if each in known), "inlined")
             by_file.setdefault(path, {})[line] = SourceFunction(name, line, last, status)
     return by_file
-
-
-def _status(statuses: set[CompilationStatus]) -> FunctionStatus:
-    return next((status for status in _WORST_FIRST if status in statuses), "inlined")
 
 
 def _file(
     path: str, functions: dict[int, SourceFunction], marks: _Marks, sources: Sources, places: Places
 ) -> SourceFile:
     ordered = [functions[line] for line in sorted(functions)]
-    starts = [each.line for each in ordered]
-    numbers = sorted({number for each in ordered for number in range(each.line, each.last + 1)})
+    # The function that begins last among those that hold a line: an inner one is after the one around it.
+    innermost = {number: each for each in ordered for number in range(each.line, each.last + 1)}
     lines = []
-    for number in numbers:
+    for number, function in sorted(innermost.items(), key=lambda pair: pair[0]):
         code = sources.line(path, number)
         if code is not None:
-            inner = _innermost(ordered, starts, number)
-            lines.append(_line(path, number, code[:LONGEST_LINE], inner, marks))
+            lines.append(_line(path, number, code[:LONGEST_LINE], function, marks))
     return SourceFile(path, places.origin(path), ordered, lines)
-
-
-def _innermost(ordered: list[SourceFunction], starts: list[int], number: int) -> SourceFunction:
-    """The function that begins last among those that hold a line: an inner one is after the one around it."""
-    at = bisect.bisect_right(starts, number) - 1
-    while ordered[at].last < number and at > 0:
-        at -= 1
-    return ordered[at]
 
 
 def _line(path: str, number: int, code: str, function: SourceFunction, marks: _Marks) -> SourceLine:
@@ -177,12 +166,14 @@ def _has_break(file: SourceFile) -> bool:
 
 def _fit(file: SourceFile, room: int) -> int:
     """Leave out the functions that find no room, those without a mark first; returns what is left of it."""
-    sizes = {each.line: _size(file, each) for each in file.functions}
+    lines = {each.line: list(_lines_of(file, each)) for each in file.functions}
+    marked = {at: any(line.breaks or line.recompiles for line in own) for at, own in lines.items()}
     kept: list[SourceFunction] = []
-    for each in sorted(file.functions, key=lambda each: (not _is_marked(file, each), each.line)):
-        if sizes[each.line] <= room:
+    for each in sorted(file.functions, key=lambda each: (not marked[each.line], each.line)):
+        size = sum(len(line.code) + 1 for line in lines[each.line])
+        if size <= room:
             kept.append(each)
-            room -= sizes[each.line]
+            room -= size
     file.omitted = len(file.functions) - len(kept)
     _keep(file, kept)
     return room
@@ -196,21 +187,8 @@ def _keep(file: SourceFile, functions: list[SourceFunction]) -> None:
         file.functions = [each for each in file.functions if each in functions]
 
 
-def _says_something(file: SourceFile, function: SourceFunction) -> bool:
-    """Whether anything became of a line; a library's helpers that compute no tensor leave nothing."""
-    return any(line.state != "silent" or line.recompiles for line in _lines_of(file, function))
-
-
 def _lines_of(file: SourceFile, function: SourceFunction) -> Iterable[SourceLine]:
     return (line for line in file.lines if function.line <= line.line <= function.last)
-
-
-def _size(file: SourceFile, function: SourceFunction) -> int:
-    return sum(len(line.code) + 1 for line in _lines_of(file, function))
-
-
-def _is_marked(file: SourceFile, function: SourceFunction) -> bool:
-    return any(line.breaks or line.recompiles for line in _lines_of(file, function))
 
 
 def traced_files(run: RunLog, places: Places, *, readable: bool = True) -> list[TracedFile]:
