@@ -77,7 +77,9 @@ class Sources:
             if end <= start or self._ends_below(file, line, start, end_column):
                 end = None
             elif text is not None and _is_of_another_line(text, start, end):
-                start, end = condition_span(text) or (_begin(text, start), None)
+                # Where the code of a line begins, if that was told, the end alone is of another line.
+                begins = not text[:start].strip() and bool(text[start:].strip())
+                start, end = condition_span(text) or (start if begins else None, None)
         code = text.strip()[:LONGEST_LINE] if text is not None else None
         return Location(file, max(line, 1), start, function, code, end)
 
@@ -132,7 +134,12 @@ class Sources:
             return ""
         if location.end_column is not None:
             return text[location.column : location.end_column].strip()
-        return self._over_lines(location.file, location.line, location.column)
+        node = self._begun(location.file, location.line, location.column)
+        if node is None:
+            return ""
+        # The call with which the expression begins: what follows it in its last line is no part of it.
+        begins = (each for each in ast.walk(node) if isinstance(each, ast.Call) and _start(each) == _start(node))
+        return ast.unparse(next(begins, node))
 
     def block(self, location: Location) -> str:
         """The innermost statement at a location and those that follow it in its block, without comments; "" where the
@@ -161,14 +168,12 @@ class Sources:
                 self._trees[file] = ast.parse("\n".join(self._lines(file)))
         return self._trees[file]
 
-    def _over_lines(self, file: str, line: int, column: int) -> str:
-        node = self._begun(file, line, column)
-        return ast.unparse(_first_call(node)) if node is not None else ""
-
     def _ends_below(self, file: str, line: int, column: int, end: int | None) -> bool:
         """Whether `end`, in bytes, is a column of a later line: torch tells no line with it."""
         text = self.line(file, line) or ""
-        if not _goes_on(text[column:]):
+        rest = text[column:]
+        is_open = sum(map(rest.count, "([{")) > sum(map(rest.count, ")]}"))
+        if not is_open and not rest.rstrip().endswith("\\"):
             return False
         node = self._begun(file, line, column)
         if node is None:
@@ -246,26 +251,9 @@ def _inner(statement: ast.stmt, location: Location) -> list[ast.stmt]:
     return found
 
 
-def _first_call(node: ast.expr) -> ast.expr:
-    """The call with which an expression begins: what follows it in its last line is no part of it."""
-    begins = (each for each in ast.walk(node) if isinstance(each, ast.Call) and _start(each) == _start(node))
-    return next(begins, node)
-
-
-def _goes_on(text: str) -> bool:
-    """Whether a line leaves something open."""
-    opened = sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
-    return opened > 0 or text.rstrip().endswith("\\")
-
-
 def _is_of_another_line(text: str, start: int, end: int) -> bool:
     """Whether columns cannot be this line's: after a break torch can tell those of the line before."""
     return end > len(text) or not text[:end].strip() or _splits_word(text, start) or _splits_word(text, end)
-
-
-def _begin(text: str, start: int) -> int | None:
-    """Where the code of a line begins, if that was told: the end alone is then of another line."""
-    return None if text[:start].strip() or not text[start:].strip() else start
 
 
 def _splits_word(text: str, at: int) -> bool:

@@ -55,7 +55,7 @@ class Places:
                 continue
             name = original_name(frame.name)
             continues = name != frame.name or (resumed and bool(inside) and frame is inside[0])
-            if continues and shown and _same_function(shown[-1], frame):
+            if continues and shown and (shown[-1].file, shown[-1].name) == (frame.file, name):
                 shown.pop()
             shown.append(Frame(frame.file, frame.line, name, frame.column, frame.end_column))
         return shown
@@ -96,7 +96,3 @@ def is_file(file: str) -> bool:
     The cells of an interactive session have names of that form too, and their source is known.
     """
     return bool(file) and (not file.startswith("<") or file.startswith(_CELLS))
-
-
-def _same_function(one: Frame, other: Frame) -> bool:
-    return one.file == other.file and original_name(one.name) == original_name(other.name)

@@ -85,7 +85,7 @@ def reason_for_silence(
 ) -> str:
     """The reason as far as it can be known; each case ends with the step that mends it."""
     if silence is not None:
-        return _switched_off(silence) or _skipped(skipped) or _wrapped(silence.wrapped)
+        return _by_torch(silence, skipped) or _wrapped(silence.wrapped)
     if torch is None:
         return "The program never imported torch."
     if definitions is not None:
@@ -108,14 +108,13 @@ def reason_for_candidates(seen: Sequence[Candidate]) -> str:
 
 def reason_for_model(name: str, silence: Silence | None, skipped: Sequence[SkippedFrame] = ()) -> str:
     """Why a model that dynalyze compiled and called itself did not reach the compiler."""
-    told = _switched_off(silence) if silence is not None else ""
-    return told or _skipped(skipped) or f"{name} was compiled and called, but torch compiled none of its functions."
+    told = _by_torch(silence, skipped)
+    return told or f"{name} was compiled and called, but torch compiled none of its functions."
 
 
 def reason_for_block(silence: Silence | None, skipped: Sequence[SkippedFrame], compiled_before: int) -> str:
     """Why a block of a program compiled nothing, as `dynalyze.record()` heard it."""
-    told = _switched_off(silence) if silence is not None else ""
-    if told or (told := _skipped(skipped)):
+    if told := _by_torch(silence, skipped):
         return told
     if compiled_before:
         return (
@@ -125,19 +124,15 @@ def reason_for_block(silence: Silence | None, skipped: Sequence[SkippedFrame], c
     return "No compiled function was called in it, or torch skipped its code. Call what torch.compile returns."
 
 
-def _switched_off(silence: Silence) -> str:
-    if silence.variable:
+def _by_torch(silence: Silence | None, skipped: Sequence[SkippedFrame]) -> str:
+    """The switch that turns the compiler off, or what torch itself says of the function that it was given."""
+    if silence is not None and silence.variable:
         return f"The environment variable {silence.variable} turns torch.compile off: unset it."
-    if silence.stance == "force_eager":
+    if silence is not None and silence.stance == "force_eager":
         return 'torch.compiler.set_stance("force_eager") is in force: every compiled function runs in eager. Remove it.'
-    if silence.disabled:
+    if silence is not None and silence.disabled:
         return "torch._dynamo.config.disable is True: torch.compile does nothing. Remove that setting."
-    return ""
-
-
-def _skipped(frames: Sequence[SkippedFrame]) -> str:
-    """What torch itself says of the function that it was given."""
-    entry = next((frame for frame in frames if frame.entry), None)
+    entry = next((frame for frame in skipped if frame.entry), None)
     if entry is None:
         return ""
     place = f"{Path(entry.location.file).name}:{entry.location.line}"
@@ -176,24 +171,23 @@ def _wrapped(wrapped: list[Wrapped]) -> str:
 
 
 def _only_definitions(definitions: Definitions) -> str:
+    """With the command to try: with the first class that needs no arguments, else through a factory."""
     if not definitions.modules:
         hint = " It has a `model`: give it `example_inputs` too, or use --input." if definitions.has_model else ""
         return "The program compiled nothing and called no nn.Module." + hint
     names = ", ".join(f"{module.name}{module.init}" for module in definitions.modules)
-    return f"The program only defines {names} and calls nothing. {_next_step(definitions)}"
-
-
-def _next_step(definitions: Definitions) -> str:
-    """The command to try: with the first class that needs no arguments, else through a factory."""
     module = next((each for each in definitions.modules if each.ready), definitions.modules[0])
     tensors = ", ".join(["torch.randn(2, 3)"] * max(module.inputs, 1))
     inputs = f'--input "({tensors})"' if module.inputs > 1 else f'--input "{tensors}"'
-    forward = f"with the shapes that its forward{module.forward} takes"
-    if module.ready:
-        return f"Try: dynalyze explain {definitions.spec}:{module.name} {inputs}, {forward}."
+    made, target = "Try: ", module.name
+    if not module.ready:
+        made, target = (
+            f"{module.name} needs arguments: write a function make() that returns the module, then try ",
+            "make",
+        )
     return (
-        f"{module.name} needs arguments: write a function make() that returns the module, then try "
-        f"dynalyze explain {definitions.spec}:make {inputs}, {forward}."
+        f"The program only defines {names} and calls nothing. {made}dynalyze explain {definitions.spec}:{target} "
+        f"{inputs}, with the shapes that its forward{module.forward} takes."
     )
 
 

@@ -36,10 +36,8 @@ RULE = Rule(
     severity="info",
     rank=700,
     link="https://huggingface.co/docs/accelerate/package_reference/utilities#accelerate.utils.TorchDynamoPlugin",
-    description=(
-        "Functions were compiled again over a size or a value, and it was Accelerate, directly or for a Trainer, that "
-        "called torch.compile. The arguments that other findings name are settings of Accelerate there."
-    ),
+    description="Functions were compiled again over a size or a value, and it was Accelerate, directly or for a "
+    "Trainer, that called torch.compile. The arguments that other findings name are settings of Accelerate there.",
     passed="No model that Accelerate compiles was compiled again over a size.",
     judge=_judge,
     fix="Give the Accelerator a `TorchDynamoPlugin`, or set its environment variables.",

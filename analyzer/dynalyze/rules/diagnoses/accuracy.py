@@ -99,12 +99,10 @@ SUSPICIOUS = Rule(
     title="Answers that rounding does not explain",
     severity="error",
     rank=1,
-    description=(
-        "The compiled answers, or gradients, are further from fp64 than those of eager, and not by rounding; "
-        "or they have another dtype or shape. The stage of the compiler, the module and the operation are named where "
-        "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
-        "what comes after it rounds more."
-    ),
+    description="The compiled answers, or gradients, are further from fp64 than those of eager, and not by rounding; "
+    "or they have another dtype or shape. The stage of the compiler, the module and the operation are named where "
+    "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
+    "what comes after it rounds more.",
     passed="Compiled answers are as near to fp64 as those of eager, as far as they were tested.",
     judge=_judge_suspicious,
     more_ids=("accuracy-operation",),
@@ -122,10 +120,8 @@ MAKES_NAN = Rule(
     id="compile-makes-nan",
     title="Compiling makes NaN or infinities",
     severity="error",
-    description=(
-        "Eager's values are finite and the compiled ones are not. That is an error whatever else was measured: it "
-        "spreads through all that is computed from them."
-    ),
+    description="Eager's values are finite and the compiled ones are not. That is an error whatever else was measured: "
+    "it spreads through all that is computed from them.",
     passed="Compiling made no NaN and no infinity, as far as answers were tested.",
     judge=_judge_makes_nan,
 )
@@ -159,10 +155,8 @@ NOT_COMPARABLE = Rule(
     title="Answers that could not be compared",
     severity="info",
     rank=700,
-    description=(
-        "Whether compiled is as right as eager cannot be told here: other random numbers were drawn, eager differs "
-        "from itself, memory ran out, or a run failed. The reason is with the finding."
-    ),
+    description="Whether compiled is as right as eager cannot be told here: other random numbers were drawn, eager "
+    "differs from itself, memory ran out, or a run failed. The reason is with the finding.",
     passed="Every test of answers could be decided.",
     judge=_judge_not_comparable,
 )

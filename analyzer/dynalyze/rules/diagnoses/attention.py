@@ -98,14 +98,10 @@ SDPA_MATH = Rule(
     title="Attention without a fused kernel",
     severity="warning",
     link="https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
-    description=(
-        "scaled_dot_product_attention has kernels that never write the matrix of scores to memory. Where none of them "
-        "fits the inputs it falls back to single operations, without a word."
-    ),
-    fix=(
-        "Give query, key and value four dimensions, one width and, on a GPU, float16 or bfloat16, and leave the "
-        "fused kernels switched on."
-    ),
+    description="scaled_dot_product_attention has kernels that never write the matrix of scores to memory. Where none "
+    "of them fits the inputs it falls back to single operations, without a word.",
+    fix="Give query, key and value four dimensions, one width and, on a GPU, float16 or bfloat16, and leave the "
+    "fused kernels switched on.",
     passed="No scaled_dot_product_attention was seen to run as single operations.",
     judge=_judge_sdpa_math,
 )
@@ -140,10 +136,8 @@ BACKEND = Rule(
     title="Several kernels for attention",
     severity="info",
     rank=900,
-    description=(
-        "scaled_dot_product_attention is one name for several kernels. The ATen graph says which of them was taken for "
-        "each call. Without such a graph (backend eager) it is unknown."
-    ),
+    description="scaled_dot_product_attention is one name for several kernels. The ATen graph says which of them was "
+    "taken for each call. Without such a graph (backend eager) it is unknown.",
     fix="Look at the calls that have another kernel than the rest: their types, masks and shapes chose it.",
     passed="All calls of scaled_dot_product_attention have one kernel, or none is known: see `attention` in the JSON.",
     judge=_judge_backend,
@@ -170,10 +164,8 @@ BOOL_MASK = Rule(
     title="A boolean mask for attention",
     severity="info",
     rank=510,
-    description=(
-        "Kernels add a mask to the scores. A boolean one is made into zeros and minus infinities first, in every "
-        "layer, and any mask at all keeps FlashAttention from being taken."
-    ),
+    description="Kernels add a mask to the scores. A boolean one is made into zeros and minus infinities first, in "
+    "every layer, and any mask at all keeps FlashAttention from being taken.",
     fix="Pass `is_causal=True` and no mask where it is causal; else make a mask of numbers once, for all layers.",
     example=Example(
         "mask = allowed", "mask = torch.zeros(allowed.shape, dtype=query.dtype).masked_fill(~allowed, float('-inf'))"
@@ -219,10 +211,8 @@ MASK_ALIGNMENT = Rule(
     severity="warning",
     rank=360,
     link="https://github.com/pytorch/pytorch/issues/121943",
-    description=(
-        "On CUDA the memory-efficient kernel reads a mask in aligned pieces. A mask whose last dimension is no "
-        "multiple of 8 has to be copied first, and with compiled code this has failed."
-    ),
+    description="On CUDA the memory-efficient kernel reads a mask in aligned pieces. A mask whose last dimension is no "
+    "multiple of 8 has to be copied first, and with compiled code this has failed.",
     fix="Make the mask a multiple of 8 wide and pass the part of it that is needed: `mask[..., :keys]`.",
     example=Example(
         "mask = torch.zeros(batch, 1, queries, keys)",
@@ -271,10 +261,8 @@ MIXED_DTYPES = Rule(
     severity="warning",
     rank=60,
     link="https://github.com/huggingface/diffusers/issues/14104",
-    description=(
-        "Kernels of other libraries want query, key and value in one type. Under autocast a norm on query and key may "
-        "leave these two in float32 while value is bfloat16."
-    ),
+    description="Kernels of other libraries want query, key and value in one type. Under autocast a norm on query and "
+    "key may leave these two in float32 while value is bfloat16.",
     fix="Cast query and key to the type of value before the call.",
     example=Example(
         "flash_attn_func(query, key, value)", "flash_attn_func(query.to(value.dtype), key.to(value.dtype), value)"

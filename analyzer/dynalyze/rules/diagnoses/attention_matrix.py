@@ -97,12 +97,10 @@ RULE = Rule(
     id="attention-matrix",
     title="An attention implementation does not go together with compiling",
     severity="warning",
-    description=(
-        "`dynalyze audit --attention-matrix` tried every attention implementation with every dtype, and both caches "
-        "where the phase has one. This combination breaks the graph, does not compile, or gives numbers that are "
-        "farther from fp64 than rounding explains. A warning is about the combination that the model has by itself; "
-        "what fails without torch.compile, or cannot be tried on this device, is told in the matrix alone."
-    ),
+    description="`dynalyze audit --attention-matrix` tried every attention implementation with every dtype, and both "
+    "caches where the phase has one. This combination breaks the graph, does not compile, or gives numbers that are "
+    "farther from fp64 than rounding explains. A warning is about the combination that the model has by itself; what "
+    "fails without torch.compile, or cannot be tried on this device, is told in the matrix alone.",
     passed="No combination of attention and dtype that was tried breaks or gives suspicious numbers.",
     judge=_judge,
 )

@@ -71,10 +71,8 @@ BREAKS = Rule(
     severity="warning",
     rank=195,
     link="https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1616",
-    description=(
-        "Older versions of bitsandbytes, and torch before 2.8, break the graph in every quantised layer, which leaves "
-        "little to compile. Newer versions trace these layers whole."
-    ),
+    description="Older versions of bitsandbytes, and torch before 2.8, break the graph in every quantised layer, which "
+    "leaves little to compile. Newer versions trace these layers whole.",
     fix="Upgrade to torch 2.8 and bitsandbytes 0.46 or later.",
     passed="No graph break in bitsandbytes.",
     judge=_judge_breaks,
@@ -124,14 +122,10 @@ INT8_THRESHOLD = Rule(
     severity="warning",
     rank=190,
     link="https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1581",
-    description=(
-        "LLM.int8() computes columns with values above llm_int8_threshold (6.0 by default in transformers) in 16 bits. "
-        "Their number depends on the data, which breaks the graph in each layer unless such sizes are captured."
-    ),
-    fix=(
-        "Set `torch._dynamo.config.capture_dynamic_output_shape_ops = True`, which changes no answer; or load with"
-        " `llm_int8_threshold=0.0` and compare the answers."
-    ),
+    description="LLM.int8() computes columns with values above llm_int8_threshold (6.0 by default in transformers) in "
+    "16 bits. Their number depends on the data, which breaks the graph in each layer unless such sizes are captured.",
+    fix="Set `torch._dynamo.config.capture_dynamic_output_shape_ops = True`, which changes no answer; or load with"
+    " `llm_int8_threshold=0.0` and compare the answers.",
     example=Example(
         "BitsAndBytesConfig(load_in_8bit=True)", "BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)"
     ),
@@ -190,10 +184,9 @@ COMPUTE_DTYPE = Rule(
     severity="warning",
     rank=340,
     link="https://huggingface.co/docs/transformers/quantization/bitsandbytes",
-    description=(
-        "bitsandbytes unpacks a 4-bit weight in every call and multiplies in the layer's compute dtype. transformers "
-        "sets float32 unless bnb_4bit_compute_dtype is given. In a model of 16 bits on a GPU that is silently slow."
-    ),
+    description="bitsandbytes unpacks a 4-bit weight in every call and multiplies in the layer's compute dtype. "
+    "transformers sets float32 unless bnb_4bit_compute_dtype is given. In a model of 16 bits on a GPU that is silently "
+    "slow.",
     fix="Set `bnb_4bit_compute_dtype` in the `BitsAndBytesConfig` that loads the model.",
     example=Example(
         "BitsAndBytesConfig(load_in_4bit=True)",
@@ -252,10 +245,9 @@ FIRST_CALL = Rule(
     title="bitsandbytes rearranged its weights in the first call",
     severity="warning",
     rank=398,
-    description=(
-        "Layers of bitsandbytes prepare themselves in their first call: 8-bit ones move their statistics, 4-bit ones "
-        "may be packed anew for the processor. Where that call is compiled already, the second one compiles again."
-    ),
+    description="Layers of bitsandbytes prepare themselves in their first call: 8-bit ones move their statistics, "
+    "4-bit ones may be packed anew for the processor. Where that call is compiled already, the second one compiles "
+    "again.",
     fix="Call the model once in eager, without gradients, before torch.compile.",
     example=Example(
         "compiled = torch.compile(model)",

@@ -91,11 +91,9 @@ RULE = Rule(
     id="compile-a-part",
     title="Part that compiles whole",
     severity="info",
-    description=(
-        "A model breaks, but large parts of it do not: no break has a line of theirs on its stack. Compiled by "
-        "themselves they are whole graphs, and the code that breaks stays in eager around them. Where all breaks are "
-        "in a library, this is what its user can do."
-    ),
+    description="A model breaks, but large parts of it do not: no break has a line of theirs on its stack. Compiled by "
+    "themselves they are whole graphs, and the code that breaks stays in eager around them. Where all breaks are "
+    "in a library, this is what its user can do.",
     passed="No part of a model with graph breaks would compile whole by itself.",
     judge=_judge,
     fix="Compile the part, `model.backbone.compile()`, in place of the whole model.",

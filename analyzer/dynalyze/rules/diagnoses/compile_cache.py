@@ -108,11 +108,9 @@ BYPASS = Rule(
     severity="warning",
     rank=600,
     link=_TUTORIAL,
-    description=(
-        "torch keeps compiled graphs on disk, so that the next start of the program is fast. Some graphs it cannot "
-        "keep, and says so only in a trace: a custom pass without a uuid, an unknown function in the graph, frozen "
-        "weights. Those are compiled anew in every process."
-    ),
+    description="torch keeps compiled graphs on disk, so that the next start of the program is fast. Some graphs it "
+    "cannot keep, and says so only in a trace: a custom pass without a uuid, an unknown function in the graph, frozen "
+    "weights. Those are compiled anew in every process.",
     passed="No compile went past a cache.",
     judge=_judge_bypass,
 )
@@ -156,10 +154,9 @@ SECOND_START = Rule(
     severity="warning",
     rank=590,
     link=_TUTORIAL,
-    description=(
-        "torch keeps compiled graphs on disk. `dynalyze audit --shapes` starts a second process with the caches that "
-        "the first one left; it should find every graph there. It did not: some were missing, or went past the cache."
-    ),
+    description="torch keeps compiled graphs on disk. `dynalyze audit --shapes` starts a second process with the "
+    "caches that the first one left; it should find every graph there. It did not: some were missing, or went past the "
+    "cache.",
     passed="A second start found every graph in the caches, as far as it was tried (--shapes).",
     judge=_judge_second_start,
 )

@@ -44,10 +44,8 @@ SKIP = Rule(
     title="CUDA graphs were asked for and skipped",
     severity="warning",
     rank=350,
-    description=(
-        "mode='reduce-overhead' replays whole graphs of kernels at once. Where a graph cannot be recorded, each kernel "
-        "is started from Python as before, so the mode gains nothing there."
-    ),
+    description="mode='reduce-overhead' replays whole graphs of kernels at once. Where a graph cannot be recorded, "
+    "each kernel is started from Python as before, so the mode gains nothing there.",
     fix="Remove what PyTorch names: return new values instead of writing into arguments, keep every tensor on the GPU.",
     passed="No graph was kept from running as a CUDA graph.",
     judge=_judge_skip,
@@ -118,14 +116,10 @@ MEMORY = Rule(
     severity="warning",
     rank=360,
     link=_TREES,
-    description=(
-        "mode='reduce-overhead' records a CUDA graph for each size of the inputs, and a recording keeps its memory as "
-        "long as the process lives. Sizes that vary freely make it grow. Said only of graphs on a CUDA device."
-    ),
-    fix=(
-        "Pad the inputs to a few fixed sizes, or let graphs of changing size run without CUDA graphs: "
-        "`torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True`."
-    ),
+    description="mode='reduce-overhead' records a CUDA graph for each size of the inputs, and a recording keeps its "
+    "memory as long as the process lives. Sizes that vary freely make it grow. Said only of graphs on a CUDA device.",
+    fix="Pad the inputs to a few fixed sizes, or let graphs of changing size run without CUDA graphs: "
+    "`torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True`.",
     passed="CUDA graphs were not recorded for many sizes.",
     judge=_judge_memory,
 )
@@ -177,15 +171,11 @@ OVERWRITTEN = Rule(
     severity="error",
     rank=8,
     link=_TREES,
-    description=(
-        "mode='reduce-overhead' records CUDA graphs, which write their results to the same memory in every call. A "
-        "program that keeps the output of one call and reads it after the next is stopped by torch. Known by torch's "
-        "own message; without a CUDA device it cannot happen."
-    ),
-    fix=(
-        "Clone what is kept of a call, outside of the compiled function; or call "
-        "`torch.compiler.cudagraph_mark_step_begin()` before each call where nothing is kept."
-    ),
+    description="mode='reduce-overhead' records CUDA graphs, which write their results to the same memory in every "
+    "call. A program that keeps the output of one call and reads it after the next is stopped by torch. Known by "
+    "torch's own message; without a CUDA device it cannot happen.",
+    fix="Clone what is kept of a call, outside of the compiled function; or call "
+    "`torch.compiler.cudagraph_mark_step_begin()` before each call where nothing is kept.",
     example=Example("kept = [model(x) for x in batches]", "kept = [model(x).clone() for x in batches]"),
     passed="No output of a CUDA graph was read too late.",
     judge=_judge_overwritten,

@@ -137,15 +137,11 @@ ORDER = Rule(
     severity="warning",
     rank=120,
     link="https://docs.pytorch.org/docs/stable/compile/programming_model.where_to_apply_compile.html",
-    description=(
-        "DistributedDataParallel and FSDP do work that a graph cannot hold. Compiled from outside, the graph breaks in "
-        "their code; compiled inside of them, it does not, and DDP still splits it at its buckets. A model that ran "
-        "compiled before DDP was put around it keeps a graph that is not split."
-    ),
-    fix=(
-        "With DDP call `model.compile()` and wrap the model then, before its first call. With FSDP compile each "
-        "block before it is sharded."
-    ),
+    description="DistributedDataParallel and FSDP do work that a graph cannot hold. Compiled from outside, the graph "
+    "breaks in their code; compiled inside of them, it does not, and DDP still splits it at its buckets. A model that "
+    "ran compiled before DDP was put around it keeps a graph that is not split.",
+    fix="With DDP call `model.compile()` and wrap the model then, before its first call. With FSDP compile each "
+    "block before it is sharded.",
     example=_DDP_EXAMPLE,
     passed="No distributed wrapper stands in the way of the compiler.",
     judge=_judge_order,
@@ -303,11 +299,9 @@ DIVERGENCE = Rule(
     title="Ranks compiled the same function differently",
     severity="warning",
     rank=350,
-    description=(
-        "The ranks of a distributed job differ in how often they compiled a function, in its graph breaks, its "
-        "recompiles, the size of its graphs, or in what their caches held. Ranks that run the same code on purpose "
-        "should not: one that still compiles keeps all others waiting. Stages of a pipeline differ by design."
-    ),
+    description="The ranks of a distributed job differ in how often they compiled a function, in its graph breaks, its "
+    "recompiles, the size of its graphs, or in what their caches held. Ranks that run the same code on purpose "
+    "should not: one that still compiles keeps all others waiting. Stages of a pipeline differ by design.",
     passed="No two ranks compiled a function differently.",
     judge=_judge_divergence,
 )

@@ -52,10 +52,8 @@ RULE = Rule(
     title="Kernels that Inductor does not generate",
     severity="info",
     rank=500,
-    description=(
-        "Inductor has no code of its own for these operations and calls PyTorch's eager kernels from the compiled "
-        "code. The results are right; the call is not fused with what stands around it."
-    ),
+    description="Inductor has no code of its own for these operations and calls PyTorch's eager kernels from the "
+    "compiled code. The results are right; the call is not fused with what stands around it.",
     passed="Inductor generated code for every operation, or called a library made for it.",
     judge=_judge,
 )

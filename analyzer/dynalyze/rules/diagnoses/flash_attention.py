@@ -64,10 +64,8 @@ DEVICE = Rule(
     title="FlashAttention that this GPU has no kernel for",
     severity="error",
     rank=10,
-    description=(
-        "FlashAttention 2 and 3 are made for GPUs of compute capability 8.0 (Ampere) or more, version 4 for 9.0 "
-        "(Hopper). On an older one the model fails at its first call of attention."
-    ),
+    description="FlashAttention 2 and 3 are made for GPUs of compute capability 8.0 (Ampere) or more, version 4 for "
+    "9.0 (Hopper). On an older one the model fails at its first call of attention.",
     fix='Use `attn_implementation="sdpa"` on such a GPU.',
     passed="The GPU has what attention asks for, or its capability is not known.",
     judge=_judge_device,
@@ -123,10 +121,8 @@ FLOAT32 = Rule(
     id="flash-attention-float32",
     title="FlashAttention in float32",
     severity="error",
-    description=(
-        "The kernels of flash-attn exist for float16 and bfloat16. A model whose weights are float32 fails at its "
-        "first call of attention; compiled, only when the graph runs."
-    ),
+    description="The kernels of flash-attn exist for float16 and bfloat16. A model whose weights are float32 fails at "
+    "its first call of attention; compiled, only when the graph runs.",
     fix="Load the model in bfloat16 or float16, run it under autocast, or use sdpa for float32.",
     example=Example(
         'from_pretrained(name, attn_implementation="flash_attention_2")',
@@ -187,10 +183,8 @@ BUILTIN = Rule(
     severity="warning",
     rank=80,
     link="https://github.com/Dao-AILab/flash-attention/pull/1139",
-    description=(
-        "Until version 2.7 flash-attn called its kernels as plain C++ functions. torch.compile cannot look into these "
-        "and has no operator to put into the graph in their place: each call is a graph break."
-    ),
+    description="Until version 2.7 flash-attn called its kernels as plain C++ functions. torch.compile cannot look "
+    "into these and has no operator to put into the graph in their place: each call is a graph break.",
     fix="Install flash-attn 2.7 or later, or wrap the call with `torch.library.custom_op`.",
     passed="No kernel of flash-attn was called past torch's operators.",
     judge=_judge_builtin,
@@ -310,16 +304,12 @@ PADDING = Rule(
     severity="warning",
     rank=90,
     link="https://github.com/huggingface/transformers/issues/41803",
-    description=(
-        "FlashAttention computes on real tokens alone. Given a padded batch, the model takes the padding out first and "
-        "puts it back afterwards, in each layer; what it needs for that is in the data, unknown to torch.compile. A "
-        "batch of one is asked in each layer whether it holds several texts."
-    ),
-    fix=(
-        "Pass texts laid end to end with their lengths and no `attention_mask`, or use sdpa, which takes the mask "
-        "as it is. Two settings keep taking the padding out in the graph: `capture_scalar_outputs` and "
-        "`capture_dynamic_output_shape_ops` of `torch._dynamo.config`."
-    ),
+    description="FlashAttention computes on real tokens alone. Given a padded batch, the model takes the padding out "
+    "first and puts it back afterwards, in each layer; what it needs for that is in the data, unknown to "
+    "torch.compile. A batch of one is asked in each layer whether it holds several texts.",
+    fix="Pass texts laid end to end with their lengths and no `attention_mask`, or use sdpa, which takes the mask "
+    "as it is. Two settings keep taking the padding out in the graph: `capture_scalar_outputs` and "
+    "`capture_dynamic_output_shape_ops` of `torch._dynamo.config`.",
     passed="FlashAttention did not have to look into the data for padding or for packed texts.",
     judge=_judge_padding,
     owns_breaks=_owned_breaks_padding,
@@ -352,10 +342,8 @@ STATIC_CACHE = Rule(
     severity="warning",
     rank=330,
     link="https://github.com/huggingface/transformers/issues/32040",
-    description=(
-        "A static cache has room for the longest text from the first token on. FlashAttention knows the length of the "
-        "text only if the model tells it; versions of transformers that did not gave wrong answers or failed."
-    ),
+    description="A static cache has room for the longest text from the first token on. FlashAttention knows the length "
+    "of the text only if the model tells it; versions of transformers that did not gave wrong answers or failed.",
     fix="Use sdpa with a static cache, or FlashAttention with the default one; else compare the answers.",
     example=Example(
         'from_pretrained(name, attn_implementation="flash_attention_2")',

@@ -88,14 +88,10 @@ RULE = Rule(
     title="flex_attention below what it can do",
     severity="warning",
     link="https://docs.pytorch.org/docs/stable/nn.attention.flex_attention.html",
-    description=(
-        "flex_attention becomes one fused kernel inside a compiled graph alone. Outside, with a block mask made in "
-        "each call, or with new functions in each call it is slow; on a CPU it computes no gradients."
-    ),
-    fix=(
-        "Compile the function that calls it, make block masks once outside of it, and define `mask_mod` and "
-        "`score_mod` at the top of a module."
-    ),
+    description="flex_attention becomes one fused kernel inside a compiled graph alone. Outside, with a block mask "
+    "made in each call, or with new functions in each call it is slow; on a CPU it computes no gradients.",
+    fix="Compile the function that calls it, make block masks once outside of it, and define `mask_mod` and "
+    "`score_mod` at the top of a module.",
     passed="flex_attention was compiled once, with a mask made before, or was not used.",
     judge=_judge,
 )

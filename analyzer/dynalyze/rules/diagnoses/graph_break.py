@@ -86,10 +86,8 @@ RULE = Rule(
     id="graph-break",
     title="Graph break",
     severity="warning",
-    description=(
-        "Dynamo could not trace a line. The graph ends there: what follows is compiled apart, or runs in eager. Each "
-        "break costs a return to Python and keeps the compiler from fusing across it."
-    ),
+    description="Dynamo could not trace a line. The graph ends there: what follows is compiled apart, or runs in "
+    "eager. Each break costs a return to Python and keeps the compiler from fusing across it.",
     passed="No graph breaks: every compiled function is one graph.",
     judge=_judge,
 )

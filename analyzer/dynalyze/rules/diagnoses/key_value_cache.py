@@ -89,10 +89,9 @@ DYNAMIC = Rule(
     severity="warning",
     rank=397,
     link="https://huggingface.co/docs/transformers/kv_cache",
-    description=(
-        "transformers makes a cache that grows with each token, unless it is told otherwise. Its first fill and its "
-        "first growth compile the model again; layers that are compiled one by one are compiled again for each layer."
-    ),
+    description="transformers makes a cache that grows with each token, unless it is told otherwise. Its first fill "
+    "and its first growth compile the model again; layers that are compiled one by one are compiled again for each "
+    "layer.",
     fix="Use a cache of fixed size, at its cost in memory.",
     example=Example(
         "output = model.generate(**inputs)", 'output = model.generate(**inputs, cache_implementation="static")'
@@ -101,10 +100,8 @@ DYNAMIC = Rule(
     judge=_judge_dynamic,
     owns_recompiles=_owns_dynamic,
     precedence=2,
-    at_limit=(
-        'Use a cache of fixed size: `cache_implementation="static"` for `generate`, `StaticCache` in a loop of '
-        "your own."
-    ),
+    at_limit='Use a cache of fixed size: `cache_implementation="static"` for `generate`, `StaticCache` in a loop of '
+    "your own.",
 )
 
 
@@ -144,11 +141,9 @@ PREFILL = Rule(
     severity="info",
     rank=660,
     link="https://huggingface.co/docs/transformers/llm_optims",
-    description=(
-        "A language model is called with the whole prompt first and with one token a step then. torch compiles a size "
-        "of 1 by itself, so these are two programs: one recompile, once. More than one change of the length is the "
-        "finding recompile."
-    ),
+    description="A language model is called with the whole prompt first and with one token a step then. torch compiles "
+    "a size of 1 by itself, so these are two programs: one recompile, once. More than one change of the length is the "
+    "finding recompile.",
     fix="Call the model once with a prompt and once with a single token in the warm-up.",
     passed="No prompt and single tokens were compiled apart.",
     judge=_judge_prefill,

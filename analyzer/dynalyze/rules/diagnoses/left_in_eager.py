@@ -56,10 +56,9 @@ SKIPPED = Rule(
     severity="warning",
     rank=210,
     link="https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html",
-    description=(
-        "torch was asked to compile the function, or met it below a compiled call, and left it in eager without "
-        "tracing it: inside a TorchDispatchMode, because of a skip list or a setting. torch reports no graph break."
-    ),
+    description="torch was asked to compile the function, or met it below a compiled call, and left it in eager "
+    "without tracing it: inside a TorchDispatchMode, because of a skip list or a setting. torch reports no graph "
+    "break.",
     passed="No function that works on tensors was skipped in silence.",
     judge=_judge_skipped,
 )
@@ -101,11 +100,9 @@ COMPREHENSION = Rule(
     title="A comprehension compiled by itself",
     severity="info",
     rank=390,
-    description=(
-        "Up to Python 3.11 a comprehension is a function of its own. Where the function around it runs in eager, "
-        "because of another break, torch tries to compile the comprehension alone, which fails. It is a consequence, "
-        "not a cause."
-    ),
+    description="Up to Python 3.11 a comprehension is a function of its own. Where the function around it runs in "
+    "eager, because of another break, torch tries to compile the comprehension alone, which fails. It is a "
+    "consequence, not a cause.",
     fix=_FIX,
     passed="No comprehension was compiled by itself.",
     judge=_judge_comprehension,

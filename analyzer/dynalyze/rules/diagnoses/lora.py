@@ -103,15 +103,11 @@ SWITCH = Rule(
     severity="warning",
     rank=395,
     link="https://huggingface.co/docs/peft/developer_guides/torch_compile",
-    description=(
-        "PEFT keeps the name of the active adapter, and whether adapters are on, as Python values. set_adapter and "
-        "disable_adapter change them, and the model is compiled again: once for each new state. The finding "
-        "lora-several-adapters says that more than one adapter is loaded, where the run showed no switch."
-    ),
-    fix=(
-        "Call every state of the adapters once in the warm-up. For many adapters of one shape load a single one, "
-        "prepare it with `prepare_model_for_compiled_hotswap`, and swap its weights with `hotswap_adapter`."
-    ),
+    description="PEFT keeps the name of the active adapter, and whether adapters are on, as Python values. set_adapter "
+    "and disable_adapter change them, and the model is compiled again: once for each new state. The finding "
+    "lora-several-adapters says that more than one adapter is loaded, where the run showed no switch.",
+    fix="Call every state of the adapters once in the warm-up. For many adapters of one shape load a single one, "
+    "prepare it with `prepare_model_for_compiled_hotswap`, and swap its weights with `hotswap_adapter`.",
     example=Example(
         "compiled = torch.compile(model)",
         'compiled = torch.compile(model)\nfor name in ("first", "second"):  # every adapter that production uses\n'
@@ -120,10 +116,8 @@ SWITCH = Rule(
     passed="No adapter was switched between calls.",
     judge=_judge_switch,
     owns_recompiles=_owns_switch,
-    at_limit=(
-        "Load a single adapter, call `prepare_model_for_compiled_hotswap` before torch.compile, and replace its "
-        "weights with `hotswap_adapter`: then no number of adapters compiles anything."
-    ),
+    at_limit="Load a single adapter, call `prepare_model_for_compiled_hotswap` before torch.compile, and replace its "
+    "weights with `hotswap_adapter`: then no number of adapters compiles anything.",
     more_ids=("lora-several-adapters",),
 )
 
@@ -186,10 +180,9 @@ HOTSWAP = Rule(
     severity="warning",
     rank=396,
     link="https://huggingface.co/docs/peft/package_reference/hotswap",
-    description=(
-        "PEFT can replace the weights of a loaded adapter without a new compile, if the model was prepared: one rank "
-        "for all, and scalings that are tensors. Without that an adapter of another rank or scaling compiles it again."
-    ),
+    description="PEFT can replace the weights of a loaded adapter without a new compile, if the model was prepared: "
+    "one rank for all, and scalings that are tensors. Without that an adapter of another rank or scaling compiles it "
+    "again.",
     fix="Call `prepare_model_for_compiled_hotswap` once, before torch.compile, with the highest rank of all adapters.",
     example=Example(
         "compiled = torch.compile(model)",
@@ -198,10 +191,8 @@ HOTSWAP = Rule(
     passed="No adapter was replaced by one that did not fit the compiled code.",
     judge=_judge_hotswap,
     owns_recompiles=_owns_hotswap,
-    at_limit=(
-        "Call `prepare_model_for_compiled_hotswap` before torch.compile, with the highest rank of all adapters as "
-        "`target_rank`."
-    ),
+    at_limit="Call `prepare_model_for_compiled_hotswap` before torch.compile, with the highest rank of all adapters as "
+    "`target_rank`.",
 )
 
 
@@ -246,10 +237,8 @@ UNMERGED = Rule(
     severity="info",
     rank=640,
     link="https://huggingface.co/docs/peft/developer_guides/lora#merge-lora-weights-into-the-base-model",
-    description=(
-        "An unmerged LoRA adapter adds two small multiplications to each of its layers. That is needed in training and "
-        "for switching adapters, and costs time in inference with a single one."
-    ),
+    description="An unmerged LoRA adapter adds two small multiplications to each of its layers. That is needed in "
+    "training and for switching adapters, and costs time in inference with a single one.",
     fix="Merge an adapter that is always on, before torch.compile.",
     example=Example(
         "compiled = torch.compile(model)", "model = model.merge_and_unload()\ncompiled = torch.compile(model)"

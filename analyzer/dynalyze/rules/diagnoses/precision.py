@@ -61,10 +61,9 @@ FLOAT32 = Rule(
     severity="info",
     rank=450,
     link="https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html",
-    description=(
-        "GPUs of compute capability 8.0 and later multiply float32 matrices several times as fast as TF32, which torch "
-        "leaves off by default because it has fewer digits. Said only of a CUDA device whose graphs hold such products."
-    ),
+    description="GPUs of compute capability 8.0 and later multiply float32 matrices several times as fast as TF32, "
+    "which torch leaves off by default because it has fewer digits. Said only of a CUDA device whose graphs hold such "
+    "products.",
     fix='Try `torch.set_float32_matmul_precision("high")` before the first call, and check the answers.',
     passed="No float32 matrix product leaves the tensor cores of a GPU idle.",
     judge=_judge_float32,
@@ -105,10 +104,8 @@ BFLOAT16 = Rule(
     severity="warning",
     rank=60,
     link="https://github.com/pytorch/pytorch/issues/118581",
-    description=(
-        "Kernels in bfloat16 need a GPU of compute capability 8.0 (Ampere). On an older one Inductor generates none "
-        "for such a graph, and eager emulates the arithmetic. float16 is fast there."
-    ),
+    description="Kernels in bfloat16 need a GPU of compute capability 8.0 (Ampere). On an older one Inductor generates "
+    "none for such a graph, and eager emulates the arithmetic. float16 is fast there.",
     fix="Use float16 on such a GPU.",
     example=Example("model.to(torch.bfloat16)", "model.to(torch.float16)"),
     passed="No dtype was used that the device has no instructions for.",
@@ -155,15 +152,11 @@ AUTOCAST = Rule(
     severity="info",
     rank=550,
     link="https://docs.pytorch.org/docs/stable/amp.html",
-    description=(
-        "autocast casts float32 operations of one kind of device while they run. Around a model that is in the lower "
-        "dtype already, or on another device, it does not do what it is there for. A switch of autocast between calls "
-        "is the finding recompile."
-    ),
-    fix=(
-        "Name the device that the model is on, and keep its parameters in float32 for autocast to cast; or cast "
-        "the model and leave autocast out."
-    ),
+    description="autocast casts float32 operations of one kind of device while they run. Around a model that is in the "
+    "lower dtype already, or on another device, it does not do what it is there for. A switch of autocast between "
+    "calls is the finding recompile.",
+    fix="Name the device that the model is on, and keep its parameters in float32 for autocast to cast; or cast "
+    "the model and leave autocast out.",
     example=Example(
         'with torch.autocast("cuda"):\n    model.to("cpu")(x)', 'with torch.autocast("cpu"):\n    model.to("cpu")(x)'
     ),

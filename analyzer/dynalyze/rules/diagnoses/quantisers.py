@@ -77,10 +77,9 @@ TORCHAO = Rule(
     severity="warning",
     rank=196,
     link="https://github.com/pytorch/ao/issues/2919",
-    description=(
-        "torchao keeps quantised weights as tensor subclasses and counts on torch.compile to be fast. Each version is "
-        "built for some versions of torch: with another one its kernels are not loaded, or its code is not traced."
-    ),
+    description="torchao keeps quantised weights as tensor subclasses and counts on torch.compile to be fast. Each "
+    "version is built for some versions of torch: with another one its kernels are not loaded, or its code is not "
+    "traced.",
     fix="Install a torchao that is made for your torch.",
     passed="torchao's code was traced whole.",
     judge=_judge_torchao,
@@ -170,15 +169,11 @@ OTHER = Rule(
     severity="warning",
     rank=197,
     link="https://huggingface.co/docs/transformers/quantization/overview",
-    description=(
-        "Layers of GPTQ, AWQ, HQQ, quanto, compressed-tensors and others call kernels of their own. Those that are "
-        "custom operators stay in the graph; others break it, or are left in eager, in every layer. The finding "
-        "quantiser-unknown says that a configuration names a quantiser and the module that ran has none of its layers."
-    ),
-    fix=(
-        "Choose a kernel that is a custom operator where the quantiser's configuration offers one, or upgrade it. "
-        "Where the layers did not run, run them on the device that they need."
-    ),
+    description="Layers of GPTQ, AWQ, HQQ, quanto, compressed-tensors and others call kernels of their own. Those that "
+    "are custom operators stay in the graph; others break it, or are left in eager, in every layer. The finding "
+    "quantiser-unknown says that a configuration names a quantiser and the module that ran has none of its layers.",
+    fix="Choose a kernel that is a custom operator where the quantiser's configuration offers one, or upgrade it. "
+    "Where the layers did not run, run them on the device that they need.",
     passed="No quantiser's layer broke a graph.",
     judge=_judge_other,
     owns_breaks=_owned_breaks,

@@ -146,12 +146,10 @@ RULE = Rule(
     id="recompile",
     title="Recompilation",
     severity="warning",
-    description=(
-        "A guard of the compiled code did not hold for a new call, so functions were compiled again. Recompiles that "
-        "come of one value are one finding. After the limit (8 by default) later calls run in eager; that is the "
-        "finding recompile-limit, an error. What a library changes by itself has findings of its own, such as "
-        "adapter-switch."
-    ),
+    description="A guard of the compiled code did not hold for a new call, so functions were compiled again. "
+    "Recompiles that come of one value are one finding. After the limit (8 by default) later calls run in eager; that "
+    "is the finding recompile-limit, an error. What a library changes by itself has findings of its own, such as "
+    "adapter-switch.",
     passed="Nothing was compiled twice.",
     judge=_judge,
     owns_breaks=_owned_breaks,

@@ -84,10 +84,8 @@ RULE = Rule(
     title="Too small, or too bound by libraries, to gain",
     severity="info",
     rank=600,
-    description=(
-        "A measurement whose interval shows no gain, where the run says why: calls far under a millisecond, or graphs "
-        "whose kernels are mostly matrix products of a library. Never said without a measurement."
-    ),
+    description="A measurement whose interval shows no gain, where the run says why: calls far under a millisecond, or "
+    "graphs whose kernels are mostly matrix products of a library. Never said without a measurement.",
     fix="Compile a larger piece of work, raise the batch, or leave it in eager.",
     passed="No measurement was without a gain for want of work to fuse.",
     judge=_judge,

@@ -151,11 +151,9 @@ MANY_VERSIONS = Rule(
     severity="warning",
     rank=350,
     link="https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html",
-    description=(
-        "The shapes given by `--shapes` need more than half of the versions that torch makes of one function, or "
-        "more than it makes: then the shapes that are left over run in eager. Dynamic sizes or buckets end it; "
-        "`dynalyze audit` has tried the first and computed the second."
-    ),
+    description="The shapes given by `--shapes` need more than half of the versions that torch makes of one function, "
+    "or more than it makes: then the shapes that are left over run in eager. Dynamic sizes or buckets end it; "
+    "`dynalyze audit` has tried the first and computed the second.",
     passed="The shapes of production need few compiled versions, as far as they were tried (--shapes).",
     judge=_judge_many_versions,
 )
@@ -203,11 +201,9 @@ AFTER_WARMUP = Rule(
     title="It compiles after warm-up",
     severity="error",
     rank=5,
-    description=(
-        "`dynalyze audit --shapes` calls the model once with every shape that production sends, and then again with "
-        "all of them in another order. Nothing may compile in the second round: a request that meets the compiler "
-        "waits for seconds or minutes."
-    ),
+    description="`dynalyze audit --shapes` calls the model once with every shape that production sends, and then again "
+    "with all of them in another order. Nothing may compile in the second round: a request that meets the compiler "
+    "waits for seconds or minutes.",
     passed="No call compiled anything after the warm-up, as far as one was made (--shapes).",
     judge=_judge_after_warmup,
 )
