@@ -12,7 +12,15 @@ from pathlib import PurePosixPath
 
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Graph, GraphBreak, Impact, Location, Recompile, Report, SkippedFrame
-from dynalyze.report.models import Adapters, AttentionBackend, AttentionCall, AttentionInput, LayerGroup, ModuleFacts
+from dynalyze.report.models import (
+    Adapters,
+    AttentionBackend,
+    AttentionCall,
+    AttentionInput,
+    AttentionOp,
+    LayerGroup,
+    ModuleFacts,
+)
 from dynalyze.rules.recompile_series import seconds
 from dynalyze.rules.rule import Ranked
 
@@ -35,11 +43,6 @@ BACKENDS: dict[AttentionBackend, str] = {
     "external": "a kernel of another library",
     "": "an unknown kernel",
 }
-
-
-def sdpa_calls(report: Report) -> Iterator[AttentionCall]:
-    """The calls of scaled_dot_product_attention."""
-    return (call for call in report.attention if call.op == "sdpa")
 
 
 def once(judge: _Judge) -> _Judge:
@@ -84,9 +87,9 @@ def flash_modules(report: Report) -> list[ModuleFacts]:
     return [module for module in report.modules if _FLASH.search(module.attention)]
 
 
-def flash_calls(report: Report) -> list[AttentionCall]:
-    """The calls of flash-attn's operators."""
-    return [call for call in report.attention if call.op == "flash_attn"]
+def calls_of(report: Report, op: AttentionOp) -> list[AttentionCall]:
+    """The calls of one kind of attention: scaled_dot_product_attention is "sdpa"."""
+    return [call for call in report.attention if call.op == op]
 
 
 def users_line(found: GraphBreak) -> Location:

@@ -101,8 +101,8 @@ def rules() -> tuple[Rule, ...]:
     from dynalyze.rules import diagnoses
 
     names = (module.name for module in pkgutil.iter_modules(diagnoses.__path__, f"{diagnoses.__name__}."))
-    found = (getattr(module, "RULES", None) or (module.RULE,) for module in map(importlib.import_module, names))
-    return tuple(sorted((rule for family in found for rule in family), key=lambda rule: rule.id))
+    found = (vars(module).values() for module in map(importlib.import_module, names))
+    return tuple(sorted((each for own in found for each in own if isinstance(each, Rule)), key=lambda rule: rule.id))
 
 
 def break_owners(report: Report) -> dict[str, str]:

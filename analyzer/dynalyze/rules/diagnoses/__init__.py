@@ -1,1 +1,1 @@
-"""The diagnoses: a file has one `RULE`, or the `RULES` of a family that share code. Order does not matter."""
+"""The diagnoses: a file has one `Rule`, or a family that shares code. Order does not matter."""

@@ -160,5 +160,3 @@ NOT_COMPARABLE = Rule(
     passed="Every test of answers could be decided.",
     judge=_judge_not_comparable,
 )
-
-RULES = (SUSPICIOUS, MAKES_NAN, NOT_COMPARABLE)

@@ -10,13 +10,12 @@ from dynalyze.rules.report_queries import (
     BACKENDS,
     FROM_GRAPH,
     HALVES,
+    calls_of,
     counted,
-    flash_calls,
     ids,
     on_cuda,
     once,
     place_of,
-    sdpa_calls,
     shape,
     shown_version,
     version,
@@ -28,7 +27,7 @@ _SWITCHES = ("flash_sdp_enabled", "mem_efficient_sdp_enabled", "cudnn_sdp_enable
 
 @once
 def _judge_sdpa_math(report: Report) -> Iterator[Ranked]:
-    for call in sdpa_calls(report):
+    for call in calls_of(report, "sdpa"):
         if call.backend == "math":
             reason, action = _reason(report, call)
             yield SDPA_MATH.finding(
@@ -109,7 +108,7 @@ SDPA_MATH = Rule(
 
 def _judge_backend(report: Report) -> Iterator[Ranked]:
     by_backend: dict[AttentionBackend, list[AttentionCall]] = {}
-    for call in sdpa_calls(report):
+    for call in calls_of(report, "sdpa"):
         by_backend.setdefault(call.backend, []).append(call)
     # One kernel for all calls is as it should be, or has a finding of its own; an unknown one is no news.
     if len(by_backend.keys() - {""}) < 2:
@@ -146,7 +145,7 @@ BACKEND = Rule(
 
 @once
 def _judge_bool_mask(report: Report) -> Iterator[Ranked]:
-    for call in sdpa_calls(report):
+    for call in calls_of(report, "sdpa"):
         if on_cuda(call) and call.mask is not None and call.mask.dtype == "bool":
             dtype = call.query.dtype if call.query is not None else "float16"
             yield BOOL_MASK.finding(
@@ -180,7 +179,7 @@ _MULTIPLE = 8
 
 @once
 def _judge_mask_alignment(report: Report) -> Iterator[Ranked]:
-    for call in sdpa_calls(report):
+    for call in calls_of(report, "sdpa"):
         if not on_cuda(call) or call.mask is None or call.backend in ("flash", "math") or not _is_odd(call.mask):
             continue
         keys = int(call.mask.shape[-1])
@@ -229,7 +228,7 @@ _NORM_IN_FLOAT32 = (2, 12)
 @once
 def _judge_mixed_dtypes(report: Report) -> Iterator[Ranked]:
     # PyTorch's own attention is put right by autocast, or refuses; other libraries' kernels are called as they are.
-    for call in flash_calls(report):
+    for call in calls_of(report, "flash_attn"):
         inputs = {"query": call.query, "key": call.key, "value": call.value}
         dtypes = {name: tensor.dtype for name, tensor in inputs.items() if tensor is not None and tensor.dtype}
         if len(set(dtypes.values())) < 2:
@@ -270,5 +269,3 @@ MIXED_DTYPES = Rule(
     passed="Query, key and value had one type wherever a kernel of flash-attn was called.",
     judge=_judge_mixed_dtypes,
 )
-
-RULES = (SDPA_MATH, BACKEND, BOOL_MASK, MASK_ALIGNMENT, MIXED_DTYPES)

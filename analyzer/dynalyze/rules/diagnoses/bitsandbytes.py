@@ -258,5 +258,3 @@ FIRST_CALL = Rule(
     owns_recompiles=_owns_series,
     precedence=1,
 )
-
-RULES = (BREAKS, INT8_THRESHOLD, COMPUTE_DTYPE, FIRST_CALL)

@@ -160,5 +160,3 @@ SECOND_START = Rule(
     passed="A second start found every graph in the caches, as far as it was tried (--shapes).",
     judge=_judge_second_start,
 )
-
-RULES = (BYPASS, SECOND_START)

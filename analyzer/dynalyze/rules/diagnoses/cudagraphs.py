@@ -180,5 +180,3 @@ OVERWRITTEN = Rule(
     passed="No output of a CUDA graph was read too late.",
     judge=_judge_overwritten,
 )
-
-RULES = (SKIP, MEMORY, OVERWRITTEN)

@@ -305,5 +305,3 @@ DIVERGENCE = Rule(
     passed="No two ranks compiled a function differently.",
     judge=_judge_divergence,
 )
-
-RULES = (ORDER, DIVERGENCE)

@@ -15,11 +15,11 @@ from dynalyze.rules.report_queries import (
     FROM_RUN,
     FROM_SETTINGS,
     HALVES,
+    calls_of,
     capability,
     compiled_at,
     counted,
     device_name,
-    flash_calls,
     flash_modules,
     ids,
     place_of,
@@ -44,7 +44,7 @@ def _judge_device(report: Report) -> Iterator[Ranked]:
     for module in flash_modules(report):
         named = _VERSION.search(module.attention)
         asked.setdefault((named[1] or named[2]) if named is not None else "2", []).append(module.id)
-    if not asked and (calls := flash_calls(report)):
+    if not asked and (calls := calls_of(report, "flash_attn")):
         asked["2"] = ids(calls)  # Of the oldest: what the others need is not less.
     for made, evidence in asked.items():
         needed = _NEEDS.get(made, _NEEDS["2"])
@@ -76,7 +76,7 @@ _REFUSED = "only support fp16 and bf16"
 
 
 def _judge_float32(report: Report) -> Iterator[Ranked]:
-    calls = flash_calls(report)
+    calls = calls_of(report, "flash_attn")
     wide = [call for call in calls if call.query is not None and call.query.dtype == "float32"]
     place = place_of(report, wide[0]) if wide else None
     # The compile that ended in flash-attn's own words, or whatever else holds them.
@@ -352,5 +352,3 @@ STATIC_CACHE = Rule(
     passed="FlashAttention did not meet a static cache.",
     judge=_judge_static_cache,
 )
-
-RULES = (DEVICE, FLOAT32, BUILTIN, PADDING, STATIC_CACHE)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.report import Compilation, Report
-from dynalyze.rules.report_queries import FROM_GRAPH, FROM_RUN, counted, ids, once, place_of
+from dynalyze.rules.report_queries import FROM_GRAPH, FROM_RUN, calls_of, counted, ids, once, place_of
 from dynalyze.rules.rule import Ranked, Rule
 
 # torch compiles this around a call that is in no graph, only to run it as single operations.
@@ -68,8 +68,8 @@ def _outside(compilations: list[Compilation]) -> Ranked:
 
 @once
 def _masks_made(report: Report) -> Iterator[Ranked]:
-    for call in report.attention:
-        if call.op == "flex_attention" and call.mask_made:
+    for call in calls_of(report, "flex_attention"):
+        if call.mask_made:
             yield RULE.finding(
                 "flex_attention's block mask is made anew in each call",
                 "Make it once with `create_block_mask`, outside of the compiled function, and pass it in; make a new "

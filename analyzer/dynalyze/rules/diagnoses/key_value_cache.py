@@ -150,5 +150,3 @@ PREFILL = Rule(
     owns_recompiles=_owns_prefill,
     precedence=-1,
 )
-
-RULES = (DYNAMIC, PREFILL)

@@ -246,5 +246,3 @@ UNMERGED = Rule(
     passed="No adapter was left unmerged in inference.",
     judge=_judge_unmerged,
 )
-
-RULES = (SWITCH, HOTSWAP, UNMERGED)

@@ -155,5 +155,3 @@ FAILED = Rule(
     passed="No compile ended in an error.",
     judge=_judge_failed,
 )
-
-RULES = (INCOMPLETE, NOTHING, ALL_EAGER, FAILED)

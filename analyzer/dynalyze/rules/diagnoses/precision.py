@@ -163,5 +163,3 @@ AUTOCAST = Rule(
     passed="autocast is off, or has float32 parameters of its device to cast.",
     judge=_judge_autocast,
 )
-
-RULES = (FLOAT32, BFLOAT16, AUTOCAST)

@@ -180,5 +180,3 @@ OTHER = Rule(
     precedence=1,
     more_ids=("quantiser-unknown",),
 )
-
-RULES = (TORCHAO, OTHER)

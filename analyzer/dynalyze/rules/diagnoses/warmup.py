@@ -207,5 +207,3 @@ AFTER_WARMUP = Rule(
     passed="No call compiled anything after the warm-up, as far as one was made (--shapes).",
     judge=_judge_after_warmup,
 )
-
-RULES = (MANY_VERSIONS, AFTER_WARMUP)
