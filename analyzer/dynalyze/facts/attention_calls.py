@@ -6,6 +6,7 @@ The calls stand in Dynamo's graphs, the kernels in those of ATen.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -246,11 +247,19 @@ class _Graph:
 
     def calls(self) -> list[AttentionCall]:
         """The records, without ids."""
-        records = [
-            self._record(op, written, backend)
-            for (op, written), backend in zip(self._traced.calls, self._backends(), strict=True)
-        ]
-        return _merged([*records, *self._found_by_inductor()])
+        asked = Counter[LineKey]()
+        records = []
+        for op, written in self._traced.calls:
+            records.append(self._record(op, written, self._backend(op, written.at, asked[written.at])))
+            asked[written.at] += 1
+        if self._by_inductor and not self._failed:
+            # Kernels of attention at lines that asked for none: Inductor knows some hand-written forms of it.
+            records += [
+                self._record("other", written, backend)
+                for backend, written in self._lowered.kernels
+                if backend != "flex" and written.at not in asked
+            ]
+        return _merged(records)
 
     def _lowest(self, texts: list[Text], read: Callable[[str], str]) -> Lowered:
         """What the last stage says that still shows attention: Inductor replaces some of it, both ways."""
@@ -263,16 +272,6 @@ class _Graph:
             if found.at or found.kernels:
                 return found
         return Lowered()
-
-    def _backends(self) -> list[AttentionBackend]:
-        """What computes each call, in their order."""
-        asked: dict[LineKey, int] = {}
-        backends: list[AttentionBackend] = []
-        for op, written in self._traced.calls:
-            number = asked.get(written.at, 0)
-            asked[written.at] = number + 1
-            backends.append(self._backend(op, written.at, number))
-        return backends
 
     def _backend(self, op: AttentionOp, at: LineKey, number: int) -> AttentionBackend:
         if op == "flash_attn":
@@ -315,18 +314,6 @@ class _Graph:
         if self._graph.location is not None:
             return self._graph.location
         return Location(origin.file, origin.line, function=origin.function) if origin else Location("", 0)
-
-    def _found_by_inductor(self) -> list[AttentionCall]:
-        """Kernels of attention at lines that asked for none: Inductor knows some hand-written forms of it."""
-        if not self._by_inductor or self._failed:
-            return []
-        asked = {written.at for _, written in self._traced.calls}
-        return [
-            self._record("other", written, backend)
-            for backend, written in self._lowered.kernels
-            if backend != "flex" and written.at not in asked
-        ]
-
 
 _NAMES = ("query", "key", "value")
 

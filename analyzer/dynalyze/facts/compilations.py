@@ -184,6 +184,9 @@ def _compilation(
     forward = next((end.metrics for end in ends if not end.backward), None)
     code = start.code or Frame()
     status, reason = _status(forward, broken, error)
+    told: list[Mapping[str, Any]] = [end.metrics for end in ends]
+    caches = [f"{name}_{result}" for name in _CACHES for result in ("hit", "miss")]
+    counts = {key: sum(metrics.get(f"{key}_count", 0) for metrics in told) for key in caches}
     # The line of the program that called the compiled frame.
     frames = places.stack(start.stack, [])
     at = places.innermost(frames)
@@ -202,7 +205,7 @@ def _compilation(
         epoch=start.epoch,
         location=location,
         status=status,
-        cache=_cache(ends),
+        cache={key: count for key, count in counts.items() if count},
         function=location.function,
         ops=_number(forward, "graph_op_count"),
         guards=_number(forward, "guard_count"),
@@ -252,13 +255,6 @@ def _phases(metrics: Mapping[str, Any]) -> dict[str, float]:
         elif isinstance(value := metrics.get(older), int | float):
             found[name] = float(value)
     return found
-
-
-def _cache(ends: list[CompileEnded]) -> dict[str, int]:
-    told: list[Mapping[str, Any]] = [end.metrics for end in ends]
-    keys = [f"{name}_{outcome}" for name in _CACHES for outcome in ("hit", "miss")]
-    counts = {key: sum(metrics.get(f"{key}_count", 0) for metrics in told) for key in keys}
-    return {key: count for key, count in counts.items() if count}
 
 
 def _number(metrics: Mapping[str, Any] | None, name: str) -> int | None:

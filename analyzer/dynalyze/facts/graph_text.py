@@ -232,7 +232,9 @@ def _op(expression: str) -> str:
     """What an expression computes; "" for the name of an input or an attribute of the module."""
     call = _CALL.match(expression)
     if call is not None:
-        return _short(call[0])
+        # `aten.addmm` for `torch.ops.aten.addmm.default`; the last part of any other name.
+        parts = call[0].split(".")
+        return ".".join(parts[2:4]) if parts[:2] == ["torch", "ops"] and len(parts) >= 4 else parts[-1]
     if _PLAIN.match(expression):
         return ""
     attribute = _ATTRIBUTE.match(expression)
@@ -249,11 +251,3 @@ def _op(expression: str) -> str:
     if method is not None:
         return method[1]
     return "getitem" if expression.endswith("]") else "other"
-
-
-def _short(dotted: str) -> str:
-    """`aten.addmm` for `torch.ops.aten.addmm.default`; the last part of any other name."""
-    parts = dotted.split(".")
-    if parts[:2] == ["torch", "ops"] and len(parts) >= 4:
-        return ".".join(parts[2:4])
-    return parts[-1]

@@ -56,7 +56,10 @@ def skipped_frames(run: RunLog, places: Places, sources: Sources) -> list[Skippe
         if not isinstance(event, SkippedSeen):
             continue
         reason: SkipReason | None = next((kind for words, kind in _KINDS if words in event.reason), "other")
-        if reason is None or not _concerns(event, reason, places):
+        if reason is None or (is_resume(event.code.name) and reason == "no_tensors"):
+            continue
+        # Whether the owner of the program can do something about it.
+        if not event.entry and not (is_file(event.code.file) and places.origin(event.code.file) == "user"):
             continue
         key = (event.code.file, event.code.line, event.code.name, reason)
         known = found.get(key)
@@ -81,13 +84,6 @@ def next_step(reason: SkipReason) -> str:
 def explain(reason: SkipReason) -> str:
     """Why, in our own words alone."""
     return _WORDS[reason]
-
-
-def _concerns(event: SkippedSeen, reason: SkipReason, places: Places) -> bool:
-    """Whether the owner of the program can do something about it."""
-    if is_resume(event.code.name) and reason == "no_tensors":
-        return False
-    return event.entry or (is_file(event.code.file) and places.origin(event.code.file) == "user")
 
 
 def _skipped(name: str, process: int, event: SkippedSeen, reason: SkipReason, sources: Sources) -> SkippedFrame:

@@ -107,15 +107,6 @@ def _judge_int8_threshold(report: Report) -> Iterator[Ranked]:
     )
 
 
-def _owned_breaks(report: Report) -> list[GraphBreak]:
-    """Breaks that come of the number of outliers: an int8 operation whose output has a size of the data."""
-    return [
-        each
-        for each in breaks_in(report, "bitsandbytes")
-        if "int8_" in f"{each.context} {each.explanation} {each.location.code}"
-    ]
-
-
 INT8_THRESHOLD = Rule(
     id="bitsandbytes-int8-threshold",
     title="8-bit layers with an outlier threshold",
@@ -131,7 +122,12 @@ INT8_THRESHOLD = Rule(
     ),
     passed="No 8-bit layer broke a graph over its outliers.",
     judge=_judge_int8_threshold,
-    owns_breaks=_owned_breaks,
+    # The number of outliers: an int8 operation whose output has a size of the data.
+    owns_breaks=lambda report: [
+        each
+        for each in breaks_in(report, "bitsandbytes")
+        if "int8_" in f"{each.context} {each.explanation} {each.location.code}"
+    ],
 )
 
 
@@ -141,10 +137,10 @@ _AMPERE = (8, 0)
 def _judge_compute_dtype(report: Report) -> Iterator[Ranked]:
     for module, group in layers_of(report, "bitsandbytes"):
         if "4bit" in group.kind and group.facts.get("compute_dtype") == "float32":
-            yield _computes_in_float32(report, module, group)
+            yield _in_float32(report, module, group)
 
 
-def _computes_in_float32(report: Report, module: ModuleFacts, group: LayerGroup) -> Ranked:
+def _in_float32(report: Report, module: ModuleFacts, group: LayerGroup) -> Ranked:
     # bfloat16, unless the model or the GPU is made for float16.
     old = (capability(report) or _AMPERE) < _AMPERE
     wanted = "float16" if old or "float16" in module.parameters else "bfloat16"
@@ -221,23 +217,15 @@ def _judge_first_call(report: Report) -> Iterator[Ranked]:
     )
 
 
-def _owns_series(series: Series, report: Report) -> bool:
-    return _STATE.search(series.lead.source or "") is not None or _is_packed_weight(series.lead, report)
-
-
 def _is_packed_weight(lead: Recompile, report: Report) -> bool:
     """Another size of the first 4-bit weight: bitsandbytes packs them anew for the processor."""
     found = _WEIGHT_SIZE.match(lead.source or "")
     if found is None or lead.cause not in ("shape", "rank", "stride", "dtype"):
         return False
     path = _CHILD.sub(r".\1", found["path"]).strip(".")
-    layers = (group for _, group in layers_of(report, "bitsandbytes") if "4bit" in group.kind)
-    return any(_ends_alike(path, group.first) for group in layers)
-
-
-def _ends_alike(one: str, other: str) -> bool:
-    """Whether two paths name one layer, seen from different roots."""
-    return one == other or one.endswith(f".{other}") or other.endswith(f".{one}")
+    layers = [group.first for _, group in layers_of(report, "bitsandbytes") if "4bit" in group.kind]
+    # Two paths name one layer, seen from different roots.
+    return any(path == own or path.endswith(f".{own}") or own.endswith(f".{path}") for own in layers)
 
 
 FIRST_CALL = Rule(
@@ -255,6 +243,8 @@ FIRST_CALL = Rule(
     ),
     passed="No layer of bitsandbytes was rearranged between two compiled calls.",
     judge=_judge_first_call,
-    owns_recompiles=_owns_series,
+    owns_recompiles=lambda series, report: (
+        _STATE.search(series.lead.source or "") is not None or _is_packed_weight(series.lead, report)
+    ),
     precedence=1,
 )

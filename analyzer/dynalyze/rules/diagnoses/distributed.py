@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from dynalyze.report import Compilation, CompilationStatus, Example, GraphBreak, Location, Report
 from dynalyze.report.models import ModuleFacts
@@ -126,11 +126,6 @@ def _is_in(found: GraphBreak, code: str) -> bool:
     return at is not None and all("/torch/" in file or file.endswith(plumbing) for file in files[at + 1 :])
 
 
-def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
-    for breaks in _breaks_of_wrappers(report).values():
-        yield from breaks
-
-
 ORDER = Rule(
     id="distributed-order",
     title="torch.compile and a distributed wrapper in an unlucky order",
@@ -145,7 +140,7 @@ ORDER = Rule(
     example=_DDP_EXAMPLE,
     passed="No distributed wrapper stands in the way of the compiler.",
     judge=_judge_order,
-    owns_breaks=_owned_breaks,
+    owns_breaks=lambda report: chain.from_iterable(_breaks_of_wrappers(report).values()),
     precedence=-2,
 )
 

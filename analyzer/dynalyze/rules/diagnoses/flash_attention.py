@@ -173,10 +173,6 @@ def _named_builtin(found: GraphBreak) -> re.Match[str] | None:
     return _BUILTIN.search(f"{found.explanation}\n{found.context}")
 
 
-def _owned_breaks_builtin(report: Report) -> list[GraphBreak]:
-    return [each for each in report.graph_breaks if _named_builtin(each) is not None]
-
-
 BUILTIN = Rule(
     id="flash-attention-builtin",
     title="flash-attn without operators",
@@ -188,7 +184,7 @@ BUILTIN = Rule(
     fix="Install flash-attn 2.7 or later, or wrap the call with `torch.library.custom_op`.",
     passed="No kernel of flash-attn was called past torch's operators.",
     judge=_judge_builtin,
-    owns_breaks=_owned_breaks_builtin,
+    owns_breaks=lambda report: [each for each in report.graph_breaks if _named_builtin(each) is not None],
 )
 
 
@@ -203,7 +199,13 @@ _FLASH_FILES = ("/integrations/flash_attention.py", "/modeling_flash_attention_u
 def _judge_padding(report: Report) -> Iterator[Ranked]:
     breaks = PADDING.breaks(report)
     asking = [found for found in breaks if _asks_for_padding(found)]
-    packing = [found for found in breaks if _asks_for_packing(found)]
+    # transformers looks whether a batch of one is several texts laid end to end.
+    packing = [
+        found
+        for found in breaks
+        if found.location.function in ("_flash_attention_forward", "_is_packed_sequence")
+        and found.gb_type.startswith("Data-dependent")
+    ]
     unpadding = [found for found in breaks if found not in asking and found not in packing]
     if unpadding:
         title = f"FlashAttention takes the padding out of the batch: {counted(len(breaks), 'graph break')}"
@@ -266,10 +268,6 @@ def _padding(
     )
 
 
-def _owned_breaks_padding(report: Report) -> list[GraphBreak]:
-    return [each for each in report.graph_breaks if _unpads_in(each) or _asks_for_padding(each)]
-
-
 def _unpads_in(found: GraphBreak) -> bool:
     """Whether a line breaks that takes padding out, in flash-attn, in transformers, or in a model's copy of either."""
     file = found.location.file.replace("\\", "/")
@@ -282,12 +280,6 @@ def _unpads_in(found: GraphBreak) -> bool:
 def _asks_for_padding(found: GraphBreak) -> bool:
     """transformers looks whether a mask holds any padding, to leave it out otherwise."""
     return found.location.function == "flash_attention_mask" and found.gb_type.startswith("Data-dependent")
-
-
-def _asks_for_packing(found: GraphBreak) -> bool:
-    """transformers looks whether a batch of one is several texts laid end to end."""
-    inside = found.location.function in ("_flash_attention_forward", "_is_packed_sequence")
-    return inside and found.gb_type.startswith("Data-dependent")
 
 
 def _owns_series(series: Series, report: Report) -> bool:
@@ -312,7 +304,7 @@ PADDING = Rule(
     "`capture_dynamic_output_shape_ops` of `torch._dynamo.config`.",
     passed="FlashAttention did not have to look into the data for padding or for packed texts.",
     judge=_judge_padding,
-    owns_breaks=_owned_breaks_padding,
+    owns_breaks=lambda report: [each for each in report.graph_breaks if _unpads_in(each) or _asks_for_padding(each)],
     owns_recompiles=_owns_series,
     at_limit=(
         "These are pieces of layers that the breaks of FlashAttention cut off: end these, see flash-attention-padding."

@@ -22,7 +22,12 @@ _CPU_LIMITS = {
 
 
 def _judge(report: Report) -> Iterator[Ranked]:
-    refused = [(each, step) for each in report.compilations if each.status == "failed" and (step := _limit(each))]
+    refused = [
+        (each, step)
+        for each in report.compilations
+        if each.status == "failed"
+        and (step := next((step for words, step in _CPU_LIMITS.items() if words in each.reason), None))
+    ]
     for compilation, step in refused:
         yield RULE.finding(
             "flex_attention cannot be compiled here",
@@ -47,10 +52,6 @@ def _judge(report: Report) -> Iterator[Ranked]:
             location=again[0].location,
             evidence=ids(again),
         )
-
-
-def _limit(compilation: Compilation) -> str | None:
-    return next((step for words, step in _CPU_LIMITS.items() if words in compilation.reason), None)
 
 
 def _outside(compilations: list[Compilation]) -> Ranked:

@@ -158,11 +158,6 @@ def _breaks_of(report: Report, library: str) -> list[GraphBreak]:
     ]
 
 
-def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
-    for library in dict.fromkeys(group.library for _, group in layers_of(report, *_NAMES)):
-        yield from _breaks_of(report, library)
-
-
 OTHER = Rule(
     id="other-quantiser",
     title="A quantiser's layers are not traced",
@@ -176,7 +171,11 @@ OTHER = Rule(
     "Where the layers did not run, run them on the device that they need.",
     passed="No quantiser's layer broke a graph.",
     judge=_judge_other,
-    owns_breaks=_owned_breaks,
+    owns_breaks=lambda report: [
+        found
+        for library in dict.fromkeys(group.library for _, group in layers_of(report, *_NAMES))
+        for found in _breaks_of(report, library)
+    ],
     precedence=1,
     more_ids=("quantiser-unknown",),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from dynalyze.capture.trace_records import LIMITS
-from dynalyze.report import Advice, GraphBreak, Recompile, Report
+from dynalyze.report import Advice, Recompile, Report
 from dynalyze.rules.recompile_advice import advise, history, what_changed
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
@@ -137,11 +137,6 @@ def _evidence(members: list[Recompile]) -> list[str]:
     return sorted((member.id for member in members), key=lambda name: (len(name), name))
 
 
-def _owned_breaks(report: Report) -> list[GraphBreak]:
-    """A call past the limit that torch refuses."""
-    return [each for each in report.graph_breaks if each.gb_type.startswith(LIMITS)]
-
-
 RULE = Rule(
     id="recompile",
     title="Recompilation",
@@ -152,7 +147,8 @@ RULE = Rule(
     "adapter-switch.",
     passed="Nothing was compiled twice.",
     judge=_judge,
-    owns_breaks=_owned_breaks,
+    # A call past the limit that torch refuses.
+    owns_breaks=lambda report: [each for each in report.graph_breaks if each.gb_type.startswith(LIMITS)],
     precedence=-1,
     more_ids=("recompile-limit",),
 )

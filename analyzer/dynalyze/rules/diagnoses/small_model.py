@@ -98,10 +98,13 @@ _MOST_NAMED = 4
 
 
 def _judge_fallback(report: Report) -> Iterator[Ranked]:
+    places = Places()
     fallbacks = [
         kernel
         for kernel in report.kernels
-        if kernel.kind == "fallback" and not _op(kernel).startswith(_ATTENTION) and _can_be_changed(kernel)
+        if kernel.kind == "fallback" and not _op(kernel).startswith(_ATTENTION)
+        # A library's code is as it is.
+        if not kernel.places or any(places.origin(each.file) == "user" for each in kernel.places)
     ]
     if not fallbacks:
         return
@@ -111,18 +114,12 @@ def _judge_fallback(report: Report) -> Iterator[Ranked]:
     yield FALLBACK.finding(
         f"Inductor calls eager kernels for {', '.join(names[:_MOST_NAMED])}{more}",
         f"{'One place' if calls == 1 else f'{calls} places'} in the compiled code {'calls' if calls == 1 else 'call'} "
-        "ATen as eager code "
-        "does, and nothing is fused into such a call. Leave it where the operation itself is the work (a sort, an "
-        "FFT); replace it by elementwise operations and reductions where it stands between cheap ones.",
+        "ATen as eager code does, and nothing is fused into such a call. Leave it where the operation itself is the "
+        "work (a sort, an FFT); replace it by elementwise operations and reductions where it stands between cheap "
+        "ones.",
         location=next((place for kernel in fallbacks for place in kernel.places), None),
         evidence=dict.fromkeys(kernel.graph for kernel in fallbacks),
     )
-
-
-def _can_be_changed(kernel: Kernel) -> bool:
-    """Whether a line of the program's own asks for it, or may do so: a library's code is as it is."""
-    places = Places()
-    return not kernel.places or any(places.origin(each.file) == "user" for each in kernel.places)
 
 
 def _op(kernel: Kernel) -> str:
