@@ -315,6 +315,7 @@ class _Graph:
             return self._graph.location
         return Location(origin.file, origin.line, function=origin.function) if origin else Location("", 0)
 
+
 _NAMES = ("query", "key", "value")
 
 

@@ -33,6 +33,10 @@ _EXPECTED_TENSOR = re.compile(
 _ALIAS = re.compile(
     r"^(?P<one>[A-Za-z_][\w.\[\]'\"]*) is (?:not )?(?P<other>(?!None\b|True\b|False\b)[A-Za-z_][\w.\[\]'\"]*)$"
 )
+_DUPLICATES = re.compile(r"Duplicate tensors? found: \[(.*)\]")
+_MARKED = re.compile(r"(?s:.*)is present on runtime tensor but was absent")
+_ON_SIZES = re.compile(r"(?s)(?=.*\.(?:size|stride|storage_offset)\(\))(?=.*(?:[<>%]|==|!=))")
+_MISSING = re.compile(r"KeyError on (?P<source>.+?)\[(?P<key>[^\]]*)\]$")
 _KEYS = re.compile(r"^(?P<source>list\(dict\.keys\(.+\)\)\[\d+\]) == (?P<expected>.+)$")
 _MEMBER = re.compile(r"^(?:not )?(?:set|dict|frozenset)\.__contains__\((?P<source>[^,]+), (?P<key>.+)\)$")
 _KEY = re.compile(r"^(?:not )?___dict_contains\((?P<key>'[^']*'|\"[^\"]*\"|[\w.]+), (?P<source>.+)\)$")
@@ -60,10 +64,9 @@ def read_guard(text: str) -> Guard:
     The comment in which torch names the guard's origin, a line of the user's code, is left off.
     """
     plain = bare_guard(text)
-    for read in _READERS:
-        found = read(plain, text)
-        if found is not None:
-            return replace(found, text=plain)
+    for pattern, read in _READERS:
+        if found := pattern.match(plain):
+            return replace(read(found, text), text=plain)
     return Guard("other", text=plain)
 
 
@@ -72,29 +75,21 @@ def readable(source: str) -> str:
     return _ACCESS.sub(lambda m: m["name"], source.strip())
 
 
-def _tensor(plain: str, text: str) -> Guard | None:
-    found = _TENSOR.match(plain)
-    if found is None:
-        return None
+def _tensor(found: re.Match[str], _: str) -> Guard:
     source, index = readable(found["source"]), found["index"]
-    if found["what"] == "size" and index is not None:
-        source = f"{source}.size()[{index}]"
-    elif found["what"] == "stride" and index is not None:
-        source = f"{source}.stride()[{index}]"
+    if found["what"] in ("size", "stride") and index is not None:
+        source = f"{source}.{found['what']}()[{index}]"
     cause, expected, actual = _TENSOR_CAUSES[found["what"]], found["expected"], found["actual"]
     if cause == "requires_grad" and actual is None:
         actual = {"0": "1", "1": "0"}.get(expected)
     return Guard(cause, source, expected, actual)
 
 
-def _dispatch(plain: str, text: str) -> Guard | None:
+def _dispatch(found: re.Match[str], _: str) -> Guard:
     """Another set of dispatch keys: another device, where the backends differ; inference mode, which takes those of
     autograd away; else a mode that has no name here.
     """
-    found = _DISPATCH.match(plain)
-    if found is None:
-        return None
-    expected, actual = _keys(found["expected"]), _keys(found["actual"])
+    expected, actual = ({key.strip() for key in found[side].split(",")} for side in ("expected", "actual"))
     source = readable(found["source"])
     device, other = expected & _DEVICES, actual & _DEVICES
     if device != other:
@@ -105,27 +100,8 @@ def _dispatch(plain: str, text: str) -> Guard | None:
     return Guard("other", source, ", ".join(sorted(expected - actual)), ", ".join(sorted(actual - expected)))
 
 
-def _keys(text: str) -> set[str]:
-    return {key.strip() for key in text.split(",")}
-
-
-def _tensor_type(plain: str, text: str) -> Guard | None:
-    found = _EXPECTED_TENSOR.match(plain)
-    if found is None:
-        return None
-    return Guard("tensor_type", readable(found["source"]), "a tensor", found["actual"])
-
-
-def _state(plain: str, text: str) -> Guard | None:
-    """Every state that changed: torch names them all, between blanks."""
-    found = _STATE.match(plain)
-    return Guard("global_state", ", ".join(re.split(r"[,.\s]+", found["what"].strip(",. ")))) if found else None
-
-
-def _backend(plain: str, text: str) -> Guard | None:
-    if "BACKEND_MATCH" not in plain:
-        return None
-    names = _BACKENDS.search(plain)
+def _backend(found: re.Match[str], _: str) -> Guard:
+    names = _BACKENDS.search(found.string)
     expected, actual = (_backend_name(names["cached"]), _backend_name(names["new"])) if names else (None, None)
     return Guard("backend", "backend" if names else None, expected, actual)
 
@@ -136,70 +112,43 @@ def _backend_name(shown: str) -> str:
     return named[1] if named else shown.strip()
 
 
-def _aliasing(plain: str, text: str) -> Guard | None:
-    duplicates = re.match(r"Duplicate tensors? found: \[(.*)\]", plain)
-    if duplicates:
-        source = readable(duplicates[1].replace('"', ""))
-        return Guard("aliasing", source, "different tensors", "one tensor")
-    pair = _ALIAS.match(plain)
-    if pair is None:
-        return None
+def _aliasing(found: re.Match[str], _: str) -> Guard:
     expected, actual = "one tensor", "different tensors"
-    if " is not " in plain:
+    if " is not " in found.string:
         expected, actual = actual, expected
-    return Guard("aliasing", readable(f"{pair['one']}, {pair['other']}"), expected, actual)
+    return Guard("aliasing", readable(f"{found['one']}, {found['other']}"), expected, actual)
 
 
-def _marking(plain: str, text: str) -> Guard | None:
-    if "is present on runtime tensor but was absent" in plain:
-        return Guard("dynamic_marking", None, "unmarked", "marked dynamic")
-    if "dynamo_dim_marking" in plain or "_dynamo_dynamic_indices" in plain:
-        return Guard("dynamic_marking")
-    return None
+def _check(found: re.Match[str], text: str) -> Guard:
+    what, source = found["what"], readable(found["source"])
+    if what != "type_id":
+        return Guard("container" if what.startswith("dict") else "identity", source)
+    named = _TYPE.search(text)
+    name = named["type"] if named else ""
+    # A value of another type is a tensor's business only where a tensor was expected.
+    is_value = name and not name.endswith(("Tensor", "Parameter"))
+    return Guard("value" if is_value else "tensor_type", source, name if named else None)
 
 
-def _identity(plain: str, text: str) -> Guard | None:
-    found = _CHECK.match(plain)
-    if found is None and "__code__" not in plain:
-        return None
-    what, source = (found["what"], readable(found["source"])) if found else ("obj_id", readable(plain))
-    if what == "type_id":
-        named = _TYPE.search(text)
-        return Guard(_type_cause(named["type"] if named else ""), source, named["type"] if named else None)
-    return Guard("container" if what.startswith("dict") else "identity", source)
+def _missing(found: re.Match[str], _: str) -> Guard:
+    source, key = readable(found["source"]), found["key"]
+    return Guard("container", source, f"{key} in {source}", f"{key} not in {source}")
 
 
-def _type_cause(name: str) -> Cause:
-    """A value of another type is a tensor's business only where a tensor was expected."""
-    return "value" if name and not name.endswith(("Tensor", "Parameter")) else "tensor_type"
+def _member(found: re.Match[str], _: str) -> Guard:
+    source = readable(found["source"])
+    within, without = f"{found['key']} in {source}", f"{found['key']} not in {source}"
+    expected, actual = (without, within) if found.string.startswith("not ") else (within, without)
+    return Guard("container", source, expected, actual)
 
 
-def _container(plain: str, text: str) -> Guard | None:
-    missing = re.match(r"KeyError on (.+?)\[([^\]]*)\]$", plain)
-    if missing:
-        source, key = readable(missing[1]), missing[2]
-        return Guard("container", source, f"{key} in {source}", f"{key} not in {source}")
-    keys = _KEYS.match(plain)
-    if keys:
-        return Guard("container", readable(keys["source"]), keys["expected"])
-    member = _MEMBER.match(plain) or _KEY.match(plain)
-    if member:
-        source = readable(member["source"])
-        within, without = f"{member['key']} in {source}", f"{member['key']} not in {source}"
-        expected, actual = (without, within) if plain.startswith("not ") else (within, without)
-        return Guard("container", source, expected, actual)
-    found = _LENGTH.match(plain)
-    if found is None:
-        return None
-    source = readable(found["source"] or plain)
-    return Guard("container", f"len({source})", found["expected"])
+def _length(found: re.Match[str], _: str) -> Guard:
+    return Guard("container", f"len({readable(found['source'] or found.string)})", found["expected"])
 
 
-def _symbolic(plain: str, text: str) -> Guard | None:
-    if re.search(r"\.(?:size|stride|storage_offset)\(\)", plain) and re.search(r"[<>%]|==|!=", plain):
-        source, expected = _measured(readable(plain))
-        return Guard("symbolic", source, expected)
-    return None
+def _symbolic(found: re.Match[str], _: str) -> Guard:
+    source, expected = _measured(readable(found.string))
+    return Guard("symbolic", source, expected)
 
 
 def _measured(condition: str) -> tuple[str, str | None]:
@@ -216,20 +165,34 @@ def _measured(condition: str) -> tuple[str, str | None]:
     return ast.unparse(measured), ast.unparse(node.comparators[0] if plain else node)
 
 
-def _value(plain: str, text: str) -> Guard | None:
-    found = _EQUAL.match(plain)
-    if found is None:
-        return None
-    source = found["source"]
-    if "allow_unspec_int_on_nn_module" in text or re.match(r"^(?:L\['self'\]|self)\.", source):
-        cause: Cause = "module_attribute"
-    elif source.startswith("G["):
-        cause = "global_variable"
-    else:
-        cause = "value"
-    return Guard(cause, readable(source), found["expected"].strip())
+def _value(found: re.Match[str], text: str) -> Guard:
+    cause: Cause = "global_variable" if found["source"].startswith("G[") else "value"
+    if "allow_unspec_int_on_nn_module" in text or re.match(r"^(?:L\['self'\]|self)\.", found["source"]):
+        cause = "module_attribute"
+    return Guard(cause, readable(found["source"]), found["expected"].strip())
 
 
-_READERS: tuple[Callable[[str, str], Guard | None], ...] = (
-    _dispatch, _tensor, _tensor_type, _state, _backend, _marking, _aliasing, _symbolic, _container, _identity, _value,
+# The first whose pattern fits at the beginning of the guard reads it.
+_READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Guard]], ...] = (
+    (_DISPATCH, _dispatch),
+    (_TENSOR, _tensor),
+    (_EXPECTED_TENSOR, lambda found, _: Guard("tensor_type", readable(found["source"]), "a tensor", found["actual"])),
+    # Every state that changed: torch names them all, between blanks.
+    (_STATE, lambda found, _: Guard("global_state", ", ".join(re.split(r"[,.\s]+", found["what"].strip(",. "))))),
+    (re.compile(r"(?s:.*)BACKEND_MATCH"), _backend),
+    (_MARKED, lambda *_: Guard("dynamic_marking", None, "unmarked", "marked dynamic")),
+    (re.compile(r"(?s:.*)(?:dynamo_dim_marking|_dynamo_dynamic_indices)"), lambda *_: Guard("dynamic_marking")),
+    (_DUPLICATES, lambda found, _: Guard(
+        "aliasing", readable(found[1].replace('"', "")), "different tensors", "one tensor"
+    )),
+    (_ALIAS, _aliasing),
+    (_ON_SIZES, _symbolic),
+    (_MISSING, _missing),
+    (_KEYS, lambda found, _: Guard("container", readable(found["source"]), found["expected"])),
+    (_MEMBER, _member),
+    (_KEY, _member),
+    (_LENGTH, _length),
+    (_CHECK, _check),
+    (re.compile(r"(?s:.*)__code__"), lambda found, _: Guard("identity", readable(found.string))),
+    (_EQUAL, _value),
 )  # fmt: skip
