@@ -9,7 +9,6 @@ from functools import partial
 from dynalyze.report import Example, GraphBreak, Recompile, Report
 from dynalyze.report.models import LayerGroup, ModuleFacts
 from dynalyze.rules.recompile_advice.source import as_written, clipped
-from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.report_queries import (
     FROM_LAYERS,
     FROM_RUN,
