@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import zip_longest
 
 from rich.cells import cell_len, set_cell_size
 from rich.table import Table
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from dynalyze.facts.attention_matrix import CellOutcome, is_own, outcome
 from dynalyze.render.console import Summary, one_line
-from dynalyze.report.audit import AttentionCell, AttentionMatrix, CheckStatus, PolicyVerdict, ShapeRun, Warmup
+from dynalyze.report.audit import AttentionCell, AttentionMatrix, CheckStatus, PolicyVerdict, Warmup
 from dynalyze.text.amounts import count_of, milliseconds
 from dynalyze.words import attention as words_attention
 from dynalyze.words import policy as words_policy
@@ -23,9 +23,8 @@ def add_policy(summary: Summary, verdict: PolicyVerdict | None) -> None:
     """Add the verdict to a summary; nothing where the report was judged by no policy."""
     if verdict is None:
         return
-    told = one_line(words_policy.headline(verdict))
     style = "bold green" if verdict.passed else "bold red"
-    summary.beside(Text(f"{words_policy.outcome(verdict)} ", style=style), Text(told))
+    summary.beside(Text(f"{words_policy.outcome(verdict)} ", style=style), words_policy.headline(verdict))
     if verdict.advice:
         summary.action(verdict.advice)
     for check in words_policy.worst_first(verdict.checks):
@@ -35,7 +34,7 @@ def add_policy(summary: Summary, verdict: PolicyVerdict | None) -> None:
         summary.beside(Text(words_policy.MARKS[check.status], style=_CHECK_STYLES[check.status]), line, by=3)
     notes = [words_policy.source(verdict), *map(words_policy.waiver, verdict.waivers), words_policy.fixed(verdict)]
     for note in filter(None, notes):
-        summary.indented(Text(one_line(note), style="dim"))
+        summary.indented(note, "dim")
     summary.line()
 
 
@@ -43,41 +42,33 @@ _MOST_ROWS = 12
 
 
 def add_warmup(summary: Summary, warmup: Warmup | None) -> None:
-    """Add the check to a summary; nothing where none was made."""
+    """Add the check to a summary, a row for each shape in the order of the warm-up; nothing where none was made."""
     if warmup is None:
         return
-    summary.line(one_line(words_warmup.headline(warmup)), style="bold")
+    summary.line(words_warmup.headline(warmup), style="bold")
     for sentence in words_warmup.sentences(warmup):
-        summary.indented(Text(one_line(sentence)))
+        summary.indented(sentence)
     for note in warmup.notes:
-        summary.indented(Text(one_line(note), style="dim"))
+        summary.indented(note, "dim")
     if warmup.calls:
-        summary.table(_shapes(warmup.calls[:_MOST_ROWS]))
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+        table.add_column("shape", no_wrap=True)
+        table.add_column("first call", justify="right", no_wrap=True)
+        table.add_column("again", justify="right", no_wrap=True)
+        table.add_column("its first call compiled", overflow="fold")
+        for run in warmup.calls[:_MOST_ROWS]:
+            shape = Text(one_line(words_warmup.shape_words(run.shape)), "cyan")
+            took = "" if run.error else milliseconds(run.milliseconds)
+            runs = f"; {words_warmup.runs(run)}" if run.in_eager else ""
+            compiled = Text(
+                one_line(f"{words_warmup.compiled(run)}{runs}"), "yellow" if run.error or run.in_eager else ""
+            )
+            table.add_row(shape, took, words_warmup.later(run), compiled)
+        summary.table(table)
     left = len(warmup.calls) - _MOST_ROWS
     if left > 0:
-        summary.indented(Text(f"{count_of(left, 'more shape')}: see the page or --json.", style="dim"))
+        summary.indented(f"{count_of(left, 'more shape')}: see the page or --json.", "dim")
     summary.line()
-
-
-def _shapes(runs: list[ShapeRun]) -> Table:
-    """A row for each shape, in the order of the warm-up."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-    table.add_column("shape", no_wrap=True)
-    table.add_column("first call", justify="right", no_wrap=True)
-    table.add_column("again", justify="right", no_wrap=True)
-    table.add_column("its first call compiled", overflow="fold")
-    for run in runs:
-        first = "" if run.error else milliseconds(run.milliseconds)
-        table.add_row(
-            Text(one_line(words_warmup.shape_words(run.shape)), "cyan"), first, words_warmup.later(run), _compiled(run)
-        )
-    return table
-
-
-def _compiled(run: ShapeRun) -> Text:
-    told = words_warmup.compiled(run)
-    told += f"; {words_warmup.runs(run)}" if run.in_eager else ""
-    return Text(one_line(told), "yellow" if run.error or run.in_eager else "")
 
 
 _GAP = 2
@@ -94,92 +85,54 @@ def add_attention(summary: Summary, matrix: AttentionMatrix | None) -> None:
     """Add the matrix to a summary; nothing where there is none."""
     if matrix is None:
         return
-    summary.line(one_line(f"Attention and dtypes: {words_attention.conditions(matrix)}"), style="bold")
-    summary.line(one_line(words_attention.conclusion(matrix)))
-    rows = list(dict.fromkeys((cell.attention, cell.cache) for cell in matrix.cells))
-    if rows and matrix.dtypes:
-        _table(summary, matrix, rows)
-    _remarks(summary, matrix)
+    summary.line(f"Attention and dtypes: {words_attention.conditions(matrix)}", style="bold")
+    summary.line(words_attention.conclusion(matrix))
+    if matrix.cells and matrix.dtypes:
+        _table(summary, matrix)
+    remarks = words_attention.remarks(matrix)
+    for remark in remarks[:_MOST_REMARKS]:
+        summary.indented(f"{remark.word}: {remark.names}. {remark.reason} {remark.place}".rstrip(), "dim")
+    left = len(remarks) - _MOST_REMARKS
+    if left > 0:
+        summary.indented(f"{left:,} more: see the page or --json.", "dim")
+    for note in words_attention.notes(matrix)[:_MOST_REMARKS]:
+        summary.indented(note, "dim")
     summary.line()
 
 
-def _table(summary: Summary, matrix: AttentionMatrix, rows: Sequence[tuple[str, str]]) -> None:
-    cells = {(cell.attention, cell.cache, cell.dtype): cell for cell in matrix.cells}
-    columns = [_column(matrix, dtype) for dtype in matrix.dtypes]
-    first = max(cell_len(one_line(_label(*row))) for row in rows) + _GAP
+def _table(summary: Summary, matrix: AttentionMatrix) -> None:
+    """A row for each attention and cache, or, where the terminal is too narrow, a sentence for each combination."""
+    cells = {(cell.attention, cell.cache, cell.dtype): _lines(cell, matrix) for cell in matrix.cells}
+    labels = {
+        (cell.attention, cell.cache): one_line(f"{cell.attention}, {cell.cache}" if cell.cache else cell.attention)
+        for cell in matrix.cells
+    }
+    widths = {dtype: max(_NARROWEST_COLUMN, cell_len(dtype)) for dtype in matrix.dtypes}
+    for (_, _, dtype), lines in cells.items():
+        if dtype in widths:
+            widths[dtype] = max(widths[dtype], *(cell_len(said) for said, _ in lines))
+    columns = [widths[dtype] + _GAP for dtype in matrix.dtypes]
+    first = max(cell_len(label) for label in labels.values()) + _GAP
     if first + sum(columns) > summary.width:
-        _sentences(summary, matrix)
+        for cell in matrix.cells:
+            facts = [words_attention.word(cell).lower(), *words_attention.facts(cell)]
+            summary.indented(f"{words_attention.name(cell)}: {', '.join(facts)}", _CELL_STYLES.get(outcome(cell), ""))
         return
-    summary.line(Text(" " * first + _cut(matrix.dtypes, columns), style="dim"))
-    for attention, cache in rows:
-        lines = [_lines(cells.get((attention, cache, dtype)), matrix) for dtype in matrix.dtypes]
-        for number in range(max(len(each) for each in lines)):
-            head = set_cell_size(one_line(_label(attention, cache)) if number == 0 else "", first)
-            summary.line(_line(head, lines, columns, number))
+    heads = (set_cell_size(one_line(dtype), width) for dtype, width in zip(matrix.dtypes, columns, strict=True))
+    summary.line(Text(" " * first + "".join(heads).rstrip(), style="dim"))
+    for (attention, cache), label in labels.items():
+        found = [cells.get((attention, cache, dtype), [("not reached", "dim")]) for dtype in matrix.dtypes]
+        for number, row in enumerate(zip_longest(*found, fillvalue=("", ""))):
+            text = Text(set_cell_size("" if number else label, first))
+            for (said, style), width in zip(row, columns, strict=True):
+                text.append(set_cell_size(said, width), style=style)
+            text.rstrip()
+            summary.line(text)
     summary.line(_LEGEND, style="dim")
 
 
-def _line(head: str, lines: list[list[tuple[str, str]]], columns: list[int], number: int) -> Text:
-    """One line of a row: what each of its cells has on that line."""
-    text = Text(head)
-    for cell, width in zip(lines, columns, strict=True):
-        said, style = cell[number] if number < len(cell) else ("", "")
-        text.append(set_cell_size(said, width), style=style)
-    text.rstrip()
-    return text
-
-
-def _column(matrix: AttentionMatrix, dtype: str) -> int:
-    widths = [cell_len(said) for cell in matrix.cells if cell.dtype == dtype for said, _ in _lines(cell, matrix)]
-    return max([_NARROWEST_COLUMN, cell_len(dtype), *widths]) + _GAP
-
-
-def _lines(cell: AttentionCell | None, matrix: AttentionMatrix) -> list[tuple[str, str]]:
+def _lines(cell: AttentionCell, matrix: AttentionMatrix) -> list[tuple[str, str]]:
     """What stands in a cell, line by line, with its style: the word first."""
-    if cell is None:
-        return [("not reached", "dim")]
-    own = "*" if is_own(cell, matrix) else ""
-    facts = [
-        *words_attention.counts(cell),
-        words_attention.answers_word(cell),
-        words_attention.speed_short(cell),
-        words_attention.time(cell),
-    ]
-    return [
-        (words_attention.word(cell) + own, _CELL_STYLES.get(outcome(cell), "")),
-        *((fact, "dim") for fact in facts if fact),
-    ]
-
-
-def _sentences(summary: Summary, matrix: AttentionMatrix) -> None:
-    for cell in matrix.cells:
-        facts = [
-            *words_attention.counts(cell),
-            words_attention.answers(cell),
-            words_attention.speed(cell),
-            words_attention.time(cell),
-        ]
-        told = ", ".join([words_attention.word(cell).lower(), *(fact for fact in facts if fact)])
-        summary.indented(
-            Text(one_line(f"{words_attention.name(cell)}: {told}"), style=_CELL_STYLES.get(outcome(cell), ""))
-        )
-
-
-def _remarks(summary: Summary, matrix: AttentionMatrix) -> None:
-    found = words_attention.remarks(matrix)
-    for remark in found[:_MOST_REMARKS]:
-        said = f"{remark.word}: {remark.names}. {remark.reason} {remark.place}".rstrip()
-        summary.indented(Text(one_line(said), style="dim"))
-    left = len(found) - _MOST_REMARKS
-    if left > 0:
-        summary.indented(Text(f"{left:,} more: see the page or --json.", style="dim"))
-    for note in words_attention.notes(matrix)[:_MOST_REMARKS]:
-        summary.indented(Text(one_line(note), style="dim"))
-
-
-def _label(attention: str, cache: str) -> str:
-    return f"{attention}, {cache}" if cache else attention
-
-
-def _cut(texts: Sequence[str], widths: Sequence[int]) -> str:
-    return "".join(set_cell_size(one_line(text), width) for text, width in zip(texts, widths, strict=True)).rstrip()
+    word = words_attention.word(cell) + ("*" if is_own(cell, matrix) else "")
+    style = _CELL_STYLES.get(outcome(cell), "")
+    return [(word, style), *((fact, "dim") for fact in words_attention.facts(cell, short=True))]

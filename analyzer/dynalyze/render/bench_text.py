@@ -6,13 +6,12 @@ Where the terminal is too narrow for a table each configuration is a sentence.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from dynalyze.render.console import Summary, one_line
-from dynalyze.report.measurements import Accuracy, Measurement, Speedup, SpeedVerdict
+from dynalyze.report.measurements import Accuracy, Measurement, SpeedVerdict
 from dynalyze.text.amounts import milliseconds, three_digits
 from dynalyze.words import bench as words
 
@@ -31,107 +30,81 @@ _LEGEND = (
 )
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A configuration in the table; `trouble` stands in the place of numbers."""
-
-    name: str
-    cells: tuple[str, ...] = ()
-    style: str = ""
-    trouble: str = ""
-
-
 def add(summary: Summary, measurements: Sequence[Measurement], accuracy: Sequence[Accuracy] = ()) -> None:
     """Add the table of all measurements to a summary; nothing where there are none."""
     groups = words.by_workload(measurements)
     for workload, items in groups.items():
-        summary.line(one_line(_heading(workload, items)), style="bold")
+        title = f"{words.capital(words.workload_words(workload))}: {words.conditions(items)}"
+        summary.line(title.removesuffix(": "), style="bold")
+        remarks = [
+            f"{name}: {', '.join(f'{who} {three_digits(value)}' for who, value in values)}"
+            for name, values in words.token_rates(items).items()
+        ]
         if summary.width < _NARROWEST:
-            _sentences(summary, items, accuracy)
+            for item in items:
+                summary.indented(words.sentence(item, words.accuracy_of(item, accuracy)))
         else:
-            _table(summary, [_row(item, items, accuracy) for item in items])
-            _remarks(summary, _not_shown(items))
-        _remarks(summary, [*_rates(items), *words.notes(items)])
+            _table(summary, items, accuracy)
+            remarks[:0] = [
+                f"{item.configuration}: {words.no_difference(item.speedup)}"
+                for item in items
+                if item.status == "valid" and item.speedup and item.speedup.verdict == "no difference shown"
+            ]
+        for remark in [*remarks, *words.notes(items)]:
+            summary.indented(remark, "dim")
         summary.line()
     if groups and summary.width >= _NARROWEST:
         summary.line(_LEGEND, style="dim")
         summary.line()
 
 
-def _heading(workload: words.Workload, items: Sequence[Measurement]) -> str:
-    return f"{words.capital(words.workload_words(workload))}: {words.conditions(items)}".removesuffix(": ")
-
-
-def _sentences(summary: Summary, items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> None:
-    for item in items:
-        summary.indented(Text(one_line(words.sentence(item, words.accuracy_of(item, accuracy)))))
-
-
-def _row(item: Measurement, items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> _Row:
-    name = one_line(item.configuration)
-    if item.status != "valid" or item.latency_ms is None:
-        return _Row(name, trouble=words.failure(item))
-    slowest = max((each.latency_ms.p50 for each in items if each.status == "valid" and each.latency_ms), default=0.0)
-    bar = _bar(item.latency_ms.p50 / slowest if slowest else 0.0)
-    verdict = item.speedup.verdict if item.speedup else "no difference shown"
-    return _Row(name, (milliseconds(item.latency_ms.p50), bar, *_gains(item, accuracy)), _STYLES[verdict])
+def _table(summary: Summary, items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> None:
+    medians = {at: each.latency_ms.p50 for at, each in enumerate(items) if each.status == "valid" and each.latency_ms}
+    names = [one_line(item.configuration) for item in items]
+    slowest = max(medians.values(), default=0.0)
+    room = _LONGEST_NAME + max(summary.width - _NARROWEST, 0)
+    width = min(max(_SHORTEST_NAME, *map(cell_len, names)), room)
+    if medians:
+        heads = [_cell(head, width, right) for head, width, right in _COLUMNS]
+        summary.line(Text(" ".join([" " * width, *heads]).rstrip(), style="dim"))
+    for at, (item, name) in enumerate(zip(items, names, strict=True)):
+        if at not in medians:
+            kind, _, reason = words.failure(item).partition(": ")
+            summary.line(Text.assemble(name, ("  ! ", "bold yellow"), one_line(kind.removeprefix("is "))))
+            if reason:
+                summary.indented(reason)
+            continue
+        if cell_len(name) > width:
+            summary.line(name)
+            name = ""
+        bar = _bar(medians[at] / slowest if slowest else 0.0)
+        cells = (milliseconds(medians[at]), bar, *_gains(item, accuracy))
+        time, bar, speed, *rest = (
+            _cell(text, width, right) for text, (_, width, right) in zip(cells, _COLUMNS, strict=True)
+        )
+        style = _STYLES[item.speedup.verdict if item.speedup else "no difference shown"]
+        line = Text.assemble(
+            f"{set_cell_size(name, width)} {time} ", (bar, "cyan"), " ", (speed, style), f" {' '.join(rest)}"
+        )
+        line.rstrip()
+        summary.line(line)
 
 
 def _gains(item: Measurement, accuracy: Sequence[Accuracy]) -> tuple[str, ...]:
     """The columns behind the bar; "" for what was not measured."""
-    cost, even, memory = words.compile_cost(item), item.break_even, item.memory
+    cost, even, memory, gain = words.compile_cost(item), item.break_even, item.memory, item.speedup
+    speed = ""
+    if gain is not None:
+        low, high = (words.plain_ratio(each) for each in (gain.ratio.low, gain.ratio.high))
+        shown = gain.verdict != "no difference shown"
+        speed = f"{words.times(gain.ratio.value)} {low}-{high}" if shown else "no difference"
     return (
-        _speed(item.speedup),
+        speed,
         "" if cost is None else cost.short,
         "" if even is None or even.passes is None else words.short_count(even.passes),
         "" if memory is None else words.memory_short(item.configuration, memory),
         words.answers_short(words.accuracy_of(item, accuracy)),
     )
-
-
-def _speed(speed: Speedup | None) -> str:
-    if speed is None:
-        return ""
-    if speed.verdict == "no difference shown":
-        return "no difference"
-    low, high = (words.plain_ratio(each) for each in (speed.ratio.low, speed.ratio.high))
-    return f"{words.times(speed.ratio.value)} {low}-{high}"
-
-
-def _table(summary: Summary, rows: Sequence[_Row]) -> None:
-    longest = max(cell_len(row.name) for row in rows)
-    room = _LONGEST_NAME + max(summary.width - _NARROWEST, 0)
-    name = min(max(longest, _SHORTEST_NAME), room)
-    heads = [_cell(head, width, right) for head, width, right in _COLUMNS]
-    if any(row.cells for row in rows):
-        summary.line(Text(" ".join([" " * name, *heads]).rstrip(), style="dim"))
-    for row in rows:
-        _line(summary, row, name)
-
-
-def _line(summary: Summary, row: _Row, name: int) -> None:
-    if row.trouble:
-        _trouble(summary, row)
-        return
-    label = row.name
-    if cell_len(label) > name:
-        summary.line(label)
-        label = ""
-    time, bar, speed, *rest = (
-        _cell(text, width, right) for text, (_, width, right) in zip(row.cells, _COLUMNS, strict=True)
-    )
-    line = Text.assemble(
-        f"{set_cell_size(label, name)} {time} ", (bar, "cyan"), " ", (speed, row.style), f" {' '.join(rest)}"
-    )
-    line.rstrip()
-    summary.line(line)
-
-
-def _trouble(summary: Summary, row: _Row) -> None:
-    kind, _, reason = row.trouble.partition(": ")
-    summary.line(Text.assemble(row.name, ("  ! ", "bold yellow"), one_line(kind.removeprefix("is "))))
-    if reason:
-        summary.indented(Text(one_line(reason)))
 
 
 def _cell(text: str, width: int, right: bool) -> str:
@@ -143,23 +116,3 @@ def _cell(text: str, width: int, right: bool) -> str:
 def _bar(share: float) -> str:
     eighths = max(round(share * _BAR * 8), 1)
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-
-
-def _remarks(summary: Summary, remarks: Sequence[str]) -> None:
-    for remark in remarks:
-        summary.indented(Text(one_line(remark), style="dim"))
-
-
-def _not_shown(items: Sequence[Measurement]) -> list[str]:
-    return [
-        f"{item.configuration}: {words.no_difference(item.speedup)}"
-        for item in items
-        if item.status == "valid" and item.speedup and item.speedup.verdict == "no difference shown"
-    ]
-
-
-def _rates(items: Sequence[Measurement]) -> list[str]:
-    return [
-        f"{name}: {', '.join(f'{who} {three_digits(value)}' for who, value in values)}"
-        for name, values in words.token_rates(items).items()
-    ]

@@ -6,45 +6,17 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison
-from dynalyze.comparison.types import BreakChange, Comparison, Difference, FunctionChange, RecompileChange
+from dynalyze.comparison.sweeps import LineChange, SweepComparison
+from dynalyze.comparison.types import BreakChange, Comparison, Difference, Direction, RecompileChange
 from dynalyze.render.console import Summary, one_line
+from dynalyze.render.sweep_text import broken_line
 from dynalyze.words import comparison as words
-from dynalyze.words.comparison import ARROW, value
-from dynalyze.words.sweep import place_words
+from dynalyze.words.bench import capital
 
 _MOST = 10
 """Entries of a list on the terminal; the rest is counted."""
-
-
-def _opening(summary: Summary, sentence: str, notes: Iterable[str]) -> None:
-    """The verdict, and how far to trust it."""
-    summary.line(one_line(sentence[:1].upper() + sentence[1:]), style="bold")
-    for note in notes:
-        summary.line(one_line(note), style="dim")
-    summary.line()
-
-
-def _differences(summary: Summary, found: Sequence[Difference], title: str) -> None:
-    """Settings and versions that are not the same."""
-    if not found:
-        return
-    summary.line(title, style="bold")
-    for item in found[:_MOST]:
-        values = f"{value(item.before)} {ARROW} {value(item.after)}"
-        summary.indented(Text.assemble((f"{one_line(item.name)}  ", "dim"), one_line(values)))
-    _left_out(summary, len(found) - _MOST)
-    summary.line()
-
-
-def _left_out(summary: Summary, left: int) -> None:
-    """How many entries of a list are not shown; nothing where all are."""
-    if left > 0:
-        summary.line(f"{left:,} more: see --html or --json.", style="dim")
-
-
 _MOST_FUNCTIONS = 8
-_GOOD, _BAD, _NEUTRAL = ("✓", "bold green"), ("✗", "bold red"), ("·", "bold blue")
+_MARKS = {"better": ("✓", "bold green"), "worse": ("✗", "bold red"), "same": ("·", "bold blue")}
 
 
 def render_comparison(
@@ -58,120 +30,119 @@ def render_comparison(
     summary = Summary(color, width)
     _opening(summary, words.verdict(comparison), words.notes(comparison))
     _differences(summary, comparison.differences, "Not the same in both runs")
-    _regressions(summary, comparison)
+    for regression in comparison.regressions:
+        if regression.kind == "outcome":  # The one that has no entry of its own below; the others are marked there.
+            summary.beside(_mark("worse"), Text(one_line(words.regression_words(regression)), style="bold"))
+            summary.line()
     _breaks(summary, comparison)
     _recompiles(summary, comparison)
     _functions(summary, comparison)
-    _measurements(summary, comparison)
+    measured = comparison.measurements
+    _rows(
+        summary,
+        "Latency, median",
+        [(words.measurement_name(it), words.measurement_words(it)) for it in measured],
+        _MOST,
+    )
     summary.files(files)
     return summary.text()
 
 
-def _regressions(summary: Summary, comparison: Comparison) -> None:
-    """The one that has no entry of its own below; the others are marked there."""
-    for regression in comparison.regressions:
-        if regression.kind == "outcome":
-            told = Text(one_line(words.regression_words(regression)), style="bold")
-            summary.beside(Text("✗", style="bold red"), told)
-            summary.line()
+def _opening(summary: Summary, sentence: str, notes: Iterable[str]) -> None:
+    """The verdict, and how far to trust it."""
+    summary.line(capital(sentence), style="bold")
+    for note in notes:
+        summary.line(note, style="dim")
+    summary.line()
+
+
+def _differences(summary: Summary, found: Sequence[Difference], title: str) -> None:
+    """Settings and versions that are not the same."""
+    if not found:
+        return
+    summary.line(title, style="bold")
+    for item in found[:_MOST]:
+        values = f"{words.value(item.before)} {words.ARROW} {words.value(item.after)}"
+        summary.indented(Text.assemble((f"{one_line(item.name)}  ", "dim"), one_line(values)))
+    _left_out(summary, len(found) - _MOST)
+    summary.line()
+
+
+def _left_out(summary: Summary, left: int, below: str | None = None) -> None:
+    """How many entries of a list are not shown, and a line below that; nothing where all are."""
+    if left > 0:
+        summary.line(f"{left:,} more: see --html or --json.", style="dim")
+        if below is not None:
+            summary.line(below)
+
+
+def _mark(direction: Direction) -> Text:
+    mark, style = _MARKS[direction]
+    return Text(mark, style=style)
 
 
 def _breaks(summary: Summary, comparison: Comparison) -> None:
     breaks = comparison.breaks
+    changed = {"worse": "Worse", "better": "Better", "same": "Changed"}
     worse = [change for change in breaks.changed if change.direction == "worse"]
     better = [change for change in breaks.changed if change.direction != "worse"]
-    _listed(summary, [(change, "New break", _BAD) for change in breaks.new])
-    _listed(summary, [(change, "Worse", _BAD) for change in worse])
-    _listed(summary, [(change, "Fixed", _GOOD) for change in breaks.fixed])
-    marks = {"better": ("Better", _GOOD), "same": ("Changed", _NEUTRAL)}
-    _listed(summary, [(change, *marks[change.direction]) for change in better])
-
-
-def _listed(summary: Summary, items: list[tuple[BreakChange, str, tuple[str, str]]]) -> None:
-    for change, word, (mark, style) in items[:_MOST]:
-        head = Text.assemble(f"{word}: ", (one_line(change.gb_type), "bold"))
-        if change.gb_id:
-            head.append(f"  {one_line(change.gb_id)}", style="dim")
-        summary.beside(Text(mark, style=style), head)
-        side = change.after or change.before
-        assert side is not None
-        summary.place(side.location)
-        summary.indented(Text(words.break_words(change), style="dim"))
-        if change.advice:
-            summary.action(change.advice)
-        summary.line()
-    _more(summary, len(items) - _MOST)
+    lists: list[list[tuple[BreakChange, str, Direction]]] = [
+        [(change, "New break", "worse") for change in breaks.new],
+        [(change, "Worse", "worse") for change in worse],
+        [(change, "Fixed", "better") for change in breaks.fixed],
+        [(change, changed[change.direction], change.direction) for change in better],
+    ]
+    for items in lists:
+        for change, word, direction in items[:_MOST]:
+            head = Text.assemble(f"{word}: ", (one_line(change.gb_type), "bold"))
+            if change.gb_id:
+                head.append(f"  {one_line(change.gb_id)}", style="dim")
+            summary.beside(_mark(direction), head)
+            summary.place(words.latest(change.before, change.after).location)
+            summary.indented(Text(words.break_words(change), style="dim"))
+            if change.advice:
+                summary.action(change.advice)
+            summary.line()
+        _left_out(summary, len(items) - _MOST, "")
 
 
 def _recompiles(summary: Summary, comparison: Comparison) -> None:
     found = comparison.recompiles
-    marks = {"worse": _BAD, "better": _GOOD, "same": _NEUTRAL}
-    rows = [(change, "New recompile", _BAD) for change in found.new]
-    rows += [(change, "Recompile", marks[change.direction]) for change in found.changed]
-    rows += [(change, "Fixed recompile", _GOOD) for change in found.fixed]
-    for change, word, mark in rows[:_MOST]:
-        _recompile(summary, change, word, mark)
-    _more(summary, len(rows) - _MOST)
-
-
-def _recompile(summary: Summary, change: RecompileChange, word: str, mark: tuple[str, str]) -> None:
-    title = Text.assemble(f"{word}: ", (one_line(words.recompile_title(change)), "bold"))
-    summary.beside(Text(mark[0], style=mark[1]), title)
-    summary.indented(Text(words.times_words(change), style="dim"))
-    side = change.after or change.before
-    assert side is not None
-    summary.place(side.location)
-    summary.line()
+    rows: list[tuple[RecompileChange, str, Direction]] = [
+        *((change, "New recompile", "worse") for change in found.new),
+        *((change, "Recompile", change.direction) for change in found.changed),
+        *((change, "Fixed recompile", "better") for change in found.fixed),
+    ]
+    for change, word, direction in rows[:_MOST]:
+        summary.beside(_mark(direction), Text.assemble(f"{word}: ", (one_line(words.recompile_title(change)), "bold")))
+        summary.indented(Text(words.times_words(change), style="dim"))
+        summary.place(words.latest(change.before, change.after).location)
+        summary.line()
+    _left_out(summary, len(rows) - _MOST, "")
 
 
 def _functions(summary: Summary, comparison: Comparison) -> None:
     """Each function whose compilations changed; then where the time went, the largest first."""
     found = comparison.compilations
-    rows = [*((item, "new") for item in found.new), *((item, "gone") for item in found.gone)]
-    _function_lines(summary, "Compilations that changed", [*((item, "") for item in found.changed), *rows])
+    rows = [(item, "") for item in found.changed]
+    rows += [*((item, "new: ") for item in found.new), *((item, "gone: ") for item in found.gone)]
+    told = [(item.function, f"{word}{', '.join(words.function_words(item))}") for item, word in rows]
     timed = [item for item in (*found.changed, *found.unchanged) if words.function_seconds(item)]
-    if not timed:
-        return
-    summary.line("Compile time by function", style="bold")
     timed.sort(key=words.slower_seconds, reverse=True)
-    for item in timed[:_MOST_FUNCTIONS]:
-        summary.indented(Text.assemble(one_line(item.function), (f"  {words.function_seconds(item)}", "dim")))
-    summary.line()
-    _more(summary, len(timed) - _MOST_FUNCTIONS)
+    _rows(summary, "Compilations that changed", told, _MOST_FUNCTIONS)
+    seconds = [(item.function, words.function_seconds(item)) for item in timed]
+    _rows(summary, "Compile time by function", seconds, _MOST_FUNCTIONS)
 
 
-def _function_lines(summary: Summary, title: str, rows: Iterable[tuple[FunctionChange, str]]) -> None:
-    rows = list(rows)
+def _rows(summary: Summary, title: str, rows: Sequence[tuple[str, str]], most: int) -> None:
+    """Names, each with what is to be said of it."""
     if not rows:
         return
     summary.line(title, style="bold")
-    for item, word in rows[:_MOST_FUNCTIONS]:
-        told = ", ".join(words.function_words(item))
-        summary.indented(Text.assemble(one_line(item.function), (f"  {f'{word}: ' if word else ''}{told}", "dim")))
+    for name, text in rows[:most]:
+        summary.indented(Text.assemble(one_line(name), (f"  {text}", "dim")))
     summary.line()
-    _more(summary, len(rows) - _MOST_FUNCTIONS)
-
-
-def _measurements(summary: Summary, comparison: Comparison) -> None:
-    if not comparison.measurements:
-        return
-    summary.line("Latency, median", style="bold")
-    for item in comparison.measurements[:_MOST]:
-        name = one_line(words.measurement_name(item))
-        summary.indented(Text.assemble(name, (f"  {words.measurement_words(item)}", "dim")))
-    summary.line()
-    _more(summary, len(comparison.measurements) - _MOST)
-
-
-def _more(summary: Summary, left: int) -> None:
-    """What was left out, below the list's own blank line."""
-    if left > 0:
-        _left_out(summary, left)
-        summary.line()
-
-
-_MOST_NAMES = 4
-_MARKS = {"better": ("✓", "bold green"), "worse": ("✗", "bold red"), "same": ("·", "bold blue")}
+    _left_out(summary, len(rows) - most, "")
 
 
 def render_sweep_diff(
@@ -185,57 +156,27 @@ def render_sweep_diff(
     summary = Summary(color, width)
     _opening(summary, words.sweeps_verdict(comparison), words.sweeps_notes(comparison))
     _differences(summary, comparison.differences, "Not the same in both sweeps")
-    _broken_lines(summary, "New breaks", comparison.new_breaks, "worse")
-    _broken_lines(summary, "Fixed breaks", comparison.gone_breaks, "better")
-    _items(summary, comparison.changes)
+    lists: tuple[tuple[str, Sequence[LineChange], Direction], ...] = (
+        ("New breaks", comparison.new_breaks, "worse"), ("Fixed breaks", comparison.gone_breaks, "better")
+    )  # fmt: skip
+    for title, lines, direction in lists:
+        if lines:
+            summary.line(title, style="bold")
+            for line in lines[:_MOST]:
+                mark = _mark("same" if line.follows else direction)
+                broken_line(summary, mark, line, words.reach_words(line), "follows from others" if line.follows else "")
+            _left_out(summary, len(lines) - _MOST)
+            summary.line()
+    for direction, title in (("worse", "Worse"), ("better", "Better"), ("same", "Changed otherwise")):
+        some = [change for change in comparison.changes if change.direction == direction]
+        if some:
+            summary.line(title, style="bold")
+            for change in some[:_MOST]:
+                told = (f"  {words.change_words(change)}", "dim")
+                summary.beside(_mark(change.direction), Text.assemble(one_line(words.item_words(change)), told))
+                if change.error:
+                    summary.code(change.error, by=3)
+            _left_out(summary, len(some) - _MOST)
+            summary.line()
     summary.files(files)
     return summary.text()
-
-
-def _broken_lines(summary: Summary, title: str, lines: Sequence[LineChange], mark: str) -> None:
-    if not lines:
-        return
-    summary.line(title, style="bold")
-    for line in lines[:_MOST]:
-        _broken_line(summary, line, mark)
-    _left_out(summary, len(lines) - _MOST)
-    summary.line()
-
-
-def _broken_line(summary: Summary, line: LineChange, mark: str) -> None:
-    sign, style = _MARKS["same" if line.follows else mark]
-    place = Text(one_line(place_words(line.path, line.line)), style="cyan")
-    if line.function:
-        place.append(f" in {one_line(line.function)}", style="dim")
-    summary.beside(Text(sign, style=style), Text.assemble(place, " ", (words.reach_words(line), "bold")))
-    if line.code:
-        summary.indented(Text(one_line(line.code), no_wrap=True, overflow="ellipsis"), by=5)
-    cause = Text(one_line(line.gb_type))
-    if line.gb_id:
-        cause.append(f"  {one_line(line.gb_id)}", style="dim")
-    if line.follows:
-        cause.append("  follows from others", style="dim")
-    summary.indented(cause)
-    left = len(line.targets) - _MOST_NAMES
-    names = ", ".join(line.targets[:_MOST_NAMES]) + (f" and {left:,} more" if left > 0 else "")
-    summary.indented(Text(one_line(names), style="dim"))
-
-
-def _items(summary: Summary, changes: Sequence[ItemChange]) -> None:
-    for direction, title in (("worse", "Worse"), ("better", "Better"), ("same", "Changed otherwise")):
-        some = [change for change in changes if change.direction == direction]
-        if not some:
-            continue
-        summary.line(title, style="bold")
-        for change in some[:_MOST]:
-            _item(summary, change)
-        _left_out(summary, len(some) - _MOST)
-        summary.line()
-
-
-def _item(summary: Summary, change: ItemChange) -> None:
-    sign, style = _MARKS[change.direction]
-    told = (f"  {words.change_words(change)}", "dim")
-    summary.beside(Text(sign, style=style), Text.assemble(one_line(words.item_words(change)), told))
-    if change.error:
-        summary.indented(Text(one_line(change.error), no_wrap=True, overflow="ellipsis"))

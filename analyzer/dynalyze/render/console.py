@@ -32,7 +32,9 @@ class Summary:
 
     def __init__(self, color: bool | None = None, width: int | None = None) -> None:
         if color is None:
-            color = sys.stdout.isatty() and _wants_color()
+            # https://no-color.org: an empty NO_COLOR says nothing.
+            wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+            color = sys.stdout.isatty() and wanted
         self._out = io.StringIO()
         self._console = Console(
             file=self._out, width=width or min(shutil.get_terminal_size((80, 24)).columns, _WIDEST),
@@ -47,13 +49,17 @@ class Summary:
 
     def line(self, text: Text | str = "", style: str = "") -> None:
         """A line of its own; it wraps."""
-        self._console.print(self._kept(Text(text, style=style) if isinstance(text, str) else text))
+        self._console.print(self._kept(text, style))
 
-    def indented(self, text: Text, by: int = 3) -> None:
+    def indented(self, text: Text | str, style: str = "", by: int = 3) -> None:
         """A line that belongs to the one above it."""
-        self._console.print(Padding(self._kept(text), (0, 0, 0, by), expand=False))
+        self._console.print(Padding(self._kept(text, style), (0, 0, 0, by), expand=False))
 
-    def beside(self, head: Text, text: Text, by: int = 0) -> None:
+    def code(self, code: str, by: int = 5) -> None:
+        """A line of code, cut where it does not fit."""
+        self.indented(Text(one_line(code), no_wrap=True, overflow="ellipsis"), by=by)
+
+    def beside(self, head: Text, text: Text | str, by: int = 0) -> None:
         """A text beside its heading, wrapped within a column of its own."""
         grid = Table.grid(padding=(0, 1, 0, 0))
         grid.add_column(no_wrap=True)
@@ -63,7 +69,7 @@ class Summary:
 
     def action(self, text: str, by: int = 3) -> None:
         """What to do about the lines above."""
-        self.beside(Text("→", style="green"), Text(one_line(text)), by)
+        self.beside(Text("→", style="green"), text, by)
 
     def table(self, table: Table, by: int = 3) -> None:
         """Rows in columns; what does not fit wraps within its own."""
@@ -75,12 +81,16 @@ class Summary:
 
     def place(self, location: Location) -> None:
         """File, line and function, and the line of code below."""
-        place = Text(f"{one_line(_shown_path(location.file))}:{location.line}", style="cyan")
+        try:  # Relative where that is shorter to read and still below the current directory.
+            path = str(Path(location.file).relative_to(Path.cwd()))
+        except (ValueError, OSError):  # OSError: the current directory is gone.
+            path = short_path(location.file)
+        place = Text(f"{one_line(path)}:{location.line}", style="cyan")
         if location.function:
             place.append(f" in {one_line(location.function)}", style="dim")
         self.indented(place)
         if location.code:
-            self.indented(Text(one_line(location.code), no_wrap=True, overflow="ellipsis"), by=5)
+            self.code(location.code)
 
     def files(self, files: Sequence[tuple[str, str]]) -> None:
         """The files that were written, unwrapped, so that they can be copied."""
@@ -91,25 +101,14 @@ class Summary:
         """All of it, without blanks at the ends of lines."""
         return re.sub(r"[ \t]+$", "", self._out.getvalue().replace(_KEPT, " "), flags=re.MULTILINE)
 
-    def _kept(self, text: Text) -> Text:
-        """The text, so that no line ends inside of code that fits on one: it is there to be copied."""
+    def _kept(self, text: Text | str, style: str = "") -> Text:
+        """The text, so that no line ends inside of code that fits on one: it is there to be copied.
+
+        A plain one can forge no line of ours.
+        """
+        shown = Text(one_line(text), style=style) if isinstance(text, str) else text
         room = self.width - _MARGIN
-        text.plain = _CODE.sub(lambda code: _on_one_line(code[0], room), text.plain)
-        return text
-
-
-def _on_one_line(code: str, room: int) -> str:
-    return code.replace(" ", _KEPT) if cell_len(code) <= room else code
-
-
-def _wants_color() -> bool:
-    """https://no-color.org: an empty NO_COLOR says nothing."""
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _shown_path(file: str) -> str:
-    """Relative where that is shorter to read and still below the current directory."""
-    try:
-        return str(Path(file).relative_to(Path.cwd()))
-    except (ValueError, OSError):  # OSError: the current directory is gone.
-        return short_path(file)
+        shown.plain = _CODE.sub(
+            lambda code: code[0].replace(" ", _KEPT) if cell_len(code[0]) <= room else code[0], shown.plain
+        )
+        return shown

@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -29,9 +28,6 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 # The wheel carries the templates inside the package; a checkout keeps them in reports/.
 _TEMPLATE_DIRS = (_PACKAGE / "templates", _PACKAGE.parents[1] / "reports" / "templates")
-
-_SCRIPTS = ("theme.js", "page.js")
-_STYLE = "page.css"
 
 
 def render(report: Report) -> str:
@@ -59,20 +55,17 @@ def _page(template: str, page: object, more: Sequence[str] = ()) -> str:
 
     Each of `more` names a style and a script that this kind of page has beside those of all.
     """
-    style, scripts = _asset(_STYLE), {name: _asset(name) for name in _SCRIPTS}
-    for name in more:
-        style += _asset(f"{name}.css")
-        scripts["page.js"] += _asset(f"{name}.js")
+    theme = _asset("theme.js")
+    style, script = ("".join(_asset(f"{name}.{kind}") for name in ("page", *more)) for kind in ("css", "js"))
+    # A Content-Security-Policy that allows this very style and these very scripts, and nothing else.
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(theme)} {_hash(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
     return (
         _environment()
         .get_template(template)
-        .render(
-            page=page,
-            policy=_policy(style, list(scripts.values())),
-            style=Markup(style),
-            theme_script=Markup(scripts["theme.js"]),
-            page_script=Markup(scripts["page.js"]),
-        )
+        .render(page=page, policy=policy, style=Markup(style), theme_script=Markup(theme), page_script=Markup(script))
     )
 
 
@@ -83,17 +76,13 @@ def _environment() -> Environment:
         loader=FileSystemLoader(_TEMPLATE_DIRS),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_inert,
+        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
     environment.filters.update(FILTERS, prose=_prose)
     return environment
-
-
-def _inert(value: Any) -> Any:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _prose(text: str) -> Markup:
@@ -110,15 +99,6 @@ def _asset(name: str) -> str:
     environment = _environment()
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0].replace("\r\n", "\n")
-
-
-def _policy(style: str, scripts: list[str]) -> str:
-    """A Content-Security-Policy that allows this very style and these very scripts, and nothing else."""
-    allowed = " ".join(_hash(script) for script in scripts)
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {allowed}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
 
 
 def _hash(text: str) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from dynalyze.comparison.sweeps import LineChange
 from dynalyze.render.console import Summary, one_line
 from dynalyze.sweep.clusters import summarise
 from dynalyze.sweep.records import Status, Sweep
-from dynalyze.sweep.summary import BrokenLine, ErrorGroup, Share, SweepSummary
+from dynalyze.sweep.summary import BrokenLine, SweepSummary
 from dynalyze.text.amounts import count_of, duration, percent
 from dynalyze.words import sweep as words
 
@@ -32,24 +33,23 @@ def render(
 ) -> str:
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary, found = Summary(color, width), summarise(sweep)
-    _verdict(summary, sweep, found)
+    first, *rest = words.verdict_sentences(sweep, found)
+    summary.line(first, style="bold")
+    if rest:
+        summary.line(" ".join(rest))
+    for note in words.notes(sweep):
+        summary.line(note.replace("`", ""), style="dim")
+    summary.line()
     if sweep.items:
         _counts(summary, sweep, found)
     _lines(summary, found, "model" if words.noun(sweep) == "model" else "target")
     _errors(summary, found)
-    _speeds(summary, found)
+    for total in found.speeds:
+        summary.line(Text.assemble((one_line(total.configuration), "bold"), f"  {words.speed_total_words(total)}"))
+    if found.speeds:
+        summary.line()
     summary.files(files)
     return summary.text()
-
-
-def _verdict(summary: Summary, sweep: Sweep, found: SweepSummary) -> None:
-    first, *rest = words.verdict_sentences(sweep, found)
-    summary.line(one_line(first), style="bold")
-    if rest:
-        summary.line(one_line(" ".join(rest)))
-    for note in words.notes(sweep):
-        summary.line(one_line(note.replace("`", "")), style="dim")
-    summary.line()
 
 
 def _counts(summary: Summary, sweep: Sweep, found: SweepSummary) -> None:
@@ -64,16 +64,12 @@ def _counts(summary: Summary, sweep: Sweep, found: SweepSummary) -> None:
         summary.line("; ".join(known), style="dim")
     summary.line()
     if len(found.configurations) > 1:
-        _configurations(summary, found.configurations)
-
-
-def _configurations(summary: Summary, shares: Sequence[Share]) -> None:
-    summary.line("By configuration", style="bold")
-    for share in shares:
-        clean = "" if share.clean is None else f"{percent(share.clean)} clean: "
-        counts = ", ".join(f"{number:,} {words.status_words(status)}" for status, number in share.counts.items())
-        summary.indented(Text.assemble(one_line(share.name), (f"  {clean}{counts}", "dim")))
-    summary.line()
+        summary.line("By configuration", style="bold")
+        for share in found.configurations:
+            clean = "" if share.clean is None else f"{percent(share.clean)} clean: "
+            counts = ", ".join(f"{number:,} {words.status_words(status)}" for status, number in share.counts.items())
+            summary.indented(Text.assemble(one_line(share.name), (f"  {clean}{counts}", "dim")))
+        summary.line()
 
 
 def _lines(summary: Summary, found: SweepSummary, what: str) -> None:
@@ -83,7 +79,7 @@ def _lines(summary: Summary, found: SweepSummary, what: str) -> None:
     # Beside lines that many share, one that breaks a single model can wait for the page.
     shared = [line for line in found.lines if len(line.targets) > 1] or found.lines
     for line in shared[:_MOST_LINES]:
-        _line(summary, line, what)
+        broken_line(summary, Text("!", style="bold yellow"), line, words.breaks_words(line, what))
     _more(summary, len(found.lines) - len(shared[:_MOST_LINES]), "more line")
     if found.following:
         number = len(found.following)
@@ -92,19 +88,19 @@ def _lines(summary: Summary, found: SweepSummary, what: str) -> None:
     summary.line()
 
 
-def _line(summary: Summary, line: BrokenLine, what: str) -> None:
-    place = Text(f"{one_line(words.place_words(line.path, line.line))}", style="cyan")
+def broken_line(summary: Summary, mark: Text, line: BrokenLine | LineChange, reach: str, note: str = "") -> None:
+    """A line of code that breaks: where, in how many targets, why, and in which."""
+    place = Text(one_line(words.place_words(line.path, line.line)), style="cyan")
     if line.function:
         place.append(f" in {one_line(line.function)}", style="dim")
-    reach = (words.breaks_words(line, what), "bold")
-    summary.beside(Text("!", style="bold yellow"), Text.assemble(place, " ", reach))
+    summary.beside(mark, Text.assemble(place, " ", (reach, "bold")))
     if line.code:
-        summary.indented(Text(one_line(line.code), no_wrap=True, overflow="ellipsis"), by=5)
+        summary.code(line.code)
     cause = Text(one_line(line.gb_type))
-    if line.gb_id:
-        cause.append(f"  {one_line(line.gb_id)}", style="dim")
+    for more in filter(None, (line.gb_id, note)):
+        cause.append(f"  {one_line(more)}", style="dim")
     summary.indented(cause)
-    summary.indented(Text(_names(line.targets), style="dim"))
+    _names(summary, line.targets)
 
 
 def _errors(summary: Summary, found: SweepSummary) -> None:
@@ -112,33 +108,22 @@ def _errors(summary: Summary, found: SweepSummary) -> None:
         return
     summary.line("What failed", style="bold")
     for group in found.errors[:_MOST_ERRORS]:
-        _error(summary, group)
+        mark, style = _MARKS[group.status]
+        head = Text(f"{len(group.rows):,} {words.status_words(group.status)}")
+        if group.place:
+            head.append(f" at {one_line(group.place)}", style="dim")
+        summary.beside(Text(mark, style=style), head)
+        if group.message:
+            summary.code(group.message, by=3)
+        _names(summary, group.targets)
     _more(summary, len(found.errors) - _MOST_ERRORS, "more kind")
     summary.line()
 
 
-def _error(summary: Summary, group: ErrorGroup) -> None:
-    mark, style = _MARKS[group.status]
-    head = Text(f"{len(group.rows):,} {words.status_words(group.status)}")
-    if group.place:
-        head.append(f" at {one_line(group.place)}", style="dim")
-    summary.beside(Text(mark, style=style), head)
-    if group.message:
-        summary.indented(Text(one_line(group.message), no_wrap=True, overflow="ellipsis"))
-    summary.indented(Text(_names(group.targets), style="dim"))
-
-
-def _speeds(summary: Summary, found: SweepSummary) -> None:
-    for total in found.speeds:
-        summary.line(Text.assemble((one_line(total.configuration), "bold"), f"  {words.speed_total_words(total)}"))
-    if found.speeds:
-        summary.line()
-
-
-def _names(targets: Sequence[str]) -> str:
+def _names(summary: Summary, targets: Sequence[str]) -> None:
     left = len(targets) - _MOST_NAMES
     more = f" and {left:,} more" if left > 0 else ""
-    return one_line(", ".join(targets[:_MOST_NAMES]) + more)
+    summary.indented(", ".join(targets[:_MOST_NAMES]) + more, "dim")
 
 
 def _more(summary: Summary, left: int, what: str) -> None:

@@ -9,7 +9,7 @@ from rich.text import Text
 from dynalyze.render import audit_text, bench_text
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.findings import as_cards, own_caller
-from dynalyze.report import Advice, Finding, GraphBreak, Report, Severity
+from dynalyze.report import Finding, GraphBreak, Report, Severity
 from dynalyze.words import report as words
 
 _MOST_FINDINGS = 10
@@ -25,31 +25,22 @@ def render(
     report: Report, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None, width: int | None = None
 ) -> str:
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
-    summary = Summary(color, width)
+    summary, cards = Summary(color, width), as_cards(report)
     audit_text.add_policy(summary, report.policy)
-    _verdict(summary, report)
-    _findings(summary, report)
+    summary.line(words.verdict(report), style="bold")
+    for note in words.trust_notes(report):
+        summary.line(note, style="dim")
+    summary.line()
+    add_findings(summary, cards, cards.findings[:_MOST_FINDINGS])
+    left = len(cards.findings) - _MOST_FINDINGS
+    if left > 0:
+        summary.line(f"{words.count_of(left, 'more finding')}: see the page or --json.", style="dim")
+        summary.line()
     bench_text.add(summary, report.measurements, report.accuracy)
     audit_text.add_warmup(summary, report.warmup)
     audit_text.add_attention(summary, report.attention_matrix)
     summary.files(files)
     return summary.text()
-
-
-def _verdict(summary: Summary, report: Report) -> None:
-    summary.line(one_line(words.verdict(report)), style="bold")
-    for note in words.trust_notes(report):
-        summary.line(one_line(note), style="dim")
-    summary.line()
-
-
-def _findings(summary: Summary, report: Report) -> None:
-    report = as_cards(report)
-    add_findings(summary, report, report.findings[:_MOST_FINDINGS])
-    left = len(report.findings) - _MOST_FINDINGS
-    if left > 0:
-        summary.line(f"{words.count_of(left, 'more finding')}: see the page or --json.", style="dim")
-        summary.line()
 
 
 def add_findings(summary: Summary, report: Report, findings: Sequence[Finding]) -> None:
@@ -71,23 +62,17 @@ def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[Gra
         summary.place(finding.location)
     if found is not None:
         if (caller := own_caller(found)) is not None:
-            summary.indented(Text("called from", style="dim"))
+            summary.indented("called from", "dim")
             summary.place(caller)
         seen = sum(each.occurrences for each in told)
-        times = f"{words.count_of(seen, 'time')} seen" if seen > len(told) else ""
+        times = f", {words.count_of(seen, 'time')} seen" if seen > len(told) else ""
         for other in told[1:]:
             summary.place(other.location)
-        effect = words.effect_words(found.effect)
-        summary.indented(Text(f"{effect}{', ' + times if times else ''}", style="dim"))
+        summary.indented(f"{words.effect_words(found.effect)}{times}", "dim")
     summary.action(finding.advice)
-    if finding.detail is not None and finding.detail.config:
-        _setting(summary, finding.detail)
+    if finding.detail is not None and finding.detail.config:  # To be set in place of a change, or to see it.
+        for line in finding.detail.config.splitlines():
+            summary.indented(Text.assemble(("setting  ", "dim"), one_line(line)))
+        if finding.detail.config_note:
+            summary.indented(finding.detail.config_note, "dim", by=_SETTING)
     summary.line()
-
-
-def _setting(summary: Summary, advice: Advice) -> None:
-    """What can be set in place of a change, or to see it, with its price."""
-    for line in advice.config.splitlines():
-        summary.indented(Text.assemble(("setting  ", "dim"), one_line(line)))
-    if advice.config_note:
-        summary.indented(Text(one_line(advice.config_note), style="dim"), by=_SETTING)

@@ -68,41 +68,22 @@ def name(cell: AttentionCell) -> str:
     return f"{cell.attention} with {cell.dtype}{cache}"
 
 
-def counts(cell: AttentionCell) -> list[str]:
-    """Its breaks and recompiles: "2 graph breaks". Of what did not run to its end nothing counts."""
-    if cell.status not in RAN:
-        return []
+def facts(cell: AttentionCell, *, short: bool = False) -> list[str]:
+    """What is known of it: "2 graph breaks", "same answers", "1.83x faster (1.79 to 1.88)", "2.1 ms".
+
+    Its breaks and recompiles count only where it ran to its end. The speed-up is against eager of the same combination;
+    `short`, for a narrow column, tells that without its interval, and the answers as "answers: same".
+    """
     known = ((cell.graph_breaks, "graph break"), (cell.recompiles, "recompile"))
-    return [count_of(number, what) for number, what in known if number]
-
-
-def answers(cell: AttentionCell) -> str:
-    """The verdict on its numbers: "same answers"; empty where they were not compared."""
-    return words_bench.answers_title(cell.accuracy).lower() if cell.accuracy else ""
-
-
-def speed(cell: AttentionCell) -> str:
-    """Against eager of the same combination, with its interval: "1.83x faster (1.79 to 1.88)"."""
-    if cell.speedup is None:
-        return ""
-    if cell.speedup.verdict == "no difference shown":
-        return words_bench.no_difference(cell.speedup)
-    return words_bench.ratio_words(cell.speedup)
-
-
-def answers_word(cell: AttentionCell) -> str:
-    """The same as `answers` for a narrow column: "answers: same"."""
-    return f"answers: {words_bench.verdict_short(cell.accuracy)}" if cell.accuracy else ""
-
-
-def speed_short(cell: AttentionCell) -> str:
-    """The same as `speed` for a narrow column, without the interval: "1.83x faster"."""
-    return speed(cell).partition(" (")[0]
-
-
-def time(cell: AttentionCell) -> str:
-    """The median of a compiled pass: "2.1 ms"."""
-    return "" if cell.latency_ms is None else milliseconds(cell.latency_ms)
+    told = [count_of(number, what) for number, what in known if number and cell.status in RAN]
+    if cell.accuracy:
+        word = words_bench.verdict_short(cell.accuracy)
+        told.append(f"answers: {word}" if short else words_bench.answers_title(cell.accuracy).lower())
+    if cell.speedup is not None:
+        shown = cell.speedup.verdict != "no difference shown"
+        speed = words_bench.ratio_words(cell.speedup) if shown else words_bench.no_difference(cell.speedup)
+        told.append(speed.partition(" (")[0] if short else speed)
+    return told if cell.latency_ms is None else [*told, milliseconds(cell.latency_ms)]
 
 
 def conclusion(matrix: AttentionMatrix) -> str:
@@ -110,7 +91,8 @@ def conclusion(matrix: AttentionMatrix) -> str:
     good = right(matrix)
     best = fastest(good)
     if len(best) == 1:
-        return f"{name(best[0])} is the fastest combination that runs without breaks and is right: {time(best[0])}."
+        time = milliseconds(best[0].latency_ms or 0.0)
+        return f"{name(best[0])} is the fastest combination that runs without breaks and is right: {time}."
     if best:
         return (
             f"{listed([name(cell) for cell in best])} are the fastest combinations that run without breaks and are "

@@ -93,16 +93,10 @@ class CellView:
     """One cell: `word` says what became of it, `facts` are lines below. `own`: the target has it so by itself."""
 
     def __init__(self, cell: AttentionCell, matrix: AttentionMatrix) -> None:
-        facts = [
-            *words_attention.counts(cell),
-            words_attention.answers(cell),
-            words_attention.speed(cell),
-            words_attention.time(cell),
-            f"computed by {', '.join(cell.backends)}" if cell.backends else "",
-        ]
         self.tone, self.mark = _CELL_TONES[outcome(cell)]
         self.word = words_attention.word(cell)
-        self.facts = [fact for fact in facts if fact]
+        self.facts = words_attention.facts(cell)
+        self.facts += [f"computed by {', '.join(cell.backends)}"] if cell.backends else []
         self.own = is_own(cell, matrix)
 
 

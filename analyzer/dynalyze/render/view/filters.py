@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from dynalyze.render.highlight import code_at
@@ -22,28 +22,6 @@ from dynalyze.words.comparison import item_words, reach_words
 from dynalyze.words.report import cache_words, cause_words, compilation_words, effect_words, severity_words, short_path
 
 
-def _clip(text: str | None, limit: int) -> str:
-    return clipped(text or "", limit)
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
-
-
-def _seconds(value: float | None) -> str:
-    return "" if value is None else duration(value)
-
-
-def _few(texts: Sequence[str], most: int) -> str:
-    """The first texts of a list, with a sign that it goes on."""
-    return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
-
-
-def _over(items: Sequence[object], most: int) -> int:
-    """How many items of a list have no room."""
-    return max(0, len(items) - most)
-
-
 def _seen(found: GraphBreak) -> str:
     times = count_of(found.occurrences, "time")
     return f"{times} in {len(found.processes)} processes" if len(found.processes) > 1 else times
@@ -54,14 +32,6 @@ def _impact(finding: Finding) -> str:
     if finding.impact is None:
         return "Impact unknown"
     return f"{duration(finding.impact.seconds)} {finding.impact.what}".strip()
-
-
-def _error(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else percent(value)
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
@@ -75,35 +45,35 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "check_title": policy.title,
     "check_tone": check_tone,
     "check_words": policy.status,
-    "clip": _clip,
+    "clip": lambda text, limit: clipped(text or "", limit),
     "code_at": code_at,
     "code_title": code_title,
     "compilation_words": compilation_words,
-    "count_of": lambda number, *words: count_of(number, *words),
+    "count_of": count_of,
     "dtype_words": dtype_words,
     "effect_words": effect_words,
     "ending_words": sweep.status_words,
-    "error": _error,
-    "few": _few,
+    "error": lambda value: "" if value is None else f"{value:.3g}",
+    "few": lambda texts, most: ", ".join(texts[:most]) + (", ..." if len(texts) > most else ""),
     "impact": _impact,
     "input_shape": input_shape,
     "item_words": item_words,
     "kernel_kind": lambda kind: KERNEL_KINDS[kind],
     "later_call": warmup.later,
     "milliseconds": milliseconds,
-    "number": _number,
-    "over": _over,
+    "number": lambda value: "" if value is None else f"{value:,}",
+    "over": lambda items, most: max(0, len(items) - most),
     "place_words": sweep.place_words,
     "reach_words": reach_words,
     "reason_words": sweep.reason_words,
     "safe_url": safe_url,
-    "seconds": _seconds,
+    "seconds": lambda value: "" if value is None else duration(value),
     "seen": _seen,
     "severity_words": severity_words,
     "shape_compiled": warmup.compiled,
     "shape_runs": warmup.runs,
     "shape_words": warmup.shape_words,
-    "share": _share,
+    "share": lambda value: "" if value is None else percent(value),
     "short_path": short_path,
     "speed_words": sweep.speed_words,
     "stage_words": lambda stage: STAGES.get(stage, stage),

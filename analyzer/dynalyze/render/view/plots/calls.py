@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dynalyze.render.view.plots import drawing as draw
@@ -31,7 +30,7 @@ class _Curve:
 
     def after(self, passes: int) -> float:
         """Seconds gone by after so many passes."""
-        known = self.calls[: int(passes)]
+        known = self.calls[:passes]
         return (math.fsum(known) + (passes - len(known)) * self.steady) / 1000
 
 
@@ -41,7 +40,10 @@ def calls_plot(identity: str, item: Measurement) -> Plot | None:
     if not curves:
         return None
     even = item.break_even if item.break_even and item.break_even.passes else None
-    last = _last_pass(curves, even)
+    end = max(10.0 * max(len(curve.calls) for curve in curves), 100.0)
+    if even is not None and even.passes is not None:
+        end = max(end, 3 * max(even.passes, min(even.high or 0.0, 10 * even.passes)))
+    last = round(min(end, _MOST_PASSES))
     x = Scale(1.0, float(last), _LEFT, _WIDTH - _RIGHT, log=True)
     seconds = [curve.after(passes) for curve in curves for passes in (1, last)]
     y = Scale.over(seconds, _HEIGHT - _BOTTOM, _TOP, log=True)
@@ -52,15 +54,13 @@ def calls_plot(identity: str, item: Measurement) -> Plot | None:
         draw.Label("axis", _WIDTH - _RIGHT, _HEIGHT - 4, "calls" if item.calls == 1 else "passes", "end"),
         *(shape for curve in curves for shape in _drawn(curve, x, y)),
     ]
-    return Plot(
-        identity,
-        item.configuration,
-        _description(item, curves, even),
-        _WIDTH,
-        _HEIGHT,
-        shapes,
-        [(f"curve {curve.kind}", curve.words) for curve in curves],
-    )
+    told = [f"{curve.words}: {duration(curve.after(1))} after the first pass" for curve in curves]
+    if even is not None and even.passes is not None:
+        told.append(f"compiling has paid for itself after {passes_words(even.passes, item.calls)}")
+    elif item.break_even is not None:
+        told.append(f"break-even {item.break_even.reason or 'not known'}")
+    legend = [(f"curve {curve.kind}", curve.words) for curve in curves]
+    return Plot(identity, item.configuration, "; ".join(told), _WIDTH, _HEIGHT, shapes, legend)
 
 
 def _curves(item: Measurement) -> list[_Curve]:
@@ -76,22 +76,14 @@ def _curves(item: Measurement) -> list[_Curve]:
     return curves
 
 
-def _last_pass(curves: Sequence[_Curve], even: BreakEven | None) -> int:
-    measured = max(len(curve.calls) for curve in curves)
-    end = max(measured * 10.0, 100.0)
-    if even is not None and even.passes is not None:
-        end = max(end, 3 * max(even.passes, min(even.high or 0.0, 10 * even.passes)))
-    return round(min(end, _MOST_PASSES))
-
-
 def _drawn(curve: _Curve, x: Scale, y: Scale) -> list[Shape]:
+    def place(passes: int) -> str:
+        return f"{px(x.at(passes))} {px(y.at(curve.after(passes)))}"
+
+    measured = range(1, min(len(curve.calls), _MOST_CALLS) + 1)
     spread = (round(x.high ** (at / _STEPS)) for at in range(_STEPS + 1))
-    places = sorted({*range(1, min(len(curve.calls), _MOST_CALLS) + 1), *spread})
-    line = "L".join(f"{px(x.at(passes))} {px(y.at(curve.after(passes)))}" for passes in places)
-    dots = "".join(
-        f"M{px(x.at(number))} {px(y.at(curve.after(number)))}h0"
-        for number in range(1, min(len(curve.calls), _MOST_CALLS) + 1)
-    )
+    line = "L".join(place(passes) for passes in sorted({*measured, *spread}))
+    dots = "".join(f"M{place(number)}h0" for number in measured)
     found: list[Shape] = [draw.Path(f"curve {curve.kind}", f"M{line}", curve.words)]
     return [*found, draw.Path(f"dots {curve.kind}", dots)] if dots else found
 
@@ -104,9 +96,8 @@ def _meeting(even: BreakEven | None, calls: int, x: Scale) -> list[Shape]:
     shapes: list[Shape] = []
     if even.low is not None and even.high is not None:
         left = x.at(even.low)
-        shapes.append(
-            draw.Rect("interval", left, _TOP, max(round(x.at(even.high) - left, 1), 1.0), _HEIGHT - _BOTTOM - _TOP)
-        )
+        width = max(round(x.at(even.high) - left, 1), 1.0)
+        shapes.append(draw.Rect("interval", left, _TOP, width, _HEIGHT - _BOTTOM - _TOP))
     middle = (x.start + x.end) / 2
     words = f"break-even: {passes_words(even.passes, 1) if calls == 1 else short_count(even.passes) + ' passes'}"
     return [
@@ -114,12 +105,3 @@ def _meeting(even: BreakEven | None, calls: int, x: Scale) -> list[Shape]:
         draw.Path("meeting", f"M{px(at)} {_TOP}V{_HEIGHT - _BOTTOM}"),
         draw.Label("note", at, _TOP - 5, words, "end" if at > middle else "start"),
     ]
-
-
-def _description(item: Measurement, curves: Sequence[_Curve], even: BreakEven | None) -> str:
-    told = [f"{curve.words}: {duration(curve.after(1))} after the first pass" for curve in curves]
-    if even is not None and even.passes is not None:
-        told.append(f"compiling has paid for itself after {passes_words(even.passes, item.calls)}")
-    elif item.break_even is not None:
-        told.append(f"break-even {item.break_even.reason or 'not known'}")
-    return "; ".join(told)

@@ -48,6 +48,7 @@ def changes_plot(report: Report, anchors: Mapping[str, str] | None = None, most:
     first, last = min(each.began for each in drawn), max(each.began + each.seconds for each in drawn)
     scale = Scale(first, max(last, first + 1e-3), _LABELS, _WIDTH - _RIGHT)
     bottom = _TOP + _LANE * len(shown)
+    total = sum(each.cause != "limit" for each in report.recompiles)
     shapes: list[Shape] = [*draw.across(scale, _TOP - 4, bottom, draw.time_tick)]
     for at, (source, lane) in enumerate(shown):
         shapes += _lane(source, lane, scale, _TOP + at * _LANE, anchors or {})
@@ -59,7 +60,7 @@ def changes_plot(report: Report, anchors: Mapping[str, str] | None = None, most:
         bottom + 22,
         shapes,
         [("change", "a compile; beside it the value that it is for")],
-        _note(len(drawn), sum(each.cause != "limit" for each in report.recompiles)),
+        "" if len(drawn) == total else f"{len(drawn):,} of {total:,} recompiles are drawn; the list below has more.",
     )
 
 
@@ -84,26 +85,18 @@ def _lane(source: str, lane: Sequence[_Change], scale: Scale, top: float, anchor
     for each in lane:
         x = scale.at(each.began)
         width = max(round(scale.at(each.began + each.seconds) - x, 1), _LEAST_WIDTH)
-        anchor = anchors.get(each.fact.id, "")
-        shapes.append(draw.Rect("change", x, middle - _BAR / 2, width, _BAR, _title(each), anchor))
-        value = clipped(visible(each.fact.actual or ""), _LONGEST_VALUE)
+        fact, anchor = each.fact, anchors.get(each.fact.id, "")
+        values = f": {fact.expected or '?'} → {fact.actual}" if fact.actual else ""
+        title = clipped(visible(f"{fact.id}, {duration(each.seconds)}{values}"), _LONGEST_TITLE)
+        shapes.append(draw.Rect("change", x, middle - _BAR / 2, width, _BAR, title, anchor))
+        value = clipped(visible(fact.actual or ""), _LONGEST_VALUE)
         if value and x >= free and x + len(value) * _CHARACTER < _WIDTH:
             shapes.append(draw.Label("tick", x, top + 7, value))
             free = x + (len(value) + 1) * _CHARACTER
     return shapes
 
 
-def _title(each: _Change) -> str:
-    fact = each.fact
-    values = f": {fact.expected or '?'} → {fact.actual}" if fact.actual else ""
-    return clipped(visible(f"{fact.id}, {duration(each.seconds)}{values}"), _LONGEST_TITLE)
-
-
 def _words(source: str, lane: Sequence[_Change]) -> str:
     spent = duration(sum(each.seconds for each in lane))
     values = ", ".join(dict.fromkeys(each.fact.actual for each in lane if each.fact.actual))
     return clipped(visible(f"{source}: {count_of(len(lane), 'recompile')}, {spent}; {values}"), _LONGEST_TITLE)
-
-
-def _note(drawn: int, total: int) -> str:
-    return "" if drawn == total else f"{drawn:,} of {total:,} recompiles are drawn; the list below has more."

@@ -140,10 +140,8 @@ def across(scale: Scale, top: float, bottom: float, words: Callable[[float], str
     shapes: list[Shape] = []
     for value in scale.ticks(most):
         x = scale.at(value)
-        shapes += [
-            Path("grid", f"M{px(x)} {px(top)}V{px(bottom)}"),
-            Label("tick", x, bottom + 14, words(value), "middle"),
-        ]
+        shapes.append(Path("grid", f"M{px(x)} {px(top)}V{px(bottom)}"))
+        shapes.append(Label("tick", x, bottom + 14, words(value), "middle"))
     return shapes
 
 
@@ -152,10 +150,8 @@ def upwards(scale: Scale, left: float, right: float, words: Callable[[float], st
     shapes: list[Shape] = []
     for value in scale.ticks(most):
         y = scale.at(value)
-        shapes += [
-            Path("grid", f"M{px(left)} {px(y)}H{px(right)}"),
-            Label("tick", left - 6, y + 4, words(value), "end"),
-        ]
+        shapes.append(Path("grid", f"M{px(left)} {px(y)}H{px(right)}"))
+        shapes.append(Label("tick", left - 6, y + 4, words(value), "end"))
     return shapes
 
 

@@ -51,16 +51,19 @@ def scatter_plot(identity: str, items: Sequence[Measurement]) -> Plot | None:
         *(shape for point in points for shape in _mark(point, x, y)),
         *_labels(points, names, x, y),
     ]
+    legend = [("point shown", "whole model")]
+    legend += [("point shown region", "regions")] if any(point.regional for point in points) else []
+    hollow = any(point.speed.verdict == "no difference shown" for point in points)
+    legend += [("point", "no difference shown")] if hollow else []
+    note = "Better is up and to the left. The line through a point is its interval."
+    named = list(zip(names, points, strict=True))
+    if len(points) > _MOST_NAMED:
+        told = (f"{name} {each.item.configuration}, {workload_words(workload_of(each.item))}" for name, each in named)
+        note = f"{note} {'; '.join(told)}."
     return Plot(
-        identity,
-        "Speed-up against compile time",
-        "; ".join(f"{name}: {_words(point)}" for name, point in zip(names, points, strict=True)),
-        _WIDTH,
-        _HEIGHT,
-        shapes,
-        _legend(points),
-        _note(points, names),
-    )
+        identity, "Speed-up against compile time", "; ".join(f"{name}: {_words(point)}" for name, point in named),
+        _WIDTH, _HEIGHT, shapes, [*legend, ("even", "as fast as eager")], note,
+    )  # fmt: skip
 
 
 def _names(points: Sequence[_Point]) -> list[str]:
@@ -102,21 +105,3 @@ def _labels(points: Sequence[_Point], names: Sequence[str], x: Scale, y: Scale) 
 
 def _words(point: _Point) -> str:
     return f"{claim(point.item)}, {duration(point.seconds)} to compile"
-
-
-def _legend(points: Sequence[_Point]) -> list[tuple[str, str]]:
-    keys = [("point shown", "whole model")]
-    keys += [("point shown region", "regions")] if any(point.regional for point in points) else []
-    hollow = any(point.speed.verdict == "no difference shown" for point in points)
-    return [*keys, *([("point", "no difference shown")] if hollow else []), ("even", "as fast as eager")]
-
-
-def _note(points: Sequence[_Point], names: Sequence[str]) -> str:
-    note = "Better is up and to the left. The line through a point is its interval."
-    if len(points) <= _MOST_NAMED:
-        return note
-    told = (
-        f"{name} {point.item.configuration}, {workload_words(workload_of(point.item))}"
-        for name, point in zip(names, points, strict=True)
-    )
-    return f"{note} {'; '.join(told)}."

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
-from dynalyze.report.measurements import Measurement, Pair
+from dynalyze.report.measurements import Measurement
 from dynalyze.text.amounts import milliseconds
 from dynalyze.words.bench import EAGER
 
@@ -45,16 +45,23 @@ class _Strip:
 
 def strip_plot(identity: str, items: Sequence[Measurement], most: int = MAX_POINTS) -> Plot | None:
     """The samples of all valid configurations of one workload; `most` dots in a strip. None without samples."""
-    measured = [(item, _usable(item.samples)) for item in items if item.status == "valid"]
-    measured = [(item, pairs) for item, pairs in measured if pairs]
-    strips = [strip for item, pairs in measured for strip in _arms(item, pairs)]
+    strips = [strip for item in items if item.status == "valid" for strip in _arms(item)]
     if not strips:
         return None
     ends = (end for strip in strips for end in (strip.samples[0], strip.samples[-1]))
     scale = Scale.over(ends, _LABELS, _WIDTH - _VALUES)
-    shapes, y = _placed(strips, scale, most)
+    shapes: list[Shape] = []
+    y: float = _TOP
+    for at, strip in enumerate(strips):
+        shapes += _drawn(strip, scale, y, most)
+        y += strip.height + (_BETWEEN if at % 2 else _GAP)
     total = sum(len(strip.samples) for strip in strips)
     drawn = sum(min(len(strip.samples), most) for strip in strips)
+    note = "A dot is one pass. Each lane of a strip is one process; lanes at the same height ran as a pair."
+    if drawn == total:
+        note += f" All {total:,} samples are drawn."
+    else:
+        note += f" {drawn:,} of {total:,} samples are drawn, spread evenly over their order; the JSON has them all."
     return Plot(
         identity,
         "Every sample",
@@ -63,31 +70,21 @@ def strip_plot(identity: str, items: Sequence[Measurement], most: int = MAX_POIN
         y + 22,
         [*draw.across(scale, _TOP - 4, y, lambda value: draw.time_tick(value / 1000)), *shapes],
         [("dots eager", "a pass of eager"), ("dots compiled", "a pass compiled"), ("median", "median")],
-        _note(drawn, total),
+        note,
     )
 
 
-def _usable(pairs: Sequence[Pair]) -> list[Pair]:
-    return [pair for pair in pairs if pair.eager and pair.compiled]
-
-
-def _arms(item: Measurement, pairs: Sequence[Pair]) -> list[_Strip]:
+def _arms(item: Measurement) -> list[_Strip]:
     """The two arms. The pairs of eager itself are the control: two eager processes each."""
+    pairs = [pair for pair in item.samples if pair.eager and pair.compiled]
+    if not pairs:
+        return []
     control = item.configuration == EAGER
     second = "eager, second process" if control else item.configuration
     return [
         _Strip("eager", "eager", [pair.eager for pair in pairs]),
         _Strip("eager" if control else "compiled", second, [pair.compiled for pair in pairs]),
     ]
-
-
-def _placed(strips: Sequence[_Strip], scale: Scale, most: int) -> tuple[list[Shape], float]:
-    shapes: list[Shape] = []
-    y: float = _TOP
-    for at, strip in enumerate(strips):
-        shapes += _drawn(strip, scale, y, most)
-        y += strip.height + (_BETWEEN if at % 2 else _GAP)
-    return shapes, y
 
 
 def _drawn(strip: _Strip, scale: Scale, y: float, most: int) -> list[Shape]:
@@ -114,10 +111,3 @@ def _words(strip: _Strip) -> str:
         f"{strip.name}: median {milliseconds(strip.median)}, from {milliseconds(samples[0])} to "
         f"{milliseconds(samples[-1])}, {len(samples):,} samples of {len(strip.processes):,} processes"
     )
-
-
-def _note(drawn: int, total: int) -> str:
-    note = "A dot is one pass. Each lane of a strip is one process; lanes at the same height ran as a pair."
-    if drawn == total:
-        return f"{note} All {total:,} samples are drawn."
-    return f"{note} {drawn:,} of {total:,} samples are drawn, spread evenly over their order; the JSON has them all."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Shape
@@ -25,8 +25,7 @@ KERNEL_KINDS: dict[KernelKind, str] = {
 }
 
 
-@dataclass(frozen=True)
-class _Box:
+class _Box(NamedTuple):
     x: float
     y: float
     width: float
@@ -46,6 +45,9 @@ def kernel_treemap(kernels: Sequence[Kernel], anchors: Sequence[str] = (), most:
     shapes: list[Shape] = []
     for at, box in zip(largest, boxes, strict=True):
         shapes += _drawn(kernels[at], box, anchors[at] if at < len(anchors) else "")
+    note = "The area is the number of operations in a kernel times the places that call it, not its time."
+    if len(ordered) < len(kernels):
+        note += f" {len(ordered):,} of {len(kernels):,} kernels are drawn, the largest."
     kinds = [kind for kind in KERNEL_KINDS if any(each.kind == kind for each in ordered)]
     return Plot(
         "kernel-treemap",
@@ -55,7 +57,7 @@ def kernel_treemap(kernels: Sequence[Kernel], anchors: Sequence[str] = (), most:
         _HEIGHT,
         shapes,
         [(f"kernel {kind}", KERNEL_KINDS[kind]) for kind in kinds],
-        _note(len(ordered), len(kernels)),
+        note,
     )
 
 
@@ -78,11 +80,6 @@ def _drawn(kernel: Kernel, box: _Box, anchor: str) -> Iterator[Shape]:
 def _words(kernels: Sequence[Kernel], kind: KernelKind) -> str:
     ops = sum(len(each.ops) * each.calls for each in kernels)
     return f"{KERNEL_KINDS[kind]}: {count_of(len(kernels), 'kernel')} with {count_of(ops, 'operation')}"
-
-
-def _note(drawn: int, total: int) -> str:
-    note = "The area is the number of operations in a kernel times the places that call it, not its time."
-    return note if drawn == total else f"{note} {drawn:,} of {total:,} kernels are drawn, the largest."
 
 
 def _squarified(sizes: Sequence[float], space: _Box) -> list[_Box]:
@@ -120,15 +117,9 @@ def _row(row: Sequence[float], space: _Box) -> tuple[list[_Box], _Box]:
     boxes, at = [], 0.0
     for area in row:
         length = area / depth if depth else 0.0
-        if upright:
-            boxes.append(_rounded(_Box(space.x, space.y + at, depth, length)))
-        else:
-            boxes.append(_rounded(_Box(space.x + at, space.y, length, depth)))
+        box = (space.x, space.y + at, depth, length) if upright else (space.x + at, space.y, length, depth)
+        boxes.append(_Box(*(round(each, 1) for each in box)))
         at += length
     if upright:
         return boxes, _Box(space.x + depth, space.y, space.width - depth, space.height)
     return boxes, _Box(space.x, space.y + depth, space.width, space.height - depth)
-
-
-def _rounded(box: _Box) -> _Box:
-    return _Box(round(box.x, 1), round(box.y, 1), round(box.width, 1), round(box.height, 1))
