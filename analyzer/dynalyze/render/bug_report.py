@@ -6,6 +6,7 @@ for the form of that tracker, and says which parts its reader still has to fill 
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -29,21 +30,24 @@ def render(report: Report) -> str:
 
 
 def _parts(report: Report) -> Iterator[str]:
-    wrong = _wrong(report)
+    wrong = [test for test in report.accuracy if test.verdict == "suspicious"][:_MOST]
     failed = _failures(report)
     broken = _breaks(report)
-    yield f"Title: {_title(wrong, failed, broken)}"
-    yield ""
-    yield from ("### 🐛 Describe the bug", "")
+    yield from (f"Title: {_title(wrong, failed, broken)}", "", "### 🐛 Describe the bug", "")
     if not (wrong or failed or broken):
         yield from ("Nothing that torch.compile did wrong was recorded in this run.", "")
     for test in wrong:
         yield from _wrong_answers(test, report.bisections)
     for compilation, times in failed:
-        yield from _failure(compilation, times, report.folder)
+        place = compilation.location
+        often = f" ({count_of(times, 'compile')})" if times > 1 else ""
+        yield from (f"**A compile failed**{often} at {_where(place, report.folder)}", "")
+        yield from _fenced(place.code or "", "python")
+        yield from _fenced(compilation.reason or "torch gave no reason", "text")
     for found, others in broken:
         yield from _break(found, others, report.folder)
-    yield from _again(report)
+    yield from ("### To see it again", "", *_fenced(one_line(command_line(report.command)), "sh"))
+    yield from ("<!-- Add the smallest program that shows it, if no script stands above. -->", "")
     yield from _versions(report)
 
 
@@ -51,17 +55,14 @@ def _title(wrong: list[Accuracy], failed: list[tuple[Compilation, int]], broken:
     if wrong:
         return "[torch.compile] compiled results are wrong beyond rounding"
     if failed:
-        return f"[torch.compile] {prose(_first_line(failed[0][0].reason) or 'compile fails')}"
+        first = next(iter(failed[0][0].reason.strip().splitlines()), "")[:_LONGEST_CODE]
+        return f"[torch.compile] {prose(first or 'compile fails')}"
     if broken:
         return f"[dynamo] graph break: {prose(broken[0][0].gb_type)}"
     return "(nothing to report)"
 
 
 # What is told, each once.
-
-
-def _wrong(report: Report) -> list[Accuracy]:
-    return [test for test in report.accuracy if test.verdict == "suspicious"][:_MOST]
 
 
 def _failures(report: Report) -> list[tuple[Compilation, int]]:
@@ -91,53 +92,33 @@ def _breaks(report: Report) -> list[tuple[GraphBreak, int]]:
 def _wrong_answers(test: Accuracy, bisections: Iterable[Bisection]) -> Iterator[str]:
     worst = next((each for each in test.tensors if each.verdict == "suspicious"), None)
     what = f" {code(worst.name)}" if worst is not None else ""
-    yield f"**Wrong answers** with {code(test.configuration)}:{what} {prose(test.reason)}"
-    yield ""
+    yield from (f"**Wrong answers** with {code(test.configuration)}:{what} {prose(test.reason)}", "")
     for found in bisections:
-        if found.configuration == test.configuration and found.stage:
-            yield from _bisected(found)
-
-
-def _bisected(found: Bisection) -> Iterator[str]:
-    yield f"- first wrong at: {prose(stage_name(found))}"
-    for name, value in (("module", found.module), ("operation", found.op)):
-        if value:
-            yield f"- {name}: {code(value)}"
-    if found.eager_rmse is not None and found.compiled_rmse is not None:
-        yield f"- error against fp64: {found.eager_rmse:.3g} in eager, {found.compiled_rmse:.3g} compiled"
-    yield ""
-    if found.repro:
-        # Not read here: a report may come from anybody, and name any file.
-        yield from (f"<!-- {_comment(found.repro)} runs alone and shows it: put it here. -->", "")
-
-
-def _failure(compilation: Compilation, times: int, folder: str) -> Iterator[str]:
-    often = f" ({count_of(times, 'compile')})" if times > 1 else ""
-    yield f"**A compile failed**{often} at {_where(compilation.location, folder)}"
-    yield ""
-    yield from _line(compilation.location)
-    yield from (*_fenced(compilation.reason or "torch gave no reason", "text"), "")
+        if found.configuration != test.configuration or not found.stage:
+            continue
+        yield f"- first wrong at: {prose(stage_name(found))}"
+        for name, value in (("module", found.module), ("operation", found.op)):
+            if value:
+                yield f"- {name}: {code(value)}"
+        if found.eager_rmse is not None and found.compiled_rmse is not None:
+            yield f"- error against fp64: {found.eager_rmse:.3g} in eager, {found.compiled_rmse:.3g} compiled"
+        yield ""
+        if found.repro:
+            # Not read here: a report may come from anybody, and name any file. Nothing in the name can end the comment.
+            name = visible(" ".join(found.repro.split())).replace("--", "- -").replace(">", "")
+            yield from (f"<!-- {name} runs alone and shows it: put it here. -->", "")
 
 
 def _break(found: GraphBreak, others: int, folder: str) -> Iterator[str]:
     more = f", and at {count_of(others, 'further line')}" if others else ""
     number = f" ({prose(found.gb_id)})" if found.gb_id else ""
     yield f"**Graph break**{number}: {prose(found.gb_type)}, at {_where(found.location, folder)}{more}"
-    yield f"{prose(effect_words(found.effect))}."
-    yield ""
+    yield from (f"{prose(effect_words(found.effect))}.", "")
     if found.snippet is not None and found.snippet.lines:
-        yield from (*_fenced(_block(found.snippet.lines), "python"), "")
+        yield from _fenced(textwrap.dedent("\n".join(found.snippet.lines)).strip("\n"), "python", always=True)
     else:
-        yield from _line(found.location)
-    told = [part for part in (found.context, found.explanation) if part]
-    if told:
-        yield from (*_fenced("\n".join(told), "text"), "")
-
-
-def _again(report: Report) -> Iterator[str]:
-    yield from ("### To see it again", "", *_fenced(one_line(command_line(report.command)), "sh"), "")
-    yield "<!-- Add the smallest program that shows it, if no script stands above. -->"
-    yield ""
+        yield from _fenced(found.location.code or "", "python")
+    yield from _fenced("\n".join(part for part in (found.context, found.explanation) if part), "text")
 
 
 def _versions(report: Report) -> Iterator[str]:
@@ -156,46 +137,17 @@ def _versions(report: Report) -> Iterator[str]:
     yield f"Written by dynalyze {prose(report.dynalyze)}. `python -m torch.utils.collect_env` tells more."
 
 
-# Pieces.
-
-
 def _where(place: Location, folder: str) -> str:
     return code(f"{portable_path(place.file, folder)}:{place.line}")
 
 
-def _block(lines: list[str]) -> str:
-    return textwrap.dedent("\n".join(lines)).strip("\n")
-
-
-def _line(place: Location) -> Iterator[str]:
-    if place.code:
-        yield from (*_fenced(place.code, "python"), "")
-
-
-def _fenced(text: str, language: str) -> list[str]:
-    """A block of code whose fence is longer than any in it, so that nothing in it can end it."""
+def _fenced(text: str, language: str, *, always: bool = False) -> list[str]:
+    """A block of code and a blank line, nothing for no text; its fence is longer than any in it, so that nothing in it
+    can end it.
+    """
+    if not text and not always:
+        return []
     shown = "\n".join(visible(line) for line in clipped(text, _LONGEST_MESSAGE).splitlines())
-    longest = max((len(run) for run in _runs_of_backticks(shown)), default=0)
+    longest = max(map(len, re.findall("`+", shown)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}{language}", shown, fence]
-
-
-def _runs_of_backticks(text: str) -> Iterator[str]:
-    run = ""
-    for character in text:
-        if character == "`":
-            run += character
-        elif run:
-            yield run
-            run = ""
-    if run:
-        yield run
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0][:_LONGEST_CODE] if text.strip() else ""
-
-
-def _comment(text: str) -> str:
-    """A text that cannot end the comment around it."""
-    return visible(" ".join(text.split())).replace("--", "- -").replace(">", "")
+    return [f"{fence}{language}", shown, fence, ""]

@@ -120,17 +120,15 @@ def _title(span: Span) -> str:
 
 def _arguments(span: Span) -> Event:
     item = span.compilation
-    arguments: Event = {
+    return {
         "compile_id": printable(item.compile_id),
         "function": printable(item.name),
         "location": printable(f"{item.location.file}:{item.location.line}"),
         "status": compilation_words(item.status),
         "recompile": span.recompiled,
         "epoch": item.epoch,
+        **({} if item.ops is None else {"operations": item.ops}),
     }
-    if item.ops is not None:
-        arguments["operations"] = item.ops
-    return arguments
 
 
 def _process_names(report: Report) -> Iterator[Event]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 from bisect import bisect_right, insort
+from typing import TypeVar
 
 import networkx as nx
 
@@ -20,11 +21,19 @@ def compile_map(report: Report) -> nx.DiGraph[str]:
     """The graph. Attributes are texts and numbers; none holds a line of code."""
     found: nx.DiGraph[str] = nx.DiGraph()
     compiles = _Compiles()
-    broken_in = _breaks_by_compile(report.graph_breaks)
+    broken_in: dict[CompilationKey, list[GraphBreak]] = {}
+    for each in report.graph_breaks:
+        for key in _keys(each):
+            broken_in.setdefault(key, []).append(each)
     replaced = {r.key: r.previous for r in report.recompiles}
     for item in report.compilations:
         before = compiles.previous(item, replaced.get(item.key))
-        _add_compile(found, item, recompiled=before is not None)
+        _add(
+            found, node_of(item.key), kind="frame" if before is None else "version", label=compilation_name(*item.key),
+            compile_id=item.compile_id, process=item.process, epoch=item.epoch, function=item.name,
+            file=item.location.file, line=item.location.line, status=item.status, resumes=int(item.resumes),
+            operations=item.ops, began=item.began, seconds=item.seconds.get("total"),
+        )  # fmt: skip
         if before is not None:
             found.add_edge(node_of(before.key), node_of(item.key), relation="recompiled-to")
         _add_way_in(found, item, compiles, broken_in)
@@ -91,37 +100,9 @@ def _function(item: Compilation, location: Location) -> tuple[int, int, str, str
     return item.process, item.epoch, location.file, location.function.rpartition(".")[2]
 
 
-def _breaks_by_compile(breaks: list[GraphBreak]) -> dict[CompilationKey, list[GraphBreak]]:
-    found: dict[CompilationKey, list[GraphBreak]] = {}
-    for each in breaks:
-        for key in _keys(each):
-            found.setdefault(key, []).append(each)
-    return found
-
-
 def _keys(found: GraphBreak) -> list[CompilationKey]:
     processes = found.processes or [found.process]
     return [(process, found.epoch, compile_id) for process in processes for compile_id in found.compile_ids]
-
-
-def _add_compile(graph: nx.DiGraph[str], item: Compilation, *, recompiled: bool) -> None:
-    _add(
-        graph,
-        node_of(item.key),
-        kind="version" if recompiled else "frame",
-        label=compilation_name(*item.key),
-        compile_id=item.compile_id,
-        process=item.process,
-        epoch=item.epoch,
-        function=item.name,
-        file=item.location.file,
-        line=item.location.line,
-        status=item.status,
-        resumes=int(item.resumes),
-        operations=item.ops,
-        began=item.began,
-        seconds=item.seconds.get("total"),
-    )
 
 
 def _add_way_in(
@@ -135,9 +116,8 @@ def _add_way_in(
             node_of(source.key), node_of(item.key), relation="calls", line=item.caller.line if item.caller else 0
         )
         return
-    here = (item.location.file, item.location.line)
     breaks = broken_in.get(source.key, [])
-    names = [each.id for each in breaks if here in [(frame.file, frame.line) for frame in each.stack]]
+    names = [each.id for each in breaks if item.location.at in [line.at for line in each.stack]]
     graph.add_edge(node_of(source.key), node_of(item.key), relation="continues-after", breaks=", ".join(names))
 
 
@@ -166,6 +146,8 @@ def _add(graph: nx.DiGraph[str], name: str, **attributes: str | float | None) ->
     graph.add_node(name, **{key: value for key, value in attributes.items() if value is not None})
 
 
+Value = TypeVar("Value", str, float)
+
 # XML 1.0 has no way to write these, escaped or not.
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -175,17 +157,13 @@ def render(report: Report) -> str:
     graph = compile_map(report)
     writable: nx.DiGraph[str] = nx.DiGraph()
     for name, attributes in graph.nodes(data=True):
-        writable.add_node(_text(name), **{key: _value(value) for key, value in attributes.items()})
+        writable.add_node(_text(name), **{key: _text(value) for key, value in attributes.items()})
     for source, end, attributes in graph.edges(data=True):
-        writable.add_edge(_text(source), _text(end), **{key: _value(value) for key, value in attributes.items()})
+        writable.add_edge(_text(source), _text(end), **{key: _text(value) for key, value in attributes.items()})
     file = io.BytesIO()
     nx.write_graphml_xml(writable, file, encoding="utf-8", prettyprint=True)
     return file.getvalue().decode("utf-8") + "\n"
 
 
-def _value(value: str | float) -> str | float:
-    return _text(value) if isinstance(value, str) else value
-
-
-def _text(text: str) -> str:
-    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+def _text(value: Value) -> Value:
+    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dynalyze.render.findings import ENDED_WELL, counting, listened_to_the_end, waived
 from dynalyze.report import Finding, Report
 from dynalyze.report.audit import PolicyCheck
-from dynalyze.rules.rule import Rule, rules
+from dynalyze.rules.rule import rules
 from dynalyze.text.visible import clipped, visible
 from dynalyze.words.report import severity_words, status_words, verdict
 
@@ -19,57 +19,39 @@ _NOT_KNOWN = "The run did not come so far that this is known."
 def render(report: Report) -> str:
     """One XML document; a failed test is a finding of severity error, or a check of the policy that failed."""
     root = ET.Element("testsuites", {"name": "dynalyze"})
-    suites = [_suite(report, "run", [_run_case(report)]), _suite(report, "rules", list(_rule_cases(report)))]
+    outcome = report.outcome
+    run = _case("run", "the program ran", outcome.seconds)
+    if outcome.status not in ENDED_WELL:
+        _say(run, "error", status_words(outcome.status), outcome.message, outcome.status)
+    _say(run, "system-out", text=verdict(report))
+    suites = [_suite(report, "run", [run]), _suite(report, "rules", list(_rule_cases(report)))]
     if report.policy is not None:
         suites.append(_suite(report, "policy", [_check_case(check) for check in report.policy.checks]))
     for suite in suites:
         root.append(suite)
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in suites)))
-    root.set("time", _seconds(report.outcome.seconds))
+    root.set("time", f"{outcome.seconds:.3f}")
     ET.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
 def _suite(report: Report, name: str, cases: list[ET.Element]) -> ET.Element:
+    outcomes = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    counts = {key: str(sum(case.find(tag) is not None for case in cases)) for key, tag in outcomes.items()}
     seconds = sum(float(case.get("time", "0")) for case in cases)
-    suite = ET.Element(
-        "testsuite",
-        {
-            "name": _line(f"dynalyze {name}: {report.target.spec}"),
-            "tests": str(len(cases)),
-            "failures": str(_count(cases, "failure")),
-            "errors": str(_count(cases, "error")),
-            "skipped": str(_count(cases, "skipped")),
-            "time": _seconds(seconds),
-        },
-    )
+    title = _line(f"dynalyze {name}: {report.target.spec}")
+    attributes = {"name": title, "tests": str(len(cases)), **counts, "time": f"{seconds:.3f}"}
+    suite = ET.Element("testsuite", attributes)
     if report.created:
         suite.set("timestamp", _line(report.created.removesuffix("Z")))
     suite.extend(cases)
     return suite
 
 
-def _count(cases: list[ET.Element], outcome: str) -> int:
-    return sum(case.find(outcome) is not None for case in cases)
-
-
 def _case(of: str, name: str, seconds: float = 0.0) -> ET.Element:
-    return ET.Element(
-        "testcase", {"classname": f"dynalyze.{of}", "name": _line(name) or "-", "time": _seconds(seconds)}
-    )
-
-
-# The run itself.
-
-
-def _run_case(report: Report) -> ET.Element:
-    outcome = report.outcome
-    case = _case("run", "the program ran", outcome.seconds)
-    if outcome.status not in ENDED_WELL:
-        _say(case, "error", status_words(outcome.status), outcome.message, outcome.status)
-    _say(case, "system-out", text=verdict(report))
-    return case
+    attributes = {"classname": f"dynalyze.{of}", "name": _line(name) or "-", "time": f"{seconds:.3f}"}
+    return ET.Element("testcase", attributes)
 
 
 # Rules.
@@ -84,37 +66,27 @@ def _rule_cases(report: Report) -> Iterator[ET.Element]:
         owner = owners.get(finding.rule)
         found.setdefault(owner.id if owner is not None else finding.rule, []).append(finding)
     against = {id(finding) for finding in counting(report)}
+    reasons = waived(report)
     for rule_id, findings in found.items():
+        case = _case("rules", f"{rule_id}: {owners[rule_id].title}" if rule_id in owners else rule_id)
         failed = [finding for finding in findings if finding.severity == "error" and id(finding) in against]
-        yield _rule_case(report, rule_id, owners.get(rule_id), findings, failed)
+        others = [finding for finding in findings if finding.severity != "error" or id(finding) not in against]
+        if failed:
+            _say(case, "failure", failed[0].title, "\n\n".join(map(_told, failed)), "error")
+        elif not findings and not listened_to_the_end(report):
+            _say(case, "skipped", _NOT_KNOWN)
+        if others:
+            _say(case, "system-out", text="\n\n".join(_told(each, reasons.get(each.fingerprint)) for each in others))
+        yield case
 
 
-def _rule_case(
-    report: Report, rule_id: str, rule: Rule | None, findings: list[Finding], failed: list[Finding]
-) -> ET.Element:
-    case = _case("rules", f"{rule_id}: {rule.title}" if rule is not None else rule_id)
-    others = [finding for finding in findings if not any(finding is each for each in failed)]
-    if failed:
-        _say(case, "failure", failed[0].title, "\n\n".join(map(_told, failed)), "error")
-    elif not findings and not listened_to_the_end(report):
-        _say(case, "skipped", _NOT_KNOWN)
-    if others:
-        reasons = waived(report)
-        _say(case, "system-out", text="\n\n".join(_with_reason(finding, reasons) for finding in others))
-    return case
-
-
-def _told(finding: Finding) -> str:
+def _told(finding: Finding, reason: str | None = None) -> str:
     place = finding.location
     at = f"{place.file}:{place.line}" if place is not None else ""
     code = f"    {place.code}" if place is not None and place.code else ""
-    lines = [f"{severity_words(finding.severity)}: {finding.title}", at, code, finding.advice]
+    passes = "" if reason is None else f"The policy lets it pass: {reason}"
+    lines = [f"{severity_words(finding.severity)}: {finding.title}", at, code, finding.advice, passes]
     return "\n".join(line for line in lines if line)
-
-
-def _with_reason(finding: Finding, reasons: dict[str, str]) -> str:
-    reason = reasons.get(finding.fingerprint)
-    return _told(finding) if reason is None else f"{_told(finding)}\nThe policy lets it pass: {reason}"
 
 
 # The policy.
@@ -124,12 +96,13 @@ def _check_case(check: PolicyCheck) -> ET.Element:
     case = _case("policy", check.name)
     asked = f"; asked for: {check.limit}" if check.limit else ""
     found = f"{check.found or check.status}{asked}"
+    told = "\n".join(each for each in (found, check.reason) if each)
     if check.fails:
-        _say(case, "failure", found, "\n".join(each for each in (found, check.reason) if each), check.status)
+        _say(case, "failure", found, told, check.status)
     elif check.status == "unknown":
         _say(case, "skipped", check.reason or _NOT_KNOWN)
     else:
-        _say(case, "system-out", text="\n".join(each for each in (found, check.reason) if each))
+        _say(case, "system-out", text=told)
     return case
 
 
@@ -149,7 +122,3 @@ def _say(case: ET.Element, tag: str, message: str = "", text: str = "", kind: st
 def _line(text: str) -> str:
     """On one line, and nothing in it that XML cannot hold."""
     return clipped(visible(" ".join(text.split())), _LONGEST)
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.3f}"

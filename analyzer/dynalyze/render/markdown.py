@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dynalyze.files.paths import portable_path
 from dynalyze.render.findings import counting, waived
 from dynalyze.report import Finding, Report, Severity
-from dynalyze.report.audit import CheckStatus, PolicyCheck
+from dynalyze.report.audit import CheckStatus
 from dynalyze.text.visible import clipped, visible
 from dynalyze.words import bench as words_bench
 from dynalyze.words import policy as words_policy
@@ -28,7 +28,10 @@ _REFERENCE = re.compile(r"&#64;|&#35;|www(?=\.)", re.IGNORECASE)
 def prose(text: str) -> str:
     """A sentence on one line. What stands between backticks stays code."""
     parts = _SPAN.split(_one_line(text))
-    return "".join(_as_code(part) if number % 2 else _as_text(part) for number, part in enumerate(parts))
+    return "".join(
+        _as_code(part) if number % 2 else _REFERENCE.sub(lambda found: f"{found[0]}&#8203;", _spelled(part))
+        for number, part in enumerate(parts)
+    )
 
 
 def code(text: str) -> str:
@@ -38,10 +41,6 @@ def code(text: str) -> str:
 
 def _as_code(text: str) -> str:
     return f"<code>{_spelled(text)}</code>" if text.strip() else ""
-
-
-def _as_text(text: str) -> str:
-    return _REFERENCE.sub(lambda found: f"{found[0]}&#8203;", _spelled(text))
 
 
 def _spelled(text: str) -> str:
@@ -73,14 +72,21 @@ def render(report: Report) -> str:
 
 
 def _parts(report: Report, against: list[Finding], folded: int) -> Iterator[str]:
-    yield f"### {_heading(report, against)}: {code(report.target.spec)}"
-    yield ""
-    yield from _summary(report)
+    policy = report.policy
+    yield from (f"### {_heading(report, against)}: {code(report.target.spec)}", "")
+    if policy is not None and policy.summary:
+        yield from (f"<b>{prose(policy.summary)}</b>", "")
+        if policy.advice and not policy.passed:
+            yield from (f"→ {prose(policy.advice)}", "")
+    yield from (prose(verdict(report)), "")
     yield from _table(report)
-    yield from _findings(report, against[:_OPEN])
-    rest = against[_OPEN : _OPEN + folded]
-    if len(against) > _OPEN:
-        yield from _folded(count_of(len(against) - _OPEN, "more finding"), _rest(report, rest, len(against) - _OPEN))
+    if against:
+        yield from ("#### Fix these first", "", *_list(report, against[:_OPEN]))
+    if (number := len(against) - _OPEN) > 0:
+        rest = list(_list(report, against[_OPEN : _OPEN + folded]))
+        if number > folded:
+            rest += [f"{count_of(number - folded, 'finding')} left out here: see the page or the JSON.", ""]
+        yield from _folded(count_of(number, "more finding"), rest)
     yield from _passed(report, against)
     yield from _folded("The run", _run(report))
 
@@ -95,18 +101,6 @@ def _heading(report: Report, against: list[Finding]) -> str:
     return f"{_MARKS[worst] if worst else '✅'} dynalyze"
 
 
-def _summary(report: Report) -> Iterator[str]:
-    policy = report.policy
-    if policy is not None and policy.summary:
-        yield f"<b>{prose(policy.summary)}</b>"
-        yield ""
-        if policy.advice and not policy.passed:
-            yield f"→ {prose(policy.advice)}"
-            yield ""
-    yield prose(verdict(report))
-    yield ""
-
-
 # What was checked.
 
 
@@ -115,17 +109,13 @@ def _table(report: Report) -> Iterator[str]:
     if report.policy is not None and report.policy.checks:
         checks = words_policy.worst_first(report.policy.checks)
         yield from ("| check | result | found | asked for |", "|---|---|---|---|")
-        yield from (_check(check) for check in checks[:_MOST_CHECKS])
+        for check in checks[:_MOST_CHECKS]:
+            told = prose(words_policy.found(check))
+            yield f"| {prose(words_policy.title(check))} | {_CHECKS[check.status]} | {told} | {prose(check.limit)} |"
     else:
         yield from ("| | |", "|---|---|")
         yield from (f"| {name} | {prose(found)} |" for name, found in _counts(report))
     yield ""
-
-
-def _check(check: PolicyCheck) -> str:
-    told = words_policy.found(check)
-    cells = (prose(words_policy.title(check)), _CHECKS[check.status], prose(told), prose(check.limit))
-    return f"| {' | '.join(cells)} |"
 
 
 def _counts(report: Report) -> Iterator[tuple[str, str]]:
@@ -141,13 +131,6 @@ def _counts(report: Report) -> Iterator[tuple[str, str]]:
 
 
 # Findings.
-
-
-def _findings(report: Report, findings: list[Finding]) -> Iterator[str]:
-    if findings:
-        yield "#### Fix these first"
-        yield ""
-    yield from _list(report, findings)
 
 
 def _list(report: Report, findings: list[Finding]) -> Iterator[str]:
@@ -166,12 +149,6 @@ def _place(finding: Finding, report: Report) -> str:
     place = finding.location
     rule = f"<sub>{prose(finding.rule)}</sub>"
     return f"{code(f'{portable_path(place.file, report.folder)}:{place.line}')} {rule}" if place is not None else rule
-
-
-def _rest(report: Report, findings: list[Finding], number: int) -> list[str]:
-    left = number - len(findings)
-    more = [f"{count_of(left, 'finding')} left out here: see the page or the JSON.", ""] if left else []
-    return [*_list(report, findings), *more]
 
 
 def _passed(report: Report, against: list[Finding]) -> Iterator[str]:

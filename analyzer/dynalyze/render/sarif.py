@@ -40,7 +40,12 @@ def location(place: Location, folder: str, message: str = "") -> Object:
     """A line of code, with its columns and its text where they are known."""
     physical: Object = {"artifactLocation": artifact(place.file, folder)}
     if place.line > 0:
-        physical["region"] = _region(place)
+        region: Object = {"startLine": place.line}
+        if place.column is not None and place.column >= 0:
+            region["startColumn"] = place.column + 1
+            if place.end_column is not None and place.end_column > place.column:
+                region |= {"endLine": place.line, "endColumn": place.end_column + 1}
+        physical["region"] = region
         if place.code:
             text = {"text": visible(place.code)}
             physical["contextRegion"] = {"startLine": place.line, "endLine": place.line, "snippet": text}
@@ -67,15 +72,6 @@ def roots(folder: str) -> Object:
     return {ROOT: known}
 
 
-def _region(place: Location) -> Object:
-    region: Object = {"startLine": place.line}
-    if place.column is not None and place.column >= 0:
-        region["startColumn"] = place.column + 1
-        if place.end_column is not None and place.end_column > place.column:
-            region |= {"endLine": place.line, "endColumn": place.end_column + 1}
-    return region
-
-
 def _file_uri(path: str) -> str:
     return f"file://{quote(path, errors='replace')}"
 
@@ -96,35 +92,32 @@ _CHECK = "policy/"
 
 def render(report: Report) -> str:
     """One SARIF log with one run."""
-    document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(report)]}
-    return json.dumps(document, indent=1) + "\n"
-
-
-def _run(report: Report) -> Object:
     results = [*_of_findings(report), *_of_checks(report)]
     descriptors = _descriptors(report)
     at = {each["id"]: number for number, each in enumerate(descriptors)}
     for result in results:
         result["ruleIndex"] = at[result["ruleId"]]
-    return {
-        "tool": {"driver": _driver(report, descriptors)},
-        "automationDetails": {"id": f"dynalyze/{visible(report.target.spec)}/"},
-        "invocations": [_invocation(report)],
-        "originalUriBaseIds": roots(report.folder),
-        "columnKind": "unicodeCodePoints",
-        "results": results,
-        "properties": _properties(report),
-    }
-
-
-def _driver(report: Report, descriptors: list[Object]) -> Object:
-    return {
+    driver = {
         "name": "dynalyze",
         "version": visible(report.dynalyze),
         "informationUri": _SITE,
         "shortDescription": {"text": "Explains what torch.compile did to a model."},
         "rules": descriptors,
     }
+    torch = visible(str(report.environment.get("torch") or ""))
+    properties: Object = {"verdict": visible(verdict(report)), "torch": torch}
+    if report.policy is not None:
+        properties["policy"] = {"passed": report.policy.passed, "summary": visible(report.policy.summary)}
+    run = {
+        "tool": {"driver": driver},
+        "automationDetails": {"id": f"dynalyze/{visible(report.target.spec)}/"},
+        "invocations": [_invocation(report)],
+        "originalUriBaseIds": roots(report.folder),
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+        "properties": properties,
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
 # Rules.
@@ -136,7 +129,9 @@ def _descriptors(report: Report) -> list[Object]:
     for finding in report.findings:
         found.setdefault(visible(finding.rule), {"shortDescription": _text(finding.title or finding.rule)})
     for check in _told_checks(report):
-        found.setdefault(_check_id(check), _of_check(check))
+        title = f"The policy asks for {check.name}: {check.limit}" if check.limit else check.name
+        about = {"shortDescription": _text(title), "helpUri": f"{_SITE}/blob/main/docs/audit.md"}
+        found.setdefault(_check_id(check), {**about, "defaultConfiguration": {"level": "error"}})
     return [{"id": identity, **each} for identity, each in found.items()]
 
 
@@ -157,47 +152,36 @@ def _of_rule(rule: Rule, rule_id: str) -> Object:
     }
 
 
-def _of_check(check: PolicyCheck) -> Object:
-    return {
-        "shortDescription": _text(f"The policy asks for {check.name}: {check.limit}" if check.limit else check.name),
-        "helpUri": f"{_SITE}/blob/main/docs/audit.md",
-        "defaultConfiguration": {"level": "error"},
-    }
-
-
 # Results.
 
 
 def _of_findings(report: Report) -> Iterator[Object]:
     breaks = {item.id: item for item in report.graph_breaks}
     again = {item.id: item for item in report.recompiles}
-    reasons, failing = waived(report), _failing(report)
+    # The evidence of what fails the policy: code scanning holds a pull request up for errors alone.
+    checks = report.policy.checks if report.policy is not None else []
+    failing = {name for check in checks if check.fails for name in check.evidence}
+    reasons = waived(report)
     for finding, found in zip(report.findings, fingerprints(report), strict=True):
-        passes = found in reasons or is_known(report, found)
-        yield {
+        known, place = is_known(report, found), finding.location
+        fails = failing & set(finding.evidence) and not (known or found in reasons)
+        at = target_location(report.target, report.folder) if place is None else location(place, report.folder)
+        result = {
             "ruleId": visible(finding.rule),
-            "level": "error" if not passes and failing & set(finding.evidence) else _LEVELS[finding.severity],
+            "level": "error" if fails else _LEVELS[finding.severity],
             "message": {"text": _message(finding.title, finding.advice)},
-            "locations": [_place(finding, report)],
+            "locations": [at],
             "partialFingerprints": {_FINGERPRINT: visible(found)},
             "properties": _finding_properties(finding),
             **_flows([breaks[name] for name in finding.evidence if name in breaks], report.folder),
             **_related([again[name] for name in finding.evidence if name in again], report.folder),
-            **_suppressed(reasons.get(found)),
-            **_baseline(report, found),
         }
-
-
-def _failing(report: Report) -> set[str]:
-    """The evidence of what fails the policy: code scanning holds a pull request up for errors alone."""
-    checks = report.policy.checks if report.policy is not None else []
-    return {name for check in checks if check.fails for name in check.evidence}
-
-
-def _place(finding: Finding, report: Report) -> Object:
-    if finding.location is None:
-        return target_location(report.target, report.folder)
-    return location(finding.location, report.folder)
+        if found in reasons:
+            reason = {"kind": "external", "status": "accepted", "justification": visible(reasons[found])}
+            result["suppressions"] = [reason]
+        if report.policy is not None and report.policy.baseline:  # Without one nothing is known of earlier runs.
+            result["baselineState"] = "unchanged" if known else "new"
+        yield result
 
 
 def _finding_properties(finding: Finding) -> Object:
@@ -221,28 +205,13 @@ def _flows(breaks: list[GraphBreak], folder: str) -> Object:
 
 def _related(recompiles: list[Recompile], folder: str) -> Object:
     """The functions that were compiled again, each with the value that changed."""
-    places = [location(item.location, folder, _what_changed(item)) for item in recompiles[:_MOST_RELATED]]
-    return {"relatedLocations": [{**place, "id": number} for number, place in enumerate(places)]} if places else {}
-
-
-def _what_changed(item: Recompile) -> str:
-    if item.cause == "limit":
-        return _message(cause_words(item.cause).capitalize())
-    values = f": `{item.source}` was {item.expected}, then {item.actual}" if item.source and item.expected else ""
-    return _message(f"Compiled again, because {cause_words(item.cause)}{values}")
-
-
-def _suppressed(reason: str | None) -> Object:
-    if reason is None:
-        return {}
-    return {"suppressions": [{"kind": "external", "status": "accepted", "justification": visible(reason)}]}
-
-
-def _baseline(report: Report, found: str) -> Object:
-    """Only with a baseline: without one nothing is known of earlier runs."""
-    if report.policy is None or not report.policy.baseline:
-        return {}
-    return {"baselineState": "unchanged" if is_known(report, found) else "new"}
+    places = []
+    for number, item in enumerate(recompiles[:_MOST_RELATED]):
+        values = f": `{item.source}` was {item.expected}, then {item.actual}" if item.source and item.expected else ""
+        changed = f"Compiled again, because {cause_words(item.cause)}{values}"
+        told = _message(cause_words(item.cause).capitalize() if item.cause == "limit" else changed)
+        places.append({**location(item.location, folder, told), "id": number})
+    return {"relatedLocations": places} if places else {}
 
 
 def _of_checks(report: Report) -> Iterator[Object]:
@@ -301,24 +270,13 @@ def _notifications(report: Report) -> list[Object]:
     return [{"level": level, "message": {"text": _message(text)}} for level, text in told]
 
 
-def _properties(report: Report) -> Object:
-    found: Object = {"verdict": visible(verdict(report)), "torch": visible(str(report.environment.get("torch") or ""))}
-    if report.policy is not None:
-        found["policy"] = {"passed": report.policy.passed, "summary": visible(report.policy.summary)}
-    return found
-
-
 # Texts.
 
 
 def _message(*sentences: str) -> str:
     """Sentences in one plain text; each ends with a mark of its own."""
     ended = (text if text.endswith((".", "!", "?", ":", "`")) else f"{text}." for text in sentences if text)
-    return _plain(" ".join(ended)) or "No message."
-
-
-def _plain(text: str) -> str:
-    return _LINK.sub(r"\\[", clipped(visible(text), _LONGEST))
+    return _LINK.sub(r"\\[", clipped(visible(" ".join(ended)), _LONGEST)) or "No message."
 
 
 def _text(text: str) -> Object:
