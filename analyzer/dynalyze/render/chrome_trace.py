@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynalyze.report import PHASES, Compilation, Report, printable
-from dynalyze.words.report import compilation_words, phase_words
+from dynalyze.words.report import COMPILATION_WORDS, phase_words
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _arguments(span: Span) -> Event:
         "compile_id": printable(item.compile_id),
         "function": printable(item.name),
         "location": printable(f"{item.location.file}:{item.location.line}"),
-        "status": compilation_words(item.status),
+        "status": COMPILATION_WORDS[item.status],
         "recompile": span.recompiled,
         "epoch": item.epoch,
         **({} if item.ops is None else {"operations": item.ops}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from markupsafe import Markup, escape
 from pygments.lexers.python import PythonLexer
@@ -51,8 +52,7 @@ class Code:
     omitted: int = 0
 
 
-@dataclass(frozen=True)
-class _Span:
+class _Span(NamedTuple):
     """Columns of one line, `end` exclusive."""
 
     start: int
@@ -78,8 +78,7 @@ def code_block(text: str) -> Code:
     return Code([CodeLine(None, html) for html in rows], omitted=len(lines) - len(shown))
 
 
-@dataclass(frozen=True)
-class Caret:
+class Caret(NamedTuple):
     """The columns of a raw line that are to be marked; without an end, to the end of the line."""
 
     start: int
@@ -103,13 +102,21 @@ def _columns(line: str, caret: Caret | None) -> _Span | None:
 
 
 def _from_snippet(location: Location, snippet: Snippet) -> Code:
-    snippet = _without_blank_ends(snippet, location.line)
-    first = _window(len(snippet.lines), location.line - snippet.first_line)
+    # Without blank lines at the two ends; the line of the location stays even where it is blank.
+    numbered = list(enumerate(snippet.lines, start=snippet.first_line))
+    full = [number for number, line in numbered if line.strip() or number == location.line]
+    if full:
+        snippet = Snippet(full[0], [line for number, line in numbered if full[0] <= number <= full[-1]])
+    # The first line to show so that the marked one is among at most MAX_LINES.
+    first = max(0, min(location.line - snippet.first_line - MAX_LINES // 2, len(snippet.lines) - MAX_LINES))
     raw = snippet.lines[first : first + MAX_LINES]
     marked = location.line - snippet.first_line - first
     indent = _common_indent(raw)
     lines = [line[indent:].rstrip("\r\n") for line in raw]
-    span = _span(location, lines[marked], indent) if 0 <= marked < len(lines) else None
+    span = None
+    if 0 <= marked < len(lines) and location.column is not None:
+        end = None if location.end_column is None else location.end_column - indent
+        span = _columns(lines[marked], Caret(location.column - indent, end))
     fitted = [_fitted(line, span if index == marked else None) for index, line in enumerate(lines)]
     span = fitted[marked][1] if span else None
     rows = _highlighted([text for text, _ in fitted], {marked: span} if span else {})
@@ -123,20 +130,6 @@ def _from_snippet(location: Location, snippet: Snippet) -> Code:
     )
 
 
-def _without_blank_ends(snippet: Snippet, kept: int) -> Snippet:
-    """The snippet without blank lines at its two ends; the line `kept` stays even where it is blank."""
-    numbered = list(enumerate(snippet.lines, start=snippet.first_line))
-    full = [number for number, line in numbered if line.strip() or number == kept]
-    if not full:
-        return snippet
-    return Snippet(full[0], [line for number, line in numbered if full[0] <= number <= full[-1]])
-
-
-def _window(total: int, marked: int) -> int:
-    """The first line to show so that the marked one is among at most MAX_LINES."""
-    return max(0, min(marked - MAX_LINES // 2, total - MAX_LINES))
-
-
 def _common_indent(lines: list[str]) -> int:
     """How many leading blanks all lines share; lines that are empty have no say."""
     indents = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines if line.strip()]
@@ -144,13 +137,6 @@ def _common_indent(lines: list[str]) -> int:
         return 0
     shortest = min(indents, key=len)
     return len(shortest) if all(indent.startswith(shortest) for indent in indents) else 0
-
-
-def _span(location: Location, line: str, indent: int) -> _Span | None:
-    if location.column is None:
-        return None
-    end = None if location.end_column is None else location.end_column - indent
-    return _columns(line, Caret(location.column - indent, end))
 
 
 def _fitted(line: str, span: _Span | None) -> tuple[str, _Span | None]:
@@ -181,13 +167,8 @@ def _caret(line: str, span: _Span | None) -> str:
 
 def _cells(text: str) -> int:
     """How many columns of a monospaced font the text fills."""
-    return sum(_width(character) for character in text)
-
-
-def _width(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    shown = (character for character in text if not unicodedata.combining(character))
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in shown)
 
 
 def _highlighted(lines: list[str], spans: Mapping[int, _Span]) -> list[Markup]:
@@ -211,18 +192,10 @@ def _tokens(lines: list[str]) -> Iterator[tuple[int, int, _TokenType, str]]:
 
 def _pieces(text: str, kind: _TokenType, column: int, span: _Span | None) -> Iterator[Markup]:
     """A token, cut where the marked columns begin and end."""
+    name = next((name for parent, name in _CLASSES if kind[: len(parent)] == parent), "")
     start = min(max((span.start if span else 0) - column, 0), len(text))
     end = min(max((span.end if span else 0) - column, start), len(text))
     for part, inside in ((text[:start], False), (text[start:end], True), (text[end:], False)):
         if part:
-            html = _coloured(part, kind)
+            html = Markup('<span class="{}">{}</span>').format(name, part) if name else escape(part)
             yield Markup("<mark>{}</mark>").format(html) if inside else html
-
-
-def _coloured(text: str, kind: _TokenType) -> Markup:
-    name = next((name for parent, name in _CLASSES if _is_in(kind, parent)), "")
-    return Markup('<span class="{}">{}</span>').format(name, text) if name else escape(text)
-
-
-def _is_in(kind: _TokenType, parent: _TokenType) -> bool:
-    return kind[: len(parent)] == parent

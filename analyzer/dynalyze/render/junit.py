@@ -10,7 +10,7 @@ from dynalyze.report import Finding, Report
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import rules
 from dynalyze.text.visible import clipped, visible
-from dynalyze.words.report import severity_words, status_words, verdict
+from dynalyze.words.report import SEVERITY_WORDS, STATUS_WORDS, verdict
 
 _LONGEST = 4000
 _NOT_KNOWN = "The run did not come so far that this is known."
@@ -22,7 +22,7 @@ def render(report: Report) -> str:
     outcome = report.outcome
     run = _case("run", "the program ran", outcome.seconds)
     if outcome.status not in ENDED_WELL:
-        _say(run, "error", status_words(outcome.status), outcome.message, outcome.status)
+        _say(run, "error", STATUS_WORDS[outcome.status], outcome.message, outcome.status)
     _say(run, "system-out", text=verdict(report))
     suites = [_suite(report, "run", [run]), _suite(report, "rules", list(_rule_cases(report)))]
     if report.policy is not None:
@@ -85,7 +85,7 @@ def _told(finding: Finding, reason: str | None = None) -> str:
     at = f"{place.file}:{place.line}" if place is not None else ""
     code = f"    {place.code}" if place is not None and place.code else ""
     passes = "" if reason is None else f"The policy lets it pass: {reason}"
-    lines = [f"{severity_words(finding.severity)}: {finding.title}", at, code, finding.advice, passes]
+    lines = [f"{SEVERITY_WORDS[finding.severity]}: {finding.title}", at, code, finding.advice, passes]
     return "\n".join(line for line in lines if line)
 
 

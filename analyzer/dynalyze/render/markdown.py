@@ -15,7 +15,7 @@ from dynalyze.report.audit import CheckStatus
 from dynalyze.text.visible import clipped, visible
 from dynalyze.words import bench as words_bench
 from dynalyze.words import policy as words_policy
-from dynalyze.words.report import command_line, count_of, duration, severity_words, totals, trust_notes, verdict
+from dynalyze.words.report import SEVERITY_WORDS, command_line, count_of, duration, totals, trust_notes, verdict
 
 _LONGEST_TEXT = 500
 _SPAN = re.compile(r"`([^`]+)`")
@@ -157,7 +157,7 @@ def _passed(report: Report, against: list[Finding]) -> Iterator[str]:
     passed = [finding for finding in report.findings if id(finding) not in kept]
     reasons = waived(report)
     lines = [
-        f"- {severity_words(finding.severity)}: {prose(finding.title)} {_place(finding, report)}: "
+        f"- {SEVERITY_WORDS[finding.severity]}: {prose(finding.title)} {_place(finding, report)}: "
         + prose(reasons.get(finding.fingerprint, "known to the baseline"))
         for finding in passed[:_MOST_FOLDED]
     ]

@@ -18,7 +18,7 @@ from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report, Se
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import Rule, rules
 from dynalyze.text.visible import clipped, visible
-from dynalyze.words.report import cause_words, command_line, verdict
+from dynalyze.words.report import CAUSE_WORDS, command_line, verdict
 
 Object = dict[str, Any]
 
@@ -208,8 +208,8 @@ def _related(recompiles: list[Recompile], folder: str) -> Object:
     places = []
     for number, item in enumerate(recompiles[:_MOST_RELATED]):
         values = f": `{item.source}` was {item.expected}, then {item.actual}" if item.source and item.expected else ""
-        changed = f"Compiled again, because {cause_words(item.cause)}{values}"
-        told = _message(cause_words(item.cause).capitalize() if item.cause == "limit" else changed)
+        changed = f"Compiled again, because {CAUSE_WORDS[item.cause]}{values}"
+        told = _message(CAUSE_WORDS[item.cause].capitalize() if item.cause == "limit" else changed)
         places.append({**location(item.location, folder, told), "id": number})
     return {"relatedLocations": places} if places else {}
 

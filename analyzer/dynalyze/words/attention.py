@@ -11,32 +11,20 @@ from dynalyze.report import Cause
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.text.amounts import count_of, listed, milliseconds
 from dynalyze.words import bench as words_bench
-from dynalyze.words.report import cause_words, short_path
+from dynalyze.words.report import CAUSE_WORDS, short_path
 
-_WORDS: dict[CellOutcome, str] = {
-    "right": "Runs, right",
-    "untested": "Runs, not tested",
-    "suspicious": "Suspicious",
-    "breaks": "Breaks",
-    "recompiles": "Recompiles",
-    "compile_error": "Does not compile",
-    "eager_error": "Fails in eager",
-    "crash": "Crashed",
-    "timeout": "Timed out",
-    "not_here": "Not tried here",
-}
-# For a count of them: "6 run whole and are right".
-_COUNTED: dict[CellOutcome, tuple[str, str]] = {
-    "right": ("runs whole and is right", "run whole and are right"),
-    "untested": ("runs whole and was not compared", "run whole and were not compared"),
-    "suspicious": ("has suspicious numbers", "have suspicious numbers"),
-    "breaks": ("breaks the graph", "break the graph"),
-    "recompiles": ("recompiles", "recompile"),
-    "compile_error": ("does not compile", "do not compile"),
-    "eager_error": ("fails in eager already", "fail in eager already"),
-    "crash": ("crashed", "crashed"),
-    "timeout": ("ran out of time", "ran out of time"),
-    "not_here": ("could not be tried here", "could not be tried here"),
+# In a cell, and for a count of one and of several: "6 run whole and are right".
+_WORDS: dict[CellOutcome, tuple[str, str, str]] = {
+    "right": ("Runs, right", "runs whole and is right", "run whole and are right"),
+    "untested": ("Runs, not tested", "runs whole and was not compared", "run whole and were not compared"),
+    "suspicious": ("Suspicious", "has suspicious numbers", "have suspicious numbers"),
+    "breaks": ("Breaks", "breaks the graph", "break the graph"),
+    "recompiles": ("Recompiles", "recompiles", "recompile"),
+    "compile_error": ("Does not compile", "does not compile", "do not compile"),
+    "eager_error": ("Fails in eager", "fails in eager already", "fail in eager already"),
+    "crash": ("Crashed", "crashed", "crashed"),
+    "timeout": ("Timed out", "ran out of time", "ran out of time"),
+    "not_here": ("Not tried here", "could not be tried here", "could not be tried here"),
 }
 _STOPPED = {"interrupted": "Interrupted: ", "out_of_time": "The time was up: "}
 
@@ -59,7 +47,7 @@ class Remark:
 
 def word(cell: AttentionCell) -> str:
     """What became of it in a word or two: "Breaks"."""
-    return _WORDS[outcome(cell)]
+    return _WORDS[outcome(cell)][0]
 
 
 def name(cell: AttentionCell) -> str:
@@ -111,7 +99,7 @@ def conclusion(matrix: AttentionMatrix) -> str:
 def counted(matrix: AttentionMatrix) -> str:
     """All of it in numbers: "15 combinations: 6 run whole and are right, 9 could not be tried here."."""
     found = Counter(outcome(cell) for cell in matrix.cells)
-    parts = [f"{found[each]} {_COUNTED[each][found[each] > 1]}" for each in _COUNTED if found[each]]
+    parts = [f"{found[each]} {_WORDS[each][1 + (found[each] > 1)]}" for each in _WORDS if found[each]]
     left = _STOPPED[matrix.stopped] if matrix.stopped else ""
     missing = len(matrix.attentions) * len(matrix.dtypes) * max(1, len(matrix.caches)) - len(matrix.cells)
     missed = f", {missing} were not reached" if missing > 0 else ""
@@ -128,7 +116,8 @@ def remarks(matrix: AttentionMatrix) -> list[Remark]:
     """The reasons behind the words, once each, in the order of the cells."""
     groups: dict[tuple[str, str, str, int], list[AttentionCell]] = {}
     for cell in matrix.cells:
-        reason = cell.reason or _cause(cell)
+        cause = next((known for known in get_args(Cause) if known == cell.facts.get("cause")), None)
+        reason = cell.reason or (words_bench.capital(CAUSE_WORDS[cause]) if cause else "")
         if reason or cell.file:
             groups.setdefault((word(cell), reason, cell.file, cell.line), []).append(cell)
     return [Remark(_grouped(cells), *key) for key, cells in groups.items()]
@@ -141,11 +130,6 @@ def notes(matrix: AttentionMatrix) -> list[str]:
         for note in cell.notes:
             found.setdefault(note, []).append(cell)
     return [*matrix.notes, *(f"{_grouped(cells)}: {note}" for note, cells in found.items())]
-
-
-def _cause(cell: AttentionCell) -> str:
-    cause = next((known for known in get_args(Cause) if known == cell.facts.get("cause")), None)
-    return words_bench.capital(cause_words(cause)) if cause else ""
 
 
 def _grouped(cells: list[AttentionCell]) -> str:

@@ -22,7 +22,7 @@ from dynalyze.comparison.types import (
 )
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.words import bench as bench
-from dynalyze.words.report import cause_words, effect_words, status_words
+from dynalyze.words.report import CAUSE_WORDS, STATUS_WORDS, effect_words
 from dynalyze.words.sweep import status_words as sweep_status_words
 
 ARROW = "->"
@@ -66,7 +66,7 @@ def _ended(comparison: Comparison) -> str:
     before, after = comparison.before.status, comparison.after.status
     if before == after:
         return ""
-    return f"The first run ended as {status_words(before).lower()}, the second as {status_words(after).lower()}: "
+    return f"The first run ended as {STATUS_WORDS[before].lower()}, the second as {STATUS_WORDS[after].lower()}: "
 
 
 def _breaks(breaks: Breaks) -> str:
@@ -141,7 +141,7 @@ def break_words(change: BreakChange) -> str:
 def recompile_title(change: RecompileChange) -> str:
     """Which function compiles again, and why: "forward: the size of a tensor changed (x.size()[0])"."""
     source = f" ({change.source})" if change.source else ""
-    return f"{change.function}: {cause_words(change.cause)}{source}"
+    return f"{change.function}: {CAUSE_WORDS[change.cause]}{source}"
 
 
 def times_words(change: RecompileChange) -> str:

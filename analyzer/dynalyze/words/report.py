@@ -13,7 +13,6 @@ from dynalyze.report import (
     CompilationStatus,
     Effect,
     Location,
-    Recompile,
     Report,
     Severity,
     Status,
@@ -33,24 +32,22 @@ _LEFT_ALONE: dict[CandidateReason, str] = {
     "part_of_compiled": "a part of a compiled module, called by itself",
     "too_many": "after the first 64 modules",
 }
-# Worst first: the order in which effects are told.
-EFFECTS: tuple[Effect, ...] = ("error", "eager", "partly_eager", "split")
+EFFECTS: dict[Effect, tuple[str, str, str]] = {
+    "error": (
+        "compile refuses under fullgraph", "stops compilation under fullgraph", "stop compilation under fullgraph"
+    ),
+    "eager": (
+        "the whole function runs in eager", "sends its whole function to eager", "send their whole function to eager"
+    ),
+    "partly_eager": (
+        "the rest of this function runs in eager",
+        "sends the rest of its function to eager", "send the rest of their function to eager",
+    ),
+    "split": ("the graph is cut in two here", "splits a graph", "split a graph"),
+}  # fmt: skip
+"""What graph breaks do, the worst first: as a clause, and as the verb of one and of several."""
 
-_EFFECT_WORDS: dict[Effect, str] = {
-    "split": "the graph is cut in two here",
-    "partly_eager": "the rest of this function runs in eager",
-    "eager": "the whole function runs in eager",
-    "error": "compile refuses under fullgraph",
-}
-
-_EFFECT_VERBS: dict[Effect, tuple[str, str]] = {
-    "error": ("stops compilation under fullgraph", "stop compilation under fullgraph"),
-    "eager": ("sends its whole function to eager", "send their whole function to eager"),
-    "partly_eager": ("sends the rest of its function to eager", "send the rest of their function to eager"),
-    "split": ("splits a graph", "split a graph"),
-}
-
-_CAUSE_WORDS: dict[Cause, str] = {
+CAUSE_WORDS: dict[Cause, str] = {
     "shape": "the size of a tensor changed",
     "rank": "the number of dimensions of a tensor changed",
     "stride": "the memory layout of a tensor changed",
@@ -72,7 +69,7 @@ _CAUSE_WORDS: dict[Cause, str] = {
     "other": "a condition of the compiled code no longer held",
 }
 
-_STATUS_WORDS: dict[Status, str] = {
+STATUS_WORDS: dict[Status, str] = {
     "complete": "Complete",
     "failed": "Failed",
     "timed_out": "Timed out",
@@ -81,7 +78,7 @@ _STATUS_WORDS: dict[Status, str] = {
     "incomplete": "Recorded in part",
 }
 
-_COMPILATION_WORDS: dict[CompilationStatus, str] = {
+COMPILATION_WORDS: dict[CompilationStatus, str] = {
     "compiled": "compiled",
     "broken": "compiled in part",
     "eager": "left in eager",
@@ -97,37 +94,17 @@ _PHASE_WORDS = {
     "code_generation": "Code generation",
 }
 
-_SEVERITY_WORDS: dict[Severity, str] = {"error": "Error", "warning": "Warning", "info": "Note"}
+SEVERITY_WORDS: dict[Severity, str] = {"error": "Error", "warning": "Warning", "info": "Note"}
 
 
 def effect_words(effect: Effect) -> str:
     """What a graph break did, as a clause: "the graph is cut in two here"."""
-    return _EFFECT_WORDS[effect]
-
-
-def cause_words(cause: Cause) -> str:
-    """What set a recompile off, as a clause: "the size of a tensor changed"."""
-    return _CAUSE_WORDS[cause]
-
-
-def status_words(status: Status) -> str:
-    """How the run ended: "Timed out"."""
-    return _STATUS_WORDS[status]
-
-
-def compilation_words(status: CompilationStatus) -> str:
-    """What became of one frame: "left in eager"."""
-    return _COMPILATION_WORDS[status]
+    return EFFECTS[effect][0]
 
 
 def phase_words(phase: str) -> str:
     """The name of a phase of a compile for people: "Code generation"."""
     return _PHASE_WORDS.get(phase, phase)
-
-
-def severity_words(severity: Severity) -> str:
-    """The name of a severity for people: "Warning"."""
-    return _SEVERITY_WORDS[severity]
 
 
 def command_line(words: list[str]) -> str:
@@ -181,7 +158,6 @@ class Totals:
     failed: int
     recompiles: int
     limits: int
-    ops: int | None
     seconds: float | None
     files: int
 
@@ -190,6 +166,7 @@ def totals(report: Report) -> Totals:
     """Count what a report holds."""
     statuses = Counter(compilation.status for compilation in report.compilations)
     effects = Counter(item.effect for item in report.graph_breaks)
+    seconds = [each for item in report.compilations if (each := compile_seconds(item.seconds)) is not None]
     limits = sum(item.cause == "limit" for item in report.recompiles)
     return Totals(
         breaks=len(report.graph_breaks),
@@ -200,8 +177,7 @@ def totals(report: Report) -> Totals:
         failed=statuses["failed"],
         recompiles=len(report.recompiles) - limits,
         limits=limits,
-        ops=_ops(report),
-        seconds=_compile_time(report),
+        seconds=sum(seconds) if seconds else None,
         files=len(report.traced_files),
     )
 
@@ -213,8 +189,8 @@ def cache_words(item: Compilation) -> str:
         outcome = name.rpartition("_")[2]
         if outcome in ("hit", "miss", "bypass") and isinstance(number, int):
             counts[outcome] += number
-    plurals = {"hit": ("hit", "hits"), "miss": ("miss", "misses"), "bypass": ("bypass", "bypasses")}
-    told = ", ".join(f"{counts[key]} {plurals[key][counts[key] != 1]}" for key in plurals if counts[key])
+    plurals = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
+    told = ", ".join(f"{counts[key]} {key if counts[key] == 1 else plurals[key]}" for key in plurals if counts[key])
     said = dict.fromkeys(" ".join(each.said.split()) for each in item.cache_bypasses if each.said)
     return f"{told}: {'; '.join(said)}" if said else told
 
@@ -236,10 +212,13 @@ def verdict_sentences(report: Report) -> list[str]:
         return ending
     if report.outcome.status != "complete" and not (counted.frames or counted.breaks):
         return ending if report.outcome.status == "incomplete" else [*ending, "Nothing had been compiled by then."]
+    skipped = (finding for finding in report.findings if finding.rule == "skipped-function")
+    number = len({name for finding in skipped for name in finding.evidence})
+    were = "was" if number == 1 else "were"
+    left = [f"{count_of(number, 'function')} {were} left in eager without a graph break."] if number else []
     unmeasured = words_bench.not_measured(report.measurements)
     return [
-        *ending, _summary(counted, report), *_effects(counted), *unmeasured, *_recompiled(counted, report),
-        *_left_out(report),
+        *ending, _summary(counted, report), *_effects(counted), *unmeasured, *_recompiled(counted, report), *left
     ]  # fmt: skip
 
 
@@ -252,7 +231,8 @@ def only_measured(report: Report) -> bool:
 def trust_notes(report: Report) -> list[str]:
     """How the recording came about and what it lacks, one sentence each; empty for a plain, whole one."""
     capture = report.capture
-    notes = [_mode_note(report)] if _mode_note(report) else []
+    mode = _mode_note(report)
+    notes = [mode] if mode else []
     if capture.unreadable_lines:
         lines = count_of(capture.unreadable_lines, "line")
         notes.append(f"{lines} of the recording could not be read. Some facts may be missing.")
@@ -289,34 +269,19 @@ def _ending(report: Report) -> list[str]:
     return endings[outcome.status]
 
 
-def _left_out(report: Report) -> list[str]:
-    told = (finding for finding in report.findings if finding.rule == "skipped-function")
-    number = len({name for finding in told for name in finding.evidence})
-    were = "was" if number == 1 else "were"
-    return [f"{count_of(number, 'function')} {were} left in eager without a graph break."] if number else []
-
-
 def _summary(counted: Totals, report: Report) -> str:
     """The sentence to quote: how fast it became, and what stood in the way."""
     if not (counted.frames or counted.breaks or counted.recompiles):
         return "No graph breaks were recorded."
-    speed, found = words_bench.speed_clause(report.measurements), f"{_met(counted)}{_in_eager(counted)}"
-    return f"{speed}, with {found}." if speed else f"{words_bench.capital(found)}."
-
-
-def _met(counted: Totals) -> str:
     breaks = count_of(counted.breaks, "graph break") if counted.breaks else "no graph breaks"
     again = count_of(counted.recompiles, "recompile") if counted.recompiles else "no recompiles"
-    return f"{breaks} and {again}"
-
-
-def _in_eager(counted: Totals) -> str:
-    """What was not compiled although no graph broke."""
-    if counted.breaks or not (counted.eager or counted.failed):
-        return ""
-    left = [f"{counted.eager:,} left in eager"] if counted.eager else []
-    left += [f"{counted.failed:,} failed to compile"] if counted.failed else []
-    return f", but of {count_of(counted.frames, 'frame')} {' and '.join(left)}"
+    found = f"{breaks} and {again}"
+    if not counted.breaks and (counted.eager or counted.failed):  # What was not compiled although no graph broke.
+        left = [f"{counted.eager:,} left in eager"] if counted.eager else []
+        left += [f"{counted.failed:,} failed to compile"] if counted.failed else []
+        found += f", but of {count_of(counted.frames, 'frame')} {' and '.join(left)}"
+    speed = words_bench.speed_clause(report.measurements)
+    return f"{speed}, with {found}." if speed else f"{words_bench.capital(found)}."
 
 
 def _effects(counted: Totals) -> list[str]:
@@ -327,38 +292,20 @@ def _effects(counted: Totals) -> list[str]:
     if len(counted.effects) == 1:
         (effect,) = counted.effects
         several = counted.breaks > 1
-        return [f"The graph {'breaks' if several else 'break'} {_EFFECT_VERBS[effect][several]}."]
-    parts = [f"{number:,} {_EFFECT_VERBS[key][number > 1]}" for key, number in counted.effects.items()]
+        return [f"The graph {'breaks' if several else 'break'} {EFFECTS[effect][1 + several]}."]
+    parts = [f"{number:,} {EFFECTS[key][1 + (number > 1)]}" for key, number in counted.effects.items()]
     return [f"Of the graph breaks {', '.join(parts)}."]
 
 
 def _recompiled(counted: Totals, report: Report) -> list[str]:
     """What compiling again cost."""
     limit = ["The recompile limit was reached: later calls run in eager."] if counted.limits else []
-    spent, whole = _recompile_time(report.recompiles), counted.seconds
-    if spent is None or not counted.recompiles:
+    known = [item.seconds for item in report.recompiles if item.cause != "limit" and item.seconds is not None]
+    if not known or len(known) < counted.recompiles:
         return limit
+    spent, whole = sum(known), counted.seconds
     share = f", {percent(spent / whole)} of all compile time" if whole and spent <= whole else ""
     return [f"Compiling again took {duration(spent)}{share}.", *limit]
-
-
-def _recompile_time(recompiles: list[Recompile]) -> float | None:
-    times = [item.seconds for item in recompiles if item.cause != "limit"]
-    known = [seconds for seconds in times if seconds is not None]
-    return sum(known) if known and len(known) == len(times) else None
-
-
-def _ops(report: Report) -> int | None:
-    if report.graphs:
-        return sum(graph.ops for graph in report.graphs)
-    known = [item.ops for item in report.compilations if item.ops is not None]
-    return sum(known) if known else None
-
-
-def _compile_time(report: Report) -> float | None:
-    times = (compile_seconds(item.seconds) for item in report.compilations)
-    known = [seconds for seconds in times if seconds is not None]
-    return sum(known) if known else None
 
 
 def _mode_note(report: Report) -> str:

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dynalyze.sweep.records import Row, Speed, Status, Sweep
 from dynalyze.sweep.summary import BrokenLine, SpeedTotal, SweepSummary
 from dynalyze.text.amounts import count_of, listed, percent
 
-_STATUS_WORDS: dict[Status, str] = {
-    "full_graph": "one graph",
-    "graph_break": "with breaks",
-    "compile_error": "compile error",
-    "eager_error": "eager error",
-    "create_error": "not built",
-    "timeout": "out of time",
-    "crash": "crashed",
-}
-
-# As the verb of a sentence, for one and for several.
-_VERBS: dict[Status, tuple[str, str]] = {
-    "graph_break": ("breaks", "break"),
-    "compile_error": ("fails to compile", "fail to compile"),
-    "eager_error": ("fails in eager mode", "fail in eager mode"),
-    "create_error": ("could not be built", "could not be built"),
-    "timeout": ("ran out of time", "ran out of time"),
-    "crash": ("crashed", "crashed"),
+# In a word or two, and as the verb of a sentence, for one and for several.
+_STATUSES: dict[Status, tuple[str, str, str]] = {
+    "full_graph": ("one graph", "compiles as one graph", "compile as one graph"),
+    "graph_break": ("with breaks", "breaks", "break"),
+    "compile_error": ("compile error", "fails to compile", "fail to compile"),
+    "eager_error": ("eager error", "fails in eager mode", "fail in eager mode"),
+    "create_error": ("not built", "could not be built", "could not be built"),
+    "timeout": ("out of time", "ran out of time", "ran out of time"),
+    "crash": ("crashed", "crashed", "crashed"),
 }
 
 
 def status_words(status: Status) -> str:
     """The status of an item in a word or two: "with breaks"."""
-    return _STATUS_WORDS[status]
+    return _STATUSES[status][0]
 
 
 def noun(sweep: Sweep) -> str:
@@ -44,8 +37,18 @@ def verdict_sentences(sweep: Sweep, summary: SweepSummary) -> list[str]:
     total, what = len(sweep.items), noun(sweep)
     if not total:
         return ["Nothing was run."]
-    first = _compiled(summary, total, what) if summary.total.reached else _none_reached(total, what)
-    return [first, *_not_reached(summary), *_leading_line(summary, what)]
+    if summary.total.reached:
+        first = _compiled(summary, total, what)
+    elif total == 1:
+        first = f"The {what} never reached the compiler."
+    else:
+        first = f"None of {total:,} {what}s reached the compiler."
+    worst = summary.lines[0] if summary.lines else None
+    leading = []
+    if worst is not None and len(worst.targets) > 1:
+        whats = "models" if what == "model" else "targets"
+        leading = [f"One line, {place_words(worst.path, worst.line)}, breaks {len(worst.targets):,} {whats}."]
+    return [first, *_not_reached(summary), *leading]
 
 
 def _compiled(summary: SweepSummary, total: int, what: str) -> str:
@@ -53,23 +56,15 @@ def _compiled(summary: SweepSummary, total: int, what: str) -> str:
     clean = counts.get("full_graph", 0)
     if clean == total:
         return "The one item compiles as one graph." if total == 1 else f"All {total:,} {what}s compile as one graph."
-    verb = "compiles" if clean == 1 else "compile"
-    head = f"{clean:,} of {count_of(total, what)} {verb} as one graph"
-    rest = [_counted(counts[status], status) for status in ("graph_break", "compile_error") if status in counts]
+    head = f"{clean:,} of {count_of(total, what)} {_STATUSES['full_graph'][1 + (clean != 1)]}"
+    rest = _counted(counts, "graph_break", "compile_error")
     return f"{'; '.join([head, listed(rest)] if rest else [head])}."
-
-
-def _none_reached(total: int, what: str) -> str:
-    return (
-        f"The {what} never reached the compiler." if total == 1 else f"None of {total:,} {what}s reached the compiler."
-    )
 
 
 def _not_reached(summary: SweepSummary) -> list[str]:
     """Models that could not be run say nothing of torch.compile; of those that were lost nothing is known."""
     counts = summary.total.counts
-    unbuilt = [_counted(counts[status], status) for status in ("create_error", "eager_error") if status in counts]
-    lost = [_counted(counts[status], status) for status in ("timeout", "crash") if status in counts]
+    unbuilt, lost = _counted(counts, "create_error", "eager_error"), _counted(counts, "timeout", "crash")
     sentences = []
     if len(unbuilt) == 1:
         sentences.append(f"{unbuilt[0]} and never reached the compiler.")
@@ -77,14 +72,6 @@ def _not_reached(summary: SweepSummary) -> list[str]:
         number = counts["create_error"] + counts["eager_error"]
         sentences.append(f"{number:,} never reached the compiler: {listed(unbuilt)}.")
     return [*sentences, f"{listed(lost)}: of these nothing is known."] if lost else sentences
-
-
-def _leading_line(summary: SweepSummary, what: str) -> list[str]:
-    if not summary.lines or len(summary.lines[0].targets) < 2:
-        return []
-    worst = summary.lines[0]
-    whats = "models" if what == "model" else "targets"
-    return [f"One line, {place_words(worst.path, worst.line)}, breaks {len(worst.targets):,} {whats}."]
 
 
 def notes(sweep: Sweep) -> list[str]:
@@ -147,5 +134,6 @@ def speed_total_words(total: SpeedTotal) -> str:
     return "; ".join(parts)
 
 
-def _counted(number: int, status: Status) -> str:
-    return f"{number:,} {_VERBS[status][number != 1]}"
+def _counted(counts: Mapping[Status, int], *statuses: Status) -> list[str]:
+    known = ((counts[status], _STATUSES[status]) for status in statuses if status in counts)
+    return [f"{number:,} {words[1 + (number != 1)]}" for number, words in known]

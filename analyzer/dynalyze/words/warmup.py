@@ -31,9 +31,24 @@ def sentences(warmup: Warmup) -> list[str]:
     """What there is to say beside the headline, one sentence each."""
     if warmup.reason:
         return []
-    said = [*_late(warmup), _versions(warmup), _failed(warmup), _buckets(warmup), _dynamic(warmup)]
-    said.append(second_start(warmup.second_start) if warmup.second_start is not None else "")
-    return [each for each in said if each]
+    said = [f"After warm-up, {shape_words(run.shape)} compiled {compiled(run)}." for run in warmup.after_warmup]
+    left = len(said) - _MOST_LATE
+    said[_MOST_LATE:] = [f"So did {count_of(left, 'more shape')}."] if left > 0 else []
+    if warmup.functions:
+        most = warmup.functions[0]
+        limit = f" (the limit is {warmup.recompile_limit})" if warmup.recompile_limit else ""
+        reached = ", which is the most that torch makes" if most.limit else ""
+        versions = count_of(most.versions, "compiled version")
+        said.append(f"{most.function or 'A function'} has {versions}{limit}{reached}.")
+    if failed := [run for run in warmup.calls if run.error]:
+        said.append(f"{count_of(len(failed), 'shape')} failed: {failed[0].error}.")
+    if warmup.buckets:
+        sizes = "; ".join(shape_words(bucket.padded_to) for bucket in warmup.buckets)
+        more = f", which adds {percent(warmup.bucket_padding)} of elements" if warmup.bucket_padding is not None else ""
+        said.append(f"{count_of(len(warmup.buckets), 'bucket')} would do: {sizes}{more}.")
+    if warmup.dynamic_advice:
+        said.append(f"{warmup.dynamic_advice}.")
+    return said if warmup.second_start is None else [*said, second_start(warmup.second_start)]
 
 
 def second_start(second: SecondStart) -> str:
@@ -73,8 +88,10 @@ def compiled(run: ShapeRun) -> str:
     parts += [count_of(run.breaks, "graph break")] if run.breaks else []
     told = ", ".join(parts) or "nothing"
     told += ", the recompile limit was reached" if any(each.cause == "limit" for each in run.recompiles) else ""
-    why = _why(run)
-    return f"{told}; {why}" if why else told
+    if (why := next((each for each in run.recompiles if each.source), None)) is None:
+        return told
+    values = f" was {why.expected}, now {why.actual}" if why.expected and why.actual else " changed"
+    return f"{told}; {why.source}{values}"
 
 
 def runs(run: ShapeRun) -> str:
@@ -89,45 +106,3 @@ def runs(run: ShapeRun) -> str:
 def later(run: ShapeRun) -> str:
     """How long the same call took when it came again."""
     return "" if run.later_milliseconds is None else milliseconds(run.later_milliseconds)
-
-
-def _why(run: ShapeRun) -> str:
-    found = next((each for each in run.recompiles if each.source), None)
-    if found is None:
-        return ""
-    values = f" was {found.expected}, now {found.actual}" if found.expected and found.actual else " changed"
-    return f"{found.source}{values}"
-
-
-def _late(warmup: Warmup) -> list[str]:
-    """What compiled after the warm-up, the first ones with their cause."""
-    told = [f"After warm-up, {shape_words(run.shape)} compiled {compiled(run)}." for run in warmup.after_warmup]
-    left = len(told) - _MOST_LATE
-    return [*told[:_MOST_LATE], *([f"So did {count_of(left, 'more shape')}."] if left > 0 else [])]
-
-
-def _versions(warmup: Warmup) -> str:
-    most = warmup.functions[0] if warmup.functions else None
-    if most is None:
-        return ""
-    limit = f" (the limit is {warmup.recompile_limit})" if warmup.recompile_limit else ""
-    reached = ", which is the most that torch makes" if most.limit else ""
-    versions = count_of(most.versions, "compiled version")
-    return f"{most.function or 'A function'} has {versions}{limit}{reached}."
-
-
-def _failed(warmup: Warmup) -> str:
-    failed = [run for run in warmup.calls if run.error]
-    return f"{count_of(len(failed), 'shape')} failed: {failed[0].error}." if failed else ""
-
-
-def _buckets(warmup: Warmup) -> str:
-    if not warmup.buckets:
-        return ""
-    sizes = "; ".join(shape_words(bucket.padded_to) for bucket in warmup.buckets)
-    more = f", which adds {percent(warmup.bucket_padding)} of elements" if warmup.bucket_padding is not None else ""
-    return f"{count_of(len(warmup.buckets), 'bucket')} would do: {sizes}{more}."
-
-
-def _dynamic(warmup: Warmup) -> str:
-    return f"{warmup.dynamic_advice}." if warmup.dynamic_advice else ""

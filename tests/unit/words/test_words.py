@@ -8,15 +8,15 @@ import pytest
 
 from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Severity, Status
 from dynalyze.words.report import (
-    cause_words,
-    compilation_words,
+    CAUSE_WORDS,
+    COMPILATION_WORDS,
+    EFFECTS,
+    SEVERITY_WORDS,
+    STATUS_WORDS,
     compile_seconds,
     count_of,
     duration,
-    effect_words,
-    severity_words,
     short_path,
-    status_words,
     totals,
     trust_notes,
     verdict,
@@ -124,12 +124,12 @@ def test_counts_and_paths() -> None:
 
 def test_every_word_of_the_report_has_words() -> None:
     for words, values in (
-        (effect_words, Effect),
-        (cause_words, Cause),
-        (status_words, Status),
-        (compilation_words, CompilationStatus),
-        (severity_words, Severity),
+        (CAUSE_WORDS, Cause),
+        (STATUS_WORDS, Status),
+        (COMPILATION_WORDS, CompilationStatus),
+        (SEVERITY_WORDS, Severity),
+        (EFFECTS, Effect),
     ):
-        texts = [words(value) for value in get_args(values)]  # type: ignore[operator]
+        texts = [words[value] for value in get_args(values)]  # type: ignore[index]
         assert all(texts)
         assert len(set(texts)) == len(texts)

@@ -12,7 +12,7 @@ from dynalyze.report import Location
 from dynalyze.text.visible import clipped
 from dynalyze.words import comparison as words
 from dynalyze.words.bench import capital
-from dynalyze.words.report import cause_words, count_of, duration, status_words
+from dynalyze.words.report import CAUSE_WORDS, STATUS_WORDS, count_of, duration
 
 MAX_BREAKS = 300
 MAX_ROWS = 300
@@ -75,7 +75,7 @@ class ComparisonPage:
         ]
         self.runs = [
             ("Target", before.target, after.target),
-            ("Ended", status_words(before.status), status_words(after.status)),
+            ("Ended", STATUS_WORDS[before.status], STATUS_WORDS[after.status]),
             ("Took", duration(before.seconds), duration(after.seconds)),
             ("Recorded", before.created, after.created),
             ("By dynalyze", before.dynalyze, after.dynalyze),
@@ -180,7 +180,7 @@ def _recompiles(comparison: Comparison, index: _Index) -> Listed[Row]:
         side = words.latest(change.before, change.after)
         anchor = index.claim(f"{fate}-recompile", side.location, change.source or change.cause)
         values = f"{side.expected} \N{RIGHTWARDS ARROW} {side.actual}" if side.expected and side.actual else ""
-        texts = [cause_words(change.cause), change.source or "", values, words.drawn(words.times_words(change))]
+        texts = [CAUSE_WORDS[change.cause], change.source or "", values, words.drawn(words.times_words(change))]
         return Row(anchor, fate, mark, change.function, side.location, texts)
 
     return first(told, MAX_ROWS).map(row)

@@ -19,7 +19,7 @@ from dynalyze.text.visible import clipped
 from dynalyze.words import policy, sweep, warmup
 from dynalyze.words.bench import verdict_short
 from dynalyze.words.comparison import item_words, reach_words
-from dynalyze.words.report import cache_words, cause_words, compilation_words, effect_words, severity_words, short_path
+from dynalyze.words.report import CAUSE_WORDS, COMPILATION_WORDS, SEVERITY_WORDS, cache_words, effect_words, short_path
 
 
 def _seen(found: GraphBreak) -> str:
@@ -39,7 +39,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "breaks_words": sweep.breaks_words,
     "bytes_words": bytes_words,
     "cache_words": cache_words,
-    "cause_words": cause_words,
+    "cause_words": CAUSE_WORDS.__getitem__,
     "check_found": policy.found,
     "check_mark": lambda status: policy.MARKS[status],
     "check_title": policy.title,
@@ -48,7 +48,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "clip": lambda text, limit: clipped(text or "", limit),
     "code_at": code_at,
     "code_title": code_title,
-    "compilation_words": compilation_words,
+    "compilation_words": COMPILATION_WORDS.__getitem__,
     "count_of": count_of,
     "dtype_words": dtype_words,
     "effect_words": effect_words,
@@ -69,7 +69,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "safe_url": safe_url,
     "seconds": lambda value: "" if value is None else duration(value),
     "seen": _seen,
-    "severity_words": severity_words,
+    "severity_words": SEVERITY_WORDS.__getitem__,
     "shape_compiled": warmup.compiled,
     "shape_runs": warmup.runs,
     "shape_words": warmup.shape_words,

@@ -12,7 +12,7 @@ from dynalyze.render.graphml import break_node, compile_map, frame_of, node_of
 from dynalyze.render.view.links import Anchors, Index, Link, first
 from dynalyze.render.view.plots.drawing import shortened
 from dynalyze.report import Compilation, Effect, GraphBreak, Report
-from dynalyze.words.report import compilation_words, count_of, effect_words, line_words
+from dynalyze.words.report import COMPILATION_WORDS, count_of, effect_words, line_words
 
 Node = TypeVar("Node", bound=Hashable)
 
@@ -273,7 +273,7 @@ def _described(node: _Frame | GraphBreak) -> str:
     """The whole of what a node stands for, as one sentence."""
     if isinstance(node, GraphBreak):
         return f"Graph break {node.id} at {line_words(node.location)}: {effect_words(node.effect)}"
-    statuses = dict.fromkeys(compilation_words(each.status) for each in node.versions)
+    statuses = dict.fromkeys(COMPILATION_WORDS[each.status] for each in node.versions)
     parts = [f"{node.first.compile_id} {node.name}", line_words(node.first.location), ", then ".join(statuses)]
     if node.first.resumes:
         parts.insert(1, "the part after a break")

@@ -13,10 +13,10 @@ from dynalyze.report.document import to_json
 from dynalyze.text.visible import clipped
 from dynalyze.words import bench as words_bench
 from dynalyze.words.report import (
+    STATUS_WORDS,
     command_words,
     duration,
     only_measured,
-    status_words,
     totals,
     trust_notes,
     verdict_sentences,
@@ -45,7 +45,7 @@ class VerdictView:
         self.headline, *rest = verdict_sentences(report)
         self.rest = " ".join(rest)
         self.tone = _tone(report)
-        self.status = status_words(report.outcome.status)
+        self.status = STATUS_WORDS[report.outcome.status]
         self.message = "" if message == self.headline else clipped(message, MAX_MESSAGE)
         self.notes = [*words_bench.trust_notes(report.measurements), *trust_notes(report)]
         self.errors = first(report.capture.listener_errors, MAX_ERRORS).map(lambda error: clipped(error, MAX_MESSAGE))

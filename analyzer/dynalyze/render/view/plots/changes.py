@@ -10,7 +10,7 @@ from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
 from dynalyze.report import Recompile, Report
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.text.visible import clipped, visible
-from dynalyze.words.report import cause_words
+from dynalyze.words.report import CAUSE_WORDS
 
 MAX_LANES = 12
 MAX_BARS = 400
@@ -42,7 +42,7 @@ def changes_plot(report: Report, anchors: Mapping[str, str] | None = None, most:
         return None
     lanes: dict[str, list[_Change]] = {}
     for each in changes:
-        lanes.setdefault(each.fact.source or cause_words(each.fact.cause), []).append(each)
+        lanes.setdefault(each.fact.source or CAUSE_WORDS[each.fact.cause], []).append(each)
     shown = sorted(lanes.items(), key=lambda lane: -sum(each.seconds for each in lane[1]))[:MAX_LANES]
     drawn = [each for _, lane in shown for each in lane]
     first, last = min(each.began for each in drawn), max(each.began + each.seconds for each in drawn)
