@@ -159,7 +159,6 @@ class Totals:
     recompiles: int
     limits: int
     seconds: float | None
-    files: int
 
 
 def totals(report: Report) -> Totals:
@@ -178,7 +177,6 @@ def totals(report: Report) -> Totals:
         recompiles=len(report.recompiles) - limits,
         limits=limits,
         seconds=sum(seconds) if seconds else None,
-        files=len(report.traced_files),
     )
 
 

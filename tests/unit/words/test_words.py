@@ -70,10 +70,10 @@ def test_a_recompile_time_is_told_only_where_all_are_known() -> None:
 
 def test_totals_keep_unknown_apart_from_zero() -> None:
     report = empty_report()
-    assert (totals(report).ops, totals(report).seconds) == (None, None)
-    report.compilations = [compilation("0/0", ops=0)]
+    assert totals(report).seconds is None
+    report.compilations = [compilation("0/0")]
     report.compilations[0].seconds = {}
-    assert (totals(report).ops, totals(report).seconds) == (0, None)
+    assert totals(report).seconds is None
     assert totals(rich_report()).compiled == 5
     assert totals(rich_report()).limits == 1
 
