@@ -93,7 +93,7 @@ def _table(summary: Summary, items: Sequence[Measurement], accuracy: Sequence[Ac
 def _gains(item: Measurement, accuracy: Sequence[Accuracy]) -> tuple[str, ...]:
     """The columns behind the bar; "" for what was not measured."""
     cost, even, memory, gain = words.compile_cost(item), item.break_even, item.memory, item.speedup
-    speed = ""
+    tested, speed = words.accuracy_of(item, accuracy), ""
     if gain is not None:
         low, high = (words.plain_ratio(each) for each in (gain.ratio.low, gain.ratio.high))
         shown = gain.verdict != "no difference shown"
@@ -103,7 +103,7 @@ def _gains(item: Measurement, accuracy: Sequence[Accuracy]) -> tuple[str, ...]:
         "" if cost is None else cost.short,
         "" if even is None or even.passes is None else words.short_count(even.passes),
         "" if memory is None else words.memory_short(item.configuration, memory),
-        words.answers_short(words.accuracy_of(item, accuracy)),
+        "" if tested is None else words.verdict_short(tested.verdict),
     )
 
 

@@ -11,7 +11,7 @@ from dynalyze.comparison.types import BreakChange, Comparison, Difference, Direc
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.sweep_text import broken_line
 from dynalyze.words import comparison as words
-from dynalyze.words.bench import capital
+from dynalyze.words.bench import capital, workload_name
 
 _MOST = 10
 """Entries of a list on the terminal; the rest is counted."""
@@ -41,7 +41,7 @@ def render_comparison(
     _rows(
         summary,
         "Latency, median",
-        [(words.measurement_name(it), words.measurement_words(it)) for it in measured],
+        [(workload_name(it), words.measurement_words(it)) for it in measured],
         _MOST,
     )
     summary.files(files)

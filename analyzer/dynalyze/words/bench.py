@@ -15,7 +15,6 @@ from typing import Protocol
 from dynalyze.report.measurements import (
     Accuracy,
     AccuracyVerdict,
-    BreakEven,
     Interval,
     Measurement,
     Memory,
@@ -51,20 +50,13 @@ _RATES = {
     "time_per_output_token_ms": "ms per output token",
 }
 
-_ANSWERS: dict[AccuracyVerdict, str] = {
-    "equal": "same answers",
-    "benign": "answers about as exact as those of eager",
-    "rounding only": "answers that differ by rounding only",
-    "suspicious": "suspicious answers",
-    "not comparable": "answers not compared",
-}
-
-_ANSWERS_SHORT: dict[AccuracyVerdict, str] = {
-    "equal": "same",
-    "benign": "as exact",
-    "rounding only": "rounding",
-    "suspicious": "suspect",
-    "not comparable": "unknown",
+# What is said of outputs, in a sentence and in a narrow column.
+_OUTPUTS: dict[AccuracyVerdict, tuple[str, str]] = {
+    "equal": ("same answers", "same"),
+    "benign": ("answers about as exact as those of eager", "as exact"),
+    "rounding only": ("answers that differ by rounding only", "rounding"),
+    "suspicious": ("suspicious answers", "suspect"),
+    "not comparable": ("answers not compared", "unknown"),
 }
 
 
@@ -113,15 +105,16 @@ def by_workload(measurements: Iterable[Measurement]) -> dict[Workload, list[Meas
     groups: dict[Workload, list[Measurement]] = {}
     for item in measurements:
         own = workload_of(item)
-        joined = next((each for each in groups if item.status != "valid" and _may_be(own, each)), own)
-        groups.setdefault(joined, []).append(item)
+        may_be = (
+            each
+            for each in groups
+            if item.status != "valid"
+            and (own.phase, own.shape) == (each.phase, each.shape)
+            and own.batch in (None, each.batch)
+            and own.sequence in (None, each.sequence)
+        )
+        groups.setdefault(next(may_be, own), []).append(item)
     return {each: sorted(items, key=lambda item: item.configuration != EAGER) for each, items in groups.items()}
-
-
-def _may_be(one: Workload, other: Workload) -> bool:
-    sizes = ((one.batch, other.batch), (one.sequence, other.sequence))
-    same = (one.phase, one.shape) == (other.phase, other.shape)
-    return same and all(own is None or own == known for own, known in sizes)
 
 
 def conditions(items: Iterable[Measurement]) -> str:
@@ -189,10 +182,18 @@ def all_well(measurements: Sequence[Measurement], accuracy: Iterable[Accuracy]) 
 
 def sentence(item: Measurement, accuracy: Accuracy | None = None) -> str:
     """All that is known of one configuration: "compiled is 1.83x faster (1.79 to 1.88), 12 s to compile, ..."."""
-    told = [claim(item), *(_costs(item) if item.status == "valid" else [])]
-    if accuracy is not None and item.status == "valid":
-        told.append(answers(accuracy))
-    return ", ".join(told)
+    told = [claim(item)]
+    if item.status != "valid":
+        return told[0]
+    if (cost := compile_cost(item)) is not None:
+        told.append(f"{cost.words} to compile")
+    even = item.break_even
+    if item.speedup is not None and item.speedup.verdict == "faster" and even is not None:
+        passes = None if even.passes is None else passes_words(even.passes, item.calls)
+        told.append(f"worth it after {passes}" if passes else f"break-even {even.reason or 'not known'}")
+    if item.configuration != EAGER and item.memory is not None and more_memory(item.memory):
+        told.append(f"{more_memory(item.memory)} of memory")
+    return ", ".join(told if accuracy is None else [*told, outputs(accuracy)])
 
 
 def statement(item: Measurement, accuracy: Accuracy | None = None) -> str:
@@ -266,18 +267,6 @@ def _inverse(ratio: float) -> float:
     return 1 / ratio if ratio else math.inf
 
 
-def _costs(item: Measurement) -> list[str]:
-    told = []
-    cost = compile_cost(item)
-    if cost is not None:
-        told.append(f"{cost.words} to compile")
-    if item.speedup is not None and item.speedup.verdict == "faster" and item.break_even is not None:
-        told.append(worth_it(item.break_even, item.calls))
-    if item.configuration != EAGER and item.memory is not None and more_memory(item.memory):
-        told.append(f"{more_memory(item.memory)} of memory")
-    return told
-
-
 @dataclass(frozen=True)
 class CompileCost:
     """What the first calls took beyond as many steady ones. `settled` is False where they never became steady."""
@@ -318,22 +307,10 @@ def first_calls(startup: StartUp) -> int:
     return max(startup.steady_after, 1)
 
 
-def worth_it(even: BreakEven, calls: int) -> str:
-    """When compiling has paid for itself: "worth it after 640 calls"."""
-    if even.passes is None:
-        return f"break-even {even.reason or 'not known'}"
-    return f"worth it after {passes_words(even.passes, calls)}"
-
-
 def passes_words(passes: float, calls: int) -> str:
     """A number of passes: "640 calls", or "40 passes of 16 calls" where a pass makes several."""
     number = math.ceil(passes)
     return count_of(number, "call") if calls == 1 else f"{count_of(number, 'pass', 'passes')} of {calls:,} calls"
-
-
-def passes_unit(calls: int) -> str:
-    """What passes are counted in: "calls", or "passes of 16 calls"."""
-    return "calls" if calls == 1 else f"passes of {calls:,} calls"
 
 
 def short_count(number: float) -> str:
@@ -358,25 +335,20 @@ def memory_short(configuration: str, memory: Memory) -> str:
     return size(memory.steady_peak) if configuration == EAGER else more_memory(memory)
 
 
-def answers(item: Accuracy) -> str:
-    """What was found of the answers: "same answers"."""
+def outputs(item: Accuracy) -> str:
+    """What was found of the outputs: "same answers"."""
     reason = f" ({item.reason.rstrip('.')})" if item.reason and item.verdict == "not comparable" else ""
-    return f"{_ANSWERS[item.verdict]}{reason}"
+    return f"{_OUTPUTS[item.verdict][0]}{reason}"
 
 
-def answers_title(verdict: AccuracyVerdict) -> str:
+def outputs_title(verdict: AccuracyVerdict) -> str:
     """A verdict as a heading: "Suspicious answers"."""
-    return capital(_ANSWERS[verdict])
-
-
-def answers_short(item: Accuracy | None) -> str:
-    """The same in a word, for a narrow column."""
-    return verdict_short(item.verdict) if item else ""
+    return capital(_OUTPUTS[verdict][0])
 
 
 def verdict_short(verdict: AccuracyVerdict) -> str:
     """A verdict in a word: "same"."""
-    return _ANSWERS_SHORT[verdict]
+    return _OUTPUTS[verdict][1]
 
 
 def verdict_sentences(measurements: list[Measurement], accuracy: list[Accuracy]) -> list[str]:
@@ -387,18 +359,14 @@ def verdict_sentences(measurements: list[Measurement], accuracy: list[Accuracy])
         told = [statement(best, accuracy_of(best, accuracy))]
     else:
         told = [f"{capital(workload_words(each))}: {claim(best)}." for each, best in groups.items()][:_MOST_WORKLOADS]
-    return [*told, *_counted(measurements, len(groups))] or ["Nothing was measured."]
-
-
-def _counted(measurements: list[Measurement], workloads: int) -> list[str]:
     compiled = [item for item in measurements if item.configuration != EAGER]
-    if len(compiled) < 2:
-        return []
-    bad = Counter(item.status for item in compiled if item.status != "valid")
-    tail = f", {' and '.join(f'{number:,} {status}' for status, number in bad.items())}" if bad else ""
-    left = workloads - _MOST_WORKLOADS
-    more = [f"{count_of(left, 'more workload')} below."] if left > 0 else []
-    return [*more, f"{count_of(len(compiled), 'configuration')} measured against eager{tail}."]
+    if len(compiled) > 1:
+        bad = Counter(item.status for item in compiled if item.status != "valid")
+        tail = f", {' and '.join(f'{number:,} {status}' for status, number in bad.items())}" if bad else ""
+        left = len(groups) - _MOST_WORKLOADS
+        told += [f"{count_of(left, 'more workload')} below."] if left > 0 else []
+        told.append(f"{count_of(len(compiled), 'configuration')} measured against eager{tail}.")
+    return told or ["Nothing was measured."]
 
 
 def speed_clause(measurements: list[Measurement]) -> str:

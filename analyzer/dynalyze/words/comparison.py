@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
-from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison, SweepRun
+from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison
 from dynalyze.comparison.types import (
     BreakChange,
     Breaks,
@@ -14,7 +15,6 @@ from dynalyze.comparison.types import (
     FunctionSide,
     Measurement,
     RecompileChange,
-    Recompiles,
     RecompileSide,
     Regression,
     RegressionKind,
@@ -47,6 +47,14 @@ def latest(before: Side | None, after: Side | None) -> Side:
     return side
 
 
+_ENDINGS = {
+    "failed": "the program failed",
+    "nothing_compiled": "nothing was compiled",
+    "timed_out": "the time limit ended it",
+    "incomplete": "part of it was not recorded",
+}
+
+
 def drawn(text: str) -> str:
     """A sentence of ours for a page, where an arrow is one character and stays whole."""
     return text.replace(f" {ARROW} ", " \N{RIGHTWARDS ARROW} ")
@@ -55,18 +63,17 @@ def drawn(text: str) -> str:
 def verdict(comparison: Comparison) -> str:
     """What changed, in one sentence: breaks, recompiles, compile time."""
     recompiles, seconds = comparison.recompiles, comparison.compile_seconds
-    parts = [_breaks(comparison.breaks), _recompiles(recompiles)]
+    before, after = STATUS_WORDS[comparison.before.status].lower(), STATUS_WORDS[comparison.after.status].lower()
+    ended = "" if before == after else f"The first run ended as {before}, the second as {after}: "
+    parts = [_breaks(comparison.breaks)]
+    if recompiles.before != recompiles.after:
+        parts.append(f"recompiles {recompiles.before:,} {ARROW} {recompiles.after:,}")
+    else:
+        again = f"{count_of(recompiles.after, 'recompile')} as before"
+        parts.append(again if recompiles.after else "no recompiles")
     if seconds.before is not None and seconds.after is not None:
         parts.append(f"compile time {seconds_words(seconds.before, seconds.after)}")
-    ended = _ended(comparison)
     return f"{ended}{'; '.join(parts)}."
-
-
-def _ended(comparison: Comparison) -> str:
-    before, after = comparison.before.status, comparison.after.status
-    if before == after:
-        return ""
-    return f"The first run ended as {STATUS_WORDS[before].lower()}, the second as {STATUS_WORDS[after].lower()}: "
 
 
 def _breaks(breaks: Breaks) -> str:
@@ -78,17 +85,15 @@ def _breaks(breaks: Breaks) -> str:
         (len(breaks.fixed), "fixed"), (len(breaks.new), "new"), (len(worse), "worse"), (len(better), "better"),
         (same, "unchanged"),
     ]  # fmt: skip
+    return _counted("break", counts) or "no graph breaks before or after"
+
+
+def _counted(noun: str, counts: Iterable[tuple[int, str]]) -> str:
+    """ "2 breaks fixed, 1 new"; "" where all are 0."""
     told = [(number, word) for number, word in counts if number]
-    if not told:
-        return "no graph breaks before or after"
-    (first, word), *rest = told
-    return ", ".join([f"{count_of(first, 'break')} {word}", *(f"{number:,} {word}" for number, word in rest)])
-
-
-def _recompiles(recompiles: Recompiles) -> str:
-    if recompiles.before != recompiles.after:
-        return f"recompiles {recompiles.before:,} {ARROW} {recompiles.after:,}"
-    return f"{count_of(recompiles.after, 'recompile')} as before" if recompiles.after else "no recompiles"
+    return ", ".join(
+        f"{number:,} {word}" if at else f"{count_of(number, noun)} {word}" for at, (number, word) in enumerate(told)
+    )
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -113,16 +118,8 @@ def regression_words(regression: Regression) -> str:
     """One regression as a line: "A new recompile: x.size()[0]"."""
     what = regression.what
     if regression.kind == "outcome":
-        what = next(word for status, word in _ENDINGS.items() if status == what)
+        what = _ENDINGS[what]
     return f"{_REGRESSIONS[regression.kind]}: {what}"
-
-
-_ENDINGS = {
-    "failed": "the program failed",
-    "nothing_compiled": "nothing was compiled",
-    "timed_out": "the time limit ended it",
-    "incomplete": "part of it was not recorded",
-}
 
 
 def break_words(change: BreakChange) -> str:
@@ -195,11 +192,6 @@ def _counts(side: FunctionSide) -> list[tuple[int, str]]:
     ]  # fmt: skip
 
 
-def measurement_name(item: Measurement) -> str:
-    """What was measured: "default, decode, batch 4"."""
-    return bench.workload_name(item)
-
-
 def measurement_words(item: Measurement) -> str:
     """Both medians with their ratio, and both speed-ups over eager; or why they cannot be compared."""
     if item.ratio is None or item.before is None or item.after is None:
@@ -213,36 +205,21 @@ def measurement_words(item: Measurement) -> str:
 
 def sweeps_verdict(comparison: SweepComparison) -> str:
     """What changed, in one sentence: items, then breaks."""
+    before, after = (f"{run.clean:,} of {run.reached:,}" for run in (comparison.before, comparison.after))
+    clean = f"{after} as before" if before == after else f"{before} {ARROW} {after}"
     if not comparison.changes and not comparison.unchanged:
-        return f"the two sweeps have no item in common, so nothing is compared; clean {_clean(comparison)}."
+        return f"the two sweeps have no item in common, so nothing is compared; clean {clean}."
     counts = {word: sum(each.direction == word for each in comparison.changes) for word in ("better", "worse")}
-    told = [(number, word) for word, number in counts.items() if number]
-    other = len(comparison.changes) - sum(counts.values())
-    told += [(other, "changed otherwise" if told else "changed")] if other else []
-    if not told:
-        items = "no item is better or worse"
-    else:
-        (first, word), *rest = told
-        items = ", ".join([f"{count_of(first, 'item')} {word}", *(f"{number:,} {word}" for number, word in rest)])
+    otherwise = "changed otherwise" if any(counts.values()) else "changed"
+    told = [(number, word) for word, number in counts.items()]
+    items = _counted("item", [*told, (len(comparison.changes) - sum(counts.values()), otherwise)])
     unchanged = f", {comparison.unchanged:,} as before" if comparison.unchanged else ""
-    return f"{items}{unchanged}; {_lines(comparison)}; clean {_clean(comparison)}."
-
-
-def _lines(comparison: SweepComparison) -> str:
-    """Lines of code that others only follow are no news of their own."""
+    # Lines of code that others only follow are no news of their own.
     gone, new = (sum(not line.follows for line in lines) for lines in (comparison.gone_breaks, comparison.new_breaks))
-    if not gone and not new:
-        return "no breaking line is new or fixed"
-    return f"{count_of(gone, 'breaking line')} fixed, {new:,} new"
-
-
-def _clean(comparison: SweepComparison) -> str:
-    before, after = _share(comparison.before), _share(comparison.after)
-    return f"{after} as before" if before == after else f"{before} {ARROW} {after}"
-
-
-def _share(run: SweepRun) -> str:
-    return f"{run.clean:,} of {run.reached:,}"
+    lines = (
+        f"{count_of(gone, 'breaking line')} fixed, {new:,} new" if gone or new else "no breaking line is new or fixed"
+    )
+    return f"{items or 'no item is better or worse'}{unchanged}; {lines}; clean {clean}."
 
 
 def sweeps_notes(comparison: SweepComparison) -> list[str]:

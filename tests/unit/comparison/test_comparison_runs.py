@@ -27,6 +27,7 @@ from dynalyze.report import (
 )
 from dynalyze.report.measurements import Interval, Latency, Measurement, Speedup
 from dynalyze.words import comparison as words
+from dynalyze.words.bench import workload_name
 
 # ---- recompiles -------------------------------------------------------------------------------------------
 
@@ -208,7 +209,7 @@ def test_what_was_not_measured_in_the_same_way_is_not_comparable(changes: dict[s
 
 def test_sizes_are_told_apart_by_name() -> None:
     runs = report(measurements=[measured(4.0, batch=1, sequence=128), measured(4.0, batch=4, sequence=128)])
-    names = [words.measurement_name(item) for item in compare(runs, runs).measurements]
+    names = [workload_name(item) for item in compare(runs, runs).measurements]
     assert names == ["default, forward, batch 1, sequence 128", "default, forward, batch 4, sequence 128"]
 
 

@@ -11,7 +11,7 @@ from dynalyze.render.view.run import Metric, Tone
 from dynalyze.report import Location
 from dynalyze.text.visible import clipped
 from dynalyze.words import comparison as words
-from dynalyze.words.bench import capital
+from dynalyze.words.bench import capital, workload_name
 from dynalyze.words.report import CAUSE_WORDS, STATUS_WORDS, count_of, duration
 
 MAX_BREAKS = 300
@@ -70,9 +70,7 @@ class ComparisonPage:
         self.metrics = _metrics(comparison)
         self.regressions = first(worse, MAX_REGRESSIONS).map(index.regression)
         self.differences = difference_rows(comparison.differences, MAX_TEXT)
-        self.measurements = [
-            (words.measurement_name(item), words.drawn(words.measurement_words(item))) for item in found
-        ]
+        self.measurements = [(workload_name(item), words.drawn(words.measurement_words(item))) for item in found]
         self.runs = [
             ("Target", before.target, after.target),
             ("Ended", STATUS_WORDS[before.status], STATUS_WORDS[after.status]),

@@ -98,13 +98,14 @@ def measured_metrics(report: Report) -> list[Metric]:
     if best is None or best.status != "valid" or best.latency_ms is None or best.eager_latency_ms is None:
         return []
     cost, even, speed = words.compile_cost(best), best.break_even, best.speedup
+    unit = "calls" if best.calls == 1 else f"passes of {best.calls:,} calls"
     known = [
         ("eager, median", milliseconds(best.eager_latency_ms.p50)),
         (f"{clipped(best.configuration, 60)}, median", milliseconds(best.latency_ms.p50)),
         ("speed-up", words.times(speed.ratio.value) if speed and speed.verdict != "no difference shown" else ""),
         ("to compile, cold", cost.words if cost else ""),
         (
-            f"{words.passes_unit(best.calls)} until it pays",
+            f"{unit} until it pays",
             f"{math.ceil(even.passes):,}" if even and even.passes is not None else "",
         ),
         ("memory", words.more_memory(best.memory) if best.memory else ""),
@@ -152,7 +153,7 @@ def _row(item: Measurement, rates: Sequence[str], accuracy: Accuracy | None) -> 
         pays,
         words.memory_short(item.configuration, memory) if memory else "",
         *(three_digits(item.throughput[name]) if name in item.throughput else "" for name in rates),
-        words.answers(accuracy) if accuracy else "",
+        words.outputs(accuracy) if accuracy else "",
     ]
 
 
