@@ -72,15 +72,19 @@ def _rule_cases(report: Report) -> Iterator[ET.Element]:
         failed = [finding for finding in findings if finding.severity == "error" and id(finding) in against]
         others = [finding for finding in findings if finding.severity != "error" or id(finding) not in against]
         if failed:
-            _say(case, "failure", failed[0].title, "\n\n".join(map(_told, failed)), "error")
+            _say(case, "failure", failed[0].title, "\n\n".join(map(_finding_text, failed)), "error")
         elif not findings and not listened_to_the_end(report):
             _say(case, "skipped", _NOT_KNOWN)
         if others:
-            _say(case, "system-out", text="\n\n".join(_told(each, reasons.get(each.fingerprint)) for each in others))
+            _say(
+                case,
+                "system-out",
+                text="\n\n".join(_finding_text(each, reasons.get(each.fingerprint)) for each in others),
+            )
         yield case
 
 
-def _told(finding: Finding, reason: str | None = None) -> str:
+def _finding_text(finding: Finding, reason: str | None = None) -> str:
     place = finding.location
     at = f"{place.file}:{place.line}" if place is not None else ""
     code = f"    {place.code}" if place is not None and place.code else ""

@@ -128,7 +128,7 @@ def _descriptors(report: Report) -> list[Object]:
     found = {rule_id: _of_rule(rule, rule_id) for rule in rules() for rule_id in rule.ids}
     for finding in report.findings:
         found.setdefault(visible(finding.rule), {"shortDescription": _text(finding.title or finding.rule)})
-    for check in _told_checks(report):
+    for check in _failed_checks(report):
         title = f"The policy asks for {check.name}: {check.limit}" if check.limit else check.name
         about = {"shortDescription": _text(title), "helpUri": f"{_SITE}/blob/main/docs/audit.md"}
         found.setdefault(_check_id(check), {**about, "defaultConfiguration": {"level": "error"}})
@@ -215,7 +215,7 @@ def _related(recompiles: list[Recompile], folder: str) -> Object:
 
 
 def _of_checks(report: Report) -> Iterator[Object]:
-    for check in _told_checks(report):
+    for check in _failed_checks(report):
         limit = f"; asked for: {check.limit}" if check.limit else ""
         yield {
             "ruleId": _check_id(check),
@@ -230,7 +230,7 @@ def _check_id(check: PolicyCheck) -> str:
     return _CHECK + visible(check.name)
 
 
-def _told_checks(report: Report) -> list[PolicyCheck]:
+def _failed_checks(report: Report) -> list[PolicyCheck]:
     """Checks that failed and that no finding tells of already."""
     if report.policy is None:
         return []

@@ -66,7 +66,7 @@ def facts(cell: AttentionCell, *, short: bool = False) -> list[str]:
     told = [count_of(number, what) for number, what in known if number and cell.status in RAN]
     if cell.accuracy:
         word = words_bench.verdict_short(cell.accuracy)
-        told.append(f"answers: {word}" if short else words_bench.outputs_title(cell.accuracy).lower())
+        told.append(f"answers: {word}" if short else words_bench.answers_title(cell.accuracy).lower())
     if cell.speedup is not None:
         shown = cell.speedup.verdict != "no difference shown"
         speed = words_bench.ratio_words(cell.speedup) if shown else words_bench.no_difference(cell.speedup)

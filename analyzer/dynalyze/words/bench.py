@@ -50,8 +50,8 @@ _RATES = {
     "time_per_output_token_ms": "ms per output token",
 }
 
-# What is said of outputs, in a sentence and in a narrow column.
-_OUTPUTS: dict[AccuracyVerdict, tuple[str, str]] = {
+# What is said of answers, in a sentence and in a narrow column.
+_ANSWERS: dict[AccuracyVerdict, tuple[str, str]] = {
     "equal": ("same answers", "same"),
     "benign": ("answers about as exact as those of eager", "as exact"),
     "rounding only": ("answers that differ by rounding only", "rounding"),
@@ -193,7 +193,7 @@ def sentence(item: Measurement, accuracy: Accuracy | None = None) -> str:
         told.append(f"worth it after {passes}" if passes else f"break-even {even.reason or 'not known'}")
     if item.configuration != EAGER and item.memory is not None and more_memory(item.memory):
         told.append(f"{more_memory(item.memory)} of memory")
-    return ", ".join(told if accuracy is None else [*told, outputs(accuracy)])
+    return ", ".join(told if accuracy is None else [*told, answers(accuracy)])
 
 
 def statement(item: Measurement, accuracy: Accuracy | None = None) -> str:
@@ -335,20 +335,20 @@ def memory_short(configuration: str, memory: Memory) -> str:
     return size(memory.steady_peak) if configuration == EAGER else more_memory(memory)
 
 
-def outputs(item: Accuracy) -> str:
-    """What was found of the outputs: "same answers"."""
+def answers(item: Accuracy) -> str:
+    """What was found of the answers: "same answers"."""
     reason = f" ({item.reason.rstrip('.')})" if item.reason and item.verdict == "not comparable" else ""
-    return f"{_OUTPUTS[item.verdict][0]}{reason}"
+    return f"{_ANSWERS[item.verdict][0]}{reason}"
 
 
-def outputs_title(verdict: AccuracyVerdict) -> str:
+def answers_title(verdict: AccuracyVerdict) -> str:
     """A verdict as a heading: "Suspicious answers"."""
-    return capital(_OUTPUTS[verdict][0])
+    return capital(_ANSWERS[verdict][0])
 
 
 def verdict_short(verdict: AccuracyVerdict) -> str:
     """A verdict in a word: "same"."""
-    return _OUTPUTS[verdict][1]
+    return _ANSWERS[verdict][1]
 
 
 def verdict_sentences(measurements: list[Measurement], accuracy: list[Accuracy]) -> list[str]:

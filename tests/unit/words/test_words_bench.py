@@ -95,14 +95,14 @@ def test_no_difference_says_why(speed: Speedup, said: str) -> None:
 @pytest.mark.parametrize("verdict", get_args(AccuracyVerdict))
 def test_each_verdict_on_answers_has_words(verdict: AccuracyVerdict) -> None:
     item = Accuracy("default", verdict=verdict)
-    assert words_bench.outputs(item)
+    assert words_bench.answers(item)
     assert len(words_bench.verdict_short(verdict)) <= 8
-    assert words_bench.outputs_title(verdict)[0].isupper()
+    assert words_bench.answers_title(verdict)[0].isupper()
 
 
 def test_a_reason_is_told_where_nothing_was_compared() -> None:
     item = Accuracy("default", verdict="not comparable", reason="eager is not deterministic")
-    assert words_bench.outputs(item) == "answers not compared (eager is not deterministic)"
+    assert words_bench.answers(item) == "answers not compared (eager is not deterministic)"
 
 
 # ---- what compiling costs ---------------------------------------------------------------------------------

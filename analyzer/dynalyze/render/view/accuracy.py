@@ -47,7 +47,7 @@ class AccuracyRow:
         self.anchor = anchors.claim(f"answers-{self.name}")
         self.tone, self.mark, meaning = _VERDICTS[item.verdict]
         self.meaning = f"{meaning} {_found(item, report)}" if item.verdict == "suspicious" else meaning
-        self.verdict = words.outputs_title(item.verdict)
+        self.verdict = words.answers_title(item.verdict)
         self.notes = _notes(item)
         self.tensors = first(sorted(item.tensors, key=_badness), MAX_TENSORS)
         self.unlisted = count_of(item.tensors_omitted, "more tensor") if item.tensors_omitted else ""

@@ -153,7 +153,7 @@ def _row(item: Measurement, rates: Sequence[str], accuracy: Accuracy | None) -> 
         pays,
         words.memory_short(item.configuration, memory) if memory else "",
         *(three_digits(item.throughput[name]) if name in item.throughput else "" for name in rates),
-        words.outputs(accuracy) if accuracy else "",
+        words.answers(accuracy) if accuracy else "",
     ]
 
 
