@@ -64,7 +64,7 @@ def run(arm: str, program: str) -> tuple[float, float | None]:
         environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor", "TRITON_CACHE_DIR": f"{folder}/t"}
         command = {
             "plain": [sys.executable, program],
-            "recorded": [sys.executable, str(CHILD), str(prepared(Path(folder) / "run", program))],
+            "recorded": [sys.executable, str(CHILD), "explain", str(prepared(Path(folder) / "run", program))],
             "explain": [
                 sys.executable,
                 "-m",

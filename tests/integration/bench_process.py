@@ -11,13 +11,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.bench.protocol import REQUEST_FILE, SOCKET_FILE, Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import SOCKET_FILE, Configuration, WorkerRequest
+from dynalyze.capture.wire import REQUEST_FILE
+from dynalyze.launch.question import START
 from limits import WALL_SECONDS
 
-START = Path(__file__).parents[2] / "analyzer" / "dynalyze" / "capture" / "start.py"
 EAGER = Configuration("eager", compile=False)
 BY_EAGER_BACKEND = Configuration("compiled", backend="eager")
 
@@ -25,15 +27,14 @@ BY_EAGER_BACKEND = Configuration("compiled", backend="eager")
 class Process:
     """A worker that is running."""
 
-    def __init__(self, process: subprocess.Popen[str], connection: socket.socket) -> None:
+    def __init__(self, process: subprocess.Popen[str], connection: Connection) -> None:
         self.process = process
         self._connection = connection
-        self._answers = connection.makefile("r", encoding="utf-8")
 
     def order(self, do: str, **fields: Any) -> dict[str, Any]:
         """Give an order and wait for its answer, whatever it is."""
-        self._connection.sendall(json.dumps({"do": do, **fields}).encode() + b"\n")
-        return json.loads(self._answers.readline())
+        self._connection.send_bytes(json.dumps({"do": do, **fields}).encode())
+        return json.loads(self._connection.recv_bytes())
 
     def done(self, do: str, **fields: Any) -> dict[str, Any]:
         """An order that must succeed."""
@@ -81,12 +82,14 @@ def started(request: WorkerRequest, **environment: str) -> Iterator[Process]:
         listening.listen(1)
         listening.settimeout(60)
         process = subprocess.Popen(
-            [sys.executable, str(START), str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [sys.executable, str(START), "measure", str(folder)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), **environment},
         )  # fmt: skip
         try:
-            connection, _ = listening.accept()
-            with connection:
+            accepted, _ = listening.accept()
+            accepted.setblocking(True)
+            with Connection(accepted.detach()) as connection:
                 yield Process(process, connection)
         finally:
             process.kill()

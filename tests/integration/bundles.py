@@ -13,10 +13,8 @@ from typing import Any
 
 import torch
 
-import dynalyze
+from dynalyze.launch.question import START
 from limits import WALL_SECONDS
-
-START = Path(dynalyze.__file__).parent / "capture" / "start.py"
 
 # What a program writes down of its own calls; tests compare it with what the fresh process answers.
 PREAMBLE = """
@@ -100,7 +98,7 @@ def record(source: str, work: Path, **request: Any) -> Recorded:
         "inputs": [], "compile": {}, "bundle": True, "in_place": False, **request,
     }  # fmt: skip
     (folder / "request.json").write_text(json.dumps(asked))
-    ended = _python(str(START), str(folder), work=work)
+    ended = _python(str(START), "explain", str(folder), work=work)
     lines = [line for path in sorted((folder / "events").glob("*.jsonl")) for line in path.read_text().splitlines()]
     file = work / "seen.pickle"
     seen = pickle.loads(file.read_bytes()) if file.exists() else []

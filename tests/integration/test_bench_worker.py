@@ -142,7 +142,6 @@ def test_processes_built_apart_have_the_same_weights_and_a_parent_that_goes_ends
     for seed in (3, 3, 4):
         with started(of_object(plain, "Net", configuration=EAGER, seed=seed)) as worker:
             worker.done("load")
-            worker._answers.close()
             worker._connection.close()
             out, _ = worker.process.communicate(timeout=WALL_SECONDS)
             printed.append(out.splitlines()[1])

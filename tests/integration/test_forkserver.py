@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Client
 from pathlib import Path
 
 import pytest
@@ -79,7 +79,7 @@ def test_the_server_has_one_thread(server: ForkServer) -> None:
     seen = process_tree.processes()
     below = process_tree.below(os.getpid(), seen)
     commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in below if pid != os.getpid()}
-    serving = [pid for pid, command in commands.items() if b"start_fleet.py" in command and b"-S" not in command]
+    serving = [pid for pid, command in commands.items() if b"start.py\0serve" in command and b"-S" not in command]
     assert len(serving) == 1
     assert len(list(Path(f"/proc/{serving[0]}/task").iterdir())) == 1
 
@@ -139,9 +139,8 @@ def test_a_client_that_hangs_up_has_its_item_ended(server: ForkServer, tmp_path:
     pid_file = tmp_path / "pid"
     program = f"import os, time\nopen({str(pid_file)!r}, 'w').write(str(os.getpid()) + ' ')\ntime.sleep(600)\n"
     request = {"folder": str(_request(tmp_path, program)), "timeout": 600, "memory": None}
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(server.address)
-        connection.sendall(json.dumps(request).encode() + b"\n")
+    with Client(server.address, "AF_UNIX") as connection:
+        connection.send_bytes(json.dumps(request).encode())
         deadline = time.monotonic() + WALL_SECONDS
         while not (pid_file.exists() and pid_file.read_text(encoding="utf-8").endswith(" ")):
             assert time.monotonic() < deadline

@@ -15,8 +15,9 @@ from typing import IO
 import pytest
 
 import dynalyze
+from dynalyze.facts.build import Ended
 from dynalyze.launch import supervised
-from dynalyze.launch.run import Command, Ending, run
+from dynalyze.launch.run import run
 from dynalyze.launch.streams import Streams
 from dynalyze.launch.supervisor import parent_of
 from limits import WALL_SECONDS
@@ -103,10 +104,10 @@ def is_gone(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] in ("Z", "X")
 
 
-def run_family(code: str, pids: Pids, tmp_path: Path, *, timeout: float = 60.0) -> Ending:
+def run_family(code: str, pids: Pids, tmp_path: Path, *, timeout: float = 60.0) -> Ended:
     argv = [sys.executable, "-S", "-c", FAMILY + code, str(pids.path)]
     streams = Streams("model.py", quiet=True)
-    return run(Command(argv, dict(os.environ)), timeout=timeout, streams=streams, stop_file=tmp_path / "stop")
+    return run(argv, dict(os.environ), timeout=timeout, streams=streams)
 
 
 @linux_only
@@ -117,7 +118,7 @@ def run_family(code: str, pids: Pids, tmp_path: Path, *, timeout: float = 60.0) 
 def test_nothing_survives_the_targets_own_end(pids: Pids, tmp_path: Path, end: str, exit_status: int) -> None:
     # All of them hold our pipes open, too: that must not keep us.
     ending = run_family(f"family()\n{end}", pids, tmp_path)
-    assert (ending.reason, ending.exit_status, ending.survivors) == ("ended", exit_status, 0)
+    assert (ending.reason, ending.exit_status) == ("ended", exit_status)
     assert len(pids.read()) == 3
     assert all(is_gone(pid) for pid in pids.read().values())
 
@@ -174,7 +175,7 @@ def test_strangers_are_left_alone(pids: Pids, tmp_path: Path) -> None:
 
 HOST = """
 import os, pathlib, signal, sys
-from dynalyze.launch.run import Command, run
+from dynalyze.launch.run import run
 from dynalyze.launch.streams import Streams
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell started the tests with "&"
@@ -183,8 +184,7 @@ if "TERMINAL" in os.environ:
 folder = pathlib.Path(sys.argv[1])
 argv = [sys.executable, "-S", "-c", sys.argv[2], str(folder / "pids")]
 ending = run(
-    Command(argv, dict(os.environ)), timeout=60, streams=Streams("model.py"), stop_file=folder / "stop",
-    grace=float(sys.argv[3]),
+    argv, dict(os.environ), timeout=60, streams=Streams("model.py"), grace=float(sys.argv[3]),
 )
 print(ending.reason, ending.exit_status, flush=True)
 """

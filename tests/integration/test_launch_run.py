@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.launch.run import Command, Ending, run
+from dynalyze.facts.build import Ended
+from dynalyze.launch.run import run
 from dynalyze.launch.streams import Streams
 from dynalyze.text.errors import UsageError
 from limits import WALL_SECONDS
@@ -26,30 +27,21 @@ class Target:
     def __init__(self, folder: Path) -> None:
         self._buffer = io.BytesIO()
         self.streams = Streams("model.py", stream=io.TextIOWrapper(self._buffer, encoding="utf-8"))
-        self.stop_file = folder / "stop"
+        self.folder = folder
 
     def run(
         self,
         code: str,
         *,
         timeout: float = WALL_SECONDS,
-        soft_deadline: float | None = None,
-        watch: Callable[[], bool] | None = None,
+        watch: Callable[[], bool] = lambda: False,
         grace: float = 10.0,
-        cwd: Path | None = None,
         env: dict[str, str] | None = None,
         arguments: tuple[str, ...] = (),
-    ) -> Ending:
-        command = Command([sys.executable, "-S", "-c", code, *arguments], dict(os.environ) if env is None else env, cwd)
-        return run(
-            command,
-            timeout=timeout,
-            streams=self.streams,
-            stop_file=self.stop_file,
-            soft_deadline=soft_deadline,
-            watch=watch,
-            grace=grace,
-        )
+    ) -> Ended:
+        command = [sys.executable, "-S", "-c", code, *arguments]
+        environment = dict(os.environ) if env is None else env
+        return run(command, environment, timeout=timeout, streams=self.streams, watch=watch, grace=grace)
 
     @property
     def output(self) -> bytes:
@@ -76,7 +68,6 @@ def target(tmp_path: Path) -> Target:
 def test_the_exit_status_is_the_targets_own(target: Target, code: str, exit_status: int) -> None:
     ending = target.run(code)
     assert (ending.reason, ending.exit_status) == ("ended", exit_status)
-    assert not ending.asked_to_stop
 
 
 def test_seconds_are_the_life_of_the_main_process(target: Target) -> None:
@@ -119,11 +110,11 @@ def test_a_flood_comes_through_byte_for_byte_and_the_watch_goes_on(target: Targe
         "sys.stdout.flush()\n"
         "open(sys.argv[1], 'w').write(sent.hexdigest())\n",
         watch=watch,
-        arguments=(str(target.stop_file.with_name("sent")),),
+        arguments=(str(target.folder / "sent"),),
     )
     assert ending.exit_status == 0
     assert len(target.output) == 50 << 20
-    assert hashlib.sha256(target.output).hexdigest() == target.stop_file.with_name("sent").read_text()
+    assert hashlib.sha256(target.output).hexdigest() == (target.folder / "sent").read_text()
     assert len(calls) >= ending.seconds  # five a second; one a second is asked for
 
 
@@ -165,10 +156,10 @@ def test_the_target_holds_nothing_of_ours(target: Target) -> None:
     assert target.output == plain.stdout
 
 
-def test_environment_and_directory_are_the_given_ones(target: Target, tmp_path: Path) -> None:
+def test_the_environment_is_the_given_one(target: Target) -> None:
     environment = {"PATH": os.environ["PATH"], "ONLY": "this\udcff"}
-    target.run("import os; print(os.getcwd(), ascii(os.environ['ONLY']))", cwd=tmp_path, env=environment)
-    assert target.output.decode() == f"{tmp_path.resolve()} 'this\\udcff'\n"
+    target.run("import os; print(ascii(os.environ['ONLY']), 'HOME' in os.environ)", env=environment)
+    assert target.output == b"'this\\udcff' False\n"
 
 
 def test_signals_have_their_defaults(target: Target) -> None:
@@ -190,15 +181,10 @@ def test_a_program_may_lead_its_own_process_group(target: Target) -> None:
         (["/dev/null"], "/dev/null: Permission denied"),
     ],
 )
-def test_a_command_that_cannot_be_started_is_one_clear_line(tmp_path: Path, argv: list[str], message: str) -> None:
+def test_a_command_that_cannot_be_started_is_one_clear_line(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        run(Command(argv, {}), timeout=WALL_SECONDS, streams=Streams("m"), stop_file=tmp_path / "stop")
+        run(argv, {}, timeout=WALL_SECONDS, streams=Streams("m"))
     assert str(caught.value) == message.replace(": ", " cannot be started: ")
-
-
-def test_a_missing_directory_is_one_clear_line(target: Target, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^.*gone cannot be started: No such file or directory$"):
-        target.run("pass", cwd=tmp_path / "gone")
 
 
 def open_descriptors() -> set[str]:
@@ -209,50 +195,20 @@ def test_nothing_stays_open_after_a_run(target: Target) -> None:
     before = open_descriptors()
     target.run("pass")
     with pytest.raises(UsageError):
-        run(Command(["/no/such"], {}), timeout=1, streams=target.streams, stop_file=target.stop_file)
+        run(["/no/such"], {}, timeout=1, streams=target.streams)
     assert open_descriptors() == before
 
 
-def test_the_watch_stops_the_target_softly(target: Target) -> None:
-    ending = target.run(
-        "import os, sys, time\n"
-        "while not os.path.exists(sys.argv[1]): time.sleep(0.02)\n"
-        "print('last words'); sys.exit(5)",
-        watch=lambda: True,
-        arguments=(str(target.stop_file),),
-    )
-    assert (ending.reason, ending.exit_status, ending.asked_to_stop) == ("stopped_early", 5, True)
-    assert target.output == b"last words\n"
-
-
-def test_a_target_that_does_not_stop_is_killed_after_the_grace(target: Target) -> None:
+def test_the_watch_has_the_target_killed(target: Target) -> None:
     calls: list[bool] = []
 
     def watch() -> bool:
         calls.append(True)
-        return True
+        return len(calls) > 1
 
-    ending = target.run("import time; time.sleep(600)", watch=watch, grace=0.7)
+    ending = target.run("import time; time.sleep(600)", watch=watch)
     assert (ending.reason, ending.exit_status) == ("stopped_early", None)
-    assert 0.7 <= ending.seconds < WALL_SECONDS / 2
-    assert len(calls) > 1  # it draws the progress too, so it is called while we wait
-
-
-def test_the_soft_deadline_only_asks(target: Target) -> None:
-    ending = target.run(
-        "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)",
-        soft_deadline=0.3,
-        grace=0.0,
-        arguments=(str(target.stop_file),),
-    )
-    assert (ending.reason, ending.exit_status, ending.asked_to_stop) == ("ended", 0, True)
-    assert ending.seconds >= 0.3
-
-
-def test_after_the_soft_deadline_comes_the_hard_one(target: Target) -> None:
-    ending = target.run("import time; time.sleep(600)", soft_deadline=0.2, timeout=0.8)
-    assert (ending.reason, ending.exit_status, ending.asked_to_stop) == ("timed_out", None, True)
-    assert 0.8 <= ending.seconds < WALL_SECONDS / 2
+    assert ending.seconds < WALL_SECONDS / 2
 
 
 def test_a_watch_that_fails_ends_the_target(target: Target, tmp_path: Path) -> None:

@@ -7,10 +7,8 @@ third what dynamic=True would change.
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,21 +20,17 @@ from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.capture.bench.protocol import Configuration, Work
 from dynalyze.capture.shapes import Dim
-from dynalyze.capture.wire import LOOK, SERVING, WARM_UP, WARMUP_FILE
-from dynalyze.events.reading import read_run
-from dynalyze.facts.build import misuse
+from dynalyze.capture.wire import LOOK, SERVING, WARM_UP
+from dynalyze.facts.build import Ended, EndReason
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.launch.run import NOTHING_REMEMBERED, Command, Ending, Reason, cache_variables, run
+from dynalyze.launch.observe import run_child
+from dynalyze.launch.run import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.spec import TargetSpec
-from dynalyze.launch.streams import Streams, progress_line
-from dynalyze.launch.watch import Watch
+from dynalyze.launch.streams import Streams
 from dynalyze.report.audit import DynamicTrial, SecondStart, Stopping, Warmup
 from dynalyze.text.amounts import count_of
-from dynalyze.text.errors import UsageError
 
-_START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
-
-_STOPPED: dict[Reason, Stopping] = {"timed_out": "out_of_time", "interrupted": "interrupted"}
+_STOPPED: dict[EndReason, Stopping] = {"timed_out": "out_of_time", "interrupted": "interrupted"}
 
 FEW_VERSIONS = 2
 """One for the first sizes and one for all others: what automatic dynamic shapes come to."""
@@ -50,7 +44,7 @@ class Child:
     """A process of the check that has ended."""
 
     warmed: Warmed
-    ending: Ending
+    ending: Ended
 
     @property
     def stopped(self) -> Stopping:
@@ -135,25 +129,15 @@ class _Check:
             "works": [asdict(work) for work in self._works],
             "passes": passes,
         }
-        python = self._plan.python or sys.executable
-        streams = Streams(self._label, quiet=self._plan.quiet)
-        progress, every = progress_line(streams)
-        seconds = max(min(self._plan.timeout, self._until - time.monotonic()), 1.0)
+        # Caches of its own: whatever an earlier program left does not count.
+        environment = {**os.environ, **NOTHING_REMEMBERED, **cache_variables(cache_folder)}
         with TemporaryFolder() as folder:
-            (folder / WARMUP_FILE).write_text(json.dumps(request), encoding="utf-8")
-            watch = Watch(folder, None, progress, every)
-            # Caches of its own: whatever an earlier program left does not count.
-            environment = {**os.environ, **NOTHING_REMEMBERED, **cache_variables(cache_folder)}
-            command = Command([python, str(_START), str(folder)], environment)
-            ending = run(command, timeout=seconds, streams=streams, stop_file=folder / "stop", watch=watch.poll)
-            log = read_run(folder)
-            mistake = misuse(log)
-            if mistake is not None:
-                raise UsageError(mistake)
-            if not log.processes and ending.reason == "ended":
-                lines = streams.last_lines()
-                raise UsageError(f"{python} did not start: {lines[-1].strip() if lines else 'it wrote nothing'}")
-            return Child(read_warmed(log, [work.sizes for work in self._works]), ending)
+            log, ended = run_child(
+                "warmup", request, folder, environment, python=self._plan.python,
+                streams=Streams(self._label, quiet=self._plan.quiet),
+                timeout=max(min(self._plan.timeout, self._until - time.monotonic()), 1.0),
+            )  # fmt: skip
+            return Child(read_warmed(log, [work.sizes for work in self._works]), ended)
 
     def _in_time(self, found: Warmup, what: str) -> bool:
         if self._until - time.monotonic() >= _LEAST_SECONDS:

@@ -60,7 +60,7 @@ class Forks:
     def _ready(self, request: WorkerRequest) -> ForkServer:
         if self._server is None:
             self._server = ForkServer(
-                self._python, self._environment, ["measure", *_needs(request)], self._output, self._attend
+                self._python, self._environment, ["fork-measures", *_needs(request)], self._output, self._attend
             )
         wanted, self._wanted = self._wanted, []
         if wanted and (against := have_imported(self._server.address, wanted, self._attend)):

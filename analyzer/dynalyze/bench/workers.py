@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import os
-import select
 import shutil
 import signal
 import socket
@@ -15,20 +14,22 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
 from dynalyze.bench.forks import Forks
-from dynalyze.capture.bench.protocol import REQUEST_FILE, SOCKET_FILE, Failure, WorkerRequest
+from dynalyze.capture.bench.protocol import SOCKET_FILE, Failure, WorkerRequest
+from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
 from dynalyze.launch.forkserver import Forked
 from dynalyze.launch.interrupts import Interrupts
+from dynalyze.launch.question import START, exit_status
 from dynalyze.launch.run import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.streams import Pump, Streams
 from dynalyze.launch.supervised import Supervised
 
-START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
 _ROUND_SECONDS = 0.2
 _FAREWELL_SECONDS = 1.0
 # A recording inside a process that measures would be measured too.
@@ -122,25 +123,24 @@ class WorkerPool:
         def start() -> Supervised | Forked:
             forks = None if new else self._forks
             forked = None if forks is None else forks.child(request, folder, self._limits.worker, own)
-            return forked or self._started([str(self._start), str(folder)], own, self._pump.stdout, self._pump.stderr)
+            return forked or Supervised(
+                [self._python, str(self._start), "measure", str(folder)],
+                {**self._environment, **own}, self._pump.stdout, self._pump.stderr,
+            )  # fmt: skip
 
         learn = None if self._forks is None or self._forks.refused else self._forks.learn
         return Worker(request.configuration.name, folder, start, self._limits.worker, self.attend, self.streams, learn)
 
-    def _started(self, arguments: list[str], own: dict[str, str], stdout: int, stderr: int) -> Supervised:
-        return Supervised([self._python, *arguments], {**self._environment, **own}, None, stdout, stderr)
-
     def exit_status(self, script: Path, caches: Path, seconds: float) -> int | None:
         """Run a script under the interpreter of the workers, unheard; None where it took longer than `seconds`."""
-        self.attend()
         end = time.monotonic() + seconds
-        with Path(os.devnull).open("wb") as unheard:
-            sink = unheard.fileno()
-            with self._started([str(script)], cache_variables(caches), sink, sink) as process:
-                while not process.exited and time.monotonic() < end:
-                    process.wait(_ROUND_SECONDS)
-                    self.attend()
-                return process.exit_status
+
+        def overdue() -> bool:
+            self.attend()
+            return time.monotonic() > end
+
+        environment = {**self._environment, **cache_variables(caches)}
+        return exit_status([self._python, str(script)], environment, Path(os.devnull), overdue)
 
     @property
     def seconds_left(self) -> float:
@@ -189,8 +189,7 @@ class Worker:
         self._streams = streams
         self._learn = learn
         self._end = time.monotonic() + seconds
-        self._unread = b""
-        self._connection: socket.socket | None = None
+        self._connection: Connection[bytes, bytes] | None = None
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._listener.bind(str(folder / SOCKET_FILE))
@@ -235,13 +234,16 @@ class Worker:
         """Send a command without waiting; `receive` has to follow."""
         connection = self._connected()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `receive` tells how it died
-            connection.sendall(json.dumps({"do": do, **details}).encode() + b"\n")
+            connection.send_bytes(json.dumps({"do": do, **details}).encode())
 
     def receive(self) -> dict[str, Any]:
         """Wait for the answer to the last command; raises what `ask` raises."""
-        line = self._line()
+        connection = self._connected()
+        self._wait_for(connection)
         try:
-            answer: dict[str, Any] = json.loads(line)
+            answer: dict[str, Any] = json.loads(connection.recv_bytes())
+        except (EOFError, OSError):
+            raise self._death() from None
         except ValueError as error:
             raise self._failed("internal", f"the measuring process gave an answer that is no JSON: {error}") from error
         if not answer.get("ok"):
@@ -249,34 +251,19 @@ class Worker:
             raise self._failed(problem.get("kind", "internal"), problem.get("message", "it failed without a reason"))
         return answer
 
-    def _connected(self) -> socket.socket:
+    def _connected(self) -> Connection[bytes, bytes]:
         if self._connection is None:
             self._wait_for(self._listener)
-            self._connection, _ = self._listener.accept()
+            accepted, _ = self._listener.accept()
+            self._connection = Connection(accepted.detach())
         return self._connection
 
-    def _line(self) -> bytes:
-        connection = self._connected()
-        while b"\n" not in self._unread:
-            self._wait_for(connection)
-            try:
-                data = connection.recv(1 << 20)
-            except ConnectionResetError:
-                data = b""
-            if not data:
-                raise self._death()
-            self._unread += data
-        line, _, self._unread = self._unread.partition(b"\n")
-        return line
-
-    def _wait_for(self, source: socket.socket) -> None:
+    def _wait_for(self, source: socket.socket | Connection[bytes, bytes]) -> None:
         """Wait until there is something to read, while the process lives and there is time."""
-        poller = select.poll()
-        poller.register(source, select.POLLIN)
-        while not poller.poll(_ROUND_SECONDS * 1000):
+        while not wait([source], _ROUND_SECONDS):
             self._attend()
             self._process.wait(0)
-            if self._process.exited and not poller.poll(0):
+            if self._process.exited and not wait([source], 0):
                 raise self._death()
             if time.monotonic() > self._end:
                 self._process.kill()

@@ -1,6 +1,6 @@
 """What `dynalyze doctor` learns in the target's interpreter. Each question is a process of its own: one may crash.
 
-`start_doctor.py facts|packages|compile FILE` reads a request from FILE and writes its answer there, again after each
+`start.py facts|packages|compile FILE` reads a request from FILE and writes its answer there, again after each
 step, so that a crash or a hang leaves what was known before, and `doing` says what it was at.
 """
 
@@ -53,9 +53,8 @@ class Notes:
         self.add(doing=step)
 
 
-def main(what: str, file: str) -> int:
+def main(what: str, path: Path) -> int:
     """Answer one question."""
-    path = Path(file)
     request = json.loads(path.read_text(encoding="utf-8"))
     notes = Notes(path)
     _QUESTIONS[what](request, notes)

@@ -1,6 +1,7 @@
 """A process that has imported torch and more once, and forks a child for each item of a sweep or for each measurement.
 
-It listens on a Unix socket. A client sends one line of JSON and holds the connection until the answer:
+It listens on a Unix socket, as a listener of multiprocessing.connection does. A client sends one message, which is
+JSON, and holds the connection until the answer:
 
     {"folder": RUN_FOLDER, "timeout": SECONDS, "memory": BYTES or null, "environment": {NAME: VALUE}}
     {"reason": "ended|timed_out|memory", "status": EXIT_STATUS, "seconds": 1.2, "maxrss": BYTES}
@@ -8,8 +9,9 @@ It listens on a Unix socket. A client sends one line of JSON and holds the conne
     {"import": [MODULE, ...]}
     {"against": "", or why nothing may be forked any more}
 
-A client that hangs up has its item killed. No tensor operation runs here: the thread pools of torch do not survive a
-fork, and a child that waited for their threads would hang. What a child measures is in capture/bench/forking.py.
+A client that hangs up, or sends an empty message, has its item killed. No tensor operation runs here: the thread pools
+of torch do not survive a fork, and a child that waited for their threads would hang. What a child measures is in
+capture/bench/forking.py.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -97,8 +100,7 @@ def prepare(backends: list[str]) -> None:
 class Job:
     """One item: its process (0 before the fork), the connection that waits for it, and its limits."""
 
-    connection: socket.socket
-    unread: bytes = b""
+    connection: Connection[bytes, bytes]
     pid: int = 0
     began: float = 0.0
     deadline: float = 0.0
@@ -146,10 +148,10 @@ class Server:
         return max(0.0, min(*running, self._next_look) - time.monotonic())
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
-        job = Job(connection)
+        accepted, _ = self._listener.accept()
+        job = Job(Connection(accepted.detach()))
         self._jobs.append(job)
-        self._selector.register(connection, selectors.EVENT_READ, lambda: self._read(job))
+        self._selector.register(job.connection, selectors.EVENT_READ, lambda: self._read(job))
 
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -158,27 +160,21 @@ class Server:
 
     def _read(self, job: Job) -> None:
         try:
-            data = job.connection.recv(65536)
-        except OSError:
-            data = b""
-        job.unread += data
-        if not data and job.pid:
+            message = job.connection.recv_bytes()
+        except (EOFError, OSError):
+            message = b""
+        if job.pid:
             self._selector.unregister(job.connection)  # Its end is still to be waited for.
             self._kill(job, "hung up")
-        elif not data:
+        elif not message:
             self._forget(job)
-        elif not job.pid and b"\n" in job.unread:
-            request = json.loads(job.unread.partition(b"\n")[0])
-            if "import" in request:
-                self._import(job, request["import"])
-            else:
-                self._start(job, request)
-
-    def _import(self, job: Job, modules: list[str]) -> None:
-        against = "this server imports no more" if self._imports is None else self._imports(modules)
-        set_aside()
-        _send(job, {"against": against})
-        self._forget(job)
+        elif "import" in (request := json.loads(message)):
+            against = "this server imports no more" if self._imports is None else self._imports(request["import"])
+            set_aside()
+            _send(job, {"against": against})
+            self._forget(job)
+        else:
+            self._start(job, request)
 
     def _start(self, job: Job, request: dict[str, Any]) -> None:
         job.began = time.monotonic()
@@ -336,4 +332,4 @@ def _answer(job: Job, status: int, maxrss: int) -> None:
 
 def _send(job: Job, answer: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):  # It hung up.
-        job.connection.sendall(json.dumps(answer).encode() + b"\n")
+        job.connection.send_bytes(json.dumps(answer).encode())

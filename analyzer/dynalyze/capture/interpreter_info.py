@@ -1,6 +1,6 @@
 """What a sweep asks the target's interpreter before it starts: versions, names of models, options that torch knows.
 
-`start_fleet.py inquire FILE` reads a request from FILE and writes the answer into it:
+`start.py inquire FILE` reads a request from FILE and writes the answer into it:
 
     {"compile": [OPTIONS], "patterns": ["*", "Llama*"], "names": ["LlamaModel"]}
     {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0" or null, "listed": {PATTERN: [NAME]},
@@ -24,9 +24,8 @@ from dynalyze.capture import environment
 from dynalyze.capture.inputs import Misuse
 
 
-def main(file: str) -> int:
+def main(path: Path) -> int:
     """Answer the request in a file."""
-    path = Path(file)
     path.write_text(json.dumps(answer(json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8")
     return 0
 

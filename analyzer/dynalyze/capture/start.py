@@ -1,5 +1,9 @@
-"""The first lines of the child: `PYTHON start.py RUN_FOLDER`; a folder with `bench.json` asks for a measuring process,
-one with `warmup.json` for the warm-up check.
+"""The first lines of each process of ours in the target's interpreter: `PYTHON start.py WHAT PATH ARGUMENTS...`.
+
+    explain|measure|warmup RUN   what the request in a folder asks for: a run that is watched, a measuring process, the
+                                 warm-up check
+    serve|fork-measures ADDRESS  a fork server for items of a sweep, or for measuring processes
+    inquire|facts|packages|compile FILE   a question of a sweep, or of the doctor: the answer replaces it in its file
 
 It may run under an interpreter where dynalyze is not installed, so it loads the package by its path and leaves
 sys.path as it was.
@@ -7,10 +11,14 @@ sys.path as it was.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import signal
 import sys
 from pathlib import Path
+
+_RUNS = {"explain": "child", "measure": "bench.worker", "warmup": "warmup"}
+_SERVERS = {"serve": "forkserver", "fork-measures": "bench.forking"}
 
 
 def load_package() -> None:
@@ -27,14 +35,29 @@ def load_package() -> None:
     spec.loader.exec_module(package)
 
 
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Until the target's own code begins: nobody wants our traceback.
+def main(what: str, path: Path, *arguments: str) -> int:
+    """Be what is asked for; returns the exit status."""
+    if what in _RUNS:  # Until the target's own code begins: nobody wants our traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     load_package()
-    if (Path(sys.argv[1]) / "bench.json").exists():
-        from dynalyze.capture.bench.worker import main
-    elif (Path(sys.argv[1]) / "warmup.json").exists():
-        from dynalyze.capture.warmup import main
-    else:
-        from dynalyze.capture.child import main
+    if what in _RUNS:
+        return int(importlib.import_module(f"dynalyze.capture.{_RUNS[what]}").main(path))
+    del sys.path[0]
+    if what in _SERVERS:
+        from dynalyze.capture.environment import torch_import_problem
 
-    sys.exit(main(Path(sys.argv[1])))
+        if reason := torch_import_problem():
+            path.with_name("log").write_text(reason, encoding="utf-8")
+            return 2
+        return int(importlib.import_module(f"dynalyze.capture.{_SERVERS[what]}").serve(str(path), list(arguments)))
+    if what == "inquire":
+        from dynalyze.capture.interpreter_info import main as inquire
+
+        return inquire(path)
+    from dynalyze.capture.doctor_probe import main as probe
+
+    return probe(what, path)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:]))

@@ -30,7 +30,7 @@ from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.torch_private import dynamo, runtime
 from dynalyze.capture.torch_private.dynamo import StackFrame, frame_entry
-from dynalyze.capture.wire import LOOK, WARM_UP, WARMUP_FILE
+from dynalyze.capture.wire import LOOK, REQUEST_FILE, WARM_UP
 from dynalyze.capture.writer import EventWriter
 
 _STATUS_MISUSE = 2
@@ -41,7 +41,7 @@ _CALLS_OF_CUDA_GRAPHS = 3
 
 def main(run: Path) -> int:
     """Run the passes that the request in `run` asks for."""
-    fields = json.loads((run / WARMUP_FILE).read_text(encoding="utf-8"))
+    fields = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
     sys.argv = [str(fields["request"]["source"].get("path") or "")]
     check = WarmupCheck(run, fields)
     check.listen()

@@ -19,10 +19,8 @@ OUTPUT_FILE = "output.txt"
 # Longest text kept inside an event line; longer ones go to a side file or are cut.
 INLINE_TEXT = 20_000
 
-
-WARMUP_FILE = "warmup.json"
-# The passes: every shape in the order of the warm-up; all again in another order, as requests come; and a last one that
-# looks at what runs.
+# The passes of the warm-up check: every shape in the order of the warm-up; all again in another order, as requests
+# come; and a last one that looks at what runs.
 WARM_UP = "warm_up"
 SERVING = "serving"
 LOOK = "look"

@@ -14,12 +14,13 @@ from typing import Any
 import click
 import msgspec
 
+from dynalyze import __version__
 from dynalyze.capture.settings import COMPILE_OPTIONS, CompileOptions
 from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
 from dynalyze.cli.options import asked_of, fail_on_levels
-from dynalyze.fleet.drive import Job, Progress, about, drive
+from dynalyze.fleet.drive import Job, Progress, drive
 from dynalyze.fleet.expand import Configurations, Expanded, Request, expand
-from dynalyze.fleet.folder import INDEX, ROWS, SweepFolder
+from dynalyze.fleet.folder import INDEX, ROWS, About, SweepFolder
 from dynalyze.fleet.memory import LEAST_BYTES, available_bytes
 from dynalyze.fleet.pool import LocalPool, Pool
 from dynalyze.fleet.settings import configurations, matrix
@@ -58,12 +59,15 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
             with _pool(options, workers, settings, folder, expanded) as pool:
                 environment = {**expanded.interpreter.versions, "device": options["device"] or "cpu"}
                 now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-                describing = about(expanded.items, list(settings.command), environment, pool.workers, notes, now)
+                about = About(
+                    __version__, now, list(settings.command), environment, [item.key for item in expanded.items],
+                    len(expanded.items), pool.workers, notes,
+                )  # fmt: skip
                 done_before = sum(item.key in folder.rows for item in expanded.items)
                 progress = Progress(
                     len(expanded.items), done_before, show_output=options["show_output"], quiet=options["quiet_target"]
                 )
-                job = Job(expanded.items, pool, folder, settings, describing)
+                job = Job(expanded.items, pool, folder, settings, about)
                 result = drive(job, progress, lambda: interrupts.count == 0)
             _publish(result, folder.path, options)
             if (interrupted := first_signal()) is not None:

@@ -6,14 +6,11 @@ A question is a process that writes its answer to a file step by step, with a li
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,18 +18,14 @@ from typing import Any
 
 import msgspec
 
-import dynalyze
 from dynalyze.doctor.packages import KNOWN
 from dynalyze.doctor.records import Facts, Folder, Trial
-from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.launch.supervised import Supervised
+from dynalyze.launch import question
 
 Answer = dict[str, Any]
 Show = Callable[[str], None]
 
 TOO_LONG = "it took longer than"
-_START = Path(dynalyze.__file__).resolve().parent / "capture" / "start_doctor.py"
-_PAUSE = 0.05
 _MOST_FILES = 200_000
 _PREFIXES = ("TORCH_COMPILE", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_LOGS", "TORCH_TRACE", "PYTORCH_", "TRITON_")
 _NAMES = ("CXX", "CC", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
@@ -53,50 +46,15 @@ class Asker:
         Raises:
             UsageError: the interpreter cannot be started.
         """
-        with TemporaryFolder() as folder:
-            file, printed = folder / "question.json", folder / "printed.txt"
-            file.write_text(json.dumps({**request, "cache": str(folder / "cache")}), encoding="utf-8")
-            # One process: a pool of compilers costs more than it gives for one small function.
-            env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-            command = [self.python, str(_START), what, str(file)]
-            # All that it started ends with it.
-            with (
-                printed.open("wb") as output,
-                Supervised(command, env, None, output.fileno(), output.fileno(), stdin=subprocess.DEVNULL) as process,
-            ):
-                status = self._watched(process, file)
-            answer = _read(file)
-            if status is None:
-                answer["silence"] = f"{TOO_LONG} {self.timeout:g} s (--timeout)"
-            elif status != 0:
-                ended = f"the process ended with status {status}"
-                with contextlib.suppress(ValueError):
-                    ended = f"the process was ended by {signal.Signals(-status).name}"
-                lines = printed.read_text(encoding="utf-8", errors="replace").splitlines()
-                answer["silence"] = next((line.strip() for line in reversed(lines) if line.strip()), ended)
+        answer, status, printed = question.ask(self.python, what, request, self.timeout, self._show, self.stop.is_set)
+        if status is None:
+            answer["silence"] = f"{TOO_LONG} {self.timeout:g} s (--timeout)"
+        elif status != 0:
+            ended = f"the process ended with status {status}"
+            with contextlib.suppress(ValueError):
+                ended = f"the process was ended by {signal.Signals(-status).name}"
+            answer["silence"] = printed or ended
         return answer
-
-    def _watched(self, process: Supervised, file: Path) -> int | None:
-        """Its exit status; None where one step took too long."""
-        step, deadline = "", time.monotonic() + self.timeout
-        while not process.exited:
-            if time.monotonic() > deadline or self.stop.is_set():
-                return None
-            if (now := str(_read(file).get("doing", ""))) != step:
-                step, deadline = now, time.monotonic() + self.timeout
-                if step:
-                    self._show(step)
-            process.wait(_PAUSE)
-        return process.exit_status
-
-
-def _read(file: Path) -> Answer:
-    """Nothing where the process came not so far; then the file still holds the question."""
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) and "cache" not in found else {}
 
 
 def folder(name: str, path: str) -> Folder:

@@ -66,7 +66,8 @@ def _holds(version: str, sign: str, wanted: str) -> bool:
     have, want = release(version), release(wanted)
     if not have or not want:
         return True
-    # As numbers, place by place: 2.8 is 2.8.0.
+    have += (0,) * (len(want) - len(have))  # 2.8 is 2.8.0.
+    # As numbers, place by place.
     left, right = zip(*zip_longest(have, want, fillvalue=0), strict=True)
     if sign in _ORDERED:
         return _ORDERED[sign](left, right)

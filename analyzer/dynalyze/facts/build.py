@@ -6,7 +6,7 @@ import datetime
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dynalyze
 from dynalyze.events.log import RunLog
@@ -52,14 +52,19 @@ from dynalyze.facts.why_not_compiled import (
 )
 from dynalyze.report import Candidate, Capture, Outcome, Process, Report, Target
 
+EndReason = Literal["ended", "timed_out", "interrupted", "stopped_early"]
 _MOST_ERRORS = 20
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How the parent saw the child end. `reason` and `said` as launch.run gives them."""
+    """How the parent saw the child end.
 
-    reason: str
+    `exit_status` is its own, as subprocess has it (minus a signal's number); None where we killed it. `seconds` is the
+    life of its main process. `said` is how a signal to us interrupted it.
+    """
+
+    reason: EndReason
     exit_status: int | None
     seconds: float
     said: str = ""

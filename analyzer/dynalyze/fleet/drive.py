@@ -9,18 +9,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TextIO
+from typing import TextIO
 
 import msgspec
 
-import dynalyze
 from dynalyze import privacy
 from dynalyze.fleet.folder import About, SweepFolder, store, sweep_of
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Pool
 from dynalyze.fleet.work import Finished, RunSettings
 from dynalyze.privacy import without_source
-from dynalyze.sweep.records import STATUSES, Row, Sweep
+from dynalyze.sweep.records import STATUSES, Sweep
 from dynalyze.text.visible import notice, one_line
 
 _PLAIN_SECONDS = 10.0
@@ -91,8 +90,9 @@ class Progress:
         parts = [f"{self._before + ended} of {self._planned} items", *([counts] if counts else [])]
         if ended and seconds > 0:
             left = (self._planned - self._before - ended) * seconds / ended
+            minutes = f"{left / 60:.0f} min" if left < 90 * 60 else f"{left / 3600:.1f} h"
             parts.append(f"{ended * 60 / seconds:.1f} a minute")
-            parts.append(f"about {_duration(left)} left")
+            parts.append(f"about {f'{left:.0f} s' if left < 90 else minutes} left")
         return "; ".join(parts)
 
     def _say(self, line: str) -> None:
@@ -107,13 +107,6 @@ class Progress:
             return
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
-
-
 @dataclass(frozen=True)
 class Job:
     """What a sweep is: its items, where they run, and how much of it may be shown."""
@@ -125,35 +118,27 @@ class Job:
     about: About
 
 
-def about(
-    items: Sequence[Item], command: list[str], environment: dict[str, Any], workers: int, notes: list[str], created: str
-) -> About:
-    """What is written beside the rows before the first item starts."""
-    return About(
-        dynalyze=dynalyze.__version__,
-        created=created,
-        command=command,
-        environment=environment,
-        order=[item.key for item in items],
-        planned=len(items),
-        workers=workers,
-        notes=notes,
-    )
-
-
 def drive(job: Job, progress: Progress, keep_on: Callable[[], bool]) -> Sweep:
     """Run what is not done yet; returns the document of all that is, when everything is or `keep_on` says no.
 
     Each row is on the disk before the next one is looked at.
     """
     began = time.monotonic()
-    folder, describing = job.folder, job.about
-    folder.describe(_cleaned_about(describing, job.settings))
+    folder, about = job.folder, job.about
+
+    def describe() -> None:
+        shown = _shown(sweep_of(about, []), job.settings)
+        cleaned = {"command": shown.command, "notes": shown.notes, "environment": shown.environment}
+        folder.describe(msgspec.structs.replace(about, **cleaned))
+
+    describe()
     waiting = [item for item in job.items if item.key not in folder.rows]
 
     def done(item: Item, finished: Finished) -> None:
         store(folder.path, item, finished, hide_names=job.settings.redact)
-        finished = replace(finished, row=_cleaned(finished.row, describing, job.settings))
+        # Its report is clean already.
+        alone = sweep_of(msgspec.structs.replace(about, order=[finished.row.key]), [finished.row])
+        finished = replace(finished, row=_shown(alone, job.settings).items[0])
         folder.append(finished.row)
         progress.done(finished)
 
@@ -166,22 +151,10 @@ def drive(job: Job, progress: Progress, keep_on: Callable[[], bool]) -> Sweep:
             job.pool.run(iter(waiting), done, ask)
         finally:
             progress.close()
-    describing.seconds = round(time.monotonic() - began, 3)
-    describing.notes = [*describing.notes, *job.pool.notes]
-    folder.describe(_cleaned_about(describing, job.settings))
-    return _shown(sweep_of(describing, folder.rows), job.settings)
-
-
-def _cleaned(row: Row, describing: About, settings: RunSettings) -> Row:
-    """A row as it may be shown; its report is clean already."""
-    alone = {row.key: row}
-    sweep = sweep_of(msgspec.structs.replace(describing, order=[row.key]), alone)
-    return _shown(sweep, settings).items[0]
-
-
-def _cleaned_about(describing: About, settings: RunSettings) -> About:
-    shown = _shown(sweep_of(describing, {}), settings)
-    return msgspec.structs.replace(describing, command=shown.command, notes=shown.notes, environment=shown.environment)
+    about.seconds = round(time.monotonic() - began, 3)
+    about.notes = [*about.notes, *job.pool.notes]
+    describe()
+    return _shown(sweep_of(about, folder.rows.values()), job.settings)
 
 
 def _shown(sweep: Sweep, settings: RunSettings) -> Sweep:

@@ -13,7 +13,7 @@ from typing import Any
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.fleet.interpreter import Interpreter, inquire
 from dynalyze.fleet.items import Item, with_key
-from dynalyze.fleet.settings import Entry, applied, read_toml
+from dynalyze.fleet.settings import applied, read_toml
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.text.errors import UsageError
 
@@ -58,17 +58,10 @@ def wanted(text: str, arguments: tuple[str, ...] = (), inputs: tuple[str, ...] =
         found = sorted(file for file in path.glob("*.py") if file.name not in ("__init__.py", "__main__.py"))
         if not found:
             raise UsageError(f"{text}: a folder without Python files; name a folder that holds some, or a glob")
-        return [_of_file(str(file), arguments, inputs) for file in found]
+        return [Wanted(str(file), _spec(str(file), arguments, inputs)) for file in found]
     if _WILD.search(text) and not path.exists():
         return _of_glob(text, arguments, inputs)
     return [Wanted(text, spec=_spec(text, arguments, inputs))]
-
-
-def of_pattern(each: Wanted, names: list[str]) -> list[TargetSpec]:
-    """The targets behind a pattern, once the interpreter has listed the names."""
-    if not names:
-        raise UsageError(f"{each.text}: no architecture of the installed transformers is called like that")
-    return [_spec(_HF + name, (), ()) for name in names]
 
 
 def _of_glob(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> list[Wanted]:
@@ -76,20 +69,16 @@ def _of_glob(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> 
     files, colon, name = text.rpartition(":")
     if not colon or Path(name).suffix or "/" in name:
         files, colon, name = text, "", ""
-    found: list[Wanted] = []
+    found: list[str] = []
     for match in sorted(glob.glob(files, recursive=True)):  # noqa: PTH207  the pattern may be absolute
         path = Path(match)
         if path.is_dir() and not name:
-            found += [_of_file(str(file), arguments, inputs) for file in sorted(path.glob("*.py"))]
+            found += [str(file) for file in sorted(path.glob("*.py"))]
         elif path.suffix == ".py":
-            found.append(_of_file(f"{match}{colon}{name}", arguments, inputs))
+            found.append(f"{match}{colon}{name}")
     if not found:
         raise UsageError(f"{text}: no Python file is called like that")
-    return found
-
-
-def _of_file(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> Wanted:
-    return Wanted(text, spec=_spec(text, arguments, inputs))
+    return [Wanted(file, _spec(file, arguments, inputs)) for file in found]
 
 
 def _spec(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
@@ -168,23 +157,16 @@ def _lines(text: str, request: Request) -> Iterator[_Line]:
     if text.endswith(".toml"):
         file = read_toml(Path(text))
         for entry in file.entries:
-            yield from _of_entry(entry, request.configurations or _chosen(entry, file.configurations))
+            names = file.configurations if entry.configurations is None else entry.configurations
+            chosen = request.configurations or {name: file.configurations[name] for name in names} or _PLAIN
+            try:
+                for target in wanted(entry.target, entry.arguments, entry.inputs):
+                    yield _Line(target, entry.settings, chosen, entry.name)
+            except UsageError as error:
+                raise UsageError(f"{entry.where}: {error}") from error
         return
     for target in wanted(text, request.arguments, request.inputs):
         yield _Line(target, {}, request.configurations or _PLAIN)
-
-
-def _chosen(entry: Entry, known: Configurations) -> Configurations:
-    names = known if entry.configurations is None else entry.configurations
-    return {name: known[name] for name in names} or _PLAIN
-
-
-def _of_entry(entry: Entry, configurations: Configurations) -> Iterator[_Line]:
-    try:
-        for target in wanted(entry.target, entry.arguments, entry.inputs):
-            yield _Line(target, entry.settings, configurations, entry.name)
-    except UsageError as error:
-        raise UsageError(f"{entry.where}: {error}") from error
 
 
 def _all_options(lines: list[_Line], options: CompileOptions) -> list[CompileOptions]:
@@ -199,16 +181,14 @@ def _all_options(lines: list[_Line], options: CompileOptions) -> list[CompileOpt
 
 def _items(line: _Line, request: Request, interpreter: Interpreter) -> Iterator[Item]:
     target = line.target
-    specs = [target.spec] if target.spec else of_pattern(target, interpreter.listed.get(target.pattern or "", []))
-    for spec in specs:
+    listed = interpreter.listed.get(target.pattern or "", [])
+    if not (target.spec or listed):
+        raise UsageError(f"{target.text}: no architecture of the installed transformers is called like that")
+    for spec in [target.spec] if target.spec else [_spec(_HF + name, (), ()) for name in listed]:
         for name, settings in line.configurations.items():
             made, options = applied(request.asked(spec), request.options, {**line.settings, **settings})
             if made.path is not None:
                 made = replace(made, path=os.path.abspath(made.path))  # noqa: PTH100  no link is followed
-            yield Item(made.spec, made, options, _shown_name(line.name, name))
-
-
-def _shown_name(own: str, configuration: str) -> str:
-    """The name of an item's settings: that of its entry, that of the configuration, or both."""
-    named = [name for name in (own, configuration) if name and name != "default"]
-    return "+".join(named) or "default"
+            # The name of its entry, that of the configuration, or both.
+            named = [each for each in (line.name, name) if each and each != "default"]
+            yield Item(made.spec, made, options, "+".join(named) or "default")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -54,19 +54,15 @@ def read_sweep(path: Path) -> Sweep:
         UsageError: it cannot be read, or is no sweep of a version that we know; one line.
     """
     try:
-        return _read(path)
+        if path.is_dir() or path.suffix == ".jsonl":
+            return _of_rows(path / ROWS if path.is_dir() else path)
+        sweep = read_document(read_input(path), Sweep)
+        _check_version(sweep.schema_version)
+        return sweep
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{path} is not a sweep of dynalyze: {error}") from error
-
-
-def _read(path: Path) -> Sweep:
-    if path.is_dir() or path.suffix == ".jsonl":
-        return _of_rows(path / ROWS if path.is_dir() else path)
-    sweep = read_document(read_input(path), Sweep)
-    _check_version(sweep.schema_version)
-    return sweep
 
 
 def rows_in(content: bytes) -> list[Row]:
@@ -76,24 +72,20 @@ def rows_in(content: bytes) -> list[Row]:
         ValueError: a whole line is no row.
     """
     found: dict[tuple[str, str], Row] = {}
-    for row in _whole_rows(content):
-        identity = (row.key, "") if row.key else (row.target, row.configuration)
-        found.pop(identity, None)
-        found[identity] = row
-    return list(found.values())
-
-
-def _whole_rows(content: bytes) -> Iterator[Row]:
     lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            yield read_document(line, Row)
+            row = read_document(line, Row)
         except msgspec.DecodeError as error:
             if number == len(lines):  # No newline after it: the writer was killed in it.
-                return
+                break
             raise ValueError(f"line {number}: {error}") from error
+        identity = (row.key, "") if row.key else (row.target, row.configuration)
+        found.pop(identity, None)
+        found[identity] = row
+    return list(found.values())
 
 
 def _of_rows(path: Path) -> Sweep:
@@ -101,11 +93,7 @@ def _of_rows(path: Path) -> Sweep:
     beside = path.with_name(ABOUT)
     about = read_document(read_input(beside), About) if beside.is_file() else About()
     _check_version(about.schema_version)
-    if about.order:  # The folder may hold rows of items that its last sweep was not asked for.
-        known = {row.key: row for row in rows}
-        rows = [known[key] for key in about.order if key in known]
-    about.planned = about.planned or len(rows)
-    return _document(about, rows)
+    return sweep_of(about, rows)
 
 
 def _check_version(version: int) -> None:
@@ -148,8 +136,11 @@ class SweepFolder:
         except OSError as error:
             raise UsageError(f"--out {self.path} cannot be written: {error.strerror}") from error
         try:
-            self._take_lock()
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._open_rows()
+        except BlockingIOError:
+            self.__exit__(None, None, None)
+            raise UsageError(f"{self.path}: another sweep is at work there; wait, or name another --out") from None
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -175,18 +166,14 @@ class SweepFolder:
         """Write down what the rows belong to."""
         write(self.path / ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=1) + b"\n")
 
-    def _take_lock(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"{self.path}: another sweep is at work there; wait, or name another --out") from None
-
     def _open_rows(self) -> None:
         path = self.path / ROWS
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        os.ftruncate(self._file, whole_bytes(path))
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]  # Without a last line that was cut short.
+        os.ftruncate(self._file, len(whole))
         try:
-            found = rows_in(path.read_bytes())
+            found = rows_in(whole)
         except ValueError as error:
             raise UsageError(f"{path} is damaged: {error}; name another --out") from error
         if found and not self._resume:
@@ -197,12 +184,6 @@ class SweepFolder:
         self.rows = {row.key: row for row in found}
 
 
-def whole_bytes(path: Path) -> int:
-    """How far the file goes without a last line that was cut short."""
-    data = path.read_bytes()
-    return len(data) if data.endswith(b"\n") or not data else data.rfind(b"\n") + 1
-
-
 def write(path: Path, data: bytes) -> None:
     """Write a file whole or not at all."""
     partial = path.with_name(f".{path.name}.part")
@@ -210,12 +191,15 @@ def write(path: Path, data: bytes) -> None:
     partial.replace(path)
 
 
-def sweep_of(about: About, rows: dict[str, Row]) -> Sweep:
-    """The document of a sweep: the rows of its own items, in the order in which they were asked for."""
-    return _document(about, [rows[key] for key in about.order if key in rows])
+def sweep_of(about: About, rows: Iterable[Row]) -> Sweep:
+    """The document of a sweep: the rows of its own items, in the order in which they were asked for.
 
-
-def _document(about: About, items: list[Row]) -> Sweep:
+    The folder may hold rows of items that its last sweep was not asked for.
+    """
+    items = list(rows)
+    if about.order:
+        known = {row.key: row for row in items}
+        items = [known[key] for key in about.order if key in known]
     return Sweep(
         dynalyze=about.dynalyze,
         created=about.created,
@@ -223,7 +207,7 @@ def _document(about: About, items: list[Row]) -> Sweep:
         items=items,
         environment=about.environment,
         seconds=about.seconds,
-        planned=about.planned,
+        planned=about.planned or len(items),
         workers=about.workers,
         notes=about.notes,
     )

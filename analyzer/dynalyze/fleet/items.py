@@ -9,7 +9,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.settings import CompileOptions, ModelOptions
+from dynalyze.capture.settings import CompileOptions
 from dynalyze.launch.spec import TargetSpec
 
 # What a sweep compiles with unless it is told otherwise: graph breaks are Dynamo's, and eager costs least.
@@ -47,7 +47,11 @@ class Item:
         options = {**asdict(self.options), "given": None}
         found = {name: value for name, value in options.items() if value not in (None, _DEFAULT_OPTIONS[name])}
         if self.spec.asked is not None:
-            found |= _differing(self.spec.asked)
+            found |= {
+                each.name: value
+                for each in fields(self.spec.asked)
+                if each.default is not MISSING and (value := getattr(self.spec.asked, each.name)) != each.default
+            }
         for name, value in (("arguments", self.spec.arguments), ("inputs", self.spec.inputs)):
             if value:
                 found[name] = list(value)
@@ -83,11 +87,3 @@ def with_key(item: Item, environment: dict[str, Any], shown: dict[str, Any]) -> 
     }
     text = json.dumps(told, sort_keys=True, default=str)
     return replace(item, key=hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH])
-
-
-def _differing(asked: ModelOptions) -> dict[str, Any]:
-    return {
-        each.name: value
-        for each in fields(asked)
-        if each.default is not MISSING and (value := getattr(asked, each.name)) != each.default
-    }

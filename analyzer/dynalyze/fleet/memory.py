@@ -18,7 +18,10 @@ LEAST_BYTES = 3 << 29
 
 def available_bytes() -> int | None:
     """Memory that can be had without swapping, a container's limit observed; None where it cannot be told."""
-    free = _meminfo()
+    free: int | None = None
+    with contextlib.suppress(OSError, ValueError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
@@ -58,37 +61,22 @@ class MemoryWatch:
     def _run(self) -> None:
         while not self._end.wait(_LOOK_SECONDS):
             seen = process_tree.processes()
-            pids = self._below(seen)
+            own = [pid for pid in _children(seen) if pid not in self._others]
+            pids = [pid for root in own for pid in process_tree.below(root, seen)]
             limit = self._limit if self._limit is not None else 1 << 62
             held = process_tree.memory_of(pids, seen, limit)
             self.peak = max(self.peak, held)
             if held > limit and pids:
                 self.exceeded = True
-                _kill_targets(pids, seen)
-
-    def _below(self, seen: dict[int, process_tree.Seen]) -> list[int]:
-        own = [pid for pid in _children(seen) if pid not in self._others]
-        return [pid for root in own for pid in process_tree.below(root, seen)]
+                # All but the supervisors right below this process: they clean up, and tell how the target ended.
+                for pid in pids:
+                    if seen[pid].parent != os.getpid():
+                        with contextlib.suppress(OSError):
+                            os.kill(pid, signal.SIGKILL)
 
 
 def _children(seen: dict[int, process_tree.Seen]) -> list[int]:
     return [pid for pid, each in seen.items() if each.parent == os.getpid()]
-
-
-def _kill_targets(pids: list[int], seen: dict[int, process_tree.Seen]) -> None:
-    """All but the supervisors right below this process: they clean up, and tell how the target ended."""
-    for pid in pids:
-        if seen[pid].parent != os.getpid():
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-
-
-def _meminfo() -> int | None:
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return None
 
 
 def _number(file: str) -> int | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import selectors
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -16,9 +17,8 @@ import msgspec
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fleet import worker
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.work import Finished, RunSettings, lost_item, start_server
+from dynalyze.fleet.work import Finished, Runner, RunSettings, lost_item
 from dynalyze.fleet.worker import Briefing, Result, Task
-from dynalyze.launch.forkserver import ForkServer
 
 _LOOK_SECONDS = 0.2
 _LEAVE_SECONDS = 10.0
@@ -52,51 +52,30 @@ class _Worker:
 
     def __init__(self, briefing: Briefing) -> None:
         self.task: Task | None = None
-        self.dead = False
-        self._unread = b""
-        # A session of its own: Ctrl-C reaches us alone.
-        self.process = subprocess.Popen(
-            [sys.executable, str(_WORKER_FILE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self._tasks, self.answers = self.process.stdin, self.process.stdout
+        self.connection, theirs = Pipe()
+        with theirs:
+            # A session of its own: Ctrl-C reaches us alone. What runs there gets our standard error alone.
+            self._process = subprocess.Popen(
+                [sys.executable, str(_WORKER_FILE), str(theirs.fileno())], pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL, stdout=2, start_new_session=True,
+            )  # fmt: skip
         self._send(briefing)
 
     def give(self, task: Task) -> None:
         self.task = task
         self._send(task)
 
-    def result(self) -> Result | None:
-        """What it has answered; without a row where it died instead, None until the whole line is there."""
-        piece = os.read(self.answers.fileno(), 1 << 20)
-        if not piece:
-            self.dead = True
-            return Result(None)
-        self._unread += piece
-        if not self._unread.endswith(b"\n"):
-            return None
-        line, self._unread = self._unread, b""
-        return msgspec.json.decode(line, type=Result)
-
     def end(self) -> None:
-        """It was told to leave by SIGTERM, and may take the time that its supervisors need."""
+        """Its connection was closed, and it may take the time that its supervisors need."""
         try:
-            self.process.wait(_LEAVE_SECONDS)
+            self._process.wait(_LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        for pipe in (self._tasks, self.answers):
-            try:
-                pipe.close()
-            except BrokenPipeError:
-                continue
+            self._process.kill()
+            self._process.wait()
 
     def _send(self, message: Briefing | Task) -> None:
-        try:
-            self._tasks.write(msgspec.json.encode(message) + b"\n")
-            self._tasks.flush()
-        except BrokenPipeError:  # It died; the end of its answers tells.
-            return
+        with contextlib.suppress(OSError):  # It died; the end of its answers tells.
+            self.connection.send_bytes(msgspec.json.encode(message))
 
 
 class LocalPool:
@@ -109,12 +88,11 @@ class LocalPool:
     def __init__(self, workers: int, settings: RunSettings, folder: Path) -> None:
         self.workers = workers
         self.notes: list[str] = []
-        self._settings = settings
+        self._runner = Runner(settings)
         self._scratch = TemporaryFolder("sweep")
         self._briefing = Briefing(settings, str(folder), str(self._scratch.path))
         self._staff: list[_Worker] = []
         self._suspects: list[Item] = []
-        self._server: ForkServer | None = None
 
     def __enter__(self) -> LocalPool:
         return self
@@ -123,12 +101,11 @@ class LocalPool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for each in self._staff:
-            each.process.terminate()
+            each.connection.close()
         for each in self._staff:
             each.end()
         self._staff.clear()
-        if self._server is not None:
-            self._server.close()
+        self._runner.close()
         self._scratch.remove()
 
     def run(self, items: Iterable[Item], done: Done, keep_on: Callable[[], bool]) -> None:
@@ -158,31 +135,22 @@ class LocalPool:
             self._give(item, 1, selector)
 
     def _give(self, item: Item, attempt: int, selector: selectors.BaseSelector) -> None:
-        address = self._address(item)
+        address = self._runner.address(item)
         free = next((each for each in self._staff if each.task is None), None)
         if free is None:
             free = _Worker(self._briefing)
             self._staff.append(free)
-            selector.register(free.answers, selectors.EVENT_READ, free)
+            selector.register(free.connection, selectors.EVENT_READ, free)
         free.give(Task(item, address, attempt))
 
-    def _address(self, item: Item) -> str | None:
-        if not self._settings.forks(item):
-            return None
-        if self._server is not None and not self._server.alive:
-            self._server.close()
-            self._server = None
-        if self._server is None:
-            self._server = start_server(self._settings)
-        return self._server.address
-
     def _handle(self, worker: _Worker, done: Done, selector: selectors.BaseSelector) -> None:
-        result = worker.result()
-        if result is None:
-            return
         task, worker.task = worker.task, None
-        if worker.dead:
-            selector.unregister(worker.answers)
+        try:
+            result = msgspec.json.decode(worker.connection.recv_bytes(), type=Result)
+        except (EOFError, OSError):
+            result = Result(None)
+            selector.unregister(worker.connection)
+            worker.connection.close()
             self._staff.remove(worker)
             worker.end()
         if task is None:

@@ -111,11 +111,17 @@ def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> Verdict:
     if failed is not None:
         status: Status = "eager_error" if failed.stage == "eager" else "create_error"
         return Verdict(status, f"{failed.stage}: {failed.message or failed.exception}", failed.file, failed.line)
-    error = _error_of_program(item, log) or _error_in_place(log)
-    if error is not None:
+    if (error := _error_of_program(item, log)) is not None:
         return error
+    # What a program's calls raised under compile alone is the compiler's doing.
+    in_place = next((event for _, event in log.all() if isinstance(event, InPlaceFailed)), None)
+    if in_place is not None:
+        return Verdict("compile_error", in_place.error)
     if report.outcome.status == "nothing_compiled" or not (report.graphs or report.graph_breaks):
-        return _nothing_compiled(report, log)
+        refused = next((event.refused for _, event in log.all() if isinstance(event, ObjectCall) and event.refused), "")
+        told = refused or report.outcome.message or next((f.explanation for f in report.skipped_frames), "")
+        status = "create_error" if _last(log, Definitions) is not None else "compile_error"
+        return Verdict(status, f"nothing was compiled: {told}" if told else "nothing was compiled")
     failures = [each for each in report.compilations if each.status == "failed"]
     if failures and not report.graph_breaks:
         place = failures[0].location
@@ -155,7 +161,10 @@ def _error_of_program(item: Item, log: RunLog) -> Verdict | None:
         return None
     message = ending.message or ending.exception or f"it ended with exit status {ending.exit_status}"
     found = Verdict("eager_error", message, ending.file, ending.line)
-    refused = _at_own_line(replace(found, status="compile_error"), log)
+    # With the innermost line outside torch that the compiler was at, where it told one.
+    frames = [frame for _, event in log.all() if isinstance(event, ErrorSeen) for frame in event.inside]
+    own = next((frame for frame in reversed(frames) if not _OF_TORCH.search(frame.file.replace("\\", "/"))), ending)
+    refused = replace(found, status="compile_error", file=own.file, line=own.line)
     if item.spec.mode == "transformers":
         return refused
     if item.spec.mode == "object" and _last(log, ObjectStarted) is None:
@@ -166,28 +175,6 @@ def _error_of_program(item: Item, log: RunLog) -> Verdict | None:
         return replace(refused, unsure=True)
     ours = ending.exception in _OF_COMPILERS or _COMPILERS.search(ending.file.replace("\\", "/"))
     return refused if ours else found
-
-
-def _at_own_line(verdict: Verdict, log: RunLog) -> Verdict:
-    """With the innermost line outside torch that the compiler was at, where it told one."""
-    frames = [frame for _, event in log.all() if isinstance(event, ErrorSeen) for frame in event.inside]
-    own = next((frame for frame in reversed(frames) if not _OF_TORCH.search(frame.file.replace("\\", "/"))), None)
-    return verdict if own is None else replace(verdict, file=own.file, line=own.line)
-
-
-def _error_in_place(log: RunLog) -> Verdict | None:
-    """What a program's calls raised under compile alone is the compiler's doing."""
-    for _, event in log.all():
-        if isinstance(event, InPlaceFailed):
-            return Verdict("compile_error", event.error)
-    return None
-
-
-def _nothing_compiled(report: Report, log: RunLog) -> Verdict:
-    refused = next((event.refused for _, event in log.all() if isinstance(event, ObjectCall) and event.refused), "")
-    told = refused or report.outcome.message or next((f.explanation for f in report.skipped_frames), "")
-    nothing = f"nothing was compiled: {told}" if told else "nothing was compiled"
-    return Verdict("create_error" if _last(log, Definitions) is not None else "compile_error", nothing)
 
 
 def _last(log: RunLog, kind: type[_Kind]) -> _Kind | None:

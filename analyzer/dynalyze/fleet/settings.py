@@ -64,22 +64,18 @@ def checked(name: str, value: Any, where: str) -> Any:
     Raises:
         UsageError: of another type, or none of the choices.
     """
+    if name == "dynamic" and isinstance(value, bool):
+        return "on" if value else "off"
     if name in _CHOICES:
-        if name == "dynamic" and isinstance(value, bool):
-            return "on" if value else "off"
-        if value in _CHOICES[name]:
-            return value
-        raise UsageError(f"{where}: {_long(name)} is one of {', '.join(_CHOICES[name])}, not {value!r}")
-    if name in _NUMBERS:
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-        raise UsageError(f"{where}: {_long(name)} is a whole number above zero, not {value!r}")
-    if name in _TEXTS:
-        if isinstance(value, str) and value:
-            return value
-        raise UsageError(f"{where}: {_long(name)} is a text, not {value!r}")
-    if not isinstance(value, bool):
-        raise UsageError(f"{where}: {_long(name)} is true or false, not {value!r}")
+        is_valid, kind = value in _CHOICES[name], f"one of {', '.join(_CHOICES[name])}"
+    elif name in _NUMBERS:
+        is_valid, kind = type(value) is int and value > 0, "a whole number above zero"
+    elif name in _TEXTS:
+        is_valid, kind = isinstance(value, str) and value != "", "a text"
+    else:
+        is_valid, kind = isinstance(value, bool), "true or false"
+    if not is_valid:
+        raise UsageError(f"{where}: {name.replace('_', '-')} is {kind}, not {value!r}")
     return value
 
 
@@ -92,10 +88,6 @@ def applied(
     if spec.asked is not None and modelling:
         spec = replace(spec, asked=replace(spec.asked, **modelling))
     return spec, replace(options, **compiling)
-
-
-def _long(name: str) -> str:
-    return name.replace("_", "-")
 
 
 def configurations(text: str) -> dict[str, Settings]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 
@@ -23,14 +23,13 @@ from dynalyze.bench.stats import MIN_PAIRS
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.settings import CompileArguments, Placement, settings_of
 from dynalyze.capture.wire import OUTPUT_FILE, REQUEST_FILE
-from dynalyze.events.reading import read_run
-from dynalyze.facts.build import Ended, misuse
+from dynalyze.facts.build import Ended, EndReason
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.memory import MemoryWatch
-from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, bare_row, judge_run, row_of
+from dynalyze.fleet.rows import RunEnd, after_eager, bare_row, judge_run, row_of
 from dynalyze.launch.forkserver import ForkServer, ServerLost, ask
-from dynalyze.launch.observe import Observation, Observed, observe, observed, report_of, request_of
+from dynalyze.launch.observe import Observation, Observed, observe, observed, read_log, report_of, request_of
 from dynalyze.privacy import showable
 from dynalyze.report import Report
 from dynalyze.sweep.records import Row, Status
@@ -84,13 +83,6 @@ class Finished:
     output: str = ""
 
 
-@dataclass(frozen=True)
-class _Ran:
-    seen: Observed
-    end: RunEnd
-    output: str
-
-
 def run_item(item: Item, settings: RunSettings, address: str | None = None) -> Finished:
     """Run one item and make all of its results. `address` is that of a fork server, for items that are forked.
 
@@ -100,9 +92,14 @@ def run_item(item: Item, settings: RunSettings, address: str | None = None) -> F
     started = _forked(item, settings, address) if address and settings.forks(item) else _fresh(item, settings)
     try:
         with started as ran:
-            return _finish(item, settings, ran)
+            return _finish(item, settings, *ran)
     except DynalyzeError as error:
         return Finished(bare_row(item, "create_error", str(error)))
+    except ServerLost:
+        raise
+    except Exception as error:  # A fault of ours costs one item, and is told.
+        traceback.print_exc()
+        return lost_item(item, f"dynalyze itself failed: {type(error).__name__}: {error}")
 
 
 def lost_item(item: Item, error: str, attempts: int = 1, status: Status = "crash") -> Finished:
@@ -110,24 +107,19 @@ def lost_item(item: Item, error: str, attempts: int = 1, status: Status = "crash
     return Finished(bare_row(item, status, error, attempts=attempts))
 
 
-def _finish(item: Item, settings: RunSettings, ran: _Ran) -> Finished:
-    report = ran.seen.report
-    verdict = judge_run(item, report, ran.seen.log, ran.end)
+def _finish(item: Item, settings: RunSettings, seen: Observed, end: RunEnd, output: str) -> Finished:
+    report = seen.report
+    verdict = judge_run(item, report, seen.log, end)
     if verdict.unsure:
-        verdict = after_eager(verdict, works=works_in_eager(_observation(item, settings), ran.end.seconds))
+        verdict = after_eager(verdict, works=works_in_eager(_observation(item, settings), end.seconds))
     if settings.bench and verdict.status in ("full_graph", "graph_break"):
-        add_bench(ran.seen, item.spec, _plan(item, settings))
+        add_bench(seen, item.spec, _plan(item, settings))
     shown = showable(report, no_source=settings.no_source, redact=settings.redact, show_values=settings.show_values)
-    row = row_of(item, shown, _told(verdict, shown, settings), ran.end.seconds, ran.end.peak_memory)
-    return Finished(row, msgspec.json.encode(shown), page_of(shown), ran.output)
-
-
-def _told(verdict: Verdict, shown: Report, settings: RunSettings) -> Verdict:
-    """Without source an error says no more than the report: an exception's text may quote the program."""
-    if verdict.error is None or not settings.no_source:
-        return verdict
-    message = shown.outcome.message
-    return replace(verdict, error=message or verdict.status.replace("_", " "))
+    if verdict.error is not None and settings.no_source:
+        # An error says no more than the report: an exception's text may quote the program.
+        verdict = replace(verdict, error=shown.outcome.message or verdict.status.replace("_", " "))
+    row = row_of(item, shown, verdict, end.seconds, end.peak_memory)
+    return Finished(row, msgspec.json.encode(shown), page_of(shown), output)
 
 
 def page_of(report: Report) -> bytes:
@@ -138,24 +130,21 @@ def page_of(report: Report) -> bytes:
 
 
 @contextmanager
-def _forked(item: Item, settings: RunSettings, address: str) -> Iterator[_Ran]:
+def _forked(item: Item, settings: RunSettings, address: str) -> Iterator[tuple[Observed, RunEnd, str]]:
     with TemporaryFolder() as folder:
         observation = _observation(item, settings)
         (folder / REQUEST_FILE).write_text(json.dumps(request_of(observation)), encoding="utf-8")
         answer = ask(address, folder, settings.timeout, settings.memory)
-        log = read_run(folder)
-        mistake = misuse(log)
-        if mistake is not None:
-            raise UsageError(mistake)
-        reason = "timed_out" if answer.reason == "timed_out" else "ended"
+        log = read_log(folder)
+        reason: EndReason = "timed_out" if answer.reason == "timed_out" else "ended"
         status = None if reason == "timed_out" else answer.status
         report = report_of(log, Ended(reason, status, answer.seconds), observation)
         end = RunEnd(answer.reason, status, answer.seconds, answer.maxrss, settings.memory)
-        yield _Ran(Observed(report, log, folder), end, _tail(folder / OUTPUT_FILE))
+        yield Observed(report, log, folder), end, _tail(folder / OUTPUT_FILE)
 
 
 @contextmanager
-def _fresh(item: Item, settings: RunSettings) -> Iterator[_Ran]:
+def _fresh(item: Item, settings: RunSettings) -> Iterator[tuple[Observed, RunEnd, str]]:
     """In a process of its own, as `dynalyze explain` runs it; its output goes to a file."""
     with TemporaryFolder("output") as folder:
         output = folder / OUTPUT_FILE
@@ -168,7 +157,7 @@ def _fresh(item: Item, settings: RunSettings) -> Iterator[_Ran]:
             reason = "memory" if watch.exceeded else outcome.status
             status = None if outcome.status == "timed_out" else outcome.exit_status
             end = RunEnd(reason, status, outcome.seconds, watch.peak or None, settings.memory)
-            yield _Ran(seen, end, _tail(output))
+            yield seen, end, _tail(output)
         finally:
             running.__exit__(*sys.exc_info())
 
@@ -240,17 +229,6 @@ def _switched_off() -> Iterator[None]:
             os.environ[_SWITCH] = before
 
 
-def start_server(settings: RunSettings) -> ForkServer:
-    """A fork server as these settings need it.
-
-    Raises:
-        UsageError: torch or transformers cannot be imported.
-    """
-    backends = ("inductor",) if settings.inductor else ()
-    environment = {**_ONE_THREAD, **os.environ, **settings.env}
-    return ForkServer(settings.python or sys.executable, environment, ["serve", *backends])
-
-
 class Runner:
     """Starts its fork server with the first item that is forked, and again when it died. One item at a time."""
 
@@ -262,7 +240,7 @@ class Runner:
         """The results of one item; whatever it does, this comes back."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                finished = run_item(item, self._settings, self._address(item))
+                finished = run_item(item, self._settings, self.address(item))
             except ServerLost:
                 continue
             except UsageError as error:
@@ -276,19 +254,19 @@ class Runner:
             self._server.close()
             self._server = None
 
-    def __enter__(self) -> Runner:
-        return self
+    def address(self, item: Item) -> str | None:
+        """That of a fork server which lives, for an item that is forked.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _address(self, item: Item) -> str | None:
+        Raises:
+            UsageError: torch or transformers cannot be imported.
+        """
         if not self._settings.forks(item):
             return None
         if self._server is not None and not self._server.alive:
             self.close()
         if self._server is None:
-            self._server = start_server(self._settings)
+            settings = self._settings
+            environment = {**_ONE_THREAD, **os.environ, **settings.env}
+            what = ["serve", *(["inductor"] if settings.inductor else [])]
+            self._server = ForkServer(settings.python or sys.executable, environment, what)
         return self._server.address

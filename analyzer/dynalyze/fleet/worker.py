@@ -1,8 +1,7 @@
-"""A local worker: `PYTHON worker.py`, one item at a time, lines of JSON on its standard input and output.
+"""A local worker: `PYTHON worker.py DESCRIPTOR`, one item at a time, messages of JSON over a connection.
 
-The first line is its `Briefing`, each further one a `Task`; it answers each task with a `Result`. The end of its input
-is the end of the sweep, however that came: it leaves at once, and what it had started is killed by its supervisor. At
-SIGTERM it waits for that.
+The first message is its `Briefing`, each further one a `Task`; it answers each task with a `Result`. The end of the
+connection is the end of the sweep, however that came: it ends what runs, and leaves.
 """
 
 from __future__ import annotations
@@ -13,9 +12,11 @@ import signal
 import sys
 import tempfile
 import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO
 
 if __name__ == "__main__":  # The package may be on no path here; its own folder is, and hides other modules.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
@@ -24,9 +25,12 @@ import msgspec
 
 from dynalyze.fleet.folder import store
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.work import Finished, RunSettings, lost_item, run_item
+from dynalyze.fleet.work import RunSettings, run_item
 from dynalyze.launch.forkserver import ServerLost
 from dynalyze.sweep.records import Row
+
+# What does not end within this long is left to its supervisor, which kills it when this process is gone.
+_LAST_SECONDS = 30.0
 
 
 class Briefing(msgspec.Struct):
@@ -52,40 +56,42 @@ class Result(msgspec.Struct):
     output: str = ""
 
 
-def main() -> None:
-    tasks, answers = _own_streams()
-    briefing = msgspec.json.decode(tasks.readline(), type=Briefing)
+def main(descriptor: int) -> None:
+    os.set_inheritable(descriptor, False)
+    connection: Connection[bytes, bytes] = Connection(descriptor)
+    briefing = msgspec.json.decode(connection.recv_bytes(), type=Briefing)
     tempfile.tempdir = briefing.scratch
     os.environ.update(briefing.settings.env)
-    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(tasks, lines), daemon=True).start()
+    serve(connection, lambda task: msgspec.json.encode(_result(msgspec.json.decode(task, type=Task), briefing)))
+
+
+def serve(connection: Connection[bytes, bytes], answer: Callable[[bytes], bytes]) -> None:
+    """Answer each message until the connection ends. Then SystemExit ends what runs, which clears itself away."""
+    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     signal.signal(signal.SIGTERM, _leave)
-    while True:
-        task = msgspec.json.decode(lines.get(), type=Task)
-        answers.write(msgspec.json.encode(_result(task, briefing)) + b"\n")
-        answers.flush()
+    threading.Thread(target=_listen, args=(connection, messages), daemon=True).start()
+    try:
+        while True:
+            connection.send_bytes(answer(messages.get()))
+    except OSError:  # The other end is gone.
+        return
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """What runs is ended and cleared away on the way out."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)
 
 
-def _own_streams() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes from and to the pool, where nothing that runs here can read or write: it gets our other streams."""
-    tasks, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    empty = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(empty, 0)
-    os.dup2(2, 1)
-    os.close(empty)
-    return tasks, answers
-
-
-def _listen(source: BinaryIO, lines: queue.SimpleQueue[bytes]) -> None:
-    for line in source:
-        lines.put(line)
-    os._exit(0)
+def _listen(connection: Connection[bytes, bytes], messages: queue.SimpleQueue[bytes]) -> None:
+    try:
+        while True:
+            messages.put(connection.recv_bytes())
+    except (EOFError, OSError):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        time.sleep(_LAST_SECONDS)
+        os._exit(1)
 
 
 def _result(task: Task, briefing: Briefing) -> Result:
@@ -93,19 +99,10 @@ def _result(task: Task, briefing: Briefing) -> Result:
         finished = run_item(task.item, briefing.settings, task.address)
     except ServerLost:
         return Result(None)
-    except Exception as error:  # A fault of ours costs one item, and is told.
-        finished = _fault(task.item, error)
     finished.row.attempts = task.attempt
     store(Path(briefing.folder), task.item, finished, hide_names=briefing.settings.redact)
     return Result(finished.row, finished.output)
 
 
-def _fault(item: Item, error: Exception) -> Finished:
-    import traceback
-
-    traceback.print_exc()
-    return lost_item(item, f"dynalyze itself failed: {type(error).__name__}: {error}")
-
-
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from dynalyze.events.log import RunLog
@@ -62,22 +61,21 @@ def _write_all(run: RunLog, folder: Path) -> list[str]:
             if name is None:
                 notes.append("A compile with an unusual id has no artifacts.")
                 continue
-            for file, code in _codes(run, texts):
-                if _write_new(folder / name, file, code):
+            for file, text in texts.named():
+                code = run.read_text(text.reference)
+                if not code:
+                    continue
+                code = Masking([code]).masked(code, code=True)
+                if _write_new(folder / name, file, code if code.endswith("\n") else f"{code}\n"):
                     written.append(f"{name}/{file}")
                 else:
                     notes.append(f"{folder / name / file} was there before and is not ours: it was left alone.")
     finally:
-        _mark(folder, written)
+        marker = folder / MARKER
+        marker.unlink(missing_ok=True)
+        with marker.open("x", encoding="utf-8") as out:
+            out.write("".join(f"{name}\n" for name in written))
     return notes
-
-
-def _codes(run: RunLog, texts: CompileTexts) -> Iterator[tuple[str, str]]:
-    for file, text in texts.named():
-        code = run.read_text(text.reference)
-        if code:
-            code = Masking([code]).masked(code, code=True)
-            yield file, code if code.endswith("\n") else f"{code}\n"
 
 
 def _folder_name(texts: CompileTexts) -> str | None:
@@ -107,13 +105,6 @@ def _write_new(folder: Path, file: str, code: str) -> bool:
 def _is_marked(folder: Path) -> bool:
     marker = folder / MARKER
     return marker.is_file() and not marker.is_symlink()
-
-
-def _mark(folder: Path, written: list[str]) -> None:
-    marker = folder / MARKER
-    marker.unlink(missing_ok=True)
-    with marker.open("x", encoding="utf-8") as out:
-        out.write("".join(f"{name}\n" for name in written))
 
 
 def _remove_ours(folder: Path) -> None:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from types import TracebackType
 
-import dynalyze
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
+from dynalyze.launch.question import START
 from dynalyze.launch.supervised import Supervised
 from dynalyze.text.errors import UsageError
 
-_START = Path(dynalyze.__file__).resolve().parent / "capture" / "start_fleet.py"
 _START_SECONDS = 300.0
 _WAIT_SECONDS = 0.02
 _LAST_WAIT_SECONDS = 5.0
@@ -42,7 +40,7 @@ class Answer:
 class ForkServer:
     """A running fork server, below a supervisor: it dies with this process, and everything it forked with it.
 
-    `what` is what start_fleet.py is to serve, after an address. The server's output, which may be its children's
+    `what` is what start.py is to serve, and with what. The server's output, which may be its children's
     too, goes to `output` (standard output and error), else to a log of its own. `attend` is called while one waits.
 
     Raises:
@@ -64,8 +62,8 @@ class ForkServer:
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             serve, *more = what
-            command = [python, str(_START), serve, self.address, *more]
-            self._process = Supervised(command, env, None, *(output or (log, log)))
+            command = [python, str(START), serve, self.address, *more]
+            self._process = Supervised(command, env, *(output or (log, log)))
         except BaseException:
             self._folder.remove()
             raise
@@ -106,19 +104,28 @@ class ForkServer:
 
 
 class Forked:
-    """A child of a fork server, as `Supervised` is one of ours. Leaving the `with` block ends what is left of it.
+    """A child of a fork server for the request in `folder`, as `Supervised` is one of ours.
 
-    `environment` is set in it beside the server's. Where the server dies the child dies with it.
+    Leaving the `with` block ends what is left of it. `environment` is set in it beside the server's. Where the server
+    dies the child dies with it, and there is no `answer`.
+
+    Raises:
+        ServerLost: the server is dead.
     """
 
-    def __init__(self, address: str, folder: Path, timeout: float, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        address: str,
+        folder: Path,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        memory: int | None = None,
+    ) -> None:
         self.exited = False
         self.exit_status: int | None = None
-        request = {"folder": str(folder), "timeout": timeout, "memory": None, "environment": dict(environment)}
+        self.answer: Answer | None = None
+        request = {"folder": str(folder), "timeout": timeout, "memory": memory, "environment": dict(environment or {})}
         self._connection = _asked(address, request)
-        self._heard = b""
-        self._poller = select.poll()
-        self._poller.register(self._connection, select.POLLIN)
 
     def __enter__(self) -> Forked:
         return self
@@ -134,21 +141,16 @@ class Forked:
     def kill(self) -> None:
         """Ends it and everything below it at once."""
         with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_WR)  # the server takes it as the order to kill
+            self._connection.send_bytes(b"")
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float | None) -> None:
         """Waits for its end, but no longer than this."""
-        if self.exited or not self._poller.poll(max(0.0, seconds) * 1000):
+        if self.exited or not self._connection.poll(None if seconds is None else max(0.0, seconds)):
             return
-        try:
-            piece = self._connection.recv(65536)
-        except OSError:
-            piece = b""
-        self._heard += piece
-        if self._heard.endswith(b"\n"):
-            self.exited, self.exit_status = True, Answer(**json.loads(self._heard)).status
-        elif not piece:
-            self.exited, self.exit_status = True, -signal.SIGKILL
+        self.exited, self.exit_status = True, -signal.SIGKILL
+        with contextlib.suppress(EOFError, OSError):
+            self.answer = Answer(**json.loads(self._connection.recv_bytes()))
+            self.exit_status = self.answer.status
 
 
 def ask(address: str, folder: Path, timeout: float, memory: int | None) -> Answer:
@@ -157,8 +159,11 @@ def ask(address: str, folder: Path, timeout: float, memory: int | None) -> Answe
     Raises:
         ServerLost: the server died, or was dead.
     """
-    with _asked(address, {"folder": str(folder), "timeout": timeout, "memory": memory}) as connection:
-        return Answer(**json.loads(_until_closed(connection)))
+    with Forked(address, folder, timeout, memory=memory) as child:
+        child.wait(None)
+        if child.answer is None:
+            raise ServerLost("the fork server ended")
+        return child.answer
 
 
 def have_imported(address: str, modules: Sequence[str], attend: Callable[[], None]) -> str:
@@ -168,29 +173,18 @@ def have_imported(address: str, modules: Sequence[str], attend: Callable[[], Non
         ServerLost: the server died of it, or was dead.
     """
     with _asked(address, {"import": list(modules)}) as connection:
-        poller = select.poll()
-        poller.register(connection, select.POLLIN)
-        while not poller.poll(_WAIT_SECONDS * 1000):
+        while not connection.poll(_WAIT_SECONDS):
             attend()
-        return str(json.loads(_until_closed(connection))["against"])
+        try:
+            return str(json.loads(connection.recv_bytes())["against"])
+        except (EOFError, OSError) as error:
+            raise ServerLost("the fork server ended") from error
 
 
-def _asked(address: str, request: Mapping[str, object]) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def _asked(address: str, request: Mapping[str, object]) -> Connection[bytes, bytes]:
     try:
-        connection.connect(address)
-        connection.sendall(json.dumps(request).encode() + b"\n")
+        connection = Client(address, "AF_UNIX")
+        connection.send_bytes(json.dumps(request).encode())
     except OSError as error:
-        connection.close()
         raise ServerLost(str(error)) from error
     return connection
-
-
-def _until_closed(connection: socket.socket) -> bytes:
-    data = b""
-    with contextlib.suppress(ConnectionResetError):
-        while piece := connection.recv(65536):
-            data += piece
-    if not data.endswith(b"\n"):
-        raise ServerLost("the fork server ended")
-    return data

@@ -79,32 +79,33 @@ def report_from_logs(
         UsageError: nothing there can be read.
     """
     files = log_files(path)
-    logs = [_read(file, len(files)) for file in files]
+    logs: list[TraceLog] = []
+    for file in files:
+        try:
+            logs.append(read_trace(file, len(files)))
+        except OSError as error:
+            raise UsageError(f"{file}: {error.strerror}") from error
     run = _run(logs)
     kept = keep(run) if keep is not None else []
     unread = _limit_texts(run, MOST_GRAPH_TEXT // max(1, len(run.processes)))
+    torch_folders = {log.torch_folder for log in logs if log.torch_folder}
     quoted = {place: code for log in reversed(logs) for place, code in log.quoted.items()}
     report = assemble(
         run,
         Target("trace", printable(str(path))),
         [printable(word) for word in command],
-        Places(_torch_folder(logs)),
+        # Where torch was installed for all of them; where they differ, its files are told by site-packages.
+        Places(torch_folders.pop() if len(torch_folders) == 1 else ""),
         LogSources(quoted, roots),
         registry(),
         readable=False,
     )
-    report.environment = {"torch": _version(run)}
+    versions = dict.fromkeys(event.version for _, event in run.all() if isinstance(event, TorchLoaded))
+    report.environment = {"torch": ", ".join(versions) or None}
     report.folder = printable(working_folder())
     report.outcome = _outcome(run, logs, compiled=bool(report.compilations))
     report.capture.notes += [*kept, *_notes(logs, unread, rooted=bool(roots))]
     return report
-
-
-def _read(path: Path, share: int) -> TraceLog:
-    try:
-        return read_trace(path, share)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
 
 
 def _run(logs: Sequence[TraceLog]) -> RunLog:
@@ -148,31 +149,17 @@ def _graphs(processes: Iterable[ProcessLog]) -> Iterator[GraphSeen]:
     return (event for process in processes for event in process.events if isinstance(event, GraphSeen))
 
 
-def _torch_folder(logs: Sequence[TraceLog]) -> str:
-    """Where torch was installed for all of them; "" where they differ, and its files are told by site-packages."""
-    folders = {log.torch_folder for log in logs if log.torch_folder}
-    return folders.pop() if len(folders) == 1 else ""
-
-
-def _version(run: RunLog) -> str | None:
-    versions = dict.fromkeys(event.version for _, event in run.all() if isinstance(event, TorchLoaded))
-    return ", ".join(versions) or None
-
-
 def _outcome(run: RunLog, logs: Sequence[TraceLog], *, compiled: bool) -> Outcome:
     source = "a TORCH_TRACE log" if len(logs) == 1 else f"{len(logs)} TORCH_TRACE logs"
     if not compiled:
-        return Outcome("nothing_compiled", f"There is no compilation in {source}.{_why_none(logs)}")
+        why = "The program may have compiled in another process, or its log was cut short."
+        if not any(log.records for log in logs):
+            why = "It holds not one record of torch."
+        return Outcome("nothing_compiled", f"There is no compilation in {source}. {why}")
     ranks = sorted({log.started.rank for log in run.processes if log.started.rank is not None})
     of = f" of {len(run.processes)} processes" if len(run.processes) > 1 else ""
     ranked = f" ({len(ranks)} ranks, {ranks[0]} to {ranks[-1]})" if len(ranks) > 1 else ""
     return Outcome("complete", f"Read from {source}{of}{ranked}. How the program ended is not in it.")
-
-
-def _why_none(logs: Sequence[TraceLog]) -> str:
-    if not any(log.records for log in logs):
-        return " It holds not one record of torch."
-    return " The program may have compiled in another process, or its log was cut short."
 
 
 def _notes(logs: Sequence[TraceLog], unread: int, *, rooted: bool) -> Iterator[str]:

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,14 +20,13 @@ from dynalyze.facts.build import Ended, build_report, misuse
 from dynalyze.facts.kernels import lacking
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.launch.run import Command, run
+from dynalyze.launch.question import START
+from dynalyze.launch.run import run
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.launch.watch import Watch
 from dynalyze.report import Report, printable
 from dynalyze.text.errors import UsageError
-
-_START = Path(__file__).resolve().parents[1] / "capture" / "start.py"
 
 
 @dataclass(frozen=True)
@@ -76,38 +75,66 @@ def observe(observation: Observation, keep: Callable[[RunLog], list[str]] | None
 @contextmanager
 def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Iterator[Observed]:
     """As `observe`; what the run wrote is there until the end of the block."""
-    with TemporaryFolder() as folder:
-        yield _observe(observation, folder, keep)
-
-
-def _observe(observation: Observation, folder: Path, keep: Callable[[RunLog], list[str]] | None) -> Observed:
     target = observation.target
-    if keep is not None:
-        (folder / BYTECODE_FILE).touch()
-    (folder / REQUEST_FILE).write_text(json.dumps(request_of(observation)), encoding="utf-8")
     streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
-    progress, every = progress_line(streams)
-    watch = Watch(folder, observation.stop_after, progress, every)
-    command = Command([observation.python or sys.executable, str(_START), str(folder)], _environment(observation))
-    ending = run(command, timeout=observation.timeout, streams=streams, stop_file=folder / "stop", watch=watch.poll)
-    log = read_run(folder)
-    mistake = misuse(log)
-    if mistake is not None:
-        raise UsageError(mistake)
-    if not log.processes and ending.reason == "ended":
-        raise UsageError(_never_started(observation, streams))
-    report = report_of(log, Ended(ending.reason, ending.exit_status, ending.seconds, said=ending.said), observation)
-    if observation.provenance:
-        report.capture.notes += lacking(report.graphs, report.kernels)
-    if keep is not None:
-        report.capture.notes += keep(log)
-    return Observed(report, log, folder)
+    with TemporaryFolder() as folder:
+        if keep is not None:
+            (folder / BYTECODE_FILE).touch()
+        log, ended = run_child(
+            "explain", request_of(observation), folder, _environment(observation), python=observation.python,
+            streams=streams, timeout=observation.timeout, stop_after=observation.stop_after,
+        )  # fmt: skip
+        report = report_of(log, ended, observation)
+        if observation.provenance:
+            report.capture.notes += lacking(report.graphs, report.kernels)
+        if keep is not None:
+            report.capture.notes += keep(log)
+        yield Observed(report, log, folder)
 
 
 def _environment(observation: Observation) -> dict[str, str]:
     """Ours, which the target and all that it starts inherit; what the user set in it stays."""
-    wanted = {TRACKING_VARIABLE: "1"} if observation.provenance else {}
-    return {**wanted, **os.environ}
+    return {**({TRACKING_VARIABLE: "1"} if observation.provenance else {}), **os.environ}
+
+
+def run_child(
+    what: str,
+    request: Mapping[str, Any],
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    python: str | None,
+    streams: Streams,
+    timeout: float,
+    stop_after: float | None = None,
+) -> tuple[RunLog, Ended]:
+    """What a process of `capture/start.py` that writes events wrote into `folder`, and how it ended.
+
+    Raises:
+        UsageError: the interpreter does not start, or the child tells of the user's mistake.
+    """
+    python = python or sys.executable
+    (folder / REQUEST_FILE).write_text(json.dumps(request), encoding="utf-8")
+    watch = Watch(folder, stop_after, *progress_line(streams))
+    command = [python, str(START), what, str(folder)]
+    ended = run(command, environment, timeout=timeout, streams=streams, watch=watch.poll)
+    log = read_log(folder)
+    if not log.processes and ended.reason == "ended":
+        said = streams.last_lines()
+        raise UsageError(f"{python} did not start: {said[-1].strip() if said else 'it wrote nothing'}")
+    return log, ended
+
+
+def read_log(folder: Path) -> RunLog:
+    """The events of a run.
+
+    Raises:
+        UsageError: the child tells of the user's mistake.
+    """
+    log = read_run(folder)
+    if (mistake := misuse(log)) is not None:
+        raise UsageError(mistake)
+    return log
 
 
 def report_of(log: RunLog, ended: Ended, observation: Observation) -> Report:
@@ -138,12 +165,6 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "chosen": list(target.chosen),
         "cloudpickle": (folder_of("cloudpickle") if observation.written else None) if observation.bundle else "",
     }
-
-
-def _never_started(observation: Observation, streams: Streams) -> str:
-    said = streams.last_lines()
-    reason = said[-1].strip() if said else "it wrote nothing"
-    return f"{observation.python or sys.executable} did not start: {reason}"
 
 
 def folder_of(package: str) -> str:

@@ -53,11 +53,14 @@ class TargetSpec:
 
     @property
     def stem(self) -> str:
-        """A file name for outputs, without suffix: `model` for `dir/model.py`, `model.Net` for `model.py:Net`."""
-        if self.mode == "transformers":
-            return _model_stem(self.name or "")
+        """A file name for outputs, without suffix: `model` for `dir/model.py`, `model.Net` for `model.py:Net`,
+        `LlamaModel`, `org_name` of a hub id.
+        """
+        name = self.name or ""
+        if self.mode == "transformers":  # The last folder of a path that exists, or a hub id.
+            return _as_stem(Path(name).resolve().name if Path(name).is_dir() else name).lstrip(".") or "model"
         base = Path(self.path).stem if self.path else (self.module or "target")
-        return _as_stem(f"{base}.{self.name}" if self.name else base)
+        return _as_stem(f"{base}.{name}" if name else base)
 
     def with_attention(self, name: str) -> TargetSpec:
         """The same model of transformers, which computes attention in another way."""
@@ -86,7 +89,8 @@ def read_target(
             raise UsageError(f"-m {module} and {text} exclude each other: each names what to run")
         if text is not None:
             arguments = (text, *arguments)
-        _check_module(module)
+        if _MODULE_NAME.fullmatch(module) is None:
+            raise UsageError(f"-m {module}: not the name of a module")
         spec = TargetSpec("module", module, module=module, arguments=arguments)
     elif text is None:
         raise UsageError("which program? Name a script (model.py), an object (model.py:NAME) or a module (-m package)")
@@ -138,19 +142,8 @@ def _transformers(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]
     return TargetSpec("transformers", text, name=name, asked=ModelOptions())
 
 
-def _model_stem(name: str) -> str:
-    """`LlamaModel`; `org_name` of a hub id; the last folder of a path that exists."""
-    base = Path(name).resolve().name if Path(name).is_dir() else name
-    return _as_stem(base).lstrip(".") or "model"
-
-
 def _as_stem(text: str) -> str:
     return re.sub(r"[^\w.-]", "_", text).encode()[:_LONGEST_STEM].decode(errors="ignore")
-
-
-def _check_module(module: str) -> None:
-    if _MODULE_NAME.fullmatch(module) is None:
-        raise UsageError(f"-m {module}: not the name of a module")
 
 
 def _check_inputs(inputs: tuple[str, ...], spec: TargetSpec) -> None:

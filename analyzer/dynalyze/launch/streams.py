@@ -148,12 +148,19 @@ class Prefixer:
             out.append(self.close())
         for part in _LINE_END.split(data):
             if part == b"\n":
-                self._end_line(out)
+                if self._open_by is None:
+                    self._begin(out)  # an empty line shows whose it is
+                out.append(b"\n")
+                self._open_by = None
+                self._owed = True
             elif part == b"\r":
                 out.append(part)
                 self._owed = True
             elif part:
-                self._text(source, part, out)
+                self._begin(out)
+                out.append(part)
+                self._open_by = source
+                self._styled = self._styled or b"\x1b" in part
         return b"".join(out)
 
     def close(self) -> bytes:
@@ -164,19 +171,6 @@ class Prefixer:
         self._open_by = None
         self._owed = True
         return reset + b"\n"
-
-    def _text(self, source: Source, text: bytes, out: list[bytes]) -> None:
-        self._begin(out)
-        out.append(text)
-        self._open_by = source
-        self._styled = self._styled or b"\x1b" in text
-
-    def _end_line(self, out: list[bytes]) -> None:
-        if self._open_by is None:
-            self._begin(out)  # an empty line shows whose it is
-        out.append(b"\n")
-        self._open_by = None
-        self._owed = True
 
     def _begin(self, out: list[bytes]) -> None:
         if self._owed:
@@ -211,7 +205,10 @@ class Repeats:
     def told(self) -> list[str]:
         """How often lines came again: the most frequent by themselves, the others together."""
         again = [(line, count - 1) for line, count in self._seen.most_common() if count > 1 and line.strip()]
-        told = [f"{_times(count)} more: {_shortened(line)}" for line, count in again[:_TOLD]]
+        told = []
+        for line, count in again[:_TOLD]:
+            text = line.decode(errors="replace").strip()
+            told.append(f"{_times(count)} more: {text if len(text) <= _WORDS else text[: _WORDS - 3] + '...'}")
         if others := again[_TOLD:]:
             told.append(f"{len(others)} other lines came {_times(sum(count for _, count in others))} more")
         return told
@@ -224,11 +221,6 @@ class Repeats:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
-
-
-def _shortened(line: bytes) -> str:
-    text = line.decode(errors="replace").strip()
-    return text if len(text) <= _WORDS else text[: _WORDS - 3] + "..."
 
 
 class Streams:

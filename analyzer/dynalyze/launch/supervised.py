@@ -29,9 +29,8 @@ class Supervised:
     """
 
     def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, stdout: int, stderr: int,
-        stdin: int | None = None,
-    ) -> None:  # fmt: skip
+        self, argv: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int, stdin: int | None = None
+    ) -> None:
         self.exited = False
         self.exit_status: int | None = None
         self.killed = False
@@ -43,41 +42,26 @@ class Supervised:
         control, self._control = os.pipe()
         self._report, report = os.pipe()
         try:
-            self._process = self._launch(argv, env, cwd, (control, report), (stdin, stdout, stderr))
-        except BaseException:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(SUPERVISOR), str(control), str(report), str(os.getpid()), *argv],
+                env=env,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                pass_fds=(control, report, *_inherited_descriptors()),
+                start_new_session=True,
+            )
+        except BaseException as error:
             os.close(self._control)
             os.close(self._report)
+            if isinstance(error, OSError):
+                raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from error
             raise
         finally:
             os.close(control)
             os.close(report)
         self._poller = select.poll()
         self._poller.register(self._report, select.POLLIN)
-
-    @staticmethod
-    def _launch(
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        cwd: Path | None,
-        pipes: tuple[int, int],
-        streams: tuple[int | None, int, int],
-    ) -> subprocess.Popen[bytes]:
-        control, report = pipes
-        options = ["-I", "-S", str(SUPERVISOR), str(control), str(report), str(os.getpid())]
-        try:
-            return subprocess.Popen(
-                [sys.executable, *options, *argv],
-                env=env,
-                cwd=cwd,
-                stdin=streams[0],
-                stdout=streams[1],
-                stderr=streams[2],
-                pass_fds=(control, report, *_inherited_descriptors()),
-                start_new_session=True,
-            )
-        except OSError as error:
-            where = str(cwd) if cwd is not None and not cwd.is_dir() else argv[0]
-            raise UsageError(f"{where} cannot be started: {error.strerror}") from error
 
     def __enter__(self) -> Supervised:
         return self
@@ -148,11 +132,9 @@ def _inherited_descriptors() -> list[int]:
         names = os.listdir("/dev/fd")  # noqa: PTH208  a list of names, quickly
     except OSError:
         return []
-    return [int(name) for name in names if name.isdigit() and int(name) > 2 and _is_inheritable(int(name))]
-
-
-def _is_inheritable(descriptor: int) -> bool:
-    try:
-        return os.get_inheritable(descriptor)
-    except OSError:  # the one that listed them
-        return False
+    found = []
+    for descriptor in [int(name) for name in names if name.isdigit() and int(name) > 2]:
+        with contextlib.suppress(OSError):  # the one that listed them
+            if os.get_inheritable(descriptor):
+                found.append(descriptor)
+    return found

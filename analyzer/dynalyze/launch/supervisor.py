@@ -108,18 +108,13 @@ class Events:
         timeout = None if seconds is None else max(0.0, seconds) * 1000
         for descriptor, _ in self._poller.poll(timeout):
             data = os.read(descriptor, 4096)
-            orders |= self._told(data) if descriptor == self._control else self._signalled(data)
+            if descriptor == self._control:
+                orders |= {bytes([byte]) for byte in data} or {KILL}
+                if not data:
+                    self._poller.unregister(self._control)
+            elif set(data) & set(_ENDING):
+                orders.add(KILL)
         return orders
-
-    def _told(self, data: bytes) -> set[bytes]:
-        if not data:
-            self._poller.unregister(self._control)
-            return {KILL}
-        return {bytes([byte]) for byte in data}
-
-    @staticmethod
-    def _signalled(numbers: bytes) -> set[bytes]:
-        return {KILL} if set(numbers) & set(_ENDING) else set()
 
 
 def start(command: list[str], prctl: Callable[[int, int], int] | None) -> tuple[int, int]:

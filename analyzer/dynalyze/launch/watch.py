@@ -47,45 +47,33 @@ class Watch:
         self._program_ended = False
         self._in_progress: set[tuple[Path, str]] = set()
         self.compiled = self.breaks = 0
-        self._told = (0, 0)
+        self._shown = (0, 0)
 
     def poll(self) -> bool:
         """Look for news; True when the target has to be ended now, because it did not stop when told to."""
-        self._read()
+        if self._events.is_dir():
+            for path in self._events.glob("*.jsonl"):
+                for line in self._new_lines(path):
+                    self._note(path, line)
         now = time.monotonic()
-        self._tell(now)
-        if self._stopped_at is None:
-            if not self._program_ended and self._is_due(now):
-                self._stop(now)
-            return False
-        return not self._program_ended and now - self._stopped_at > _GRACE_SECONDS
-
-    def _is_due(self, now: float) -> bool:
-        if not self._main_pid or self._in_progress:
-            return False
-        return self._stop_after is not None and bool(self.compiled) and now - self._last_compile > self._stop_after
-
-    def _stop(self, now: float) -> None:
-        self._stopped_at = now
-        if self._main_pid and _STOP_SIGNAL is not None:
-            try:
-                os.kill(self._main_pid, _STOP_SIGNAL)
-            except ProcessLookupError:
-                self._program_ended = True
-
-    def _tell(self, now: float) -> None:
-        if now - self._last_progress > self._every and (self.compiled, self.breaks) != self._told:
-            self._told = (self.compiled, self.breaks)
+        if now - self._last_progress > self._every and (self.compiled, self.breaks) != self._shown:
+            self._shown = (self.compiled, self.breaks)
             self._last_progress = now
             compiled, breaks = count_of(self.compiled, "compilation"), count_of(self.breaks, "break event")
             self._progress(f"{now - self._began:.0f} s: {compiled}, {breaks} so far")
-
-    def _read(self) -> None:
-        if not self._events.is_dir():
-            return
-        for path in self._events.glob("*.jsonl"):
-            for line in self._new_lines(path):
-                self._note(path, line)
+        if self._program_ended:
+            return False
+        if self._stopped_at is not None:
+            return now - self._stopped_at > _GRACE_SECONDS
+        quiet = self._stop_after is not None and self.compiled and now - self._last_compile > self._stop_after
+        if quiet and self._main_pid and not self._in_progress:
+            self._stopped_at = now
+            if _STOP_SIGNAL is not None:
+                try:
+                    os.kill(self._main_pid, _STOP_SIGNAL)
+                except ProcessLookupError:
+                    self._program_ended = True
+        return False
 
     def _new_lines(self, path: Path) -> list[bytes]:
         offset = self._offsets.get(path, 0)

@@ -60,7 +60,7 @@ def record(model: Path, *, blind: bool) -> list[str]:
             "arguments": [], "inputs": [], "compile": COMPILE,
         }  # fmt: skip
         (Path(folder) / "request.json").write_text(json.dumps(request))
-        start = ["-c", BLIND] if blind else [str(PACKAGE / "capture" / "start.py")]
+        start = ["-c", BLIND] if blind else [str(PACKAGE / "capture" / "start.py"), "explain"]
         subprocess.run([sys.executable, *start, folder], cwd=model.parent, check=False, capture_output=True)
         files = list((Path(folder) / "events").glob("*.jsonl"))
         (file,) = [path for path in files if '"main": true' in path.read_text()]

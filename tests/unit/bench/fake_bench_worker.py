@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
+from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +28,22 @@ PLAIN: dict[str, dict[str, Any]] = {
 
 
 def main(folder: Path) -> None:
-    request = json.loads((folder / "bench.json").read_text())
+    request = json.loads((folder / "request.json").read_text())
     source, name = request["source"], request["configuration"]["name"]
     number = _process_number(Path(source["log"]), name)
     acts = _acts(source.get("acts", {}), name, number)
     if source.get("kind") == "program":
         _note(source["log"], "made", name, number, json.dumps(source["made"]))
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(str(folder / "bench.socket"))
-    for line in connection.makefile("r"):
-        order = json.loads(line)
+    connection = Client(str(folder / "bench.socket"), "AF_UNIX")
+    while True:
+        order = json.loads(connection.recv_bytes())
         if order["do"] == "end":
-            connection.sendall(b'{"ok": true}\n')
+            connection.send_bytes(b'{"ok": true}')
             os._exit(0)
         _note(source["log"], "begin", name, number, order["do"])
         answer = _act(acts.get(order["do"], {}), order, request)
         _note(source["log"], "end", name, number, order["do"])
-        connection.sendall(json.dumps(answer).encode() + b"\n")
+        connection.send_bytes(json.dumps(answer).encode())
 
 
 def _act(act: Any, order: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
@@ -91,4 +90,4 @@ def _note(log: str, *words: object) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[2]))

@@ -194,7 +194,7 @@ def test_each_process_of_first_calls_has_new_caches_and_pairs_find_them_filled(t
         "folder = Path(os.environ['TORCHINDUCTOR_CACHE_DIR'])\n"
         "seen = folder.exists(); folder.mkdir(parents=True, exist_ok=True)\n"
         f"open({str(tmp_path / 'seen')!r}, 'a').write(f'{{folder}} {{seen}} {{os.environ[\"TRITON_CACHE_DIR\"]}}\\n')\n"
-        "fake.main(Path(sys.argv[1]))\n"
+        "fake.main(Path(sys.argv[2]))\n"
     )
     plan = Plan({"log": str(tmp_path / "log")}, configurations("default"), pairs=2, seconds=0.2, accuracy=False)
     with WorkerPool(Streams("fake", stream=io.StringIO()), Limits(60), start=source) as pool:

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from dynalyze.doctor import ask as asking
 from dynalyze.doctor.ask import Asker, _import_packages, _tried, folder, trials_of
 from dynalyze.doctor.checks import diagnose, render
 from dynalyze.doctor.packages import exactly, meets, named
 from dynalyze.doctor.records import Device, Facts, Folder, Line, Package, Trial
+from dynalyze.launch import question
 from dynalyze.privacy import redact
 from dynalyze.text.errors import UsageError
 from limits import WALL_SECONDS
@@ -340,7 +340,7 @@ def test_redact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def asker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asker:
-    monkeypatch.setattr(asking, "_START", tmp_path / "answers.py")
+    monkeypatch.setattr(question, "START", tmp_path / "answers.py")
     return Asker(sys.executable, 3.0, lambda _step: None)
 
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.msgpack import decode, encode
 
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.ray import node, node_work, ray_session
-from dynalyze.fleet.ray.node_work import Delivery, Node, Parcel, pack, unpack_delivery, unpack_parcel
+from dynalyze.fleet.ray.node_work import Delivery, Node, Parcel
 from dynalyze.fleet.ray.ray_pool import ClusterPool, Demand, demand_of
 from dynalyze.fleet.rows import bare_row
 from dynalyze.fleet.work import Finished, RunSettings
@@ -72,9 +73,9 @@ def test_a_demand_fits_a_node_that_has_all_of_it() -> None:
 
 def test_parcels_come_out_as_they_went_in() -> None:
     sent = Parcel(item(spec=read_target("hf:BertModel", None, ())), replace(SETTINGS, memory=5), "/a", "~/a", True)
-    assert unpack_parcel(pack(sent)) == sent
+    assert decode(encode(sent), type=Parcel) == sent
     back = Delivery(Node("host", "torch 2"), Finished(bare_row(sent.item, "crash", "x"), b"{}", b"\xff", "out"))
-    assert unpack_delivery(pack(back)) == back
+    assert decode(encode(back), type=Delivery) == back
 
 
 def test_torchs_switches_travel_and_paths_and_secrets_do_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[node_work.
 
 
 def delivered(work: node_work.NodeWork, parcel: Parcel) -> Delivery:
-    return unpack_delivery(work.delivery(pack(parcel)))
+    return decode(work.delivery(encode(parcel)), type=Delivery)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,7 @@ class FakeRay:
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._submit))
 
     def _submit(self, parcel: bytes) -> int:
-        opened = unpack_parcel(parcel)
+        opened = decode(parcel, type=Parcel)
         self.submitted.append(opened.item.key)
         self._open[len(self.submitted)] = opened
         self.most_in_flight = max(self.most_in_flight, len(self._open))
@@ -205,7 +206,7 @@ class FakeRay:
         answer = self.script[item.key].pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return pack(Delivery(answer, Finished(bare_row(item, "full_graph", ""))))
+        return encode(Delivery(answer, Finished(bare_row(item, "full_graph", ""))))
 
     def cancel(self, reference: int, *, force: bool) -> None:
         assert force

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from dynalyze.capture.settings import CompileOptions
-from dynalyze.fleet.drive import Job, Progress, about, drive
-from dynalyze.fleet.folder import SweepFolder
+from dynalyze.fleet.drive import Job, Progress, drive
+from dynalyze.fleet.folder import About, SweepFolder
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Done
 from dynalyze.fleet.rows import bare_row
@@ -58,7 +58,15 @@ class FakePool:
 
 def sweep(path: Path, pool: FakePool, *, resume: bool = False, settings: RunSettings | None = None) -> Sweep:
     with SweepFolder(path, resume=resume) as folder:
-        describing = about(ITEMS, ["sweep"], {"torch": "2.13.0"}, pool.workers, [], "2026-11-21T00:00:00Z")
+        describing = About(
+            "1",
+            "2026-11-21T00:00:00Z",
+            ["sweep"],
+            {"torch": "2.13.0"},
+            [item.key for item in ITEMS],
+            len(ITEMS),
+            pool.workers,
+        )
         job = Job(ITEMS, pool, folder, settings or RunSettings(), describing)
         return drive(job, Progress(len(ITEMS), len(folder.rows), quiet=True), lambda: True)
 

@@ -1,8 +1,9 @@
 """The protocol between the measuring processes and their parent. Standard library only.
 
-A worker is started as `PYTHON capture/start.py FOLDER`, with `bench.json` in the folder (`WorkerRequest` as JSON). It
-connects to the Unix socket `bench.socket` in the same folder, and answers one JSON line to each JSON line it gets.
-Its standard streams belong to the target. `do` of a command, and what the answer holds beside `ok`:
+A worker is started as `PYTHON capture/start.py measure FOLDER`, with `request.json` in the folder (`WorkerRequest` as
+JSON). It connects to the Unix socket `bench.socket` in the same folder, as a client of multiprocessing.connection, and
+answers each message that it gets with one, both JSON. Its standard streams belong to the target. `do` of a command, and
+what the answer holds beside `ok`:
 
     load      import torch, make the model and its calls. import_seconds, load_seconds, calls, items, tokens, batch,
               sequence, dtype, device, threads, name (of the model's class), notes,
@@ -34,7 +35,6 @@ from typing import Any, Literal
 from dynalyze.capture.settings import CompileArguments, Generation, Phase, Placement
 from dynalyze.capture.shapes import Dim
 
-REQUEST_FILE = "bench.json"
 SOCKET_FILE = "bench.socket"
 IMPORT_SECONDS_VARIABLE = "DYNALYZE_IMPORT_SECONDS"
 """In a forked worker: how long its fork server took to import torch."""

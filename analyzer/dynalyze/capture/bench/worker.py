@@ -5,27 +5,28 @@ There is no listener in it and none in what it starts: everything runs as it wou
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import math
 import os
-import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.forking import imported_modules
 from dynalyze.capture.bench.load import Loaded, load
-from dynalyze.capture.bench.protocol import AS_WRITTEN, REQUEST_FILE, SOCKET_FILE, Configuration, Failure, WorkerRequest
+from dynalyze.capture.bench.protocol import AS_WRITTEN, SOCKET_FILE, Configuration, Failure, WorkerRequest
 from dynalyze.capture.bench.validity import Compiles, look, reason_against
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.torch_private import runtime
-from dynalyze.capture.wire import RUN_VARIABLE, TRACE_VARIABLE
+from dynalyze.capture.wire import REQUEST_FILE, RUN_VARIABLE, TRACE_VARIABLE
 
 _CAPTURE = Path(__file__).resolve().parents[1]
 _MEMORY_PASSES = 3
@@ -43,13 +44,10 @@ def main(run: Path) -> int:
     connection = _connect(run)
     _live_unobserved()
     session = Session(request)
-    with connection, connection.makefile("r", encoding="utf-8") as lines:
-        for line in lines:
-            command = json.loads(line)
-            if command["do"] == "end":
-                _send(connection, {"ok": True, "modules": imported_modules() if command.get("modules") else []})
-                break
+    with connection, contextlib.suppress(EOFError, OSError):
+        while (command := json.loads(connection.recv_bytes()))["do"] != "end":
             _send(connection, session.handle(command))
+        _send(connection, {"ok": True, "modules": imported_modules() if command.get("modules") else []})
     _leave()
     return 0
 
@@ -60,16 +58,14 @@ def read_request(fields: dict[str, Any]) -> WorkerRequest:
     return WorkerRequest(**{**fields, "configuration": Configuration(**fields["configuration"]), "dims": dims})
 
 
-def _connect(folder: Path) -> socket.socket:
+def _connect(folder: Path) -> Connection[bytes, bytes]:
     """By a relative name: the path of a socket must not be longer than some hundred bytes."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = Path.cwd()
     os.chdir(folder)
     try:
-        connection.connect(SOCKET_FILE)
+        return Client(SOCKET_FILE, "AF_UNIX")
     finally:
         os.chdir(before)
-    return connection
 
 
 def _live_unobserved() -> None:
@@ -85,8 +81,8 @@ def _live_unobserved() -> None:
         sys.stdout.reconfigure(line_buffering=True)
 
 
-def _send(connection: socket.socket, answer: dict[str, Any]) -> None:
-    connection.sendall(json.dumps(_finite(answer), allow_nan=False).encode() + b"\n")
+def _send(connection: Connection[bytes, bytes], answer: dict[str, Any]) -> None:
+    connection.send_bytes(json.dumps(_finite(answer), allow_nan=False).encode())
 
 
 def _finite(value: Any) -> Any:

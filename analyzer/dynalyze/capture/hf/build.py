@@ -14,7 +14,7 @@ from dynalyze.capture.hf.defaults import default_config
 from dynalyze.capture.hf.initial import fast_values
 from dynalyze.capture.hf.request import Built, CannotBuild, ModelRequest
 from dynalyze.capture.hf.shrink import small
-from dynalyze.capture.inputs import Inputs, Misuse
+from dynalyze.capture.inputs import Misuse
 
 Stage = Literal["config", "model", "weights", "inputs"]
 
@@ -34,9 +34,14 @@ def build(request: ModelRequest) -> Built:
     notes: list[str] = []
     with _quiet():
         model = _of_class(request, resolved) if resolved.kind == "class" else _of_path(request, resolved, notes)
-        _place(model, request)
+        with _stage("model"):
+            if request.device is not None:
+                model.to(request.device)
+            model.train(bool(request.train))
         with _stage("inputs"):
-            inputs = _inputs(model, request)
+            from dynalyze.capture.hf.inputs import make_inputs
+
+            inputs = make_inputs(model, request)
     return Built(
         model=model,
         inputs=inputs,
@@ -45,12 +50,6 @@ def build(request: ModelRequest) -> Built:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         notes=notes,
     )
-
-
-def _inputs(model: Any, request: ModelRequest) -> Inputs:
-    from dynalyze.capture.hf.inputs import make_inputs
-
-    return make_inputs(model, request)
 
 
 def _of_class(request: ModelRequest, resolved: names.Resolved) -> Any:
@@ -87,8 +86,11 @@ def _class_of(config: Any, path: str | None, trust: bool) -> Any:
     """The class that a checkpoint was saved from, else the bare model of its architecture."""
     import transformers
 
+    # Where the checkpoint's own code defines a class, "modeling_x.XModel".
+    references = (getattr(config, "auto_map", None) or {}).values() if trust else ()
+    remote = [each for each in references if isinstance(each, str)]
     for name in config.architectures or ():
-        if (reference := _remote_reference(config, name)) and trust:
+        if reference := next((each for each in remote if each.rpartition(".")[2] == name), None):
             from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
             return get_class_from_dynamic_module(reference, path)
@@ -98,12 +100,6 @@ def _class_of(config: Any, path: str | None, trust: bool) -> Any:
     if bare is None:
         raise ValueError(f"its config.json names no architecture of the installed transformers: {config.model_type!r}")
     return getattr(transformers, bare)
-
-
-def _remote_reference(config: Any, name: str) -> str | None:
-    """Where the checkpoint's own code defines a class, "modeling_x.XModel"."""
-    references = (getattr(config, "auto_map", None) or {}).values()
-    return next((each for each in references if isinstance(each, str) and each.rpartition(".")[2] == name), None)
 
 
 def _random(model_class: Any, config: Any, request: ModelRequest) -> Any:
@@ -126,13 +122,6 @@ def _options(request: ModelRequest) -> dict[str, Any]:
     if request.attn_implementation is not None:
         options["attn_implementation"] = request.attn_implementation
     return options
-
-
-def _place(model: Any, request: ModelRequest) -> None:
-    with _stage("model"):
-        if request.device is not None:
-            model.to(request.device)
-        model.train(bool(request.train))
 
 
 @contextlib.contextmanager

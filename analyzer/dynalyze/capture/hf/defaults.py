@@ -17,17 +17,12 @@ def default_config(model_class: Any) -> Any:
         quirks.completes.apply(part, part)
         _complete(part)
     agree(config, list(parts_of(config)))
-    _complete_for(model_class.__name__, config)
-    return config
-
-
-def _complete_for(class_name: str, config: Any) -> None:
-    """What one head of an architecture needs and others do not."""
-    if class_name.endswith("ForSequenceClassification"):
+    if model_class.__name__.endswith("ForSequenceClassification"):
         # The last token before the padding is classified: without a padding token that can be one sample alone.
         text = config.get_text_config()
         if getattr(text, "pad_token_id", 0) is None:
             text.pad_token_id = 0
+    return config
 
 
 def _complete(part: Any) -> None:

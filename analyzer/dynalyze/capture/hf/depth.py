@@ -44,14 +44,40 @@ def cut(part: Any) -> None:
     before = layers_of(part)
     kept = _kept(part, before) if before else []
     own = overrides(part)
-    _cut_counts(part, kept)
-    _cut_lists(part, before, kept)
+    for name, value in list(vars(part).items()):
+        cut_value = _cut_field(part, name, value, before, kept)
+        if cut_value is not value:
+            setattr(part, name, cut_value)
     if own:
         part.per_layer_config = {new: own[old] for new, old in enumerate(kept) if old in own}
-    _cut_members(part, before, kept)
-    _cut_stages(part)
-    _cut_taps(part, before, len(kept))
-    _cut_periods(part)
+    if before > len(kept):
+        _cut_stage_names(part, len(kept))
+
+
+def _cut_field(part: Any, name: str, value: Any, before: int, kept: list[int]) -> Any:
+    """The value of a field in a stack of the layers that are kept."""
+    staged = isinstance(vars(part).get("depths"), (list, tuple))  # Its counts are those of stages, which stay.
+    after, most = len(kept), max(LAYERS, len(kept))
+    if type(value) is int:
+        if _COUNT.match(name) and not _NO_COUNT.search(name) and not staged:
+            value = min(value, most)
+        if before > after and _TAPS.search(name) and not name.startswith("_"):
+            value = _inside(value, before, after)
+        return min(value, _PERIODS.get(name, value), _OFFSETS.get(name, value))
+    if not isinstance(value, (list, tuple)):
+        return value
+    kind = type(value)
+    if before > after and len(value) == before and not name.startswith("_"):
+        value = kind(value[number] for number in kept)
+    if before > after and _MEMBERS.match(name) and not _NO_MEMBERS.match(name):
+        value = kind(new for new, old in enumerate(kept) if old in value)
+    if not all(isinstance(each, int) for each in value):
+        return value
+    if _STAGES.match(name):
+        value = kind(min(each, LAYERS) for each in value)
+    if before > after and value and _TAPS.search(name) and not name.startswith("_"):
+        value = kind(_places(value, before, after))
+    return value
 
 
 def overrides(part: Any) -> dict[int, dict[str, Any]]:
@@ -98,22 +124,12 @@ def _kind_lists(part: Any, layers: int) -> list[list[str]]:
         for value in vars(part).values()
         if isinstance(value, (list, tuple)) and len(value) == layers and all(isinstance(x, (str, bool)) for x in value)
     ]
-    members = [[str(number in value) for number in range(layers)] for _, value in _members(part)]
-    return [*lists, *members, [str(overrides(part).get(number)) for number in range(layers)]]
-
-
-def _members(part: Any) -> list[tuple[str, list[int]]]:
-    return [
-        (name, list(value))
+    members = [
+        [str(number in value) for number in range(layers)]
         for name, value in vars(part).items()
         if _MEMBERS.match(name) and not _NO_MEMBERS.match(name) and isinstance(value, (list, tuple))
     ]
-
-
-def _cut_members(part: Any, before: int, kept: list[int]) -> None:
-    if before > len(kept):
-        for name, value in _members(part):
-            setattr(part, name, type(vars(part)[name])(new for new, old in enumerate(kept) if old in value))
+    return [*lists, *members, [str(overrides(part).get(number)) for number in range(layers)]]
 
 
 def _tapped(part: Any) -> int:
@@ -123,42 +139,6 @@ def _tapped(part: Any) -> int:
     if not any(vars(part).get(name) for name in ("num_hidden_layers", "depth")) or vars(part).get("depths"):
         return 0
     return max((len(each) for each in lists if isinstance(each, (list, tuple))), default=0)
-
-
-def _cut_counts(part: Any, kept: list[int]) -> None:
-    if isinstance(vars(part).get("depths"), (list, tuple)):
-        return  # The number of stages, which stay.
-    main = max(LAYERS, len(kept))
-    for name, value in list(vars(part).items()):
-        if _COUNT.match(name) and not _NO_COUNT.search(name) and isinstance(value, int) and value > main:
-            setattr(part, name, main)
-
-
-def _cut_lists(part: Any, before: int, kept: list[int]) -> None:
-    if before <= len(kept):
-        return
-    for name, value in list(vars(part).items()):
-        if isinstance(value, (list, tuple)) and len(value) == before and not name.startswith("_"):
-            setattr(part, name, type(value)(value[number] for number in kept))
-
-
-def _cut_stages(part: Any) -> None:
-    for name, value in list(vars(part).items()):
-        if _STAGES.match(name) and isinstance(value, (list, tuple)) and all(isinstance(each, int) for each in value):
-            setattr(part, name, type(value)(min(each, LAYERS) for each in value))
-
-
-def _cut_taps(part: Any, before: int, after: int) -> None:
-    if before <= after:
-        return
-    for name, value in list(vars(part).items()):
-        if not _TAPS.search(name) or name.startswith("_"):
-            continue
-        if isinstance(value, int) and not isinstance(value, bool):
-            setattr(part, name, _inside(value, before, after))
-        elif isinstance(value, (list, tuple)) and value and all(isinstance(each, int) for each in value):
-            setattr(part, name, type(value)(_places(value, before, after)))
-    _cut_stage_names(part, after)
 
 
 def _cut_stage_names(part: Any, layers: int) -> None:
@@ -185,10 +165,3 @@ def _inside(place: int, before: int, after: int) -> int:
     if place < 0:
         return max(place, -after)
     return min(place * after // before, after - 1)
-
-
-def _cut_periods(part: Any) -> None:
-    for name, limit in {**_PERIODS, **_OFFSETS}.items():
-        value = vars(part).get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value > limit:
-            setattr(part, name, limit)

@@ -56,7 +56,10 @@ def resolve(name: str) -> Resolved:
         return Resolved("folder", path=str(folder))
     if _HUB_ID.match(name):
         return Resolved("hub", path=name)
-    raise Misuse(_unknown(name))
+    known = {each.lower(): each for each in [*_models(), *_base_models()]}
+    near = [known[each] for each in difflib.get_close_matches(name.lower(), known, n=3)]
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    raise Misuse(f"no model {name!r} in the installed transformers, and no such folder{hint}")
 
 
 def listed(pattern: str) -> list[str]:
@@ -80,13 +83,6 @@ def family(name: str) -> str:
 def base_model(model_type: str) -> str | None:
     """The class of an architecture's bare model: LlamaModel for llama."""
     return _base_models().get(model_type)
-
-
-def _unknown(name: str) -> str:
-    known = {each.lower(): each for each in [*_models(), *_base_models()]}
-    near = [known[each] for each in difflib.get_close_matches(name.lower(), known, n=3)]
-    hint = f"; did you mean {', '.join(near)}?" if near else ""
-    return f"no model {name!r} in the installed transformers, and no such folder{hint}"
 
 
 @functools.cache

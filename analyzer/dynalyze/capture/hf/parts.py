@@ -13,6 +13,8 @@ _MODALITIES = ("vision_config", "audio_config")
 
 def parts_of(config: Any) -> Iterator[Any]:
     """A configuration's sub-configurations, innermost first, and itself."""
+    from transformers import PretrainedConfig
+
     seen: set[int] = set()
 
     def walk(value: Any) -> Iterator[Any]:
@@ -21,18 +23,12 @@ def parts_of(config: Any) -> Iterator[Any]:
                 yield from walk(each)
         elif isinstance(value, dict):
             yield from walk(list(value.values()))
-        elif _is_config(value) and id(value) not in seen:
+        elif isinstance(value, PretrainedConfig) and id(value) not in seen:
             seen.add(id(value))
             yield from walk(list(vars(value).values()))
             yield value
 
     yield from walk(config)
-
-
-def _is_config(value: Any) -> bool:
-    from transformers import PretrainedConfig
-
-    return isinstance(value, PretrainedConfig)
 
 
 def add_parts(config: Any) -> None:
@@ -51,20 +47,14 @@ def add_parts(config: Any) -> None:
 
 def agree(config: Any, parts: list[Any]) -> None:
     """Give the parts for other modalities the width of the text part, in place."""
-    text = _text_part(config)
+    try:
+        text = config.get_text_config()  # The part that reads tokens; the whole one in a model of one part.
+    except (AttributeError, ValueError):
+        return
     width = getattr(text, "hidden_size", None)
-    if text is None or not isinstance(width, int):
+    if text is config or not isinstance(width, int):
         return
     for part in parts:
         for name in _TEXT_WIDTHS:
             if part is not text and part is not config and isinstance(vars(part).get(name), int):
                 setattr(part, name, width)
-
-
-def _text_part(config: Any) -> Any:
-    """The part that reads tokens, None in a model of one part."""
-    try:
-        text = config.get_text_config()
-    except (AttributeError, ValueError):
-        return None
-    return None if text is config else text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from dynalyze.capture.hf import depth, quirks, width
@@ -64,16 +63,11 @@ def _cut_experts(part: Any) -> None:
     """Few experts, a whole number to each group of experts, and no more chosen than there are."""
     groups = vars(part).get("n_group") or vars(part).get("num_expert_group") or 1
     limit = max(_EXPERTS, 2 * groups)
-    cut = False
-    for name, value in list(vars(part).items()):
-        if _EXPERT_COUNT.match(name) and not isinstance(value, bool):
-            setattr(part, name, _limited(value, limit))
-            cut = True
-    if not cut:
-        return
-    for name, value in list(vars(part).items()):
-        if _CHOSEN.match(name):
-            setattr(part, name, _limited(value, limit // 2))
+    counts = [name for name, value in vars(part).items() if _EXPERT_COUNT.match(name) and not isinstance(value, bool)]
+    chosen = [name for name in vars(part) if counts and _CHOSEN.match(name)]
+    for names, most in ((counts, limit), (chosen, limit // 2)):
+        for name in names:
+            setattr(part, name, _limited(vars(part)[name], most))
 
 
 def _cut_positions(part: Any) -> None:
@@ -98,12 +92,8 @@ def cut_pictures(parts: list[Any]) -> None:
             count = vars(part).get(name)
             if isinstance(count, int) and count > most:
                 setattr(part, name, most)
-    _cut_images(parts)
-
-
-def _cut_images(parts: list[Any]) -> None:
-    """Divide the image sizes if every large one can be divided: one part's image is another's."""
-    large = [part for part in parts if _is_large(part)]
+    # The image sizes are divided if every large one can be: one part's image is another's.
+    large = [part for part in parts if max(_numbers(vars(part).get("image_size")), default=0) > _LARGE]
     if not large or not all(_divides(part) for part in large):
         return
     for part in large:
@@ -114,11 +104,6 @@ def _cut_images(parts: list[Any]) -> None:
         for name in ("backbone_feature_sizes", _GRIDS):
             if part not in large and vars(part).get(name):
                 setattr(part, name, _divided(vars(part)[name]))
-
-
-def _is_large(part: Any) -> bool:
-    sizes = _numbers(vars(part).get("image_size"))
-    return bool(sizes) and max(sizes) > _LARGE
 
 
 def _divides(part: Any) -> bool:
@@ -147,7 +132,8 @@ def _cut_vocabularies(parts: list[Any]) -> None:
     places = _Places(parts)
     for part in parts:
         for name, value in list(vars(part).items()):
-            if _is_size(name, value) and value > _VOCABULARY:
+            is_size = isinstance(value, int) and _SIZES.search(name) and not _NO_SIZES.search(name)
+            if is_size and value > _VOCABULARY:
                 setattr(part, name, _VOCABULARY)
             elif _IDS.search(name) and not _NO_IDS.search(name):
                 moved = places.moved(value)
@@ -155,15 +141,13 @@ def _cut_vocabularies(parts: list[Any]) -> None:
                     setattr(part, name, moved)
 
 
-def _is_size(name: str, value: Any) -> bool:
-    return isinstance(value, int) and bool(_SIZES.search(name)) and not _NO_SIZES.search(name)
-
-
 class _Places:
     """Where ids beyond the small vocabulary go: counted down from its end, one id always to the same place."""
 
     def __init__(self, parts: list[Any]) -> None:
-        self._taken = {each for part in parts for each in _ids(part) if 0 <= each < _VOCABULARY}
+        values = [value for part in parts for name, value in vars(part).items() if _IDS.search(name)]
+        flat = [each for value in values for each in (value if isinstance(value, (list, tuple)) else [value])]
+        self._taken = {each for each in flat if isinstance(each, int) and 0 <= each < _VOCABULARY}
         self._places: dict[int, int] = {}
         self._next = _VOCABULARY - 1
 
@@ -178,10 +162,3 @@ class _Places:
             self._places[value] = self._next
             self._next -= 1
         return self._places[value]
-
-
-def _ids(part: Any) -> Iterator[int]:
-    for name, value in vars(part).items():
-        if _IDS.search(name):
-            several = value if isinstance(value, (list, tuple)) else [value]
-            yield from (each for each in several if isinstance(each, int))

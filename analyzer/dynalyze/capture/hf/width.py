@@ -59,24 +59,19 @@ def narrow(parts: list[Any]) -> None:
     common = _factor(wide)
     factors = {id(part): common for part in wide}
     if max(_widest(part) for part in wide) // common > 2 * _NARROW:
-        factors = _factors_by_width(wide)
-    sizes = {value: int(value // factors[id(part)]) for part in wide for _, value in _mains(part)}
+        # A factor for each part; parts of one width share theirs.
+        widths = {_widest(part) for part in wide}
+        by_width = {each: _factor([part for part in wide if _widest(part) == each]) for each in widths}
+        factors = {id(part): by_width[_widest(part)] for part in wide}
+    sizes = {value: int(value // factors[id(part)]) for part in wide for value in _mains(part)}
     shared = common if len(set(factors.values())) == 1 else Fraction(1)
     for part in parts:
         if not _is_pyramid(part):
-            _narrow_part(part, factors.get(id(part), Fraction(1) if _has_main(part) else shared), sizes)
+            _narrow_part(part, factors.get(id(part), Fraction(1) if _widest(part) else shared), sizes)
 
 
 def _is_pyramid(part: Any) -> bool:
     return any(isinstance(vars(part).get(name), (list, tuple)) for name in _PYRAMID)
-
-
-def _factors_by_width(wide: list[Any]) -> dict[int, Fraction]:
-    """A factor for each part; parts of one width share theirs."""
-    groups: dict[int, list[Any]] = {}
-    for part in wide:
-        groups.setdefault(_widest(part), []).append(part)
-    return {id(part): _factor(group) for group in groups.values() for part in group}
 
 
 def _factor(parts: list[Any]) -> Fraction:
@@ -101,15 +96,16 @@ def _first_narrow(factors: list[Fraction], widest: int, otherwise: Fraction = Fr
 
 def _divides(factor: Fraction, part: Any) -> bool:
     """Whether heads, and widths with their groups, stay whole numbers, and several heads several."""
-    groups = math.lcm(8, *(_integer(part, name) or 1 for name in _GROUPS))
-    mains = (value for _, value in _mains(part))
-    return all(value % (factor * groups) == 0 for value in mains) and all(
+    numbers = [vars(part).get(name) for name in _GROUPS]
+    groups = math.lcm(8, *(number for number in numbers if number and type(number) is int))
+    return all(value % (factor * groups) == 0 for value in _mains(part)) and all(
         value % factor == 0 and value / factor >= min(2, value) for value in _query_heads(part)
     )
 
 
 def _query_heads(part: Any) -> list[int]:
-    return [value for name, value in _heads(part) if not _KEY_VALUE.search(name)]
+    named = [each for each in vars(part).items() if _is_heads(*each) and not _KEY_VALUE.search(each[0])]
+    return [number for _, value in named for number in _flat(value)]
 
 
 def _narrow_part(part: Any, factor: Fraction, sizes: dict[int, int]) -> None:
@@ -128,7 +124,7 @@ def _narrowed(name: str, value: Any, factor: Fraction, sizes: dict[int, int], qu
         return value if factor == 1 else _each(value, lambda each: _fewer(name, each, factor, query))
     if _MERGED.match(name) and value not in sizes and isinstance(value, int) and value // 4 in sizes:
         return sizes[value // 4] * 4
-    if _is_width(name, value):
+    if _WIDTHS.search(name) and not _NO_WIDTHS.search(name) and any(True for _ in _flat(value)):
         return _each(value, lambda each: _narrower(each, factor, sizes))
     if _SAME.search(name) and not _NO_SAME.search(name):
         return _each(value, lambda each: sizes.get(each, each))
@@ -151,37 +147,16 @@ def _narrower(value: int, factor: Fraction, sizes: dict[int, int]) -> int:
 
 
 def _widest(part: Any) -> int:
-    return max((value for _, value in _mains(part)), default=0)
+    return max(_mains(part), default=0)
 
 
-def _has_main(part: Any) -> bool:
-    return any(True for _ in _mains(part))
-
-
-def _mains(part: Any) -> Iterator[tuple[str, int]]:
-    if _is_pyramid(part):
-        return
-    for name in _MAIN:
-        yield from ((name, value) for value in _flat(vars(part).get(name)))
-
-
-def _heads(part: Any) -> Iterator[tuple[str, int]]:
-    for name, value in vars(part).items():
-        if _is_heads(name, value):
-            yield from ((name, each) for each in _flat(value))
+def _mains(part: Any) -> list[int]:
+    """The widths of its stack."""
+    return [] if _is_pyramid(part) else [value for name in _MAIN for value in _flat(vars(part).get(name))]
 
 
 def _is_heads(name: str, value: Any) -> bool:
     return bool(_HEADS.match(name)) and not _NO_HEADS.search(name) and any(True for _ in _flat(value))
-
-
-def _is_width(name: str, value: Any) -> bool:
-    return bool(_WIDTHS.search(name)) and not _NO_WIDTHS.search(name) and any(True for _ in _flat(value))
-
-
-def _integer(part: Any, name: str) -> int:
-    value = vars(part).get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _flat(value: Any) -> Iterator[int]:

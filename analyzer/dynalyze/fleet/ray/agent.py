@@ -7,13 +7,11 @@ runs is ended first, by its supervisor, and the folder that holds all temporary 
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import socket
 import sys
 import tempfile
-import threading
-import time
+from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -24,9 +22,6 @@ if __name__ == "__main__":  # The package may be on no path here; its own folder
 _RAY_PREFIX = "RAY_"
 _RAY_NAMES = ("PYTHONBREAKPOINT", "SPT_NOENV")
 _RAY_FILES = "/runtime_resources/"
-# What runs is interrupted, and again as by a second Ctrl-C. After this long we leave, and its supervisor kills it.
-_PRESS_SECONDS = 1.0
-_PRESSES = 30
 
 
 def main(descriptor: int) -> None:
@@ -39,44 +34,18 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     connection: Connection[bytes, bytes] = Connection(descriptor)
     try:
-        import dynalyze.fleet.ray.node_work  # noqa: F401  only whether it can be
+        from dynalyze.fleet.ray import node_work
     except ImportError as error:
         connection.send_bytes(f"{socket.gethostname()}: {error}; install dynalyze there".encode())
         return
     _without_ray()
     connection.send_bytes(b"")
     from dynalyze.files.temporary import TemporaryFolder
+    from dynalyze.fleet.worker import serve
 
-    with TemporaryFolder("node") as folder:
+    with TemporaryFolder("node") as folder, closing(node_work.NodeWork()) as work:
         tempfile.tempdir = str(folder)
-        _serve(connection)
-
-
-def _serve(connection: Connection[bytes, bytes]) -> None:
-    from dynalyze.fleet.ray.node_work import NodeWork
-
-    parcels: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    work = NodeWork()
-    threading.Thread(target=_listen, args=(connection, parcels), daemon=True).start()
-    try:
-        while True:
-            connection.send_bytes(work.delivery(parcels.get()))
-    except (KeyboardInterrupt, OSError):  # The other end is gone.
-        return
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        work.close()
-
-
-def _listen(connection: Connection[bytes, bytes], parcels: queue.SimpleQueue[bytes]) -> None:
-    try:
-        while True:
-            parcels.put(connection.recv_bytes())
-    except (EOFError, OSError):
-        for _ in range(_PRESSES):
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(_PRESS_SECONDS)
-        os._exit(1)
+        serve(connection, work.delivery)
 
 
 def _without_ray() -> None:

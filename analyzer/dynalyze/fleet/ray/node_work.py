@@ -7,14 +7,13 @@ import os
 import socket
 import subprocess
 import sys
-import traceback
 from pathlib import Path
 
 import msgspec
 
 from dynalyze.facts.source_files import hash_of_set
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.work import Finished, Runner, RunSettings, lost_item, page_of
+from dynalyze.fleet.work import Finished, Runner, RunSettings, page_of
 from dynalyze.report import Report
 from dynalyze.sweep.records import Row
 
@@ -61,21 +60,6 @@ class Delivery(msgspec.Struct):
     unusable: str = ""
 
 
-def pack(content: Parcel | Delivery) -> bytes:
-    """As bytes for another process or machine."""
-    return msgspec.msgpack.encode(content)
-
-
-def unpack_parcel(data: bytes) -> Parcel:
-    """What `pack` made of a parcel."""
-    return msgspec.msgpack.decode(data, type=Parcel)
-
-
-def unpack_delivery(data: bytes) -> Delivery:
-    """What `pack` made of a delivery."""
-    return msgspec.msgpack.decode(data, type=Delivery)
-
-
 class NodeWork:
     """Runs the items of one sweep after each other, with one fork server."""
 
@@ -88,13 +72,13 @@ class NodeWork:
 
     def delivery(self, data: bytes) -> bytes:
         """The packed results of a packed item."""
-        parcel = unpack_parcel(data)
+        parcel = msgspec.msgpack.decode(data, type=Parcel)
         self._prepare(parcel.settings)
         if problem := self._problem(parcel):
-            return pack(Delivery(self._node, unusable=problem))
+            return msgspec.msgpack.encode(Delivery(self._node, unusable=problem))
         finished = self._run(parcel)
         finished.row.node = str(self._node)
-        return pack(Delivery(self._node, finished))
+        return msgspec.msgpack.encode(Delivery(self._node, finished))
 
     def close(self) -> None:
         """End the fork server, and all that it forked."""
@@ -131,11 +115,7 @@ class NodeWork:
         root = self._root(parcel)
         if root:
             os.chdir(root)
-        try:
-            finished = self._runner.run(_placed(parcel.item, parcel.root, root))
-        except Exception as error:  # A fault of ours costs one item, and is told.
-            traceback.print_exc()
-            return lost_item(parcel.item, f"dynalyze itself failed: {type(error).__name__}: {error}")
+        finished = self._runner.run(_placed(parcel.item, parcel.root, root))
         return _renamed(finished, root, parcel.shown_root) if parcel.shipped else finished
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Done
 from dynalyze.fleet.ray import node
-from dynalyze.fleet.ray.node_work import Node, Parcel, pack, unpack_delivery
+from dynalyze.fleet.ray.node_work import Delivery, Node, Parcel
 from dynalyze.fleet.ray.ray_session import Session
 from dynalyze.fleet.work import RunSettings, lost_item
 from dynalyze.privacy.redaction import redaction
@@ -99,7 +101,11 @@ class ClusterPool:
         """As `Pool.run` says. Leaves by UsageError where a node cannot run any item."""
         waiting = iter(items)
         while keep_on():
-            self._submit_waiting(waiting)
+            # As many as the cluster can take, and some to wait for room.
+            cpus = int(self._session.ray.cluster_resources().get("CPU", 0)) if self._most is None else 0
+            most = 2 * cpus + _WAITING if self._most is None else self._most
+            while len(self._pending) < most and (item := next(waiting, None)) is not None:
+                self._submit(_Submitted(item))
             if not self._pending:
                 self._note_mixture()
                 return
@@ -109,23 +115,12 @@ class ClusterPool:
         self._cancel()
         self._note_mixture()
 
-    def _submit_waiting(self, waiting: Iterator[Item]) -> None:
-        """Submit items until as many are with the cluster as it can take, and some to wait for room."""
-        most = self._most_pending()
-        while len(self._pending) < most and (item := next(waiting, None)) is not None:
-            self._submit(_Submitted(item))
-
-    def _most_pending(self) -> int:
-        if self._most is not None:
-            return self._most
-        return 2 * int(self._session.ray.cluster_resources().get("CPU", 0)) + _WAITING
-
     def _submit(self, submitted: _Submitted) -> None:
         demand = demand_of(submitted.item, self._settings, self._gpus, self._largest)
         self._check(demand)
         # Ray's own retries tell nobody whether a node or an item was at fault: `_lost` counts them.
         task = self._session.ray.remote(node.run).options(name=submitted.item.target, max_retries=0, **demand.options)
-        self._pending[task.remote(pack(self._parcel(submitted.item)))] = submitted
+        self._pending[task.remote(msgspec.msgpack.encode(self._parcel(submitted.item)))] = submitted
 
     def _parcel(self, item: Item) -> Parcel:
         root = "" if self._folder is None else str(self._folder)
@@ -150,7 +145,7 @@ class ClusterPool:
         submitted = self._pending.pop(reference)
         errors = self._session.ray.exceptions
         try:
-            delivery = unpack_delivery(self._session.ray.get(reference))
+            delivery = msgspec.msgpack.decode(self._session.ray.get(reference), type=Delivery)
         except (errors.NodeDiedError, errors.ObjectLostError):
             submitted.nodes_lost += 1
         except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.RayTaskError) as error:
@@ -166,9 +161,6 @@ class ClusterPool:
             delivery.finished.row.attempts += submitted.failed
             done(submitted.item, delivery.finished)
             return
-        self._try_again(submitted, done)
-
-    def _try_again(self, submitted: _Submitted, done: Done) -> None:
         if submitted.lost:
             done(submitted.item, lost_item(submitted.item, submitted.lost, submitted.failed))
         else:
@@ -186,11 +178,11 @@ class ClusterPool:
         for each in self._nodes:
             hosts.setdefault(each.packages, set()).add(each.host)
         if len(hosts) > 1:
-            shown = "; ".join(f"{packages} on {self._named(names)}" for packages, names in sorted(hosts.items()))
-            self.notes.append(f"The nodes had different versions: {shown}.")
-
-    def _named(self, hosts: set[str]) -> str:
-        return f"{len(hosts)} of them" if self._settings.redact else ", ".join(sorted(hosts))
+            shown = [
+                f"{packages} on {f'{len(names)} of them' if self._settings.redact else ', '.join(sorted(names))}"
+                for packages, names in sorted(hosts.items())
+            ]
+            self.notes.append(f"The nodes had different versions: {'; '.join(shown)}.")
 
 
 def _refuse_broken_node(error: Exception) -> None:

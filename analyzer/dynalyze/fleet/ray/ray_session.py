@@ -67,7 +67,12 @@ class Session:
     def __enter__(self) -> Session:
         with self._undo:
             _check_reachable(self._address)
-            self._ray = _import_ray({**_LOOPBACK, **_own_token()} if self.starts_cluster else _IMPATIENT)
+            variables = _IMPATIENT
+            if self.starts_cluster:
+                # Left to itself Ray would write a token into the user's home folder, and keep it.
+                token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+                variables = {**_LOOPBACK, **({} if "RAY_AUTH_MODE" in os.environ else token)}
+            self._ray = _import_ray(variables)
             # Messages of lost workers and nodes go to whatever is sys.stdout, at any time.
             quiet = self._undo.enter_context(Path(os.devnull).open("w"))
             self._undo.enter_context(contextlib.redirect_stdout(quiet))
@@ -140,13 +145,6 @@ def _import_ray(variables: dict[str, str]) -> ModuleType:
     return module
 
 
-def _own_token() -> dict[str, str]:
-    """For a cluster of this run alone: left to itself Ray would write one into the user's home folder, and keep it."""
-    if "RAY_AUTH_MODE" in os.environ:
-        return {}
-    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-
-
 def _check_reachable(address: str) -> None:
     """Ray itself takes two minutes to say that nobody is there."""
     if address in (LOCAL, "auto"):
@@ -191,25 +189,15 @@ def runtime_env(stage: Path, folder: Path | None) -> dict[str, Any]:
 
     `folder` is that of the user's files; None ships none.
     """
-    shipped: dict[str, Any] = {"py_modules": [str(_staged(stage))], "env_vars": _switches()}
-    if folder is not None:
-        shipped["working_dir"] = str(folder)
-    return shipped
-
-
-def _staged(stage: Path) -> Path:
-    """A copy of the package as a wheel has it."""
-    package = stage / "dynalyze"
+    package = stage / "dynalyze"  # A copy, as a wheel has it.
     shutil.copytree(_PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     if not (package / "templates").is_dir():
         shutil.copytree(_CHECKOUT_TEMPLATES, package / "templates")
-    return package
-
-
-def _switches() -> dict[str, str]:
-    """What of our environment decides how torch compiles. Paths are of this machine, and stay."""
-    return {
+    # What of our environment decides how torch compiles. Paths are of this machine, and stay.
+    switches = {
         name: value
         for name, value in os.environ.items()
         if name.startswith(_SWITCHES) and not os.path.isabs(value) and "TOKEN" not in name  # noqa: PTH117  text
     }
+    shipped: dict[str, Any] = {"py_modules": [str(package)], "env_vars": switches}
+    return shipped if folder is None else {**shipped, "working_dir": str(folder)}

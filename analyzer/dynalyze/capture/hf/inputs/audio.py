@@ -76,7 +76,9 @@ def _add_waveform(builder: InputBuilder) -> None:
     builder.inputs["input_values"] = values.floats(builder, shape, scale=0.1)
     if builder.wants("padding_mask"):
         builder.inputs["padding_mask"] = values.ones(builder, (builder.batch, length))
-    if builder.needs("attention_mask") or _is_masked(builder, part):
+    # The extractors return no mask for models whose convolutions normalise over the whole sound.
+    is_masked = builder.wants("attention_mask") and getattr(part, "feat_extract_norm", None) == "layer"
+    if builder.needs("attention_mask") or is_masked:
         builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, length))
 
 
@@ -91,20 +93,22 @@ def _channels(builder: InputBuilder) -> int | None:
     return None
 
 
-def _is_masked(builder: InputBuilder, part: Any) -> bool:
-    """Whether the extractor returns a mask: not for models whose convolutions normalise over the whole sound."""
-    return builder.wants("attention_mask") and getattr(part, "feat_extract_norm", None) == "layer"
-
-
 def _add_features(builder: InputBuilder) -> None:
     part = audio_part(builder.config)
     size = feature_size(part)
     if size is None:
         return
-    fixed = _fixed_frames(builder, part, size)
-    frames = fixed or _frames(builder, part)
-    channels_first = _reads_channels_first(builder.model, size)
-    shape = (builder.batch, size, frames) if channels_first else (builder.batch, frames, size)
+    convolution = _first_convolution(builder.model, size)
+    positions = values.first(part, "max_source_positions")
+    frames, fixed = _DEFAULT_FRAMES, positions is not None and convolution is not None
+    if fixed:
+        # The only length that a Whisper-like encoder accepts: its positions before its strided convolutions.
+        beside = next(parent for parent in builder.model.modules() if convolution in parent.children())
+        following = getattr(beside, "conv2", None)
+        frames = int(positions * convolution.stride[0] * (following.stride[0] if following is not None else 1))
+    elif builder.request.sequence is not None:
+        frames = int(builder.request.sequence * values.first(part, "subsampling_factor", default=1))
+    shape = (builder.batch, frames, size) if convolution is None else (builder.batch, size, frames)
     builder.inputs["input_features"] = values.floats(builder, shape)
     masks = [name for name in _FEATURE_MASKS if builder.wants(name)]
     # Beside text, `attention_mask` is the text's; extractors that pad to one fixed length return none.
@@ -120,27 +124,6 @@ def feature_size(part: Any) -> int | None:
     return next((size for size in sizes if isinstance(size, int)), None)
 
 
-def _frames(builder: InputBuilder, part: Any) -> int:
-    if builder.request.sequence is None:
-        return _DEFAULT_FRAMES
-    return int(builder.request.sequence * values.first(part, "subsampling_factor", default=1))
-
-
-def _fixed_frames(builder: InputBuilder, part: Any, size: int) -> int | None:
-    """The only length that a Whisper-like encoder accepts: its positions before its strided convolutions."""
-    positions = values.first(part, "max_source_positions")
-    convolution = _first_convolution(builder.model, size)
-    if positions is None or convolution is None:
-        return None
-    following = _sibling(builder.model, convolution, "conv2")
-    strides = convolution.stride[0] * (following.stride[0] if following is not None else 1)
-    return int(positions * strides)
-
-
-def _reads_channels_first(model: Any, size: int) -> bool:
-    return _first_convolution(model, size) is not None
-
-
 def _first_convolution(model: Any, size: int) -> Any:
     """The convolution over time that takes the features as its channels, as Whisper's encoder begins."""
     import torch
@@ -148,14 +131,6 @@ def _first_convolution(model: Any, size: int) -> Any:
     for name, module in model.named_modules():
         if name.endswith("conv1") and isinstance(module, torch.nn.Conv1d) and module.in_channels == size:
             return module
-    return None
-
-
-def _sibling(model: Any, module: Any, name: str) -> Any:
-    """The module of that name beside another."""
-    for parent in model.modules():
-        if module in parent.children():
-            return getattr(parent, name, None)
     return None
 
 

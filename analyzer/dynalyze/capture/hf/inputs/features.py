@@ -19,11 +19,12 @@ def features_per_sample(builder: InputBuilder, kind: str) -> int | None:
     None where the model has no such method or it lacks an input.
     """
     extract = extractor(builder.model, kind)
-    arguments = None if extract is None else _arguments(extract, builder.inputs)
-    if extract is None or arguments is None:
+    if extract is None or not required_parameters(extract) <= builder.inputs.keys():
         return None
+    parameters = inspect.signature(extract).parameters.values()
+    more = {"return_dict": True} if any(each.kind is each.VAR_KEYWORD for each in parameters) else {}
     with untouched(builder.model):
-        given = extract(**arguments)
+        given = extract(**{**taken_by(extract, builder.inputs), **more})
     return count(given) // builder.batch
 
 
@@ -37,20 +38,13 @@ def extractor(model: Any, kind: str) -> Any:
 
 def count(given: Any) -> int:
     """Rows in what a feature extractor returned: an output with a pooler, a tensor, or one tensor an image."""
-    features = _features(given)
+    features = given[0] if isinstance(given, tuple) and len(given) == 1 else given
+    for name in ("last_hidden_state", "pooler_output"):
+        if getattr(given, name, None) is not None:
+            features = getattr(given, name)
     if isinstance(features, (list, tuple)):
         return sum(count(each) for each in features)
     return int(features.numel()) // int(features.shape[-1])
-
-
-def _features(given: Any) -> Any:
-    pooled = getattr(given, "pooler_output", None)
-    if pooled is not None:
-        return pooled
-    hidden = getattr(given, "last_hidden_state", None)
-    if hidden is not None:
-        return hidden
-    return given[0] if isinstance(given, tuple) and len(given) == 1 else given
 
 
 def taken_by(method: Any, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -67,18 +61,6 @@ def required_parameters(method: Any) -> frozenset[str]:
 def _named_parameters(method: Any) -> list[inspect.Parameter]:
     parameters = inspect.signature(method).parameters.values()
     return [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
-
-
-def _arguments(method: Any, inputs: dict[str, Any]) -> dict[str, Any] | None:
-    """Those of the inputs that the method takes; None where one that it needs is not among them."""
-    if not required_parameters(method) <= inputs.keys():
-        return None
-    taken = taken_by(method, inputs)
-    return {**taken, "return_dict": True} if _takes_anything(method) else taken
-
-
-def _takes_anything(method: Any) -> bool:
-    return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(method).parameters.values())
 
 
 @contextmanager

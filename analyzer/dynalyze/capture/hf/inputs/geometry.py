@@ -8,17 +8,9 @@ from dynalyze.capture.hf.inputs.values import first
 
 # Where a configuration of several parts keeps the one that sees.
 _VISION_PARTS = (
-    "vision_config",
-    "vlm_config",
-    "visual_config",
-    "image_config",
-    "image_encoder_config",
-    "encoder",
-    "backbone_config",
-    "vq_config",
-    "vit_config",
-    "sam_config",
-)
+    "vision_config", "vlm_config", "visual_config", "image_config", "image_encoder_config", "encoder",
+    "backbone_config", "vq_config", "vit_config", "sam_config",
+)  # fmt: skip
 # For models that take any size: small, and what processors make of an image for a model at full size, where detectors
 # want more to find; all are multiples of the usual total stride of 32.
 _SMALL, _USUAL, _DETECTOR = 64, 224, 640
@@ -65,29 +57,19 @@ def channels(config: Any) -> int:
 
 def patch_size(config: Any) -> int:
     """The edge of a patch; 16 where the configuration has none."""
-    for part in reversed(parts_that_see(config)):
-        told = pair(first(part, "patch_size", "vision_patch_size", "spatial_patch_size"))
-        if told is not None:
-            return told[-1]
-    return 16
+    return _edge(config, 16, "patch_size", "vision_patch_size", "spatial_patch_size")
 
 
 def merge_size(config: Any) -> int:
     """How many patches along an edge become one token of text."""
-    for part in reversed(parts_that_see(config)):
-        told = pair(
-            first(
-                part,
-                "spatial_merge_size",
-                "merge_kernel_size",
-                "merge_size",
-                "downsample_factor",
-                "pooling_kernel_size",
-            )
-        )
-        if told is not None:
-            return told[-1]
-    return 1
+    names = ("spatial_merge_size", "merge_kernel_size", "merge_size", "downsample_factor", "pooling_kernel_size")
+    return _edge(config, 1, *names)
+
+
+def _edge(config: Any, otherwise: int, *names: str) -> int:
+    """The width that the innermost part tells under one of these names."""
+    told = (pair(first(part, *names)) for part in reversed(parts_that_see(config)))
+    return next((size[-1] for size in told if size is not None), otherwise)
 
 
 def frames(config: Any) -> int | None:

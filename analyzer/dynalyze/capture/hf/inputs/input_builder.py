@@ -45,8 +45,10 @@ class InputBuilder:
         self.batch: int = self.request.batch or DEFAULT_BATCH
         self.train = bool(self.request.train)
         self.takes, self.requires = forward_parameters(self.model)
-        self.dtype: torch.dtype = _floating_dtype(self.model)
-        self.device: torch.device = _device(self.model)
+        weights = list(self.model.parameters())
+        floating = (weight.dtype for weight in weights if weight.is_floating_point())
+        self.dtype: torch.dtype = next(floating, torch.get_default_dtype())
+        self.device: torch.device = weights[0].device if weights else torch.device("cpu")
         # On the CPU whatever the model's device, so that a seed means the same inputs everywhere.
         self.generator = torch.Generator().manual_seed(self.request.seed)
 
@@ -90,17 +92,3 @@ def text_part(config: Any) -> Any:
         return config.get_text_config()
     except (AttributeError, ValueError):
         return config
-
-
-def _floating_dtype(model: Any) -> torch.dtype:
-    import torch
-
-    floating = (tensor.dtype for tensor in model.parameters() if tensor.is_floating_point())
-    return next(floating, torch.get_default_dtype())
-
-
-def _device(model: Any) -> torch.device:
-    import torch
-
-    first = next(model.parameters(), None)
-    return torch.device("cpu") if first is None else first.device

@@ -58,12 +58,11 @@ def _labels(builder: InputBuilder) -> torch.Tensor | None:
     if builder.name.endswith(_OF_TRANSCRIPTS):
         # The decoder reads a start token before them.
         return values.tokens(builder, (builder.batch, builder.inputs["decoder_input_ids"].shape[-1] - 1))
-    if "decoder_input_ids" in builder.inputs:
-        return _decoded(builder)
-    return None if ids is None else _of_text(builder, ids)
-
-
-def _of_text(builder: InputBuilder, ids: torch.Tensor) -> torch.Tensor | None:
+    if "decoder_input_ids" in builder.inputs:  # What the decoder of an encoder-decoder is trained to write.
+        shape = builder.inputs["decoder_input_ids"].shape
+        return values.tokens(builder, shape, decoder_part(builder.config).vocab_size) if len(shape) == 2 else None
+    if ids is None:
+        return None
     if builder.name.endswith("ForMultipleChoice"):
         return values.integers(builder, (builder.batch,), 0, ids.shape[1])
     if builder.name.endswith("ForTokenClassification"):
@@ -71,22 +70,10 @@ def _of_text(builder: InputBuilder, ids: torch.Tensor) -> torch.Tensor | None:
     if builder.name.endswith("ForPreTraining") and not any(name in builder.takes for name in _OF_PAIRS):
         # Whether each token was replaced.
         return values.integers(builder, ids.shape, 0, 2)
-    if builder.name.endswith((*_OF_VOCABULARY, "ForPreTraining")):
-        return _same_tokens(builder, ids)
-    return None
-
-
-def _same_tokens(builder: InputBuilder, ids: torch.Tensor) -> torch.Tensor:
-    """What a language model is trained on: its own tokens, but for those that stand for other modalities."""
+    if not builder.name.endswith((*_OF_VOCABULARY, "ForPreTraining")):
+        return None
+    # What a language model is trained on: its own tokens, but for those that stand for other modalities.
     labels = ids.clone()
     for placeholder in builder.placeholders:
         labels[labels == placeholder.token_id] = _IGNORED
     return labels
-
-
-def _decoded(builder: InputBuilder) -> torch.Tensor | None:
-    """What the decoder of an encoder-decoder is trained to write."""
-    decoded = builder.inputs["decoder_input_ids"]
-    if decoded.dim() != 2:
-        return None
-    return values.tokens(builder, decoded.shape, vocabulary=decoder_part(builder.config).vocab_size)

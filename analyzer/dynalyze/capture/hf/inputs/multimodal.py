@@ -31,16 +31,10 @@ def add(builder: InputBuilder) -> None:
         return
     told = {placeholder.kind for placeholder in builder.placeholders}
     for kind, pixels in _PIXELS.items():
-        if pixels in builder.inputs and kind not in told:
-            _add_placeholders(builder, kind)
-
-
-def _add_placeholders(builder: InputBuilder, kind: Kind) -> None:
-    token = placeholder_token(builder, kind)
-    count = features_per_sample(builder, kind) if token is not None else None
-    if token is not None and count:
-        begin, end = first(builder.config, *_BEGIN), first(builder.config, *_END)
-        builder.placeholders.append(Placeholder(token, count, kind, begin, end))
+        token = placeholder_token(builder, kind) if pixels in builder.inputs and kind not in told else None
+        if token is not None and (count := features_per_sample(builder, kind)):
+            begin, end = first(builder.config, *_BEGIN), first(builder.config, *_END)
+            builder.placeholders.append(Placeholder(token, count, kind, begin, end))
 
 
 def placeholder_token(builder: InputBuilder, kind: Kind) -> int | None:

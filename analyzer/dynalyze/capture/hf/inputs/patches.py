@@ -53,8 +53,7 @@ def add_positioned(builder: InputBuilder, pixels: str, positions: str, images: i
     import torch
 
     side = grid_side(builder)
-    line, column = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
-    places = torch.stack([column.flatten(), line.flatten()], dim=-1)
+    places = torch.cartesian_prod(torch.arange(side), torch.arange(side)).flip(-1)
     builder.inputs[pixels] = floats(builder, (images, side * side, patch_values(builder)))
     builder.inputs[positions] = places.expand(images, -1, -1).contiguous().to(builder.device)
 
@@ -64,8 +63,7 @@ def add_flattened(builder: InputBuilder) -> None:
     import torch
 
     side = grid_side(builder)
-    line, column = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
-    places = torch.stack([line.flatten(), column.flatten()], dim=-1) + 1
+    places = torch.cartesian_prod(torch.arange(side), torch.arange(side)) + 1
     values = floats(builder, (builder.batch, side * side, patch_values(builder)))
     placed = places.expand(builder.batch, -1, -1).to(values)
     builder.inputs["flattened_patches"] = torch.cat([placed, values], dim=-1)

@@ -7,22 +7,30 @@ from typing import TYPE_CHECKING
 from dynalyze.capture.hf.inputs import values
 
 if TYPE_CHECKING:
-    import torch
-
     from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 
 def add(builder: InputBuilder) -> None:
     """`past_values` and, where forward has them, their time features, masks and static features."""
+    import torch
+
     if not builder.wants("past_values"):
         return
-    past = _past_length(builder)
+    # What the model conditions on, which its configuration fixes, and before it what its lags look back at.
+    length: int = values.first(builder.config, "context_length", "sequence_length", default=builder.sequence)
+    past = int(length) + max(values.first(builder.config, "lags_sequence", default=[0]))
     builder.inputs["past_values"] = values.floats(builder, _with_channels(builder, past))
+    # Masks that are multiplied into the values are floating.
+    dtype = builder.dtype if "past_time_features" in builder.takes else torch.bool
     for name in ("past_observed_mask", "observed_mask"):
         if builder.wants(name):
-            builder.inputs[name] = values.ones(builder, _with_channels(builder, past), dtype=_mask_dtype(builder))
+            builder.inputs[name] = values.ones(builder, _with_channels(builder, past), dtype=dtype)
     if builder.wants("past_time_features"):
-        _add_time_features(builder, past)
+        features = getattr(builder.config, "num_time_features", 0)
+        future = values.first(builder.config, "prediction_length", default=1)
+        builder.inputs["past_time_features"] = values.floats(builder, (builder.batch, past, features))
+        builder.inputs["future_values"] = values.floats(builder, _with_channels(builder, future))
+        builder.inputs["future_time_features"] = values.floats(builder, (builder.batch, future, features))
     _add_static(builder)
     if builder.train:
         _add_targets(builder)
@@ -32,32 +40,10 @@ def add(builder: InputBuilder) -> None:
         builder.inputs["freq"] = values.zeros(builder, (builder.batch, 1))
 
 
-def _past_length(builder: InputBuilder) -> int:
-    """What the model conditions on, which its configuration fixes, and before it what its lags look back at."""
-    length: int = values.first(builder.config, "context_length", "sequence_length", default=builder.sequence)
-    lags: list[int] = values.first(builder.config, "lags_sequence", default=[0])
-    return int(length) + max(lags)
-
-
 def _with_channels(builder: InputBuilder, length: int) -> tuple[int, ...]:
     channels = values.first(builder.config, "num_input_channels", "input_size", default=1)
     has_channels = hasattr(builder.config, "num_input_channels") or channels > 1
     return (builder.batch, length, channels) if has_channels else (builder.batch, length)
-
-
-def _mask_dtype(builder: InputBuilder) -> torch.dtype:
-    """Masks that are multiplied into the values are floating."""
-    import torch
-
-    return builder.dtype if "past_time_features" in builder.takes else torch.bool
-
-
-def _add_time_features(builder: InputBuilder, past: int) -> None:
-    features = getattr(builder.config, "num_time_features", 0)
-    builder.inputs["past_time_features"] = values.floats(builder, (builder.batch, past, features))
-    future = values.first(builder.config, "prediction_length", default=1)
-    builder.inputs["future_values"] = values.floats(builder, _with_channels(builder, future))
-    builder.inputs["future_time_features"] = values.floats(builder, (builder.batch, future, features))
 
 
 def _add_static(builder: InputBuilder) -> None:
@@ -77,11 +63,8 @@ def _add_targets(builder: InputBuilder) -> None:
     if builder.wants("future_values") and future is not None:
         builder.inputs["future_values"] = values.floats(builder, _with_channels(builder, future))
     if builder.wants("target_values"):
-        builder.inputs["target_values"] = _targets(builder)
-
-
-def _targets(builder: InputBuilder) -> torch.Tensor:
-    count = values.first(builder.config, "num_targets", default=1)
-    if builder.name.endswith("Classification"):
-        return values.integers(builder, (builder.batch,), 0, int(count))
-    return values.floats(builder, (builder.batch, count))
+        count = values.first(builder.config, "num_targets", default=1)
+        if builder.name.endswith("Classification"):
+            builder.inputs["target_values"] = values.integers(builder, (builder.batch,), 0, int(count))
+        else:
+            builder.inputs["target_values"] = values.floats(builder, (builder.batch, count))

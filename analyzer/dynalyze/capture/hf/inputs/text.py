@@ -9,7 +9,7 @@ from dynalyze.capture.hf.inputs import values
 if TYPE_CHECKING:
     import torch
 
-    from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Kind, Placeholder
+    from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Kind
 
 # What transformers writes into `mm_token_type_ids` for each kind of token.
 _KINDS: dict[Kind, int] = {"text": 0, "image": 1, "video": 2, "audio": 3}
@@ -28,7 +28,7 @@ def add(builder: InputBuilder) -> None:
 
 def _add_tokens(builder: InputBuilder) -> None:
     """`input_ids` with the placeholders of the other modalities, their mask and their kinds."""
-    if builder.wants("input_ids") and not _reads_embeddings(builder):
+    if builder.wants("input_ids") and getattr(builder.model, "main_input_name", None) != "inputs_embeds":
         builder.inputs["input_ids"] = _input_ids(builder)
     ids = builder.inputs.get("input_ids")
     if ids is None:
@@ -52,37 +52,24 @@ def token_kinds(builder: InputBuilder, ids: torch.Tensor) -> torch.Tensor:
 def _input_ids(builder: InputBuilder) -> torch.Tensor:
     import torch
 
-    shape = (builder.batch, _CHOICES, builder.sequence) if _of_choices(builder) else (builder.batch, builder.sequence)
-    ids = values.tokens(builder, shape)
+    # Multiple choice scores several texts a sample; nothing but the class's name tells.
+    choices = (_CHOICES,) if builder.name.endswith(("ForMultipleChoice", "DoubleHeadsModel")) else ()
+    ids = values.tokens(builder, (builder.batch, *choices, builder.sequence))
     end = getattr(builder.config, "eos_token_id", None)
-    if (
-        getattr(builder.config, "is_encoder_decoder", False)
-        and isinstance(end, int)
-        and end < values.vocabulary_size(builder)
-    ):
+    size = values.vocabulary_size(builder)
+    if getattr(builder.config, "is_encoder_decoder", False) and isinstance(end, int) and end < size:
         # Their tokenizers end what the encoder reads, and heads look for that token.
         ids[..., -1] = end
     if not builder.placeholders:
         return ids
-    runs = [run for placeholder in builder.placeholders for run in _runs(builder, placeholder)]
+    runs: list[torch.Tensor] = []
+    for placeholder in builder.placeholders:
+        # A small vocabulary may have lost the tokens around the run, which only the model's training gives a meaning.
+        around = (placeholder.begin, placeholder.end)
+        begin, end = ([token] if token is not None and token < size else [] for token in around)
+        run = [*begin, *[placeholder.token_id] * placeholder.count, *end]
+        runs.append(torch.tensor(run, dtype=torch.long, device=builder.device).expand(builder.batch, -1))
     return torch.cat([ids[..., :_OPENING], *runs, ids[..., _OPENING:]], dim=-1)
-
-
-def _runs(builder: InputBuilder, placeholder: Placeholder) -> list[torch.Tensor]:
-    size = values.vocabulary_size(builder)
-    # A small vocabulary may have lost the tokens around the run, which only the model's training gives a meaning.
-    around = [token if token is not None and token < size else None for token in (placeholder.begin, placeholder.end)]
-    lengths = ((around[0], 1), (placeholder.token_id, placeholder.count), (around[1], 1))
-    return [values.full(builder, (builder.batch, length), token) for token, length in lengths if token is not None]
-
-
-def _reads_embeddings(builder: InputBuilder) -> bool:
-    return getattr(builder.model, "main_input_name", None) == "inputs_embeds"
-
-
-def _of_choices(builder: InputBuilder) -> bool:
-    """Multiple choice scores several texts a sample; nothing but the class's name tells."""
-    return builder.name.endswith(("ForMultipleChoice", "DoubleHeadsModel"))
 
 
 def _add_decoder(builder: InputBuilder) -> None:
@@ -90,8 +77,9 @@ def _add_decoder(builder: InputBuilder) -> None:
     if builder.wants("decoder_input_ids"):
         config = decoder_part(builder.config)
         ids = values.tokens(builder, (builder.batch, builder.sequence), vocabulary=config.vocab_size)
-        start = _start_token(builder.config, config)
-        if start is not None and start < config.vocab_size:
+        starts = [values.first(each, "decoder_start_token_id", "bos_token_id") for each in (builder.config, config)]
+        start = next((each for each in starts if isinstance(each, int)), config.vocab_size)
+        if start < config.vocab_size:
             ids[:, 0] = start
         builder.inputs["decoder_input_ids"] = ids
     if builder.needs("decoder_attention_mask") and "decoder_input_ids" in builder.inputs:
@@ -108,14 +96,6 @@ def decoder_part(config: Any) -> Any:
     except (AttributeError, ValueError):
         return config
     return part if hasattr(part, "vocab_size") else config
-
-
-def _start_token(*configs: Any) -> int | None:
-    for config in configs:
-        start = values.first(config, "decoder_start_token_id", "bos_token_id")
-        if isinstance(start, int):
-            return start
-    return None
 
 
 def _add_embeddings(builder: InputBuilder) -> None:

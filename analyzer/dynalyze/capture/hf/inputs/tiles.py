@@ -46,9 +46,13 @@ def add_sized(builder: InputBuilder) -> None:
 
 def add_by_aspect(builder: InputBuilder) -> None:
     """One image a sample in as many tiles as there may be, with the id of that cut; no tile is padding."""
-    tiles = int(first(geometry.vision_part(builder.config), "max_num_tiles", default=4))
+    part = geometry.vision_part(builder.config)
+    tiles = int(first(part, "max_num_tiles", default=4))
+    # The cut into most tiles among the supported ones, a square where there is one.
+    cuts = first(part, "supported_aspect_ratios", default=[[1, 1]])
+    place = max(range(len(cuts)), key=lambda each: (cuts[each][0] * cuts[each][1], -abs(cuts[each][0] - cuts[each][1])))
     builder.inputs["pixel_values"] = images(builder, 1, tiles)
-    builder.inputs["aspect_ratio_ids"] = full(builder, (builder.batch, 1), 1 + _square_cut(builder))
+    builder.inputs["aspect_ratio_ids"] = full(builder, (builder.batch, 1), 1 + place)
     builder.inputs["aspect_ratio_mask"] = ones(builder, (builder.batch, 1, tiles))
 
 
@@ -73,11 +77,3 @@ def add_local_views(builder: InputBuilder) -> None:
     builder.inputs["num_local_patches"] = [2] * builder.batch
     if "patches_grid" in builder.takes:
         builder.inputs["patches_grid"] = [[2, 1]] * builder.batch
-
-
-def _square_cut(builder: InputBuilder) -> int:
-    """The place of the cut into most tiles among the supported ones, a square where there is one."""
-    cuts = first(geometry.vision_part(builder.config), "supported_aspect_ratios", default=[[1, 1]])
-    return max(
-        range(len(cuts)), key=lambda index: (cuts[index][0] * cuts[index][1], -abs(cuts[index][0] - cuts[index][1]))
-    )

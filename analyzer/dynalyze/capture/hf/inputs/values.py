@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,9 @@ def tokens(builder: InputBuilder, shape: Sequence[int], vocabulary: int | None =
 def vocabulary_size(builder: InputBuilder) -> int:
     """How many tokens the model can embed: its own table tells, the configuration may count other tokens."""
     told = first(builder.text_config, "vocab_size") or first(builder.config, "vocab_size")
-    table = _embedding_rows(builder.model)
+    table = None
+    with contextlib.suppress(AttributeError, NotImplementedError):  # What a model without one raises.
+        table = getattr(builder.model.get_input_embeddings(), "num_embeddings", None)
     known = [size for size in (told, table) if isinstance(size, int) and size > 0]
     return min(known, default=_CHARACTERS)
 
@@ -101,16 +104,6 @@ def arange(builder: InputBuilder, batch: int, length: int) -> torch.Tensor:
     import torch
 
     return torch.arange(length, device=builder.device).repeat(batch, 1)
-
-
-def _embedding_rows(model: Any) -> int | None:
-    """The size of the table that token ids look into. Transformers raises either error for a model without one."""
-    try:
-        table = model.get_input_embeddings()
-    except (AttributeError, NotImplementedError):
-        return None
-    rows = getattr(table, "num_embeddings", None)
-    return rows if isinstance(rows, int) else None
 
 
 def _integers_in(value: Any) -> Iterator[int]:

@@ -22,9 +22,17 @@ def add(builder: InputBuilder) -> None:
         # Pairs of images.
         builder.inputs["pixel_values"] = tiles.images(builder, 2)
     if builder.wants("input_points") and builder.wants("input_labels"):
-        _add_points(builder)
-    if builder.wants("pixel_values_videos") and _is_about_videos(builder):
-        _add_videos(builder)
+        # One point of the object for each image: (batch, objects, points, 2), and 1 for "inside".
+        edge = min(geometry.image_size(builder.config, builder.request.full_size))
+        builder.inputs["input_points"] = integers(builder, (builder.batch, 1, 1, 2), 0, edge).to(builder.dtype)
+        builder.inputs["input_labels"] = ones(builder, (builder.batch, 1, 1))
+    # Videos where they are what the model is for, rather than something that its image encoder reads as well.
+    about_videos = "video" in f"{builder.config.model_type} {builder.name}".lower()
+    if builder.wants("pixel_values_videos") and ("pixel_values" not in builder.takes or about_videos):
+        if "video_grid_thw" in builder.takes:
+            patches.add_grid(builder, "pixel_values_videos", "video_grid_thw", times=2)
+        else:
+            builder.inputs["pixel_values_videos"] = clips(builder)
     quirks.makes_pixels.apply(builder.config, builder)
     if builder.needs("hidden_states") and "grid_thw" in builder.takes:
         patches.add_grid(builder, "hidden_states", "grid_thw")
@@ -43,20 +51,6 @@ def clips(builder: InputBuilder) -> torch.Tensor:
     height, width = geometry.image_size(builder.config, builder.request.full_size)
     frames = geometry.frames_or_few(builder.config)
     return floats(builder, (builder.batch, frames, geometry.channels(builder.config), height, width))
-
-
-def _add_points(builder: InputBuilder) -> None:
-    """One point of the object for each image: (batch, objects, points, 2), and 1 for "inside"."""
-    edge = min(geometry.image_size(builder.config, builder.request.full_size))
-    builder.inputs["input_points"] = integers(builder, (builder.batch, 1, 1, 2), 0, edge).to(builder.dtype)
-    builder.inputs["input_labels"] = ones(builder, (builder.batch, 1, 1))
-
-
-def _add_videos(builder: InputBuilder) -> None:
-    if "video_grid_thw" in builder.takes:
-        patches.add_grid(builder, "pixel_values_videos", "video_grid_thw", times=2)
-    else:
-        builder.inputs["pixel_values_videos"] = clips(builder)
 
 
 def _add_pixels(builder: InputBuilder) -> None:
@@ -85,11 +79,6 @@ def _add_pixels(builder: InputBuilder) -> None:
             tiles.add_local_views(builder)
 
 
-def _is_about_videos(builder: InputBuilder) -> bool:
-    """Whether videos are what the model is for, rather than something that its image encoder reads as well."""
-    return "pixel_values" not in builder.takes or "video" in f"{builder.config.model_type} {builder.name}".lower()
-
-
 def _reads_videos(builder: InputBuilder) -> bool:
     """Whether what forward calls `pixel_values` are clips: its configuration counts frames. That of a model which
     reads any array (`inputs`) counts them for another head.
@@ -114,26 +103,18 @@ def _add_what_goes_with_pixels(builder: InputBuilder) -> None:
     if builder.wants("pixel_mask") and "pixel_values" in builder.inputs:
         pixels = builder.inputs["pixel_values"]
         builder.inputs["pixel_mask"] = ones(builder, (*pixels.shape[:-3], *pixels.shape[-2:]))
-    if builder.needs("bool_masked_pos") or (builder.wants("bool_masked_pos") and _guesses_patches(builder)):
+    guesses = "MaskedImageModeling" in builder.name or "ForPreTraining" in builder.name
+    if builder.needs("bool_masked_pos") or (builder.wants("bool_masked_pos") and guesses):
         builder.inputs["bool_masked_pos"] = _masked_patches(builder)
-
-
-def _guesses_patches(builder: InputBuilder) -> bool:
-    return "MaskedImageModeling" in builder.name or "ForPreTraining" in builder.name
-
-
-def _layers_of_patches(builder: InputBuilder) -> int:
-    """One for an image; for a video its frames, as many to a patch as the model takes together."""
-    if not _reads_videos(builder):
-        return 1
-    return geometry.frames_or_few(builder.config) // int(first(builder.config, "tubelet_size", default=1))
 
 
 def _masked_patches(builder: InputBuilder) -> torch.Tensor:
     """Half of the patches, the same ones in every sample: models want as many of each."""
     height, width = geometry.image_size(builder.config, builder.request.full_size)
     edge = geometry.patch_size(builder.config)
-    count = (height // edge) * (width // edge) * _layers_of_patches(builder)
+    count = (height // edge) * (width // edge)
+    if _reads_videos(builder):  # A patch is of as many frames as the model takes together.
+        count *= geometry.frames_or_few(builder.config) // int(first(builder.config, "tubelet_size", default=1))
     masked = zeros(builder, (builder.batch, count)).bool()
     masked[:, ::2] = True
     return masked

@@ -8,7 +8,8 @@ There are five kinds of quirk, and a model type has at most one of each:
 - `@changes_inputs("tapas")`: `function(builder)` changes `builder.inputs`, which the generic code has made.
 
 A model type is transformers' `model_type`; a configuration without one is named by its class. What only sets fields is
-a row of a table: `fill_open`, `set_small`, `keep_equal`. A file holds the quirks of one modality.
+a row of a table: `fill_open`, `set_small`, `keep_equal`. A row may be for several types, with spaces between, and a
+value may be a function of the configuration. A file holds the quirks of one modality.
 """
 
 from __future__ import annotations
@@ -70,21 +71,22 @@ def load() -> None:
 
 def fill_open(table: dict[str, dict[str, Any]]) -> None:
     """Rows of `completes`: fields that the defaults leave open (None, or not there at all), and their values."""
-    for model_type, values in table.items():
-        completes(model_type)(functools.partial(fill, values=values))
+    for model_types, values in table.items():
+        completes(*model_types.split())(functools.partial(fill, values=values))
 
 
 def set_small(table: dict[str, dict[str, Any]]) -> None:
     """Rows of `shrinks`: fields with the values that they have in a small variant."""
-    for model_type, values in table.items():
-        shrinks(model_type)(functools.partial(_assign, values=values))
+    for model_types, values in table.items():
+        shrinks(*model_types.split())(functools.partial(_assign, values=values))
 
 
-def keep_equal(table: dict[str, dict[str, str]], *kinds: Kind[Any]) -> None:
-    """Rows of those kinds: fields that take the value of another one."""
-    for model_type, sources in table.items():
+def keep_equal(table: dict[str, dict[str, Any]], *kinds: Kind[Any]) -> None:
+    """Rows of those kinds: fields that take the value of another one, by its name, or of a function."""
+    for model_types, sources in table.items():
+        values = {name: each if callable(each) else operator.attrgetter(each) for name, each in sources.items()}
         for kind in kinds:
-            kind(model_type)(functools.partial(_follow, sources=sources))
+            kind(*model_types.split())(functools.partial(_assign, values=values))
 
 
 def fill(config: Any, values: dict[str, Any]) -> None:
@@ -98,8 +100,5 @@ def fill(config: Any, values: dict[str, Any]) -> None:
 def _assign(config: Any, values: dict[str, Any]) -> None:
     for name, value in values.items():
         *parts, field = name.split(".")
-        setattr(functools.reduce(getattr, parts, config), field, copy.deepcopy(value))
-
-
-def _follow(config: Any, sources: dict[str, str]) -> None:
-    _assign(config, {name: operator.attrgetter(source)(config) for name, source in sources.items()})
+        own = value(config) if callable(value) else copy.deepcopy(value)
+        setattr(functools.reduce(getattr, parts, config), field, own)

@@ -7,8 +7,18 @@ from typing import Any
 from dynalyze.capture.hf.inputs import values
 from dynalyze.capture.hf.inputs.audio import audio_part, hop_length
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.quirks import changes_inputs, completes, keep_equal, makes_sounds, shrinks
+from dynalyze.capture.hf.quirks import changes_inputs, completes, keep_equal, makes_sounds, set_small, shrinks
 
+set_small(
+    {
+        # Each stage but the last doubles the width.
+        "clap_audio_model": {"hidden_size": lambda c: c.patch_embeds_hidden_size * 2 ** (len(c.depths) - 1)},
+        # Three convolutions halve the mel bins, for each of their channels.
+        "dots3_note_audio_encoder": {"conv_output_size": lambda c: c.downsample_hidden_size * -(-c.feature_size // 8)},
+        # One layer a width: its pyramid is not cut.
+        "muse_spark_audio": {"num_hidden_layers": lambda c: len(c.hidden_sizes)},
+    }
+)
 keep_equal(
     {
         # Both halves are projected to one width.
@@ -31,12 +41,6 @@ keep_equal(
 )
 
 
-@shrinks("clap_audio_model")
-def clap_audio_model(config: Any) -> None:
-    """Each stage but the last doubles the width."""
-    config.hidden_size = config.patch_embeds_hidden_size * 2 ** (len(config.depths) - 1)
-
-
 @makes_sounds("clap_audio_model", "clap")
 def clap_sounds(builder: InputBuilder) -> None:
     """Images of spectrograms, one a sample or, with fusion, four crops of it; `is_longer`: than ten seconds."""
@@ -48,12 +52,6 @@ def clap_sounds(builder: InputBuilder) -> None:
     frames = min(1001, part.spec_size * (part.spec_size // part.num_mel_bins))
     builder.inputs["input_features"] = values.floats(builder, (builder.batch, crops, frames, part.num_mel_bins))
     builder.inputs["is_longer"] = values.zeros(builder, (builder.batch, 1), dtype=torch.bool)
-
-
-@shrinks("dots3_note_audio_encoder")
-def dots3_note_audio_encoder(config: Any) -> None:
-    """Three convolutions halve the mel bins, for each of their channels."""
-    config.conv_output_size = config.downsample_hidden_size * -(-config.feature_size // 8)
 
 
 @makes_sounds("dots3_note_audio_encoder", "dots3_note")
@@ -96,12 +94,6 @@ def inkling_sounds(builder: InputBuilder) -> None:
     builder.inputs["audio_input_ids"] = values.integers(builder, shape, 0, part.codebook_size)
     if builder.wants("audio_input_ids_mask"):
         builder.inputs["audio_input_ids_mask"] = values.ones(builder, shape[:2])
-
-
-@shrinks("muse_spark_audio")
-def muse_spark_audio(config: Any) -> None:
-    """One layer a width: its pyramid is not cut."""
-    config.num_hidden_layers = len(config.hidden_sizes)
 
 
 @makes_sounds("muse_spark_audio", "muse_spark")

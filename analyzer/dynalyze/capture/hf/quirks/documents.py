@@ -6,7 +6,16 @@ from typing import Any
 
 from dynalyze.capture.hf.inputs import geometry, patches, tiles, values
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, makes_pixels, shrinks
+from dynalyze.capture.hf.quirks import (
+    changes_inputs,
+    completes,
+    fill,
+    fill_open,
+    keep_equal,
+    makes_pixels,
+    set_small,
+    shrinks,
+)
 
 fill_open(
     {
@@ -14,13 +23,25 @@ fill_open(
         "pix2struct_text_model": {"initializer_range": 0.02},
     }
 )
-
-
-@shrinks("layoutlmv3")
-def layoutlmv3(config: Any) -> None:
-    """The embeddings of a box's corners, height and width fill the hidden size together."""
-    config.shape_size = config.hidden_size // 12 * 2
-    config.coordinate_size = (config.hidden_size - 2 * config.shape_size) // 4
+set_small(
+    {
+        # Its queries stand beside the features of SAM's encoder, in one width.
+        "deepseek_ocr2_vision": {
+            "sam_config.downsample_channels": lambda c: [
+                *c.sam_config.downsample_channels[:-1], c.encoder_config.hidden_size
+            ]
+        },
+        # The embeddings of a box's corners, height and width fill the hidden size together.
+        "layoutlmv3": {
+            "shape_size": lambda c: c.hidden_size // 12 * 2,
+            "coordinate_size": lambda c: (c.hidden_size - 2 * c.shape_size) // 4
+        },
+        # Its list of stages tells the depths too, and holds the widths.
+        "uvdoc_backbone": {"depths": lambda c: [len(stages) for stages in c.stage_configs]},
+    }
+)  # fmt: skip
+# Its head reads all stages of its backbone, which hands out one by default.
+keep_equal({"uvdoc": {"backbone_config.out_features": lambda c: c.backbone_config.stage_names[1:]}}, completes)
 
 
 @shrinks("lilt")
@@ -58,13 +79,6 @@ def granite_docling(builder: InputBuilder) -> None:
     builder.inputs["pixel_attention_mask"] = values.ones(builder, (builder.batch, count), dtype=torch.bool)
 
 
-@shrinks("deepseek_ocr2_vision")
-def deepseek_ocr2_vision(config: Any) -> None:
-    """Its queries stand beside the features of SAM's encoder, in one width."""
-    channels = list(config.sam_config.downsample_channels)
-    config.sam_config.downsample_channels = [*channels[:-1], config.encoder_config.hidden_size]
-
-
 @changes_inputs("kosmos-2")
 def kosmos_2(builder: InputBuilder) -> None:
     """A mask, not a token, tells where in the text the features of the image go.
@@ -91,19 +105,6 @@ def kosmos_2_5(builder: InputBuilder) -> None:
     for name in ("width", "height"):
         builder.inputs[name] = values.full(builder, (builder.batch,), patches.grid_side(builder))
     kosmos_2(builder)
-
-
-@completes("uvdoc")
-def uvdoc(config: Any) -> None:
-    """Its head reads all stages of its backbone, which hands out one by default."""
-    backbone = config.backbone_config
-    backbone.out_features = backbone.stage_names[1:]
-
-
-@shrinks("uvdoc_backbone")
-def uvdoc_backbone(config: Any) -> None:
-    """Its list of stages tells the depths too, and holds the widths."""
-    config.depths = [len(stages) for stages in config.stage_configs]
 
 
 @makes_pixels("pp_ocrv5_mobile_det")

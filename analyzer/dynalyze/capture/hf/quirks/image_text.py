@@ -6,7 +6,7 @@ from typing import Any
 
 from dynalyze.capture.hf.inputs import geometry, tiles, values, vision
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.quirks import changes_inputs, completes, fill_open, makes_pixels, shrinks
+from dynalyze.capture.hf.quirks import changes_inputs, completes, fill_open, makes_pixels, set_small
 
 fill_open(
     {
@@ -14,13 +14,21 @@ fill_open(
         "bridgetower": {"contrastive_hidden_size": 512, "logit_scale_init_value": 2.6592},
     }
 )
-
-
-@shrinks("align")
-def align(config: Any) -> None:
-    """Texts are projected to the width that the image encoder's last stage has, a multiple of eight."""
-    vision = config.vision_config
-    config.projection_dim = round(vision.out_channels[-1] * vision.width_coefficient / 8) * 8
+set_small(
+    {
+        # Texts are projected to the width that the image encoder's last stage has, a multiple of eight.
+        "align": {
+            "projection_dim": lambda c: (
+                round(c.vision_config.out_channels[-1] * c.vision_config.width_coefficient / 8) * 8
+            )
+        },
+        # Prompts are drawn around the frames of a video, whose size it names in its own way.
+        "tvp": {
+            "max_img_size": lambda c: min(c.max_img_size, 128),
+            "visual_prompt_size": lambda c: min(c.visual_prompt_size, 16),
+        },
+    }
+)
 
 
 @makes_pixels("colmodernvbert")
@@ -82,13 +90,6 @@ def vilt(config: Any) -> None:
 def vilt_pixels(builder: InputBuilder) -> None:
     if builder.name == "ViltForImagesAndTextClassification":
         builder.inputs["pixel_values"] = tiles.images(builder, builder.config.num_images)
-
-
-@shrinks("tvp")
-def tvp(config: Any) -> None:
-    """Prompts are drawn around the frames of a video, whose size it names in its own way."""
-    config.max_img_size = min(config.max_img_size, 128)
-    config.visual_prompt_size = min(config.visual_prompt_size, 16)
 
 
 @makes_pixels("tvp")

@@ -7,12 +7,17 @@ from typing import Any
 
 from dynalyze.capture.hf.inputs import values
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, set_small, shrinks
+from dynalyze.capture.hf.quirks import changes_inputs, completes, fill_open, keep_equal, set_small, shrinks
 
 fill_open(
     {
         # Its attention asks for what its default leaves open; the values are its checkpoint's.
         "dbrx": {"attn_config.rope_theta": 500_000.0, "attn_config.clip_qkv": 8},
+        # Which layers have experts (in its checkpoint all but the first), and how many a token is given.
+        "deepseek_ocr2_text": {
+            "mlp_layer_types": lambda c: ["dense"] + ["sparse"] * (c.num_hidden_layers - 1),
+            "num_experts_per_tok": 6,
+        },
         # How many experts a token is given; its checkpoints give six.
         "deepseek_v2": {"num_experts_per_tok": 6},
         # Its experts; the values are those of its larger relative, Gemma 4.
@@ -21,17 +26,52 @@ fill_open(
         "dots1": {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6},
         # Its 96 heads do not divide its width: a checkpoint gives their size.
         "glm4v_moe_text": {"head_dim": 128},
+        # A checkpoint lists its layers: short convolutions, and attention in every fourth or so.
+        "lfm2_moe": {
+            "layer_types": lambda c: [
+                "full_attention" if number % 4 == 2 else "conv" for number in range(c.num_hidden_layers)
+            ]
+        },
         # Its sliding window; its checkpoint has 512.
         "step3p5": {"sliding_window": 512},
+        # The language whose adapter runs, which a user chooses.
+        "xmod": {"default_language": lambda c: c.languages[0]},
     }
 )
 set_small(
     {
+        "bamba": {"attn_layer_indices": lambda c: [c.num_hidden_layers - 1]},
         # Its projections are laid out for four devices, so the heads come in fours.
         "codegen": {"n_head": 4},
+        # Its stacks run in cycles, and its number of layers counts every turn of each.
+        "hrm_text": {"num_hidden_layers": lambda c: c.num_layers_per_stack * c.H_cycles * (c.L_cycles + 1)},
+        # Its bottleneck has the width of its embeddings.
+        "mobilebert": {
+            "intra_bottleneck_size": lambda c: min(c.intra_bottleneck_size, c.hidden_size),
+            "true_hidden_size": lambda c: c.intra_bottleneck_size,
+            "embedding_size": lambda c: c.intra_bottleneck_size,
+        },
+        # It shares the states of its Mamba heads in groups, of which there are no more than heads.
+        "nemotron_h": {"n_groups": lambda c: min(c.n_groups, c.mamba_num_heads)},
+        # Two recurrent blocks go before one of attention; two layers show one of each.
+        "recurrent_gemma": {"block_types": lambda c: list(dict.fromkeys(c.block_types))},
         # It hashes texts longer than a chunk: a short text has several, so it is hashed and sorted as a long one is.
         "reformer": {"lsh_attn_chunk_length": 4, "local_attn_chunk_length": 4},
+        # Its hybrid layers share one transformer, and are tied only where there are two.
+        "zamba": {"layers_block_type": ["linear_attention", "hybrid", "hybrid"], "num_hidden_layers": 3},
     }
+)
+keep_equal(
+    {
+        # Its cache asks the whole configuration for the number of layers, which only its parts have.
+        "blt": {
+            "num_hidden_layers": lambda c: max(
+                part.num_hidden_layers for part in (c.encoder_config, c.decoder_config, c.global_config)
+            )
+        },
+    },
+    completes,
+    shrinks,
 )
 
 
@@ -42,11 +82,6 @@ def bamba(config: Any) -> None:
         config.attn_layer_indices = list(range(9, config.num_hidden_layers, 9))
 
 
-@shrinks("bamba")
-def small_bamba(config: Any) -> None:
-    config.attn_layer_indices = [config.num_hidden_layers - 1]
-
-
 @completes("granitemoehybrid")
 def granitemoehybrid(config: Any) -> None:
     """Its default has no layer with attention, which its own code cannot run: a checkpoint has some."""
@@ -55,67 +90,6 @@ def granitemoehybrid(config: Any) -> None:
         config.layer_types = [
             "full_attention" if number in attention else kind for number, kind in enumerate(config.layer_types)
         ]
-
-
-@completes("lfm2_moe")
-def lfm2_moe(config: Any) -> None:
-    """A checkpoint lists its layers: short convolutions, and attention in every fourth or so."""
-    if config.layer_types is None:
-        kinds = ("conv", "conv", "full_attention", "conv")
-        config.layer_types = [kinds[number % len(kinds)] for number in range(config.num_hidden_layers)]
-
-
-@completes("deepseek_ocr2_text")
-def deepseek_ocr2_text(config: Any) -> None:
-    """DeepSeek-OCR 2 leaves open which layers have experts: in its checkpoint, all but the first."""
-    experts = ["dense"] + ["sparse"] * (config.num_hidden_layers - 1)
-    fill(config, {"mlp_layer_types": experts, "num_experts_per_tok": 6})
-
-
-@shrinks("recurrent_gemma")
-def recurrent_gemma(config: Any) -> None:
-    """Two recurrent blocks go before one of attention; two layers show one of each."""
-    config.block_types = list(dict.fromkeys(config.block_types))
-
-
-@shrinks("zamba")
-def zamba(config: Any) -> None:
-    """Its hybrid layers share one transformer, and are tied only where there are two."""
-    config.layers_block_type = ["linear_attention", "hybrid", "hybrid"]
-    config.num_hidden_layers = len(config.layers_block_type)
-
-
-@shrinks("hrm_text")
-def hrm_text(config: Any) -> None:
-    """Its stacks run in cycles, and its number of layers counts every turn of each."""
-    config.num_hidden_layers = config.num_layers_per_stack * config.H_cycles * (config.L_cycles + 1)
-
-
-@completes("blt")
-@shrinks("blt")
-def blt(config: Any) -> None:
-    """Its cache asks the whole configuration for the number of layers, which only its parts have."""
-    parts = (config.encoder_config, config.decoder_config, config.global_config)
-    config.num_hidden_layers = max(part.num_hidden_layers for part in parts)
-
-
-@shrinks("nemotron_h")
-def nemotron_h(config: Any) -> None:
-    """It shares the states of its Mamba heads in groups, of which there are no more than heads."""
-    config.n_groups = min(config.n_groups, config.mamba_num_heads)
-
-
-@shrinks("mobilebert")
-def mobilebert(config: Any) -> None:
-    """Its bottleneck has the width of its embeddings."""
-    config.intra_bottleneck_size = config.true_hidden_size = min(config.intra_bottleneck_size, config.hidden_size)
-    config.embedding_size = config.intra_bottleneck_size
-
-
-@completes("xmod")
-def xmod(config: Any) -> None:
-    """X-MOD runs the adapter of one language, which a user chooses."""
-    fill(config, {"default_language": config.languages[0]})
 
 
 @completes("t5gemma")

@@ -7,7 +7,7 @@ from typing import Any
 from dynalyze.capture.hf.inputs import tiles, values
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
-from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, makes_pixels, set_small, shrinks
+from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, makes_pixels, set_small
 
 fill_open(
     {
@@ -19,6 +19,8 @@ fill_open(
 )
 set_small(
     {
+        # Each token's input is its atoms' encoding, its residue, the profile of that, and one number.
+        "esmfold2": {"single_inputs_size": lambda c: c.atom_encoder.output_dim + 2 * c.num_res_types + 1},
         # Frames of which each pixel is one element of the array.
         "perceiver": {"train_size": [32, 48]},
     }
@@ -80,12 +82,6 @@ def esm_inputs(builder: InputBuilder) -> None:
     """The folding model reads residues as AlphaFold counts them: twenty."""
     if builder.name.endswith("ForProteinFolding"):
         builder.inputs["input_ids"] = values.integers(builder, (builder.batch, builder.sequence), 0, 20)
-
-
-@shrinks("esmfold2")
-def esmfold2(config: Any) -> None:
-    """Each token's input is its atoms' encoding, its residue, the profile of that, and one number."""
-    config.single_inputs_size = config.atom_encoder.output_dim + 2 * config.num_res_types + 1
 
 
 @changes_inputs("esmfold2")

@@ -15,6 +15,7 @@ from dynalyze.capture.hf.quirks import (
     fill_open,
     keep_equal,
     makes_sounds,
+    set_small,
     shrinks,
 )
 
@@ -25,12 +26,28 @@ fill_open(
         # The token that stands for audio; its checkpoints use 24.
         "voxtral": {"audio_token_id": 24},
         # The alphabet of transcripts; that of other wav2vec 2.0 models has 32 letters.
-        "wav2vec2-bert": {"vocab_size": 32},
-        "wav2vec2-conformer": {"vocab_size": 32},
+        "wav2vec2-bert wav2vec2-conformer": {"vocab_size": 32},
+        # Its experts share one more, whose size the configuration does not name; its checkpoints have 768.
+        "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": lambda c: 2 * c.moe_intermediate_size},
+    }
+)
+set_small(
+    {
+        # A conformer whose heads share its width: two heads of the size they have.
+        "granite_speech_encoder granite_speech_plus_encoder": {
+            "num_heads": lambda c: min(c.num_heads, 2),
+            "hidden_dim": lambda c: c.num_heads * c.dim_head,
+        },
     }
 )
 keep_equal(
     {
+        # The projector's default reads the width of another encoder.
+        "granite_speech granite_speech_plus": {
+            "projector_config.encoder_hidden_size": lambda c: (
+                c.encoder_config.hidden_dim * (1 + len(getattr(c.encoder_config, "cat_hidden_layers", None) or ()))
+            )
+        },
         # Its decoder asks for its key and value heads, which its configuration does not name.
         "moonshine_streaming": {"num_key_value_heads": "num_attention_heads"},
         # The projector gives the text's width.
@@ -39,12 +56,17 @@ keep_equal(
     completes,
     shrinks,
 )
-
-
-@completes("clvp")
-def clvp(config: Any) -> None:
-    """The speech encoder reads the tokens that the decoder writes; its default knows fewer."""
-    config.speech_config.vocab_size = max(config.speech_config.vocab_size, config.decoder_config.vocab_size)
+# The audio encoder gives states of the text's width.
+keep_equal(
+    {"qwen2_5_omni_thinker qwen3_omni_moe_thinker": {"audio_config.output_dim": "text_config.hidden_size"}}, shrinks
+)
+keep_equal(
+    {
+        # The speech encoder reads the tokens that the decoder writes; its default knows fewer.
+        "clvp": {"speech_config.vocab_size": lambda c: max(c.speech_config.vocab_size, c.decoder_config.vocab_size)},
+    },
+    completes,
+)
 
 
 @makes_sounds("clvp")
@@ -102,14 +124,6 @@ def bark_fine(builder: InputBuilder) -> None:
     builder.inputs["codebook_idx"] = config.n_codes_given
 
 
-@completes("granite_speech", "granite_speech_plus")
-@shrinks("granite_speech", "granite_speech_plus")
-def granite_speech(config: Any) -> None:
-    """The projector's default reads the width of another encoder."""
-    layers = getattr(config.encoder_config, "cat_hidden_layers", None) or ()
-    config.projector_config.encoder_hidden_size = config.encoder_config.hidden_dim * (1 + len(layers))
-
-
 @makes_sounds("granite_speech", "granite_speech_plus")
 def granite_speech_sounds(builder: InputBuilder) -> None:
     """Windows of the encoder's states are projected to a few tokens, and the processor's mask is that of these."""
@@ -123,13 +137,6 @@ def granite_speech_sounds(builder: InputBuilder) -> None:
     if tokens is not None:
         builder.inputs["input_features_mask"] = values.ones(builder, (builder.batch, tokens), dtype=torch.bool)
         builder.placeholders.append(Placeholder(builder.config.audio_token_id, tokens, "audio"))
-
-
-@shrinks("granite_speech_encoder", "granite_speech_plus_encoder")
-def granite_speech_encoder(config: Any) -> None:
-    """A conformer whose heads share its width: two heads of the size they have."""
-    config.num_heads = min(config.num_heads, 2)
-    config.hidden_dim = config.num_heads * config.dim_head
 
 
 @makes_sounds("granite_speech5_ctc", "granite_speech5_encoder")
@@ -235,15 +242,9 @@ def qwen3_asr_sounds(builder: InputBuilder) -> None:
 @completes("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker")
 def qwen_omni_thinker(config: Any) -> None:
     """Images begin with a token that its default does not name and its positions ask for."""
-    qwen_omni_audio(config)
+    config.audio_config.output_dim = config.text_config.hidden_size
     if not hasattr(config, "vision_start_token_id"):
         config.vision_start_token_id = 151652
-
-
-@shrinks("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker")
-def qwen_omni_audio(config: Any) -> None:
-    """The audio encoder gives states of the text's width."""
-    config.audio_config.output_dim = config.text_config.hidden_size
 
 
 @changes_inputs("qwen2_5_omni_talker")
@@ -297,12 +298,6 @@ def qwen3_omni_talker(builder: InputBuilder) -> None:
     if "talker_input_ids" in builder.takes:
         builder.inputs["talker_input_ids"] = builder.inputs["input_ids"]
         _embeddings_for_tokens(builder, builder.config.text_config.hidden_size)
-
-
-@completes("qwen3_omni_moe_talker_text")
-def qwen3_omni_talker_text(config: Any) -> None:
-    """Its experts share one more, whose size the configuration does not name; its checkpoints have 768."""
-    fill(config, {"shared_expert_intermediate_size": 2 * config.moe_intermediate_size})
 
 
 @changes_inputs("qwen3_omni_moe_talker_text")

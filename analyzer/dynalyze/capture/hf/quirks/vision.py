@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from itertools import accumulate
 from typing import Any
 
 from dynalyze.capture.hf.inputs import geometry, tiles, values
@@ -11,7 +10,6 @@ from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.quirks import (
     changes_inputs,
     completes,
-    fill,
     fill_open,
     keep_equal,
     makes_pixels,
@@ -23,16 +21,37 @@ fill_open(
     {
         # The decoder that it is pretrained with comes with a checkpoint.
         "hiera": {"decoder_hidden_size": 512, "decoder_depth": 8, "decoder_num_heads": 16},
+        # How sure it has to be of each class, and the classes' order, come with a checkpoint.
+        "pp_doclayout_v2": {
+            "class_thresholds": lambda c: [0.5] * c.num_labels,
+            "class_order": lambda c: list(range(c.num_labels)),
+        },
     }
 )
 set_small(
     {
         # That decoder.
         "hiera": {"decoder_hidden_size": 128, "decoder_depth": 2, "decoder_num_heads": 4},
+        # Its decoder reads three layers of the vision part, which a small one has not: as many, some of them twice.
+        "clipseg": {
+            "extract_layers": lambda c: [
+                place * c.vision_config.num_hidden_layers // len(c.extract_layers)
+                for place in range(len(c.extract_layers))
+            ]
+        },
+        # Its list of blocks tells the depths too, and holds the strides. All blocks: without one of them the image
+        # keeps the size that it would halve.
+        "pp_lcnet_v3 pp_lcnet_v4": {"depths": lambda c: [len(blocks) for blocks in c.block_configs]},
+        # Attention is global inside stages, never where one begins: in one block, the last of the third stage.
+        "sam2_hiera_det_model": {"global_attention_blocks": lambda c: [sum(c.blocks_per_stage[:3]) - 1]},
+        # Videos of fewer frames.
+        "vjepa2": {"frames_per_clip": lambda c: 4 * c.tubelet_size, "crop_size": lambda c: 4 * c.patch_size},
     }
 )
 keep_equal(
     {
+        # The decoder reads what the backbone gives.
+        "vitmatte": {"hidden_size": "backbone_config.hidden_size"},
         # What its decoder fuses and what its head reads have one width.
         "zoedepth": {"bottleneck_features": "fusion_hidden_size"},
         # The vision part hands features to the detector, or to the mask decoder, in the width of that.
@@ -99,20 +118,7 @@ def vitmatte(config: Any) -> None:
     for name in ("convstream_hidden_sizes", "fusion_hidden_sizes"):
         setattr(config, name, list(getattr(config, name)))
     config.backbone_config.num_channels = 4
-    vitmatte_decoder(config)
-
-
-@shrinks("vitmatte")
-def vitmatte_decoder(config: Any) -> None:
-    """The decoder reads what the backbone gives."""
     config.hidden_size = config.backbone_config.hidden_size
-
-
-@shrinks("vjepa2")
-def vjepa2(config: Any) -> None:
-    """Videos of fewer frames."""
-    config.frames_per_clip = 4 * config.tubelet_size
-    config.crop_size = 4 * config.patch_size
 
 
 @completes("sapiens2")
@@ -132,15 +138,6 @@ def small_sapiens2(config: Any) -> None:
     if head is not None and head.upsample_out_channels is not None:
         head.upsample_out_channels = [width] * len(head.upsample_out_channels)
         head.conv_out_channels = [width] * len(head.conv_out_channels or [])
-
-
-@shrinks("pp_lcnet_v3", "pp_lcnet_v4")
-def pp_lcnet(config: Any) -> None:
-    """Its list of blocks tells the depths too, and holds the strides.
-
-    All blocks: without one of them the image keeps the size that it would halve.
-    """
-    config.depths = [len(blocks) for blocks in config.block_configs]
 
 
 @shrinks("detr", "conditional_detr", "dab-detr", "deformable_detr", "table-transformer")
@@ -177,29 +174,8 @@ def small_rf_detr_backbone(config: Any) -> None:
         config.image_size = patches * config.patch_size
 
 
-@shrinks("sam2_hiera_det_model")
-def sam2_hiera(config: Any) -> None:
-    """Attention is global inside stages, never where one begins: in one block, the last of the third stage."""
-    ends = list(accumulate(config.blocks_per_stage))
-    config.global_attention_blocks = [ends[2] - 1]
-
-
-@shrinks("clipseg")
-def clipseg(config: Any) -> None:
-    """Its decoder reads three layers of the vision part, which a small one has not: as many, some of them twice."""
-    layers, read = config.vision_config.num_hidden_layers, len(config.extract_layers)
-    config.extract_layers = [place * layers // read for place in range(read)]
-
-
 @changes_inputs("oneformer")
 def oneformer(builder: InputBuilder) -> None:
     """A sentence tells which of its tasks is asked for; texts of what may be seen are for training alone."""
     shape = (builder.batch, builder.config.task_seq_len)
     builder.inputs["task_inputs"] = values.tokens(builder, shape, builder.config.text_encoder_vocab_size)
-
-
-@completes("pp_doclayout_v2")
-def pp_doclayout_v2(config: Any) -> None:
-    """How sure it has to be of each class, and the classes' order, come with a checkpoint."""
-    classes = config.num_labels
-    fill(config, {"class_thresholds": [0.5] * classes, "class_order": list(range(classes))})

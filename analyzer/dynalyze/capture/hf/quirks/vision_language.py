@@ -12,17 +12,83 @@ from dynalyze.capture.hf.quirks import (
     changes_inputs,
     completes,
     fill,
+    fill_open,
     keep_equal,
     makes_pixels,
     makes_sounds,
+    set_small,
     shrinks,
 )
 
+fill_open(
+    {
+        # A Q-Former turns an image of any size into a fixed number of tokens; which token comes with a checkpoint.
+        "blip-2 instructblip": {"image_token_index": lambda c: c.text_config.vocab_size - 1},
+        "instructblipvideo": {"video_token_index": lambda c: c.text_config.vocab_size - 1},
+        # MiniCPM-V: which tokens stand for images and videos comes with a checkpoint.
+        "minicpmv4_6 minicpmv4_7 minicpm_ocr": {
+            "image_token_id": lambda c: c.text_config.vocab_size - 1,
+            "video_token_id": lambda c: c.text_config.vocab_size - 2,
+        },
+    }
+)
+
+
+def _quarter_of_patches(config: Any) -> int:
+    """A quarter of the patches along each edge, as at full size."""
+    return int(config.vision_config.image_size // config.vision_config.patch_size // 4) ** 2
+
+
+set_small(
+    {
+        "aria": {
+            "vision_config.image_size": lambda c: 8 * c.vision_config.patch_size,
+            "projector_patch_to_query_dict": {64: 16},
+            "max_value_projector_patch_to_query_dict": 16,
+        },
+        "gemma3 t5gemma2_encoder": {"mm_tokens_per_image": _quarter_of_patches},
+        # Codes of images are tokens: no more of them than the small vocabulary has.
+        "glm_image": {
+            "vq_config.num_embeddings": lambda c: min(c.vq_config.num_embeddings, c.text_config.vocab_size // 2)
+        },
+        # Each layer folds neighbouring pixels, one for each prime factor of the sizes of a patch. As many layers as
+        # folds: fewer would have to leave some out, which transformers does with scipy.
+        "inkling_vision": {
+            "num_hidden_layers": lambda c: 1 + _prime_factors(c.patch_size) + _prime_factors(c.temporal_patch_size)
+        },
+        # The adapter reads the last layers of the vision part, as many as before.
+        "molmo2": {
+            "adapter_config.vision_feature_layer": lambda c: [
+                max(0, c.vision_config.num_hidden_layers - 1 - place)
+                for place in range(len(c.adapter_config.vision_feature_layer))
+            ]
+        },
+        # A Gemma 3 that answers with one of two tokens, which its configuration does not always name.
+        "shieldgemma2": {
+            "mm_tokens_per_image": _quarter_of_patches,
+            "yes_token_index": lambda c: (c.text_config.vocab_size - 1) // 2,
+            "no_token_index": lambda c: (c.text_config.vocab_size - 1) // 2 - 1,
+        },
+        # It reads as many layers of its vision part as it names, which a small one has not: as many, some of them
+        # twice, since the projector's width depends on it.
+        "vipllava": {
+            "vision_feature_layers": lambda c: [
+                -1 - place % c.vision_config.num_hidden_layers for place in range(len(c.vision_feature_layers))
+            ]
+        },
+    }
+)
 keep_equal(
     {
         # The projector ends in the width that the vision part names.
         "florence2": {"vision_config.projection_dim": "text_config.d_model"},
         "janus": {"vision_config.projection_dim": "text_config.hidden_size"},
+        # Four neighbours are folded into one, and three projections follow one another.
+        "llama4_vision_model": {
+            "intermediate_size": lambda c: int(c.hidden_size // c.pixel_shuffle_ratio**2),
+            "projector_input_dim": "vision_output_dim",
+            "projector_output_dim": "vision_output_dim",
+        },
         # Its table of visual words has the width of the text part.
         "ovis2": {"hidden_size": "text_config.hidden_size"},
         # What its vision part calls its hidden size is the width that the text part reads.
@@ -41,14 +107,6 @@ def aria(config: Any) -> None:
         vision.image_size, vision.patch_size = 490, 14
 
 
-@shrinks("aria")
-def small_aria(config: Any) -> None:
-    side, tokens = 8, 16
-    config.vision_config.image_size = side * config.vision_config.patch_size
-    config.projector_patch_to_query_dict = {side**2: tokens}
-    config.max_value_projector_patch_to_query_dict = tokens
-
-
 @completes("aya_vision")
 def aya_vision(config: Any) -> None:
     """Its connector folds squares of patches, which the default image does not divide into."""
@@ -58,29 +116,12 @@ def aya_vision(config: Any) -> None:
     vision.image_size -= vision.image_size % vision.patch_size
 
 
-@completes("idefics3", "smolvlm")
+@completes("idefics3", "smolvlm", "modernvbert", "ultravbert")
 def idefics3(config: Any) -> None:
     """Its connector folds squares of patches, which the default image does not divide into."""
-    _fit_connector(config.vision_config, config.scale_factor)
-
-
-@completes("modernvbert", "ultravbert")
-def modernvbert(config: Any) -> None:
-    """Its connector folds squares of patches, which the default image does not divide into."""
-    _fit_connector(config.vision_config, config.pixel_shuffle_factor)
-
-
-def _fit_connector(vision: Any, factor: int) -> None:
+    vision, factor = config.vision_config, values.first(config, "scale_factor", "pixel_shuffle_factor")
     if vision.image_size // vision.patch_size % factor:
         vision.image_size = vision.patch_size * 4 * factor
-
-
-@completes("llama4_vision_model")
-@shrinks("llama4_vision_model")
-def llama4_vision_model(config: Any) -> None:
-    """Four neighbours are folded into one, and three projections follow one another."""
-    config.intermediate_size = int(config.hidden_size // config.pixel_shuffle_ratio**2)
-    config.projector_input_dim = config.projector_output_dim = config.vision_output_dim
 
 
 @completes("gemma3", "t5gemma2_encoder", "shieldgemma2")
@@ -91,85 +132,32 @@ def gemma3(config: Any) -> None:
         vision.image_size, vision.patch_size = 896, 14
 
 
-@shrinks("gemma3", "t5gemma2_encoder")
-def small_gemma3(config: Any) -> None:
-    """A quarter of the patches along each edge, as at full size."""
-    side = config.vision_config.image_size // config.vision_config.patch_size
-    config.mm_tokens_per_image = (side // 4) ** 2
-
-
-@shrinks("shieldgemma2")
-def small_shieldgemma2(config: Any) -> None:
-    """A Gemma 3 that answers with one of two tokens, which its configuration does not always name."""
-    small_gemma3(config)
-    last = config.text_config.vocab_size - 1
-    config.yes_token_index, config.no_token_index = last // 2, last // 2 - 1
-
-
-@shrinks("vipllava")
-def vipllava(config: Any) -> None:
-    """It reads as many layers of its vision part as it names, which a small one has not.
-
-    The same number of layers, some of them twice: the projector's width depends on it.
-    """
-    layers = config.vision_config.num_hidden_layers
-    config.vision_feature_layers = [-1 - place % layers for place in range(len(config.vision_feature_layers))]
-
-
-@completes("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")
-def minicpmv(config: Any) -> None:
-    """MiniCPM-V: which tokens stand for images and videos comes with a checkpoint."""
-    last = config.text_config.vocab_size - 1
-    fill(config, {"image_token_id": last, "video_token_id": last - 1})
-
-
-@completes("chameleon")
+@completes("chameleon", "emu3")
 def chameleon(config: Any) -> None:
     """Images become tokens of the vocabulary by a map that only checkpoints bring."""
     if config.vocabulary_map is None:
-        _number_chameleon(config)
+        _number_codes(config)
 
 
-@shrinks("chameleon")
+@shrinks("chameleon", "emu3")
 def small_chameleon(config: Any) -> None:
-    config.vq_config.num_embeddings = 256
-    _number_chameleon(config)
+    name = "num_embeddings" if config.model_type == "chameleon" else "codebook_size"
+    setattr(config.vq_config, name, 256)
+    _number_codes(config)
 
 
-def _number_chameleon(config: Any) -> None:
-    """A map with a name for each entry of the codebook, its number written in letters."""
-    first, codes = 4, config.vq_config.num_embeddings
-    letters = str.maketrans("0123456789", "ABCDEFGHIJ")
-    names = {f"IMGIMG{str(code).translate(letters)}Z": first + code for code in range(codes)}
-    config.vocabulary_map = {**names, "<image>": first + codes}
-    config.image_token_id = first + codes
-
-
-@completes("emu3")
-def emu3(config: Any) -> None:
-    """Images become tokens of the vocabulary by a map that only checkpoints bring."""
-    if config.vocabulary_map is None:
-        _number_emu3(config)
-
-
-@shrinks("emu3")
-def small_emu3(config: Any) -> None:
-    config.vq_config.codebook_size = 256
-    _number_emu3(config)
-
-
-def _number_emu3(config: Any) -> None:
-    """A map with a name for each entry of the codebook, and for the end of a line of them."""
-    first, codes = 4, config.vq_config.codebook_size
-    names = {f"<|visual token {code:06d}|>": first + code for code in range(codes)}
-    config.vocabulary_map = {**names, "<image>": first + codes, "<|extra_200|>": first + codes + 1}
-    config.image_token_id = first + codes
-
-
-@completes("blip-2", "instructblip")
-def blip_2(config: Any) -> None:
-    """A Q-Former turns an image of any size into a fixed number of tokens; which token comes with a checkpoint."""
-    fill(config, {"image_token_index": config.text_config.vocab_size - 1})
+def _number_codes(config: Any) -> None:
+    """A map with a name for each entry of the codebook: its number, which Chameleon writes in letters."""
+    if config.model_type == "chameleon":
+        letters = str.maketrans("0123456789", "ABCDEFGHIJ")
+        codes = [f"IMGIMG{str(code).translate(letters)}Z" for code in range(config.vq_config.num_embeddings)]
+        others = ["<image>"]
+    else:
+        codes = [f"<|visual token {code:06d}|>" for code in range(config.vq_config.codebook_size)]
+        others = ["<image>", "<|extra_200|>"]  # The latter is the end of a line of them.
+    first = 4
+    config.vocabulary_map = {name: first + place for place, name in enumerate([*codes, *others])}
+    config.image_token_id = first + len(codes)
 
 
 @makes_pixels("blip-2", "instructblip")
@@ -184,11 +172,6 @@ def blip_2_inputs(builder: InputBuilder) -> None:
     """The retrieval model matches each text with its image, as its documentation shows first."""
     if "use_image_text_matching_head" in builder.takes:
         builder.inputs["use_image_text_matching_head"] = True
-
-
-@completes("instructblipvideo")
-def instructblipvideo(config: Any) -> None:
-    fill(config, {"video_token_index": config.text_config.vocab_size - 1})
 
 
 @makes_pixels("instructblipvideo")
@@ -232,12 +215,6 @@ def neomme(builder: InputBuilder) -> None:
     """No encoder; the patches of all images are one list, and each becomes a token."""
     side = patches.grid_side(builder)
     builder.inputs["pixel_values"] = values.floats(builder, (builder.batch * side * side, builder.config.patch_dim))
-
-
-@shrinks("glm_image")
-def glm_image(config: Any) -> None:
-    """Codes of images are tokens: no more of them than the small vocabulary has."""
-    config.vq_config.num_embeddings = min(config.vq_config.num_embeddings, config.text_config.vocab_size // 2)
 
 
 @makes_pixels("glm_image")
@@ -325,15 +302,6 @@ def inkling2(builder: InputBuilder) -> None:
     builder.inputs["image_grid_thw"] = torch.tensor([[1, side, side]] * builder.batch, device=builder.device)
 
 
-@shrinks("inkling_vision")
-def inkling_vision(config: Any) -> None:
-    """Each layer folds neighbouring pixels, one for each prime factor of the sizes of a patch.
-
-    As many layers as folds: fewer would have to leave some out, which transformers does with scipy.
-    """
-    config.num_hidden_layers = 1 + _prime_factors(config.patch_size) + _prime_factors(config.temporal_patch_size)
-
-
 def _prime_factors(number: int) -> int:
     found, divisor = 0, 2
     while number > 1:
@@ -352,14 +320,6 @@ def inkling_pixels(builder: InputBuilder) -> None:
     edge = vision.patch_size
     shape = (builder.batch * 16, vision.temporal_patch_size, edge, edge, vision.num_channels)
     builder.inputs["pixel_values"] = values.floats(builder, shape)
-
-
-@shrinks("molmo2")
-def molmo2(config: Any) -> None:
-    """The adapter reads the last layers of the vision part, as many as before."""
-    last = config.vision_config.num_hidden_layers - 1
-    read = len(config.adapter_config.vision_feature_layer)
-    config.adapter_config.vision_feature_layer = [max(0, last - place) for place in range(read)]
 
 
 @makes_pixels("molmo2")
