@@ -166,9 +166,11 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
         write_whole(Path(file), html.render_sweep(msgspec.structs.replace(sweep, items=rows)))
     if (file := options["csv_file"]) is not None:
         write_whole(Path(file), sweep_csv.render(sweep))
-    document = msgspec.to_builtins(sweep)
-    ordered = {"schema_version": document.pop("schema_version"), **document}
-    if write_json(options["json_file"], json_text(ordered)):
+    text = ""
+    if options["json_file"]:
+        document = msgspec.to_builtins(sweep)
+        text = json_text({"schema_version": document.pop("schema_version"), **document})
+    if write_json(options["json_file"], text):
         return
     written = [("Index", options["html_file"] or index), ("Rows", folder / ROWS), ("JSON", options["json_file"])]
     files = [(name, str(path)) for name, path in [*written, ("CSV", options["csv_file"])] if path is not None]
