@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 
 from dynalyze.facts.graph_text import Assignment, Comment, Signature, TensorText, read_tensor, statements
 from dynalyze.facts.graphs import CompileTexts, Text
@@ -91,12 +92,6 @@ class Lowered:
     kernels: list[tuple[AttentionBackend, Written]] = field(default_factory=list)
     at: dict[LineKey, list[AttentionBackend]] = field(default_factory=dict)
 
-    def take(self, other: Lowered) -> None:
-        """Add what another part of the same graph holds."""
-        self.kernels += other.kernels
-        for at, backends in other.at.items():
-            self.at.setdefault(at, []).extend(backends)
-
 
 def mentions_attention(text: str) -> bool:
     """A quick look at a text, before it is read."""
@@ -110,10 +105,10 @@ def traced(text: str) -> Traced:
     return Traced(calls, mask_made)
 
 
-def lowered(text: str) -> Lowered:
-    """What an ATen graph computes attention with."""
+def lowered(*texts: str) -> Lowered:
+    """What an ATen graph computes attention with, all of its parts together."""
     found = Lowered()
-    for written in _read(text)[0]:
+    for written in chain.from_iterable(_read(text)[0] for text in texts):
         if written.op in _SOFTMAX:
             found.at.setdefault(written.at, []).append("math")
         elif (backend := _backend(written.op)) is not None:
@@ -241,7 +236,7 @@ class _Graph:
         self._places = places
         self._failed = failed
         dynamo = "".join(read(text.reference) for text in texts.texts if text.stage == "dynamo")
-        self._traced = traced(dynamo) if mentions_attention(dynamo) else traced("")
+        self._traced = traced(dynamo if mentions_attention(dynamo) else "")
         self._by_inductor = any(text.stage == "post_grad" for text in texts.texts)
         self._lowered = self._lowest([text for text in texts.texts if text.direction != "backward"], read)
 
@@ -265,10 +260,7 @@ class _Graph:
         """What the last stage says that still shows attention: Inductor replaces some of it, both ways."""
         for stages in (("post_grad",), ("forward", "inference")):
             codes = [read(text.reference) for text in texts if text.stage in stages]
-            found = Lowered()
-            for code in codes:
-                if self._traced.calls or mentions_attention(code):
-                    found.take(lowered(code))
+            found = lowered(*(code for code in codes if self._traced.calls or mentions_attention(code)))
             if found.at or found.kernels:
                 return found
         return Lowered()

@@ -37,7 +37,7 @@ from dynalyze.facts.modules import modules, settings
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import Registry, registry
 from dynalyze.facts.skipped import skipped_frames
-from dynalyze.facts.source_files import LineOps, RunFacts, hash_of_set, source_files, traced_files
+from dynalyze.facts.source_files import LineOps, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
 from dynalyze.facts.why_not_compiled import (
@@ -124,13 +124,13 @@ def assemble(
         graphs=down,
         kernels=kernels,
         traced_files=files,
-        sources=source_files(RunFacts(compiled, breaks, again, skipped, files, lines), sources, places),
         traced_hash=hash_of_set(files),
         capture=capture,
         settings=settings(run),
         modules=modules(run),
         attention=attention(run.read_text, texts, down, compiled, places),
     )
+    report.sources = source_files(report, lines, sources, places)
     for file, kept in sources.changed.items():  # Those that are no longer what was compiled.
         shown = "its lines are shown as they were compiled" if kept else "its lines are not shown"
         capture.notes.append(f"{Path(file).name} changed while the program ran: {shown}.")

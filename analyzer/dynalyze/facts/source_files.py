@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from dynalyze.events.log import RunLog
@@ -12,16 +11,7 @@ from dynalyze.events.types import SourceSeen, TracedSeen
 from dynalyze.facts.sources import LONGEST_LINE, Sources, changed, seen_sources
 from dynalyze.facts.stacks import Places, is_file
 from dynalyze.files.read_write import read_input
-from dynalyze.report import (
-    Compilation,
-    CompilationStatus,
-    GraphBreak,
-    LineKey,
-    Recompile,
-    SkippedFrame,
-    TracedFile,
-    TracedFunction,
-)
+from dynalyze.report import CompilationStatus, LineKey, Report, TracedFile, TracedFunction
 from dynalyze.report.code import FunctionStatus, LineState, SourceFile, SourceFunction, SourceLine
 
 MOST_CODE = 200_000
@@ -34,25 +24,15 @@ _WORST_FIRST: tuple[CompilationStatus, ...] = ("failed", "broken", "compiled", "
 _ORIGINS = ("user", "library", "torch")
 
 
-@dataclass(frozen=True)
-class RunFacts:
-    """Everything else that a run tells of lines."""
-
-    compilations: list[Compilation] = field(default_factory=list)
-    breaks: list[GraphBreak] = field(default_factory=list)
-    recompiles: list[Recompile] = field(default_factory=list)
-    skipped: list[SkippedFrame] = field(default_factory=list)
-    traced: list[TracedFile] = field(default_factory=list)
-    ops: Mapping[LineKey, Mapping[str, int]] = field(default_factory=dict)
-
-
-def source_files(facts: RunFacts, sources: Sources, places: Places) -> list[SourceFile]:
+def source_files(
+    report: Report, ops: Mapping[LineKey, Mapping[str, int]], sources: Sources, places: Places
+) -> list[SourceFile]:
     """Each file with its functions in the order of their lines; files and functions that cannot be read are left out.
 
     Of torch's own code only what has a graph break is shown, of a library's only functions that left something.
     """
-    marks = _Marks(facts)
-    found = _functions(facts, sources)
+    marks = _Marks(report, ops)
+    found = _functions(report, sources)
     files = [_file(path, functions, marks, sources, places) for path, functions in found.items()]
     for each in files:
         if each.origin != "user":
@@ -70,17 +50,17 @@ def source_files(facts: RunFacts, sources: Sources, places: Places) -> list[Sour
 class _Marks:
     """What is known of single lines."""
 
-    def __init__(self, facts: RunFacts) -> None:
-        self.ops = facts.ops
+    def __init__(self, report: Report, ops: Mapping[LineKey, Mapping[str, int]]) -> None:
+        self.ops = ops
         self.breaks: dict[LineKey, list[str]] = {}
         self.gives_up: dict[str, list[int]] = {}
         self.recompiles: dict[LineKey, list[str]] = {}
-        for found in facts.breaks:
+        for found in report.graph_breaks:
             place = found.location
             self.breaks.setdefault((place.file, place.line), []).append(found.id)
             if found.effect == "partly_eager":
                 self.gives_up.setdefault(place.file, []).append(place.line)
-        for again in facts.recompiles:
+        for again in report.recompiles:
             forced = again.forced_by
             for place in (again.location,) if forced is None else (again.location, forced):
                 ids = self.recompiles.setdefault((place.file, place.line), [])
@@ -88,24 +68,24 @@ class _Marks:
                     ids.append(again.id)
 
 
-def _functions(facts: RunFacts, sources: Sources) -> dict[str, dict[int, SourceFunction]]:
+def _functions(report: Report, sources: Sources) -> dict[str, dict[int, SourceFunction]]:
     """The functions of each file by the line of their `def`, with the statuses of their compiles."""
     statuses: dict[LineKey, set[CompilationStatus]] = {}
     names: dict[LineKey, str] = {}
-    for compiled in facts.compilations:
+    for compiled in report.compilations:
         place = compiled.location
         at = (place.file, sources.definition(place.file, place.line))
         names.setdefault(at, place.function)
         if not compiled.resumes:
             statuses.setdefault(at, set()).add(compiled.status)
-    for skipped in facts.skipped:
+    for skipped in report.skipped_frames:
         at = (skipped.location.file, sources.definition(skipped.location.file, skipped.location.line))
         names.setdefault(at, skipped.location.function)
         statuses.setdefault(at, set()).add("eager")
-    for file in facts.traced:
+    for file in report.traced_files:
         for traced in file.functions:
             names.setdefault((file.path, sources.definition(file.path, traced.line)), traced.name)
-    for found in facts.breaks:
+    for found in report.graph_breaks:
         start = sources.enclosing(found.location.file, found.location.line)
         if start is not None:
             names.setdefault((found.location.file, start), found.location.function)

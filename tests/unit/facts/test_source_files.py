@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,21 @@ import pytest
 from dynalyze.events.log import RunLog
 from dynalyze.events.types import TracedSeen
 from dynalyze.facts import source_files as module
-from dynalyze.facts.source_files import RunFacts, hash_of_set, source_files, traced_files
+from dynalyze.facts.source_files import LineOps, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.report import Compilation, GraphBreak, Location, Recompile, SkippedFrame, TracedFile, TracedFunction
+from dynalyze.report import (
+    Compilation,
+    GraphBreak,
+    Location,
+    Recompile,
+    Report,
+    SkippedFrame,
+    TracedFile,
+    TracedFunction,
+)
 from records import TORCH, process, run_of, write_source
+from sample_reports import empty_report
 
 PROGRAM = '''\
 import torch
@@ -62,19 +73,32 @@ def net(tmp_path: Path) -> str:
     return write_source(tmp_path, PROGRAM)
 
 
-def states(facts: RunFacts) -> dict[int, str]:
-    (file,) = source_files(facts, Sources(), Places(TORCH))
+Facts = tuple[Report, LineOps]
+
+
+def run_facts(
+    compilations: Sequence[Compilation] = (), breaks: Sequence[GraphBreak] = (), *, ops: LineOps | None = None,
+    recompiles: Sequence[Recompile] = (), skipped: Sequence[SkippedFrame] = (), traced: Sequence[TracedFile] = (),
+) -> Facts:  # fmt: skip
+    report = empty_report()
+    report.compilations, report.graph_breaks, report.recompiles = list(compilations), list(breaks), list(recompiles)
+    report.skipped_frames, report.traced_files = list(skipped), list(traced)
+    return report, ops or {}
+
+
+def states(facts: Facts) -> dict[int, str]:
+    (file,) = source_files(*facts, Sources(), Places(TORCH))
     return {line.line: line.state for line in file.lines if line.state != "silent"}
 
 
 def test_lines_that_were_compiled_and_lines_that_broke(net: str) -> None:
-    facts = RunFacts(
+    facts = run_facts(
         [compilation(net, 6, "Net.forward", "broken"), compilation(net, 12, "forward", resumes=True)],
         [broken(net, 11)],
         ops={(net, 8): {"g1": 1}, (net, 13): {"g2": 2, "g3": 1}, (net, 17): {"g2": 1}},
         traced=[TracedFile(net, "", [TracedFunction("Net.head", 15)])],
     )
-    (file,) = source_files(facts, Sources(), Places(TORCH))
+    (file,) = source_files(*facts, Sources(), Places(TORCH))
     assert [(each.name, each.line, each.last, each.status) for each in file.functions] == [
         ("Net.forward", 6, 13, "broken"),
         ("Net.head", 15, 18, "inlined"),
@@ -87,31 +111,31 @@ def test_lines_that_were_compiled_and_lines_that_broke(net: str) -> None:
 
 
 def test_a_function_in_eager_but_not_its_comments_or_its_def(net: str) -> None:
-    facts = RunFacts([compilation(net, 6, "Net.forward", "eager")], [broken(net, 11, "eager")])
+    facts = run_facts([compilation(net, 6, "Net.forward", "eager")], [broken(net, 11, "eager")])
     assert states(facts) == {7: "eager", 8: "eager", 11: "broken", 12: "eager", 13: "eager"}
 
 
 def test_after_a_break_that_gives_up_the_rest(net: str) -> None:
-    facts = RunFacts(
+    facts = run_facts(
         [compilation(net, 6, "Net.forward", "broken")], [broken(net, 11, "partly_eager")], ops={(net, 8): {"g1": 1}}
     )
     assert states(facts) == {8: "compiled", 11: "broken", 12: "eager", 13: "eager"}
 
 
 def test_the_function_of_a_break_is_shown_even_if_it_was_never_compiled(net: str) -> None:
-    (file,) = source_files(RunFacts(breaks=[broken(net, 17)]), Sources(), Places(TORCH))
+    (file,) = source_files(*run_facts(breaks=[broken(net, 17)]), Sources(), Places(TORCH))
     assert [(each.line, each.last) for each in file.functions] == [(16, 17)]
 
 
 def test_a_compiled_call_inside_an_eager_function_stays_compiled(net: str) -> None:
     """One call was inlined, another one fell back: the line did both, and says what it left in a graph."""
-    facts = RunFacts([compilation(net, 15, "Net.head", "eager")], ops={(net, 17): {"g1": 1}})
+    facts = run_facts([compilation(net, 15, "Net.head", "eager")], ops={(net, 17): {"g1": 1}})
     assert states(facts) == {16: "eager", 17: "compiled", 18: "eager"}
 
 
 def test_what_was_skipped_in_silence_runs_in_eager(net: str) -> None:
     place = Location(net, 21, None, "train", None)
-    assert states(RunFacts(skipped=[SkippedFrame("s1", place, "skip_list")])) == {22: "eager", 23: "eager"}
+    assert states(run_facts(skipped=[SkippedFrame("s1", place, "skip_list")])) == {22: "eager", 23: "eager"}
 
 
 def test_recompiles_stand_at_the_function_and_at_the_line_that_forced_them(net: str) -> None:
@@ -119,36 +143,36 @@ def test_recompiles_stand_at_the_function_and_at_the_line_that_forced_them(net: 
         "r1", "0/1", "0/0", Location(net, 6, None, "Net.forward", None), "shape",
         forced_by=Location(net, 8, None, "Net.forward", None),
     )  # fmt: skip
-    facts = RunFacts([compilation(net, 6, "Net.forward")], recompiles=[again])
-    (file,) = source_files(facts, Sources(), Places(TORCH))
+    facts = run_facts([compilation(net, 6, "Net.forward")], recompiles=[again])
+    (file,) = source_files(*facts, Sources(), Places(TORCH))
     assert {line.line: line.recompiles for line in file.lines if line.recompiles} == {6: ["r1"], 8: ["r1"]}
 
 
 def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone.py")
-    facts = RunFacts([compilation(gone, 6, "f")], [broken(gone, 7)], ops={(gone, 7): {"g1": 1}})
-    assert source_files(facts, Sources(), Places(TORCH)) == []
-    assert source_files(facts, Sources(readable=False), Places(TORCH)) == []
+    facts = run_facts([compilation(gone, 6, "f")], [broken(gone, 7)], ops={(gone, 7): {"g1": 1}})
+    assert source_files(*facts, Sources(), Places(TORCH)) == []
+    assert source_files(*facts, Sources(readable=False), Places(TORCH)) == []
 
 
 def test_of_torch_only_what_breaks_is_shown(tmp_path: Path) -> None:
     folder = tmp_path / "torch"
     folder.mkdir()
     inside = write_source(folder, "def relu(x):\n    return x.clamp(0)\n", "functional.py")
-    facts = RunFacts(traced=[TracedFile(inside, "", [TracedFunction("relu", 1)])])
+    facts = run_facts(traced=[TracedFile(inside, "", [TracedFunction("relu", 1)])])
     places = Places(str(folder))
-    assert source_files(facts, Sources(), places) == []
-    facts.breaks.append(broken(inside, 2))
-    assert [file.origin for file in source_files(facts, Sources(), places)] == ["torch"]
+    assert source_files(*facts, Sources(), places) == []
+    facts[0].graph_breaks.append(broken(inside, 2))
+    assert [file.origin for file in source_files(*facts, Sources(), places)] == ["torch"]
 
 
 def test_what_is_broken_finds_room_first(net: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_CODE", 100)
-    facts = RunFacts(
+    facts = run_facts(
         [compilation(net, 6, "Net.forward"), compilation(net, 21, "train"), compilation(net, 26, "unseen")],
         [broken(net, 23)],
     )
-    (file,) = source_files(facts, Sources(), Places(TORCH))
+    (file,) = source_files(*facts, Sources(), Places(TORCH))
     assert ([each.name for each in file.functions], file.omitted) == (["train", "unseen"], 1)
     assert {line.line for line in file.lines} == {21, 22, 23, 26, 27}
 
@@ -166,8 +190,8 @@ def test_what_is_broken_finds_room_first(net: str, monkeypatch: pytest.MonkeyPat
 )
 def test_damaged_source_is_no_harm(tmp_path: Path, text: str) -> None:
     file = write_source(tmp_path, text)
-    facts = RunFacts([compilation(file, 1, "f")], [broken(file, 2)], ops={(file, 1): {"g1": 1}})
-    for found in source_files(facts, Sources(), Places(TORCH)):
+    facts = run_facts([compilation(file, 1, "f")], [broken(file, 2)], ops={(file, 1): {"g1": 1}})
+    for found in source_files(*facts, Sources(), Places(TORCH)):
         assert all(line.line >= 1 for line in found.lines)
 
 
@@ -177,7 +201,7 @@ def test_of_a_library_only_functions_that_left_something_are_shown(tmp_path: Pat
     text = "def helper(config):\n    return config.n + 1\n\n\ndef block(x):\n    return x + 1\n"
     library = write_source(folder, text, "library.py")
     traced = [TracedFile(library, "", [TracedFunction("helper", 1), TracedFunction("block", 5)])]
-    (file,) = source_files(RunFacts(traced=traced, ops={(library, 6): {"g1": 1}}), Sources(), Places(TORCH))
+    (file,) = source_files(*run_facts(traced=traced, ops={(library, 6): {"g1": 1}}), Sources(), Places(TORCH))
     assert ([each.name for each in file.functions], [line.line for line in file.lines]) == (["block"], [5, 6])
     assert (file.origin, file.omitted) == ("library", 0)
 
