@@ -59,27 +59,17 @@ def _began(start: float | None, event_at: float, metrics: Mapping[str, Any]) -> 
 
 
 # Torch's words, in part, in lower case; the first that fits counts.
-_KINDS: tuple[tuple[str, BypassReason], ...] = (
-    ("custom_pass", "custom_pass"),
-    ("custom pass", "custom_pass"),
-    ("communication_pass", "custom_pass"),
-    ("raw callable", "custom_pass"),
-    ("uuid()", "custom_pass"),
-    ("autograd_function_apply", "autograd_function"),
-    ("functionctx", "autograd_function"),
-    ("context_fn", "checkpoint"),
-    ("higherorderoperator", "higher_order"),
-    ("torch.ops.higher_order", "higher_order"),
-    ("unsupported call_", "function"),
-    ("freezing", "frozen"),
-    ("frozen", "frozen"),
-    ("constant folding", "frozen"),
-    ("not enabled", "switched_off"),
-    ("requires triton", "version"),
-    ("pickl", "not_storable"),
-    ("serialize", "not_storable"),
-    ("torchbind", "not_storable"),
-)
+_KINDS: dict[BypassReason, tuple[str, ...]] = {
+    "custom_pass": ("custom_pass", "custom pass", "communication_pass", "raw callable", "uuid()"),
+    "autograd_function": ("autograd_function_apply", "functionctx"),
+    "checkpoint": ("context_fn",),
+    "higher_order": ("higherorderoperator", "torch.ops.higher_order"),
+    "function": ("unsupported call_",),
+    "frozen": ("freezing", "frozen", "constant folding"),
+    "switched_off": ("not enabled",),
+    "version": ("requires triton",),
+    "not_storable": ("pickl", "serialize", "torchbind"),
+}
 # As the counts of hits and misses are called.
 _COUNTS: dict[CacheName, str] = {"autograd": "aotautograd_cache_bypass", "fx_graph": "inductor_fx_cache_bypass"}
 
@@ -102,8 +92,9 @@ def _add_bypass(compilation: Compilation, cache: CacheName, said: str) -> None:
         if (known.cache, known.said) == (cache, said):
             known.count += 1
             return
-    kind: BypassReason = next((kind for words, kind in _KINDS if words in said.lower()), "other")
-    compilation.cache_bypasses.append(CacheBypass(cache, kind, said))
+    lower = said.lower()
+    kinds = (kind for kind, words in _KINDS.items() if any(each in lower for each in words))
+    compilation.cache_bypasses.append(CacheBypass(cache, next(kinds, "other"), said))
 
 
 # Inclusive phase times: name in the report, column of torch in microseconds, older column in seconds.

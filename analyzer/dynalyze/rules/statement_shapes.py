@@ -92,17 +92,6 @@ def called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-SHAPES: dict[str, Callable[[Statement], bool]] = {}
-"""Every shape under the name that a recipe's head gives as `shape`."""
-
-
-def shape(predicate: Callable[[Statement], bool]) -> Callable[[Statement], bool]:
-    """Let recipes name a predicate."""
-    SHAPES[predicate.__name__] = predicate
-    return predicate
-
-
-@shape
 def only_raises(written: Statement) -> bool:
     """`if ...:` whose only way is an exception, perhaps after its message was made."""
     found = written.statement
@@ -111,14 +100,12 @@ def only_raises(written: Statement) -> bool:
     return all(isinstance(each, ast.Assign) for each in found.body[:-1])
 
 
-@shape
 def updates(written: Statement) -> bool:
     """`if ...:` that computes variables anew, and has no other way: `if c: x = step(x)`."""
     found = written.statement
     return isinstance(found, ast.If) and not found.orelse and _computes(found.body)
 
 
-@shape
 def chooses(written: Statement) -> bool:
     """An `if` of which both ways compute the same variable, or return; a conditional expression."""
     found = written.statement
@@ -137,14 +124,6 @@ def chooses(written: Statement) -> bool:
     return any(_is_tensor(each.body) and _is_tensor(each.orelse) for each in choices)
 
 
-@shape
-def repeats(written: Statement) -> bool:
-    """A `while` that only computes variables anew."""
-    found = written.statement
-    return isinstance(found, ast.While) and not found.orelse and _computes(found.body)
-
-
-@shape
 def counts(written: Statement) -> bool:
     """A `for` over a range, whose number of turns is read there, that only computes variables anew."""
     found = written.statement
@@ -153,7 +132,6 @@ def counts(written: Statement) -> bool:
     return called(found.iter) == "range" and len(found.iter.args) == 1 and not found.orelse and _computes(found.body)
 
 
-@shape
 def repairs(written: Statement) -> bool:
     """`if` there is inf or nan, then values are clamped or replaced."""
     found = written.statement
@@ -165,19 +143,6 @@ def repairs(written: Statement) -> bool:
     return bool(asked & {"isinf", "isnan", "isfinite"}) and mends
 
 
-@shape
-def averages_masked(written: Statement) -> bool:
-    """`x[mask].mean()`, or `torch.masked_select(x, mask).mean()`."""
-    return _picks(written) and _reduces(written, "mean")
-
-
-@shape
-def sums_masked(written: Statement) -> bool:
-    """`x[mask].sum()`, or `torch.masked_select(x, mask).sum()`."""
-    return _picks(written) and _reduces(written, "sum")
-
-
-@shape
 def updates_masked(written: Statement) -> bool:
     """`x[mask] += w`, where `w` is the same for all: not taken with a mask itself."""
     found = written.statement
@@ -191,7 +156,6 @@ def updates_masked(written: Statement) -> bool:
     )
 
 
-@shape
 def copies_masked(written: Statement) -> bool:
     """`x[mask] = y[mask]`."""
     found, target = written.statement, written.target
@@ -200,21 +164,18 @@ def copies_masked(written: Statement) -> bool:
     return isinstance(found.value, ast.Subscript) and ast.unparse(found.value.slice) == ast.unparse(target.slice)
 
 
-@shape
 def slice_is_summed(written: Statement) -> bool:
     """`x[: n.item()].sum()`."""
     found = _slices(written)
     return found is not None and _calls_method(written.holders(found)[1:3], "sum")
 
 
-@shape
 def compares_positions(written: Statement) -> bool:
     """`arange(...) < lengths[:, None]`, with the number of positions read from a tensor."""
     made = next((each for each in written.around if isinstance(each, ast.Call) and called(each) == "arange"), None)
     return made is not None and any(isinstance(each, ast.Compare) for each in written.holders(made))
 
 
-@shape
 def indexes(written: Statement) -> bool:
     """`scales[level]` that is used as a value: a list's entry, by one plain index, and not called."""
     part = written.located
@@ -224,7 +185,6 @@ def indexes(written: Statement) -> bool:
     return not any(isinstance(each, ast.Call) and each.func is part for each in above)
 
 
-@shape
 def computes(written: Statement) -> bool:
     """A read value that is the whole of what a variable gets, or takes part in arithmetic."""
     above = written.around[1:]
@@ -235,13 +195,6 @@ def computes(written: Statement) -> bool:
     return in_arithmetic and not returned
 
 
-@shape
-def computes_through_numpy(written: Statement) -> bool:
-    """`scale = float(x.max().numpy())`: a value read by way of NumPy, and computed with."""
-    return written.calls_any("numpy") and computes(written)
-
-
-@shape
 def asks_for_equality(written: Statement) -> bool:
     """`if torch.equal(a, b):` or `allclose`, which chooses between tensors."""
     test = written.test
@@ -249,7 +202,6 @@ def asks_for_equality(written: Statement) -> bool:
     return asked and (chooses(written) or updates(written))
 
 
-@shape
 def sums_rows(written: Statement) -> bool:
     """`for row, n in zip(x, lengths.tolist()): total = total + row[:n].sum()`."""
     found = written.statement
@@ -264,37 +216,6 @@ def sums_rows(written: Statement) -> bool:
     )
 
 
-@shape
-def asserts(written: Statement) -> bool:
-    """An `assert`."""
-    return isinstance(written.statement, ast.Assert)
-
-
-@shape
-def asks_for_address(written: Statement) -> bool:
-    """`x.data_ptr()`."""
-    return written.calls_any("data_ptr")
-
-
-@shape
-def sorts_without_key(written: Statement) -> bool:
-    """`sorted(x)`, with neither a key nor `reverse`."""
-    return all(len(each.args) == 1 and not each.keywords for each in written.calls if called(each) == "sorted")
-
-
-@shape
-def bins_without_weights(written: Statement) -> bool:
-    """`torch.bincount(x)` of one tensor; weights would be a second one."""
-    return all(len(each.args) == 1 for each in written.calls if called(each) == "bincount")
-
-
-@shape
-def counts_elements(written: Statement) -> bool:
-    """`torch.unique(x).numel()`."""
-    return _reduces(written, "numel")
-
-
-@shape
 def gathers_and_adds(written: Statement) -> bool:
     """`rows = torch.where(c)[0]`, and what follows adds something computed of these rows back to their places."""
     rows = written.target
@@ -304,7 +225,6 @@ def gathers_and_adds(written: Statement) -> bool:
     return asked and _used_once(written, rows, "index_add_", "index_add")
 
 
-@shape
 def fills(written: Statement) -> bool:
     """`rows = torch.nonzero(c)...`, and what follows fills these rows with one number."""
     return _used_once(written, written.target, "index_fill_", "index_fill")
@@ -387,3 +307,35 @@ def _is_tensor(value: ast.expr) -> bool:
     return not isinstance(
         value, ast.List | ast.Tuple | ast.Dict | ast.Set | ast.ListComp | ast.JoinedStr | ast.Compare | ast.Lambda
     )
+
+
+_FUNCTIONS: tuple[Callable[[Statement], bool], ...] = (
+    only_raises, updates, chooses, counts, repairs, updates_masked, copies_masked, slice_is_summed, compares_positions,
+    indexes, computes, asks_for_equality, sums_rows, gathers_and_adds, fills,
+)  # fmt: skip
+SHAPES: dict[str, Callable[[Statement], bool]] = {
+    **{each.__name__: each for each in _FUNCTIONS},
+    # A `while` that only computes variables anew.
+    "repeats": lambda written: (
+        isinstance(written.statement, ast.While) and not written.statement.orelse and _computes(written.statement.body)
+    ),
+    # `x[mask].mean()`, or `torch.masked_select(x, mask).mean()`.
+    "averages_masked": lambda written: _picks(written) and _reduces(written, "mean"),
+    "sums_masked": lambda written: _picks(written) and _reduces(written, "sum"),
+    # `torch.unique(x).numel()`.
+    "counts_elements": lambda written: _reduces(written, "numel"),
+    # `scale = float(x.max().numpy())`: a value read by way of NumPy, and computed with.
+    "computes_through_numpy": lambda written: written.calls_any("numpy") and computes(written),
+    "asserts": lambda written: isinstance(written.statement, ast.Assert),
+    # `x.data_ptr()`.
+    "asks_for_address": lambda written: written.calls_any("data_ptr"),
+    # `sorted(x)`, with neither a key nor `reverse`.
+    "sorts_without_key": lambda written: all(
+        len(each.args) == 1 and not each.keywords for each in written.calls if called(each) == "sorted"
+    ),
+    # `torch.bincount(x)` of one tensor; weights would be a second one.
+    "bins_without_weights": lambda written: all(
+        len(each.args) == 1 for each in written.calls if called(each) == "bincount"
+    ),
+}
+"""Every shape under the name that a recipe's head gives as `shape`."""
