@@ -165,10 +165,10 @@ def target_of(context: click.Context, names: Sequence[str] = MODEL_OPTIONS) -> T
     given = context.params
     check_fail_on(given["fail_on"])
     target = read_target(given["target"], given["module"], given["arguments"], given["inputs"], given["chosen"])
-    return asked_of(context, target, names)
+    return with_model_options(context, target, names)
 
 
-def asked_of(context: click.Context, target: TargetSpec, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
+def with_model_options(context: click.Context, target: TargetSpec, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
     """The target with what the options for `hf:` targets ask for; `names` are those that the command has.
 
     Raises:
@@ -193,16 +193,12 @@ def observation_of(context: click.Context, target: TargetSpec, **more: Any) -> O
     from dynalyze.launch.observe import Observation
 
     given = context.params
+    compiling = {name: given[name] for name in COMPILE_OPTIONS}
+    options = CompileOptions(**compiling, given=given_compile_options(context))
     return Observation(
-        target, compile_asked(context), timeout=given["timeout"], python=given["python"], quiet=given["quiet_target"],
+        target, options, timeout=given["timeout"], python=given["python"], quiet=given["quiet_target"],
         command=tuple(sys.argv[1:]), **more,
     )  # fmt: skip
-
-
-def compile_asked(context: click.Context) -> CompileOptions:
-    """What the compile options ask for, and which of them stand on the command line."""
-    asked = {name: context.params[name] for name in COMPILE_OPTIONS}
-    return CompileOptions(**asked, given=given_compile_options(context))
 
 
 def given_compile_options(context: click.Context) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import msgspec
 from dynalyze import __version__
 from dynalyze.capture.settings import COMPILE_OPTIONS, CompileOptions
 from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
-from dynalyze.cli.options import asked_of, fail_on_levels
+from dynalyze.cli.options import fail_on_levels, with_model_options
 from dynalyze.fleet.drive import Job, Progress, drive
 from dynalyze.fleet.expand import Configurations, Expanded, Request, expand
 from dynalyze.fleet.folder import INDEX, ROWS, About, SweepFolder
@@ -50,7 +50,7 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
         expanded = expand(_request(context, options))
         if not any(item.spec.asked is not None for item in expanded.items):
             # An option for models that no item could heed is a mistake.
-            asked_of(context, TargetSpec("script", ""))
+            with_model_options(context, TargetSpec("script", ""))
         workers, settings = _shares(options, settings, expanded)
         notes = list(expanded.notes)
         if options["bench"] and options["cluster"] is None:
@@ -96,7 +96,7 @@ def _check(options: dict[str, Any]) -> None:
 
 def _request(context: click.Context, options: dict[str, Any]) -> Request:
     def asked(target: TargetSpec) -> TargetSpec:
-        return target if target.asked is None else asked_of(context, target)
+        return target if target.asked is None else with_model_options(context, target)
 
     configured: Configurations | None = matrix() if options["matrix"] else None
     if options["configs"] is not None:

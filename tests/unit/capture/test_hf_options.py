@@ -12,7 +12,7 @@ import pytest
 from dynalyze.capture.settings import MODEL_OPTIONS, CompileOptions, ModelBuild, ModelOptions, names_of
 from dynalyze.cli.bench import bench
 from dynalyze.cli.explain import explain
-from dynalyze.cli.options import asked_of
+from dynalyze.cli.options import with_model_options
 from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.text.errors import UsageError
@@ -27,7 +27,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(command: click.Command, *words: str, names: tuple[str, ...] = MODEL_OPTIONS) -> TargetSpec:
     """What the command would run, without running it."""
     context = command.make_context(command.name, list(words))
-    return asked_of(context, read_target(context.params["target"], None, ()), names)
+    return with_model_options(context, read_target(context.params["target"], None, ()), names)
 
 
 def test_without_options_the_defaults_hold() -> None:
