@@ -17,8 +17,7 @@ from dynalyze.comparison.reports import environment_differences
 from dynalyze.comparison.types import Difference, Direction
 from dynalyze.report.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
 from dynalyze.sweep.clusters import following, place_of, summarise
-from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
-from dynalyze.sweep.summary import REACHED
+from dynalyze.sweep.records import REACHED, Row, RowBreak, Status, Sweep
 
 SCHEMA_VERSION = 1
 

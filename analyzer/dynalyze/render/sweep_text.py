@@ -9,8 +9,7 @@ from rich.text import Text
 from dynalyze.comparison.sweeps import LineChange
 from dynalyze.render.console import Summary, one_line
 from dynalyze.sweep.clusters import summarise
-from dynalyze.sweep.records import Status, Sweep
-from dynalyze.sweep.summary import BrokenLine, SweepSummary
+from dynalyze.sweep.records import BrokenLine, Status, Sweep, SweepSummary
 from dynalyze.text.amounts import count_of, duration, percent
 from dynalyze.words import sweep as words
 

@@ -15,17 +15,20 @@ from typing import TypeVar, get_args
 
 from dynalyze.report.measurements import SpeedVerdict
 from dynalyze.rules.recipe import recipes
-from dynalyze.sweep.records import STATUSES, Row, RowBreak, Sweep
-from dynalyze.sweep.summary import (
+from dynalyze.sweep.records import (
+    STATUSES,
     BrokenLine,
     Caller,
     Cause,
     ErrorGroup,
     MatrixRow,
     Reason,
+    Row,
+    RowBreak,
     Rows,
     Share,
     SpeedTotal,
+    Sweep,
     SweepSummary,
 )
 

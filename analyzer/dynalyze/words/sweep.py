@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dynalyze.sweep.records import Row, Speed, Status, Sweep
-from dynalyze.sweep.summary import BrokenLine, SpeedTotal, SweepSummary
+from dynalyze.sweep.records import BrokenLine, Row, Speed, SpeedTotal, Status, Sweep, SweepSummary
 from dynalyze.text.amounts import count_of, listed, percent
 
 # In a word or two, and as the verb of a sentence, for one and for several.

@@ -8,8 +8,7 @@ from dynalyze.render.view.links import Anchors, Link, first
 from dynalyze.render.view.run import Metric, Tone, value_words
 from dynalyze.render.view.sweep_items import ItemLinks, LinesView, item_views, line_anchors
 from dynalyze.sweep.clusters import summarise
-from dynalyze.sweep.records import Status, Sweep
-from dynalyze.sweep.summary import Cause, Reason, Share, SweepSummary
+from dynalyze.sweep.records import Cause, Reason, Share, Status, Sweep, SweepSummary
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.text.visible import clipped
 from dynalyze.words import sweep as words

@@ -11,8 +11,7 @@ from dynalyze.render.view.links import Anchors, Link, Place, first
 from dynalyze.report import Location
 from dynalyze.sweep.clusters import Place as BreakPlace
 from dynalyze.sweep.clusters import place_of
-from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
-from dynalyze.sweep.summary import BrokenLine, SweepSummary
+from dynalyze.sweep.records import BrokenLine, Row, RowBreak, Status, Sweep, SweepSummary
 from dynalyze.text.visible import clipped
 from dynalyze.words import sweep as words
 from dynalyze.words.report import EFFECTS
