@@ -107,7 +107,7 @@ def test_the_page_says_what_the_search_found_and_names_the_script() -> None:
     )
     (searched,) = row.searched
     assert searched.title == "Where it comes from"
-    assert searched.rungs[1].stage == "inductor"
+    assert searched.stages[1].stage == "inductor"
     assert ("Line", "net.py:12") in searched.facts and ("Operation", "torch.softmax") in searched.facts
     assert ("Script that shows it", "python dynalyze-reports/net.repro.py") in searched.facts
 

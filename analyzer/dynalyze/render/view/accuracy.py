@@ -70,7 +70,7 @@ class Search:
         asked = "is an operation in it wrong?" if found.hidden else "are the answers wrong?"
         self.title = "A wrong operation that the answers hide" if found.hidden else "Where it comes from"
         self.facts = [(name, clipped(value, _MAX_TEXT)) for name, value in known.items() if value]
-        self.rungs = found.stages
+        self.stages = found.stages
         self.caption = f"Compiled as far as this stage: {asked}"
         self.note = clipped(found.reason, _MAX_TEXT)
 

@@ -108,7 +108,7 @@ class BreakView:
         self.advice = clipped(change.advice, MAX_TEXT)
 
 
-class Row:
+class ChangeRow:
     """A row of a table; `mark` is "failed" for worse, "compiled" for better, "same" for neither."""
 
     def __init__(
@@ -166,38 +166,38 @@ def _groups(comparison: Comparison, index: _Index) -> list[BreakGroup]:
     return [BreakGroup(kind, name, lead, changes, index) for kind, name, lead, changes in told if changes]
 
 
-def _recompiles(comparison: Comparison, index: _Index) -> Listed[Row]:
+def _recompiles(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
     found = comparison.recompiles
     told = [("new", "failed", change) for change in found.new]
     told += [(change.direction, _MARKS[change.direction], change) for change in found.changed]
     told += [("fixed", "compiled", change) for change in found.fixed]
     told += [("unchanged", "same", change) for change in found.unchanged]
 
-    def row(each: tuple[str, str, RecompileChange]) -> Row:
+    def row(each: tuple[str, str, RecompileChange]) -> ChangeRow:
         fate, mark, change = each
         side = words.latest(change.before, change.after)
         anchor = index.claim(f"{fate}-recompile", side.location, change.source or change.cause)
         values = f"{side.expected} \N{RIGHTWARDS ARROW} {side.actual}" if side.expected and side.actual else ""
         texts = [CAUSE_WORDS[change.cause], change.source or "", values, words.drawn(words.times_words(change))]
-        return Row(anchor, fate, mark, change.function, side.location, texts)
+        return ChangeRow(anchor, fate, mark, change.function, side.location, texts)
 
     return first(told, MAX_ROWS).map(row)
 
 
-def _functions(comparison: Comparison, index: _Index) -> Listed[Row]:
+def _functions(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
     found, fates = comparison.compilations, {"worse": "worse", "better": "better", "same": "changed"}
     told = [(fates[change.direction], _MARKS[change.direction], change) for change in found.changed]
     told += [("new", "same", change) for change in found.new]
     told += [("gone", "same", change) for change in found.gone]
     told += [("unchanged", "same", change) for change in found.unchanged]
 
-    def row(each: tuple[str, str, FunctionChange]) -> Row:
+    def row(each: tuple[str, str, FunctionChange]) -> ChangeRow:
         fate, mark, change = each
         side = words.latest(change.before, change.after)
         anchor = index.claim("function", side.location, change.function)
         only = duration(side.seconds) if side.seconds is not None and not (change.before and change.after) else ""
         changed = ", ".join(words.function_words(change)) or "as before"
         texts = [words.drawn(changed), words.drawn(words.function_seconds(change)) or only]
-        return Row(anchor, fate, mark, change.function, side.location, texts)
+        return ChangeRow(anchor, fate, mark, change.function, side.location, texts)
 
     return first(told, MAX_ROWS).map(row)

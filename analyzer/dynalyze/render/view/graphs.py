@@ -57,7 +57,7 @@ class _Line:
     used: list[tuple[Kernel, str, int]] = field(default_factory=list)
 
 
-class LineView:
+class KernelLineView:
     """A line of source. `uses` has a list of kernels for each direction: the link to one, and its calls."""
 
     def __init__(self, line: _Line, anchor: str, directions: list[Direction], links: Index) -> None:
@@ -72,7 +72,7 @@ class LineView:
         self.omitted = used.omitted
 
 
-class LinesView:
+class KernelLinesView:
     """The lines in the order of the source. Kernels without an anchor are named all the same.
 
     `directions` are the columns of kernels. `anchors` and `kernels` tell where each line stands and in how many
@@ -92,7 +92,7 @@ class LinesView:
         self.anchors = {key: anchors.claim(f"{graph}-line-{number}") for number, key in enumerate(keys.items, 1)}
         self.kernels = {key: len(found[key].used) for key in keys.items}
         self.directions = list(dict.fromkeys(kernel.direction for kernel in kernels if kernel.places))
-        self.shown = keys.map(lambda key: LineView(found[key], self.anchors[key], self.directions, links))
+        self.shown = keys.map(lambda key: KernelLineView(found[key], self.anchors[key], self.directions, links))
         self.with_code = any(item.code for item in self.shown.items)
 
 
@@ -115,7 +115,7 @@ class GraphView:
         named = [anchors.claim(f"{anchor}-kernel-{number}") for number in range(1, min(len(kernels), MAX_ROWS) + 1)]
         self.fact = graph
         self.anchor = anchor
-        self.lines = LinesView(anchor, kernels, named, anchors, links)
+        self.lines = KernelLinesView(anchor, kernels, named, anchors, links)
         self.place = links.place(graph.location) if graph.location else None
         self.ways = _ways(graph)
         self.size = _total_size(graph.inputs)

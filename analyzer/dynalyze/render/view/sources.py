@@ -89,13 +89,13 @@ class SourceView:
         self.counts = ", ".join(told)
         self.open = stands_open
         self.omitted = len(file.lines) - len(lines)
-        self.rows: list[Row] = []
+        self.rows: list[SourceRow] = []
         for line, (html, caret) in zip(lines, highlighted_lines([line.code for line in lines], marks), strict=True):
             gap = bool(self.rows) and self.rows[-1].fact.line != line.line - 1
-            self.rows.append(Row(file.path, line, html, caret, begins.get(line.line, ""), known, gap))
+            self.rows.append(SourceRow(file.path, line, html, caret, begins.get(line.line, ""), known, gap))
 
 
-class Row:
+class SourceRow:
     """A line. `function` says what became of the function that begins here, `gap` that lines of no interest were left
     out before it; `notes` are the findings of this very line.
     """

@@ -121,17 +121,13 @@ def _status(found: SweepSummary, items: int) -> str:
 
 
 def _metrics(sweep: Sweep, found: SweepSummary) -> list[Metric]:
-    counts = found.total.counts
+    counts, errors = found.total.counts, "#errors" if found.errors else ""
     metrics = [
         Metric("clean", words.clean_share(found) or "none", "#families" if found.families else ""),
         Metric("with breaks", f"{counts.get('graph_break', 0):,}", "#items"),
         Metric("lines that break", f"{len(found.lines):,}", "#lines"),
-        Metric("compile errors", f"{counts.get('compile_error', 0):,}", "#errors" if found.errors else ""),
-        Metric(
-            "did not reach the compiler",
-            f"{len(sweep.items) - found.total.reached:,}",
-            "#errors" if found.errors else "",
-        ),
+        Metric("compile errors", f"{counts.get('compile_error', 0):,}", errors),
+        Metric("did not reach the compiler", f"{len(sweep.items) - found.total.reached:,}", errors),
         Metric("compiled again", f"{found.recompiling:,}", "#items"),
     ]
     if sweep.seconds:

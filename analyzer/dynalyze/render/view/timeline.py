@@ -44,7 +44,7 @@ class TimelineView:
         self.bar = _BAR
         self.ticks = [(scale.at(each), f"{each:.{decimals}f} s") for each in scale.ticks(_TICKS)]
         self.rows = [
-            Row(span, _HEAD + _ROW * at, (scale.at(began), scale.at(began + length)), links, anchors)
+            Bar(span, _HEAD + _ROW * at, (scale.at(began), scale.at(began + length)), links, anchors)
             for at, (span, began, length) in enumerate(placed)
         ]
         self.phases = [
@@ -56,12 +56,12 @@ class TimelineView:
             )
             for phase in used
         ]
-        self.table = [TableRow(span, used, links) for span in self.shown.items]
+        self.table = [TimelineRow(span, used, links) for span in self.shown.items]
         self.recompiles = any(span.recompiled for span in self.shown.items)
         self.anchors = {row.anchor: row.id for row in reversed(self.rows)}
 
 
-class Row:
+class Bar:
     """A bar; `id` is its own anchor, `anchor` that of its compilation. `segments` are what each phase took itself: its
     name, where it begins, how wide it is, and its letter, "" where there is no room for one.
     """
@@ -87,7 +87,7 @@ class Row:
         self.time_x = round(x + width + 6, 2)
 
 
-class TableRow:
+class TimelineRow:
     """A compile as texts; `phases` are the times of those in the legend."""
 
     def __init__(self, span: Span, used: list[str], links: Index) -> None:

@@ -49,10 +49,15 @@ def kernel_treemap(kernels: Sequence[Kernel], anchors: Sequence[str] = (), most:
     if len(ordered) < len(kernels):
         note += f" {len(ordered):,} of {len(kernels):,} kernels are drawn, the largest."
     kinds = [kind for kind in KERNEL_KINDS if any(each.kind == kind for each in ordered)]
+    told = []
+    for kind in kinds:
+        alike = [each for each in kernels if each.kind == kind]
+        ops = sum(len(each.ops) * each.calls for each in alike)
+        told.append(f"{KERNEL_KINDS[kind]}: {count_of(len(alike), 'kernel')} with {count_of(ops, 'operation')}")
     return Plot(
         "kernel-treemap",
         "What is in the kernels",
-        "; ".join(_words([each for each in kernels if each.kind == kind], kind) for kind in kinds),
+        "; ".join(told),
         int(_WIDTH),
         _HEIGHT,
         shapes,
@@ -75,11 +80,6 @@ def _drawn(kernel: Kernel, box: _Box, anchor: str) -> Iterator[Shape]:
     if box.height >= _LEAST_HEIGHT and room >= 3:
         shown = name if len(name) <= room else f"{name[: room - 1]}…"
         yield draw.Label("tick", box.x + 4, round(box.y + min(box.height / 2 + 4, 16), 1), shown)
-
-
-def _words(kernels: Sequence[Kernel], kind: KernelKind) -> str:
-    ops = sum(len(each.ops) * each.calls for each in kernels)
-    return f"{KERNEL_KINDS[kind]}: {count_of(len(kernels), 'kernel')} with {count_of(ops, 'operation')}"
 
 
 def _squarified(sizes: Sequence[float], space: _Box) -> list[_Box]:
