@@ -10,6 +10,7 @@ from dynalyze.report import Finding, Report
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import rules
 from dynalyze.text.visible import clipped, visible
+from dynalyze.words.policy import against_limit
 from dynalyze.words.report import SEVERITY_WORDS, STATUS_WORDS, verdict
 
 _LONGEST = 4000
@@ -98,8 +99,7 @@ def _finding_text(finding: Finding, reason: str | None = None) -> str:
 
 def _check_case(check: PolicyCheck) -> ET.Element:
     case = _case("policy", check.name)
-    asked = f"; asked for: {check.limit}" if check.limit else ""
-    found = f"{check.found or check.status}{asked}"
+    found = against_limit(check)
     told = "\n".join(each for each in (found, check.reason) if each)
     if check.fails:
         _say(case, "failure", found, told, check.status)

@@ -18,6 +18,7 @@ from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report, Se
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import Rule, rules
 from dynalyze.text.visible import clipped, visible
+from dynalyze.words.policy import against_limit
 from dynalyze.words.report import CAUSE_WORDS, command_line, verdict
 
 Object = dict[str, Any]
@@ -216,11 +217,10 @@ def _related(recompiles: list[Recompile], folder: str) -> Object:
 
 def _of_checks(report: Report) -> Iterator[Object]:
     for check in _failed_checks(report):
-        limit = f"; asked for: {check.limit}" if check.limit else ""
         yield {
             "ruleId": _check_id(check),
             "level": "error",
-            "message": {"text": _message(f"{check.name}: {check.found or check.status}{limit}", check.reason)},
+            "message": {"text": _message(f"{check.name}: {against_limit(check)}", check.reason)},
             "locations": [target_location(report.target, report.folder)],
             "properties": {"evidence": [visible(name) for name in check.evidence]},
         }

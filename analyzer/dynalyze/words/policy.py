@@ -48,6 +48,11 @@ def found(check: PolicyCheck) -> str:
     return f"{check.found} ({check.reason})" if check.reason else check.found
 
 
+def against_limit(check: PolicyCheck) -> str:
+    """What was found and what was asked for: "6; asked for: 0"."""
+    return f"{check.found or check.status}{f'; asked for: {check.limit}' if check.limit else ''}"
+
+
 def outcome(verdict: PolicyVerdict) -> str:
     """The verdict in a word."""
     return "PASS" if verdict.passed else "FAIL"
