@@ -45,7 +45,11 @@ def fingerprints(report: Report) -> list[str]:
     for at in downwards:
         numbers[at] = seen[identities[at]]
         seen[identities[at]] += 1
-    return [_digest((*identity, str(numbers[at]))) for at, identity in enumerate(identities)]
+    texts = (
+        "\0".join(part.replace("\0", " ") for part in (*identity, str(numbers[at])))
+        for at, identity in enumerate(identities)
+    )
+    return [hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:_DIGITS] for text in texts]
 
 
 def add_fingerprints(report: Report) -> None:
@@ -98,8 +102,3 @@ def _identity(finding: Finding, folder: str, about: list[str]) -> tuple[str, ...
 
 def _without_numbers(text: str) -> str:
     return _NUMBER.sub("#", text)
-
-
-def _digest(parts: tuple[str, ...]) -> str:
-    text = "\0".join(part.replace("\0", " ") for part in parts)
-    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:_DIGITS]

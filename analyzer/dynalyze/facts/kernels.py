@@ -96,6 +96,10 @@ _NO_KERNELS_BELOW = ("def get_args(", "def benchmark_compiled_module(", 'if __na
 _CPP_WRAPPER = "inductor_entry_impl"
 _ATEN = ("torch.ops.aten.", "aten.")
 _QUOTES = re.compile(r"'''|\"\"\"")
+# By the method of async_compile that builds a kernel; cuda, rocm and xpu are C++ templates.
+_LANGUAGES: dict[str, KernelKind] = {
+    "cuda": "cpp", "rocm": "cpp", "xpu": "cpp", "triton": "triton", "multi_kernel": "triton",
+}  # fmt: skip
 _DIRECTIONS: tuple[Direction, ...] = ("forward", "backward", "inference")
 
 
@@ -176,7 +180,9 @@ def kernels_of(code: str, known_ops: Iterable[str] = ()) -> list[KernelFound] | 
     for line in _outside_strings(code):
         definition = _DEFINED.match(line)
         if definition is not None:
-            kernel = KernelFound(definition["name"], _kind(definition["language"]))
+            kernel = KernelFound(definition["name"], _LANGUAGES.get(definition["language"], "other"))
+            if definition["language"].startswith("cpp"):
+                kernel.kind = "cpp"
             kernel.add(note)
             defined[kernel.name], note = kernel, None
             continue
@@ -215,13 +221,6 @@ def _outside_strings(code: str) -> Iterator[str]:
         inside ^= len(_QUOTES.findall(line)) % 2 == 1
         if not began_inside:
             yield line
-
-
-def _kind(language: str) -> KernelKind:
-    """The kind of a kernel by the method of async_compile that builds it."""
-    if language.startswith("cpp") or language in ("cuda", "rocm", "xpu"):  # The latter three are C++ templates.
-        return "cpp"
-    return "triton" if language in ("triton", "multi_kernel") else "other"
 
 
 def _kernel(name: str, defined: dict[str, KernelFound], called: dict[str, KernelFound]) -> KernelFound | None:

@@ -145,7 +145,11 @@ class Sources:
         """The innermost statement at a location and those that follow it in its block, without comments; "" where the
         file cannot be read as Python.
         """
-        tree = self._tree(location.file)
+        if location.file not in self._trees:
+            self._trees[location.file] = None
+            with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+                self._trees[location.file] = ast.parse("\n".join(self._lines(location.file)))
+        tree = self._trees[location.file]
         if tree is None:
             return ""
         holder: list[ast.stmt] = tree.body
@@ -160,13 +164,6 @@ class Sources:
                 break
             told += f"{written}\n"
         return told
-
-    def _tree(self, file: str) -> ast.Module | None:
-        if file not in self._trees:
-            self._trees[file] = None
-            with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-                self._trees[file] = ast.parse("\n".join(self._lines(file)))
-        return self._trees[file]
 
     def _ends_below(self, file: str, line: int, column: int, end: int | None) -> bool:
         """Whether `end`, in bytes, is a column of a later line: torch tells no line with it."""

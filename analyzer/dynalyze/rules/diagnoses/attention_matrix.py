@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from dynalyze.facts.attention_matrix import CellOutcome, instead_of, is_own, outcome, right
 from dynalyze.report import Location, Report, Severity, Target
@@ -36,18 +36,13 @@ def _judge(report: Report) -> Iterator[Ranked]:
             yield _finding(120, "warning", title, [cell], _step(cell, instead_of(cell, good), report.target, matrix))
         else:
             others.setdefault((cell.attention, found), []).append(cell)
-    for cells in others.values():
-        yield _of_others(cells, report.target, good)
-
-
-def _of_others(cells: list[AttentionCell], target: Target, good: Sequence[AttentionCell]) -> Ranked:
-    first = cells[0]
-    which = listed([f"{cell.dtype}{_cache(cell)}" for cell in cells], _MOST_NAMED)
-    other = instead_of(first, good)
-    step = (
-        f"Keep to {_name(other)}: it runs without breaks and is right." if other is not None else _look(first, target)
-    )
-    return _finding(600, "info", f"{first.attention} with {which} {_TOLD[outcome(first)]}", cells, step)
+    for (attention, found), cells in others.items():
+        which = listed([f"{cell.dtype}{_cache(cell)}" for cell in cells], _MOST_NAMED)
+        other = instead_of(cells[0], good)
+        step = _look(cells[0], report.target)
+        if other is not None:
+            step = f"Keep to {_name(other)}: it runs without breaks and is right."
+        yield _finding(600, "info", f"{attention} with {which} {_TOLD[found]}", cells, step)
 
 
 def _finding(rank: int, severity: Severity, title: str, cells: list[AttentionCell], step: str) -> Ranked:

@@ -35,8 +35,10 @@ def _finding(report: Report, root: str, parts: list[Region]) -> Ranked:
     compiles, holds, it = ("compiles", "holds", "it") if len(parts) == 1 else ("compile", "hold", "them")
     whole = root.rpartition(":")[2] or "model"
     whose = "All graph breaks are in code of libraries, so there is nothing to rewrite. " if foreign else ""
+    # Of several alike without their number in the list.
+    names = [_name(part) if part.count == 1 else re.sub(r"\[\d+\]", "[...]", _name(part)) for part in parts]
     return RULE.finding(
-        f"{listed([f'`{_expression(part)}`' for part in parts])} {compiles} without a graph break and {holds} {of}",
+        f"{listed([f'`{name}`' for name in names])} {compiles} without a graph break and {holds} {of}",
         f"Compile {it} in place of `{whole}`: `{_line(parts[0])}`.{_to_verify(report, parts)}",
         why=f"{whose}No graph break has a line of {it} on its stack.",
         example=Example(f"{whole} = torch.compile({whole})", "\n".join(map(_line, parts))),
@@ -69,10 +71,6 @@ def _path(part: Region) -> str:
 def _name(part: Region) -> str:
     """In the program's own code, without the function that the root is local to."""
     return f"{part.root.rpartition(':')[2] or 'model'}{_path(part)}"
-
-
-def _expression(part: Region) -> str:
-    return _name(part) if part.count == 1 else re.sub(r"\[\d+\]", "[...]", _name(part))
 
 
 def _line(part: Region) -> str:

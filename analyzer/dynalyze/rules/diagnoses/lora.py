@@ -201,13 +201,10 @@ def _judge_unmerged(report: Report) -> Iterator[Ranked]:
         return  # Adapters that change cannot be merged.
     backward = any(each.backward for each in report.compilations)
     for module, adapters in adapters_of(report):
-        if _could_be_merged(adapters) and not module.training and not backward:
+        apart = not (adapters.merged or adapters.disabled or adapters.prepared_for_hotswap or adapters.switches)
+        always_on = len(adapters.names) == 1 and bool(adapters.active)
+        if apart and always_on and not module.training and not backward:
             yield _unmerged(module, adapters)
-
-
-def _could_be_merged(adapters: Adapters) -> bool:
-    apart = not adapters.merged and not adapters.disabled and not adapters.prepared_for_hotswap
-    return apart and len(adapters.names) == 1 and not adapters.switches and bool(adapters.active)
 
 
 def _unmerged(module: ModuleFacts, adapters: Adapters) -> Ranked:

@@ -68,7 +68,9 @@ def history(series: Series, most: int) -> str:
 
 def shown_values(series: Series) -> list[str]:
     """The values as a user writes them."""
-    return [clipped(_value(value, series.lead.cause)) for value in series.values]
+    if series.lead.cause == "requires_grad":
+        return [clipped({"0": "False", "1": "True"}.get(value, value)) for value in series.values]
+    return [clipped(re.sub(r"\A<class '(?:__main__\.)?(.+)'>\Z", r"\1", value)) for value in series.values]
 
 
 def _states_changed(series: Series) -> str:
@@ -91,13 +93,6 @@ def _name(series: Series) -> str:
     if series.lead.cause == "aliasing":
         return " and ".join(f"`{part.strip()}`" for part in text.split(","))
     return f"`{clipped(text)}`"
-
-
-def _value(text: str, cause: Cause) -> str:
-    if cause == "requires_grad":
-        return {"0": "False", "1": "True"}.get(text, text)
-    named = re.fullmatch(r"<class '(?:__main__\.)?(.+)'>", text)
-    return named[1] if named else text
 
 
 def _rounded(values: list[str]) -> list[str]:
