@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dynalyze.capture import process_tree
-from dynalyze.capture.hf.preload import preload
+from dynalyze.capture.hf.build import preload
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import OUTPUT_FILE
 

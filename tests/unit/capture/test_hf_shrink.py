@@ -6,8 +6,7 @@ import copy
 
 import pytest
 
-from dynalyze.capture.hf.defaults import default_config
-from dynalyze.capture.hf.parts import parts_of
+from dynalyze.capture.hf.parts import default_config, parts_of
 from dynalyze.capture.hf.shrink import small
 
 transformers = pytest.importorskip("transformers")

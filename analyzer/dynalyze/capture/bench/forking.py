@@ -65,7 +65,7 @@ def serve(address: str, what: list[str]) -> int:
         runtime.know_the_cpu()
     if "transformers" in what:
         with contextlib.suppress(Exception):  # A measuring process will say what is wrong with it.
-            from dynalyze.capture.hf.preload import preload
+            from dynalyze.capture.hf.build import preload
 
             preload()
 

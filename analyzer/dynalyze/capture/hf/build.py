@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import re
 import warnings
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from dynalyze.capture.hf import names
-from dynalyze.capture.hf.defaults import default_config
+from dynalyze.capture.hf import names, quirks
 from dynalyze.capture.hf.initial import fast_values
+from dynalyze.capture.hf.parts import default_config
 from dynalyze.capture.hf.request import Built, CannotBuild, ModelRequest
 from dynalyze.capture.hf.shrink import small
 from dynalyze.capture.inputs import Misuse
@@ -19,6 +20,13 @@ from dynalyze.capture.inputs import Misuse
 Stage = Literal["config", "model", "weights", "inputs"]
 
 _MISSING = re.compile(r"requires the (?:\[1m)?([\w.-]+) library|No module named '([\w.]+)'|Please install ([\w.-]+)")
+# Transformers imports these with the first model of a process; the last two only with composite and with remote ones.
+_SHARED = (
+    "torch._dynamo", "transformers", "transformers.models", "transformers.modeling_utils",
+    "transformers.modeling_layers", "transformers.masking_utils", "transformers.generation",
+    "transformers.generation.utils", "transformers.models.auto.modeling_auto",
+    "transformers.models.auto.configuration_auto", "transformers.dynamic_module_utils",
+)  # fmt: skip
 
 
 def build(request: ModelRequest) -> Built:
@@ -160,3 +168,11 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+
+
+def preload() -> None:
+    """Import what every architecture needs, so that a fork server does it once; runs no operation on a tensor."""
+    for name in _SHARED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    quirks.load()

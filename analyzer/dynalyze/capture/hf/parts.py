@@ -1,14 +1,50 @@
-"""The parts of a composite configuration, and the widths that one has to have because another reads what it gives."""
+"""The default configuration of a model class, made whole where it leaves something open, and a configuration's parts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from dynalyze.capture.hf import quirks
+
 # Fields for the width that the text part reads. Default configurations of composite models often put parts together
 # whose defaults stem from checkpoints of different sizes.
 _TEXT_WIDTHS = ("out_hidden_size", "text_hidden_size", "adapter_out_dim")
 _MODALITIES = ("vision_config", "audio_config")
+
+
+def default_config(model_class: Any) -> Any:
+    """The defaults of a class's own configuration, with what its code needs and they leave out."""
+    config = model_class.config_class()
+    config.architectures = [model_class.__name__]
+    add_parts(config)
+    for part in parts_of(config):
+        quirks.completes.apply(part, part)
+        _complete(part)
+    agree(config, list(parts_of(config)))
+    if model_class.__name__.endswith("ForSequenceClassification"):
+        # The last token before the padding is classified: without a padding token that can be one sample alone.
+        text = config.get_text_config()
+        if getattr(text, "pad_token_id", 0) is None:
+            text.pad_token_id = 0
+    return config
+
+
+def _complete(part: Any) -> None:
+    """Some leave to a checkpoint what follows from the other sizes."""
+    own = vars(part)
+    heads, hidden = own.get("num_attention_heads"), own.get("hidden_size")
+    if not isinstance(heads, int) or heads <= 0:
+        return
+    if own.get("num_key_value_heads", heads) is None:
+        part.num_key_value_heads = heads
+    if not isinstance(hidden, int):
+        return
+    if hidden % heads and not own.get("head_dim"):
+        divisors = (number for number in range(1, 2 * heads) if hidden % number == 0)
+        part.num_attention_heads = min(divisors, key=lambda number: abs(number - heads))
+    if own.get("head_dim", hidden) is None:
+        part.head_dim = hidden // part.num_attention_heads
 
 
 def parts_of(config: Any) -> Iterator[Any]:
