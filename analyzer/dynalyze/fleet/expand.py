@@ -26,7 +26,7 @@ _PLAIN: Configurations = {"default": {}}
 
 
 @dataclass(frozen=True)
-class Wanted:
+class NamedTarget:
     """One target as it was named: either `spec`, or a `pattern` of architectures that the interpreter lists."""
 
     text: str
@@ -42,7 +42,7 @@ class Wanted:
         return name if _CLASS_NAME.fullmatch(name) and not Path(name).exists() else None
 
 
-def wanted(text: str, arguments: tuple[str, ...] = (), inputs: tuple[str, ...] = ()) -> list[Wanted]:
+def named_targets(text: str, arguments: tuple[str, ...] = (), inputs: tuple[str, ...] = ()) -> list[NamedTarget]:
     """What one word of the command line stands for, in order.
 
     Raises:
@@ -51,20 +51,20 @@ def wanted(text: str, arguments: tuple[str, ...] = (), inputs: tuple[str, ...] =
     if text.startswith(_HF):
         pattern = text.removeprefix(_HF)
         if text == _ALL or (_WILD.search(pattern) and not Path(pattern).exists()):
-            return [Wanted(text, pattern=pattern)]
-        return [Wanted(text, spec=_spec(text, (), ()))]
+            return [NamedTarget(text, pattern=pattern)]
+        return [NamedTarget(text, spec=_spec(text, (), ()))]
     path = Path(text)
     if path.is_dir():
         found = sorted(file for file in path.glob("*.py") if file.name not in ("__init__.py", "__main__.py"))
         if not found:
             raise UsageError(f"{text}: a folder without Python files; name a folder that holds some, or a glob")
-        return [Wanted(str(file), _spec(str(file), arguments, inputs)) for file in found]
+        return [NamedTarget(str(file), _spec(str(file), arguments, inputs)) for file in found]
     if _WILD.search(text) and not path.exists():
         return _of_glob(text, arguments, inputs)
-    return [Wanted(text, spec=_spec(text, arguments, inputs))]
+    return [NamedTarget(text, spec=_spec(text, arguments, inputs))]
 
 
-def _of_glob(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> list[Wanted]:
+def _of_glob(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> list[NamedTarget]:
     """A glob of files, folders, or both; `models/*.py:Net` names the same object in each file."""
     files, colon, name = text.rpartition(":")
     if not colon or Path(name).suffix or "/" in name:
@@ -78,7 +78,7 @@ def _of_glob(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> 
             found.append(f"{match}{colon}{name}")
     if not found:
         raise UsageError(f"{text}: no Python file is called like that")
-    return [Wanted(file, _spec(file, arguments, inputs)) for file in found]
+    return [NamedTarget(file, _spec(file, arguments, inputs)) for file in found]
 
 
 def _spec(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
@@ -119,7 +119,7 @@ class Expanded:
 class _Line:
     """One target as it was named, with its own settings and the configurations that it is run in."""
 
-    target: Wanted
+    target: NamedTarget
     settings: Mapping[str, Any]
     configurations: Configurations
     name: str = ""
@@ -160,12 +160,12 @@ def _lines(text: str, request: Request) -> Iterator[_Line]:
             names = file.configurations if entry.configurations is None else entry.configurations
             chosen = request.configurations or {name: file.configurations[name] for name in names} or _PLAIN
             try:
-                for target in wanted(entry.target, entry.arguments, entry.inputs):
+                for target in named_targets(entry.target, entry.arguments, entry.inputs):
                     yield _Line(target, entry.settings, chosen, entry.name)
             except UsageError as error:
                 raise UsageError(f"{entry.where}: {error}") from error
         return
-    for target in wanted(text, request.arguments, request.inputs):
+    for target in named_targets(text, request.arguments, request.inputs):
         yield _Line(target, {}, request.configurations or _PLAIN)
 
 

@@ -125,7 +125,7 @@ class Forked:
         self.exit_status: int | None = None
         self.answer: Answer | None = None
         request = {"folder": str(folder), "timeout": timeout, "memory": memory, "environment": dict(environment or {})}
-        self._connection = _asked(address, request)
+        self._connection = _requested(address, request)
 
     def __enter__(self) -> Forked:
         return self
@@ -172,7 +172,7 @@ def have_imported(address: str, modules: Sequence[str], attend: Callable[[], Non
     Raises:
         ServerLost: the server died of it, or was dead.
     """
-    with _asked(address, {"import": list(modules)}) as connection:
+    with _requested(address, {"import": list(modules)}) as connection:
         while not connection.poll(_WAIT_SECONDS):
             attend()
         try:
@@ -181,7 +181,7 @@ def have_imported(address: str, modules: Sequence[str], attend: Callable[[], Non
             raise ServerLost("the fork server ended") from error
 
 
-def _asked(address: str, request: Mapping[str, object]) -> Connection[bytes, bytes]:
+def _requested(address: str, request: Mapping[str, object]) -> Connection[bytes, bytes]:
     try:
         connection = Client(address, "AF_UNIX")
         connection.send_bytes(json.dumps(request).encode())

@@ -25,7 +25,7 @@ Source = Literal["stdout", "stderr"]
 
 _LINE_END = re.compile(rb"([\r\n])")
 _RESET = b"\x1b[0m"
-_TOLD = 5
+_MOST_LISTED = 5
 """Lines whose count is told each by itself."""
 
 _LONGEST = 64 * 1024
@@ -202,16 +202,16 @@ class Repeats:
         left, self._open = self._open, {}
         return [(source, line) for source, line in left.items() if line and self._is_new(line)]
 
-    def told(self) -> list[str]:
+    def summary(self) -> list[str]:
         """How often lines came again: the most frequent by themselves, the others together."""
         again = [(line, count - 1) for line, count in self._seen.most_common() if count > 1 and line.strip()]
-        told = []
-        for line, count in again[:_TOLD]:
+        lines = []
+        for line, count in again[:_MOST_LISTED]:
             text = line.decode(errors="replace").strip()
-            told.append(f"{_times(count)} more: {text if len(text) <= _WORDS else text[: _WORDS - 3] + '...'}")
-        if others := again[_TOLD:]:
-            told.append(f"{len(others)} other lines came {_times(sum(count for _, count in others))} more")
-        return told
+            lines.append(f"{_times(count)} more: {text if len(text) <= _WORDS else text[: _WORDS - 3] + '...'}")
+        if others := again[_MOST_LISTED:]:
+            lines.append(f"{len(others)} other lines came {_times(sum(count for _, count in others))} more")
+        return lines
 
     def _is_new(self, line: bytes) -> bool:
         key = _STAMP.sub(b"", line)
@@ -273,7 +273,7 @@ class Streams:
                 self._show(source, data)
             if self._prefixer is not None:
                 self._sink.write(self._prefixer.close())
-            for line in repeats.told() if repeats is not None else ():
+            for line in repeats.summary() if repeats is not None else ():
                 self._sink.write(f"{notice(line)}\n".encode(errors="replace"))
 
     def last_lines(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The default configuration of a model class, made whole where it leaves something open, and a configuration's parts."""
+"""The default configuration of a model class, made whole where it leaves something open, and what parts it has."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class ClusterPool:
         self._ships = ships and not self._session.starts_cluster
         self._pending: dict[Any, _Submitted] = {}
         self._nodes: set[Node] = set()
-        self._told: set[Demand] = set()
+        self._announced: set[Demand] = set()
         self._largest = 0.0
 
     def __enter__(self) -> ClusterPool:
@@ -129,9 +129,9 @@ class ClusterPool:
 
     def _check(self, demand: Demand) -> None:
         """Say once what no node of the moment can give: Ray would wait for one in silence."""
-        if demand in self._told:
+        if demand in self._announced:
             return
-        self._told.add(demand)
+        self._announced.add(demand)
         if any(demand.fits(each["Resources"]) for each in self._living()):
             return
         if self._session.starts_cluster:

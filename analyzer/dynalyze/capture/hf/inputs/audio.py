@@ -138,12 +138,12 @@ def _add_placeholders(builder: InputBuilder) -> None:
     token = values.first(builder.config, "audio_token_id", "audio_token_index", "sound_token_id")
     if token is None or "input_ids" not in builder.takes or any(each.kind == "audio" for each in builder.placeholders):
         return
-    count = features_per_sample(builder, "audio") or _told_length(builder)
+    count = features_per_sample(builder, "audio") or _reported_length(builder)
     if count is not None:
         builder.placeholders.append(Placeholder(int(token), count, "audio"))
 
 
-def _told_length(builder: InputBuilder) -> int | None:
+def _reported_length(builder: InputBuilder) -> int | None:
     """What the encoder itself says that it makes of the frames, where features cannot be had without the text."""
     mask = next((builder.inputs[name] for name in _FEATURE_MASKS if name in builder.inputs), None)
     tell = next((getattr(each, _LENGTHS) for each in builder.model.modules() if hasattr(each, _LENGTHS)), None)
