@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -146,9 +145,7 @@ class SweepFolder:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for descriptor in (self._file, self._lock):
             if descriptor >= 0:
                 os.close(descriptor)

@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 from pathlib import Path
-from types import TracebackType
 
 from dynalyze.capture import process_tree
 
@@ -52,9 +51,7 @@ class MemoryWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._end.set()
         self._thread.join()
 

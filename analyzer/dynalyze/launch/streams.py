@@ -15,7 +15,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import BinaryIO, Literal, TextIO
 
 from dynalyze.text.visible import notice, one_line, say
@@ -317,9 +316,7 @@ class Pump:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for descriptor in (self._finisher, self.stdout, self.stderr):
             os.close(descriptor)
         self._thread.join()

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from dynalyze.launch import supervisor
 from dynalyze.text.errors import DynalyzeError, UsageError
@@ -66,9 +65,7 @@ class Supervised:
     def __enter__(self) -> Supervised:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         os.close(self._control)  # the supervisor takes it as the order to kill
         try:
             self._process.wait(_LAST_WAIT_SECONDS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -89,13 +88,11 @@ class ClusterPool:
         self._largest = max((each["Resources"].get("CPU", 0.0) for each in self._living()), default=0.0)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
             self._cancel()
         finally:
-            self._session.__exit__(kind, error, trace)
+            self._session.__exit__(*error)
 
     def run(self, items: Iterable[Item], done: Done, keep_on: Callable[[], bool]) -> None:
         """As `Pool.run` says. Leaves by UsageError where a node cannot run any item."""

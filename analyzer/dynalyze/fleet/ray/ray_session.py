@@ -16,7 +16,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -83,9 +83,7 @@ class Session:
             self._undo = self._undo.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._undo.close()
 
     def _connect(self, place: dict[str, Any]) -> None:
