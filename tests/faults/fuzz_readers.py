@@ -27,13 +27,13 @@ from dynalyze.audit.excused import excused_findings, known_of, read_baseline  # 
 from dynalyze.audit.excused import to_json as baseline_json  # noqa: E402
 from dynalyze.audit.policy import Policy, read_policy  # noqa: E402
 from dynalyze.audit.verdict import conclusion  # noqa: E402
+from dynalyze.capture.events import Metrics  # noqa: E402
 from dynalyze.capture.trace_records import CONTEXT_KEYS  # noqa: E402
 from dynalyze.capture.wire import EVENTS_FOLDER  # noqa: E402
 from dynalyze.cli.files import read_report  # noqa: E402
 from dynalyze.comparison.reports import compare  # noqa: E402
 from dynalyze.comparison.sweeps import compare as compare_sweeps  # noqa: E402
 from dynalyze.events.reading import read_run  # noqa: E402
-from dynalyze.events.types import Metrics  # noqa: E402
 from dynalyze.facts.build import Ended, build_report  # noqa: E402
 from dynalyze.facts.graph_text import parse  # noqa: E402
 from dynalyze.facts.guards import read_guard  # noqa: E402

@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from dynalyze.capture.events import Metrics, TracedSeen
 from dynalyze.cli.group import run
-from dynalyze.events.types import Metrics, TracedSeen
 from dynalyze.facts.source_files import traced_files
 from dynalyze.facts.stacks import Places
 from dynalyze.files import read_write

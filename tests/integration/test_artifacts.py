@@ -9,8 +9,8 @@ import pytest
 from program import TRACEBACK, dynalyze, explain
 from shared_runs import made_once
 
+from dynalyze.capture.events import GraphSeen
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import GraphSeen
 from dynalyze.launch.artifacts import MARKER, check_folder, write_artifacts
 from dynalyze.text.errors import UsageError
 from records import run_of

@@ -332,7 +332,17 @@ for n in (2, 3):
     (seen(outer(x, n)).sum() + seen(decorated(x)).sum() + seen(lazy(x)).sum()).backward()
 """
 TORCH = str(Path(torch.__file__).parent)
-TOLD = {"compile_call", "compile_start", "break", "error", "recompile", "traced", "skipped", "specialized", "silence"}
+TOLD = {
+    "compile_call",
+    "compile_start",
+    "break",
+    "error",
+    "recompile",
+    "traced",
+    "skipped",
+    "specialized",
+    "nothing_compiled",
+}
 
 
 def own_frames(value: Any) -> Any:

@@ -375,7 +375,7 @@ def test_a_program_that_compiles_sees_the_same_graphs_while_watched(
     compile_it: Any, kind: type[Branches], hooks: bool
 ) -> None:
     plain = graphs_of(compile_it, kind, hooks=hooks)
-    modules = InPlace(lambda *_, **__: None, None)
+    modules = InPlace(lambda _: None, None)
     modules.install()
     try:
         while_watched = graphs_of(compile_it, kind, hooks=hooks)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import torch
 
+from dynalyze.capture.events import Event, ModuleSeen, SettingsSeen
 from dynalyze.capture.inspecting import inspected, modules, settings_seen
 from dynalyze.capture.inspecting.module_watch import Inspection, shown_options
 from dynalyze.capture.torch_private import runtime
@@ -191,8 +192,8 @@ def test_what_a_version_of_torch_lacks_is_left_out(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_module_is_told_when_it_is_given_and_when_it_has_changed() -> None:
-    told: list[tuple[str, dict[str, Any]]] = []
-    inspection = Inspection(lambda event, **fields: told.append((event, fields)), at_once=True)
+    events: list[Event] = []
+    inspection = Inspection(events.append, at_once=True)
     net = Net()
     inspection.given(net.forward, "train.py", 7, {"mode": "reduce-overhead"})
     inspection.given(net, "train.py", 8, {})  # The same module again.
@@ -200,30 +201,31 @@ def test_a_module_is_told_when_it_is_given_and_when_it_has_changed() -> None:
     inspection.look_again()
     net.bfloat16()
     inspection.compiling(2)
-    assert [event for event, _ in told] == ["module", "settings", "module"]
-    assert [told[at][1]["facts"]["parameters"] for at in (0, 2)] == [{"float32": 60}, {"bfloat16": 60}]
-    assert (told[0][1]["id"], told[0][1]["facts"]["line"]) == ("m1", 7)
+    first, settings, second = events
+    assert isinstance(first, ModuleSeen) and isinstance(settings, SettingsSeen) and isinstance(second, ModuleSeen)
+    assert [each.facts["parameters"] for each in (first, second)] == [{"float32": 60}, {"bfloat16": 60}]
+    assert (first.id, first.facts["line"]) == ("m1", 7)
     alive = weakref.ref(net)
     del net
     gc.collect()
     assert alive() is None
     inspection.look_again()
-    assert len(told) == 3
+    assert len(events) == 3
 
 
 def test_a_helper_process_that_compiles_nothing_tells_nothing() -> None:
-    told: list[str] = []
-    inspection = Inspection(lambda event, **_: told.append(event), at_once=False)
+    events: list[Event] = []
+    inspection = Inspection(events.append, at_once=False)
     net = Net()
     inspection.given(net, "train.py", 7, {})
-    assert told == []
+    assert events == []
     inspection.compiling(1)
-    assert told == ["settings", "module"]
+    assert list(map(type, events)) == [SettingsSeen, ModuleSeen]
 
 
 def test_looks_end_when_they_have_cost_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    inspection = Inspection(lambda event, **_: told.append(event), at_once=False)
+    events: list[Event] = []
+    inspection = Inspection(events.append, at_once=False)
     net = Net()
     inspection.given(net, "train.py", 7, {})
     ticks = itertools.count(0, 10.0)
@@ -231,9 +233,9 @@ def test_looks_end_when_they_have_cost_enough(monkeypatch: pytest.MonkeyPatch) -
     inspection.compiling(1)
     net.half()
     inspection.compiling(2)
-    assert told == ["settings", "module"]
+    assert list(map(type, events)) == [SettingsSeen, ModuleSeen]
     inspection.look_again(ended=True)
-    assert told == ["settings", "module", "module"]
+    assert list(map(type, events)) == [SettingsSeen, ModuleSeen, ModuleSeen]
 
 
 def test_of_the_arguments_of_a_compile_only_torchs_own_words_are_told() -> None:

@@ -9,19 +9,19 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.types import (
-    AnyEvent,
+from dynalyze.capture.events import (
     BreakSeen,
     CompileEnded,
     CompileStarted,
     ErrorSeen,
+    Event,
     Frame,
     GraphSeen,
     ProcessStarted,
     RecompileSeen,
     TorchLoaded,
 )
+from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.report import Report
 
 Filled = TypeVar("Filled", bound=msgspec.Struct)
@@ -91,25 +91,25 @@ def payload(message: str, stack: Sequence[Frame], reason: str = SPLIT) -> str:
     )
 
 
-def start(id: str = "0/0", code: Frame | None = None, stack: Sequence[Frame] = (MAIN,), epoch: int = 0) -> AnyEvent:
+def start(id: str = "0/0", code: Frame | None = None, stack: Sequence[Frame] = (MAIN,), epoch: int = 0) -> Event:
     return CompileStarted(id=id, epoch=epoch, code=code or frame(10), stack=list(stack))
 
 
-def end(id: str = "0/0", epoch: int = 0, backward: bool = False, **metrics: Any) -> AnyEvent:
+def end(id: str = "0/0", epoch: int = 0, backward: bool = False, **metrics: Any) -> Event:
     """The end of a compile; one that gave code unless `metrics` say otherwise."""
     return CompileEnded(id=id, epoch=epoch, backward=backward, metrics={"has_guarded_code": True, **metrics})
 
 
 def broke(
     inside: Sequence[Frame], message: str = PRINT, reason: str = SPLIT, above: Sequence[Frame] = (MAIN,), **more: Any
-) -> AnyEvent:
+) -> Event:
     """A break event with its live fields. `inside` begins with the compiled frame."""
     text = payload(message, [*above, *inside], reason)
     fields = {"id": "0/0", "text": text, "message": message, "above": list(above), "inside": list(inside)}
     return BreakSeen(**{**fields, **more})
 
 
-def failed(inside: Sequence[Frame], message: str = PRINT, above: Sequence[Frame] = (MAIN,), **more: Any) -> AnyEvent:
+def failed(inside: Sequence[Frame], message: str = PRINT, above: Sequence[Frame] = (MAIN,), **more: Any) -> Event:
     """An error event that ends a compile."""
     fields = {
         "id": "0/0", "text": f"Traceback\n{message}", "message": message, "exception": "Unsupported",
@@ -118,16 +118,16 @@ def failed(inside: Sequence[Frame], message: str = PRINT, above: Sequence[Frame]
     return ErrorSeen(**{**fields, **more})
 
 
-def again(text: str, id: str = "0/1", **more: Any) -> AnyEvent:
+def again(text: str, id: str = "0/1", **more: Any) -> Event:
     return RecompileSeen(id=id, text=text, **more)
 
 
-def process(*events: AnyEvent, number: int = 0, pid: int = 4711, **more: Any) -> ProcessLog:
+def process(*events: Event, number: int = 0, pid: int = 4711, **more: Any) -> ProcessLog:
     started = ProcessStarted(**{"pid": pid, "main": number == 0, "command": ["model.py"], "python": "3.11.7", **more})
     return ProcessLog(number, started, list(events))
 
 
-def run_of(*events: AnyEvent) -> RunLog:
+def run_of(*events: Event) -> RunLog:
     """A run of one process that loaded torch."""
     return RunLog([process(TorchLoaded(version="2.13.0", folder=TORCH), *events)])
 

@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dynalyze.capture.wire import LOOK, SERVING, WARM_UP
-from dynalyze.events.log import RunLog
-from dynalyze.events.types import (
-    AnyEvent,
+from dynalyze.capture.events import (
     CompilerEvent,
     CompileStarted,
+    Event,
     Frame,
     TorchLoaded,
     WarmupCall,
     WarmupCalled,
     WarmupEnded,
 )
+from dynalyze.capture.wire import LOOK, SERVING, WARM_UP
+from dynalyze.events.log import RunLog
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import NOTHING_TRACED, add_bypasses, compilations
 from dynalyze.facts.recompiles import recompiles
@@ -108,7 +108,7 @@ def _code(frame: Frame) -> tuple[str, int, str]:
     return frame.file, frame.line, frame.name
 
 
-def _calls(events: Iterable[AnyEvent]) -> list[Call]:
+def _calls(events: Iterable[Event]) -> list[Call]:
     """The calls in their order; what the compiler begins between two of them belongs to neither."""
     calls: list[Call] = []
     current: Call | None = None

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
+from dynalyze.capture.events import BundleWritten
 from dynalyze.capture.settings import CompileArguments, Dynamic, settings_of
-from dynalyze.events.types import BundleWritten
 from dynalyze.text.errors import UsageError
 
 EAGER = Configuration("eager", compile=False)

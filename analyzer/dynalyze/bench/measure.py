@@ -14,8 +14,8 @@ from dynalyze.bench.configurations import given, program_config
 from dynalyze.bench.plan import Plan, asks_for_written, instead_of_default, with_written
 from dynalyze.bench.run import Benchmarks, run_bench
 from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, Configuration
+from dynalyze.capture.events import BundleWritten, CompileCall
 from dynalyze.capture.settings import CompileOptions, ModelBuild, settings_of
-from dynalyze.events.types import BundleWritten, CompileCall
 from dynalyze.files.paths import working_folder
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.spec import TargetSpec

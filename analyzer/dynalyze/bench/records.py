@@ -82,7 +82,8 @@ class ConfigRun:
 def environment(eager: ConfigRun) -> dict[str, Any]:
     """The facts on torch and the machine from the eager process, under the names of a report's `environment`."""
     facts = dict(eager.load.get("environment") or {})
-    facts.pop("folder", None)
+    for name in ("at", "folder"):
+        facts.pop(name, None)
     if "version" in facts:
         facts["torch"] = facts.pop("version")
     known = {name: eager.load[name] for name in ("device", "threads") if eager.load.get(name) is not None}

@@ -15,6 +15,7 @@ from types import CodeType, ModuleType
 
 from dynalyze.capture import environment
 from dynalyze.capture.compile_calls import watch_compile_calls
+from dynalyze.capture.events import BreakSeen, Frame
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
@@ -37,7 +38,7 @@ def attach_to_descendant() -> None:
 
 
 def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], object]) -> None:
-    """Hear what this process compiles, from when it imports torch; `torch_loaded` is called with it then, or now."""
+    """Record what this process compiles, from when it imports torch; `torch_loaded` is called with it then, or now."""
     HELD.watch()
     after_import("torch._dynamo.convert_frame", lambda _: listener.skips.watch())
     after_import("torch", torch_loaded, without=own_trace(run))
@@ -47,10 +48,10 @@ def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], o
 
 
 def _listen(listener: Listener, torch: ModuleType, run: Path) -> None:
-    """Hear what torch compiles in this process, and see what it was given."""
+    """Record what torch compiles in this process, and see what it was given."""
     listener.listen()
     atexit.register(listener.check)
-    inspection = Inspection(listener.tell, at_once=False)
+    inspection = Inspection(listener.emit, at_once=False)
     leave = _compile_in_place(listener, inspection, run)
     watch_compile_calls(torch, inspection, leave)
     if listener.on_each_compile is None:
@@ -71,7 +72,7 @@ def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> 
 
     options = CompileOptions(**request["compile"])
     modules = InPlace(
-        listener.tell,
+        listener.emit,
         None if _program_compiles(run) else lambda target: compiled(target, options),
         None,
         Chosen(request.get("chosen", [])),
@@ -124,23 +125,24 @@ def own_trace(run: Path) -> str:
 def watch_untraced(listener: Listener) -> Callable[[], None]:
     """Report breaks that are raised before tracing begins; returns what ends it."""
 
-    def tell(message: str, frame: dynamo.StackFrame, refused: bool) -> None:
-        stack = dynamo.stack_above()
-        listener.tell(
-            "break", id="", epoch=listener.epoch, attempt=0, text="", message=message, type=None, above=stack,
-            inside=[frame], untraced=True, refused=refused,
-        )  # fmt: skip
+    def emit(message: str, frame: Frame, refused: bool) -> None:
+        above = dynamo.stack_above()
+        listener.emit(
+            BreakSeen(
+                epoch=listener.epoch, message=message, above=above, inside=[frame], untraced=True, refused=refused
+            )
+        )
 
-    return trace.watch_untraced_breaks(tell)
+    return trace.watch_untraced_breaks(emit)
 
 
 def watch_bytecode(listener: Listener) -> None:
     """Record what Dynamo makes of each frame, from the moment when Dynamo is imported."""
 
-    def tell(_: CodeType, made: CodeType) -> None:
-        listener.tell_bytecode(dynamo.compile_id(), made)
+    def emit(_: CodeType, made: CodeType) -> None:
+        listener.emit_bytecode(dynamo.compile_id(), made)
 
-    after_import("torch._dynamo.convert_frame", lambda _: dynamo.watch_bytecode(tell))
+    after_import("torch._dynamo.convert_frame", lambda _: dynamo.watch_bytecode(emit))
 
 
 class InProcess:
@@ -149,23 +151,23 @@ class InProcess:
     def __init__(self, run: Path) -> None:
         self._writer = EventWriter(run, main=True)
         self._listener = Listener(self._writer)
-        self._inspection = Inspection(self._listener.tell, at_once=False)
+        self._inspection = Inspection(self._listener.emit, at_once=False)
         self._listener.on_each_compile = self._inspection.compiling
         self._undo: list[Undo] = []
 
     def start(self) -> None:
         """Attach everything, to torch itself once it is imported."""
         self._undo.append(HELD.watch())
-        self._listener.tell("child_start")
+        self._writer.open()
         self._when_imported("torch", self._attach)
         self._when_imported("torch._dynamo.exc", lambda _: watch_untraced(self._listener))
         self._when_imported("torch._dynamo.convert_frame", lambda _: self._listener.skips.watch())
 
     def stop(self) -> None:
-        """Leave torch as it was found; what it was told is complete then."""
+        """Leave torch as it was found; the events are complete then."""
         self._inspection.look_again()
         if not self._listener.compiled_frames and "torch" in sys.modules:
-            self._listener.tell("silence", wrapped=[], **environment.compile_switches())
+            self._listener.emit(environment.nothing_compiled())
         self._listener.check()
         while self._undo:
             self._undo.pop()()

@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import torch
+
+from dynalyze.capture.events import CandidateEntry
+from dynalyze.capture.wire import CandidateKind, CandidateReason
 
 MOST_MODULES = 64
 _MOST_CALLERS = 50
@@ -36,7 +39,7 @@ class CallableSeen:
         self.name = name
         is_module = isinstance(target, torch.nn.Module)
         owner = getattr(target, "__self__", None)
-        self.kind = "module" if is_module else "method" if owner is not None else "function"
+        self.kind: CandidateKind = "module" if is_module else "method" if owner is not None else "function"
         self.class_name = type(target if is_module else owner).__qualname__ if self.kind != "function" else ""
         held = target if is_module else owner
         self.parameters = _parameters_of(held) if isinstance(held, torch.nn.Module) else 0
@@ -46,10 +49,10 @@ class CallableSeen:
         """Whether its calls are compiled, or recorded alone in a run that compiles nothing."""
         self.compiled: Callable[..., Any] | None = None
         self.error = ""
-        self._left: Counter[str] = Counter()
-        self._place = _place_of(getattr(type(target), "forward", None) if is_module else target)
+        self._left: Counter[CandidateReason] = Counter()
+        self._code = getattr(getattr(type(target), "forward", None) if is_module else target, "__code__", None)
 
-    def called(self, seconds: float, left_alone: str) -> None:
+    def called(self, seconds: float, left_alone: CandidateReason) -> None:
         """Count a call; `left_alone` says why it was not compiled, "" where it was."""
         self.calls += 1
         self.seconds += seconds
@@ -60,14 +63,18 @@ class CallableSeen:
         """A call from within backward: no call of the program's, but one that torch makes again."""
         self._left["backward"] += 1
 
-    def entry(self) -> dict[str, Any]:
-        """The facts as JSON values. `reason` is the commonest one for which calls were not compiled."""
-        reason = "raised" if self.error else next((name for name, _ in self._left.most_common(1)), "")
-        return {
-            "kind": self.kind, "name": self.name, "class_name": self.class_name, **self._place,
-            "calls": self.calls, "parameters": self.parameters, "seconds": self.seconds,
-            "compiled": self.compiled is not None and not self.error, "reason": reason, "error": self.error,
-        }  # fmt: skip
+    def entry(self) -> CandidateEntry:
+        """The facts. `reason` is the commonest one for which calls were not compiled."""
+        file, line, name = "", 0, ""
+        if (code := self._code) is not None:
+            file, line, name = code.co_filename, code.co_firstlineno, code.co_name
+        return CandidateEntry(
+            self.kind, self.name, self.class_name, file, line, name,
+            calls=self.calls, parameters=self.parameters, seconds=self.seconds,
+            compiled=self.compiled is not None and not self.error,
+            reason="raised" if self.error else next((reason for reason, _ in self._left.most_common(1)), ""),
+            error=self.error,
+        )  # fmt: skip
 
 
 class CallablesSeen:
@@ -78,7 +85,7 @@ class CallablesSeen:
     def __init__(self) -> None:
         self._rest: CallableSeen | None = None
         self._targets: dict[int, CallableSeen] = {}
-        self._callers: dict[Any, dict[str, Any]] = {}
+        self._callers: dict[tuple[str, int], CandidateEntry] = {}
         # Both hold for as many compiled modules as the number says.
         self._compiled_parts: tuple[int, set[int]] = (0, set())
         self._owned: tuple[int, dict[int, bool]] = (0, {})
@@ -99,9 +106,8 @@ class CallablesSeen:
         else:
             self._targets[id(target)] = seen
         for caller in _callers(target, frames):
-            key = (caller["file"], caller["line"])
-            if key not in self._callers and len(self._callers) < _MOST_CALLERS:
-                self._callers[key] = caller
+            if len(self._callers) < _MOST_CALLERS:
+                self._callers.setdefault((caller.file, caller.line), caller)
         return seen
 
     def is_full(self, seen: CallableSeen) -> bool:
@@ -135,7 +141,7 @@ class CallablesSeen:
         rows = self._targets.values()
         return [each for each in rows if each.compiled is not None and each.kind == "module"]
 
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[CandidateEntry]:
         rest = [self._rest] if self._rest is not None else []
         return [*(seen.entry() for seen in [*self._targets.values(), *rest]), *self._callers.values()]
 
@@ -146,13 +152,13 @@ def _parameters_of(module: Any) -> int:
     return sum(1 if isinstance(each, uninitialized) else each.numel() for each in module.parameters())
 
 
-def _callers(module: Any, frames: list[FrameType]) -> Iterator[dict[str, Any]]:
+def _callers(module: Any, frames: list[FrameType]) -> Iterator[CandidateEntry]:
     """The method of another module, and the function of the program, that a module was called from."""
     for frame in frames:
         owner = frame.f_locals.get("self")
         if not issubclass(type(owner), torch.nn.Module):
             if frame.f_code.co_name not in ("<module>", "<lambda>"):
-                yield _caller("function", frame, frame.f_code.co_name, "")
+                yield _caller("function", frame, frame.f_code.co_name)
             return
         if owner is not module and frame.f_code.co_name not in _CALLED_AS_FORWARD:
             name = expression_of(owner, frames)
@@ -161,21 +167,15 @@ def _callers(module: Any, frames: list[FrameType]) -> Iterator[dict[str, Any]]:
             return
 
 
-def _caller(kind: str, frame: FrameType, name: str, class_name: str, parameters: int = 0) -> dict[str, Any]:
+def _caller(
+    kind: Literal["method", "function"], frame: FrameType, name: str, class_name: str = "", parameters: int = 0
+) -> CandidateEntry:
     code = frame.f_code
-    qualified = getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")
-    return {
-        "kind": kind, "name": name, "class_name": class_name, "file": code.co_filename, "line": code.co_firstlineno,
-        "function": qualified, "calls": None, "parameters": parameters or None, "seconds": None, "compiled": False,
-        "reason": kind, "error": "",
-    }  # fmt: skip
-
-
-def _place_of(function: Any) -> dict[str, Any]:
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return {"file": "", "line": 0, "function": ""}
-    return {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name}
+    function = getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")
+    return CandidateEntry(
+        kind, name, class_name, code.co_filename, code.co_firstlineno, function,
+        parameters=parameters or None, reason=kind,
+    )  # fmt: skip
 
 
 class Modules:

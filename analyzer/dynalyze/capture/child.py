@@ -22,10 +22,20 @@ from dynalyze.capture.attach import (
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import backward, check, compiled
-from dynalyze.capture.inputs import Inputs, Misuse, calls_from, needs_inputs
+from dynalyze.capture.events import (
+    Definitions,
+    Ending,
+    Event,
+    Misused,
+    ObjectCall,
+    ObjectStarted,
+    ProgramEnded,
+    TargetEnded,
+)
+from dynalyze.capture.inputs import Inputs, Misuse, calls_from
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
-from dynalyze.capture.program import Ending, SoftStop
+from dynalyze.capture.program import SoftStop
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import EVENTS_FOLDER, REQUEST_FILE
@@ -50,14 +60,14 @@ def main(run: Path) -> int:
     try:
         ending = _ended(session)
     except Misuse as misuse:
-        session.tell("usage", message=str(misuse))
+        session.emit(Misused(str(misuse)))
         return _STATUS_MISUSE
-    except SoftStop:  # Outside of the program's own code: it was told why.
+    except SoftStop:  # Outside of the program's own code: it has emitted why.
         return _STATUS_MISUSE
-    except KeyboardInterrupt:  # In our own code: its traceback would tell the user nothing.
+    except KeyboardInterrupt:  # In our own code: its traceback would be of no use.
         return _STATUS_INTERRUPTED
     session.check()
-    session.tell("target_end", **vars(ending))
+    session.emit(TargetEnded(**vars(ending)))
     return ending.exit_status or 0
 
 
@@ -86,7 +96,8 @@ class Session:
         self._request = request
         self._options = CompileOptions(**request["compile"])
         self._bundles = bool(request.get("bundle")) and request["mode"] not in _REBUILT
-        self._listener = Listener(EventWriter(run, main=True))
+        self._writer = EventWriter(run, main=True)
+        self._listener = Listener(self._writer)
         self._compile_calls: CompileCalls | None = None
         self._chosen = Chosen(request.get("chosen", []))
         self._in_place: Any = None
@@ -95,15 +106,15 @@ class Session:
         self._compiling_ourselves = False
         self._program_compiles_itself = False
         self._refused = False
-        self.tell, self.check = self._listener.tell, self._listener.check
-        self._inspection = Inspection(self.tell, at_once=True)
+        self.emit, self.check = self._listener.emit, self._listener.check
+        self._inspection = Inspection(self.emit, at_once=True)
         self._listener.on_each_compile = self._compiling
 
     def listen(self) -> None:
         """Attach everything before the target's first line runs."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)  # It is a pipe to us: a kill must not swallow its lines.
-        self.tell("child_start")
+        self._writer.open()
         lead_descendants(self._folder)
         attach(self._listener, self._folder, self._torch_loaded)
         if SOFT_STOP_SIGNAL is not None:
@@ -124,9 +135,9 @@ class Session:
             ending, names = program.run_module(self._request["module"], self._request["arguments"], *chosen)
         else:
             ending, names = program.run_script(self._request["path"], self._request["arguments"], *chosen)
-        self.tell("program_end", **vars(ending))
+        self.emit(ProgramEnded(**vars(ending)))
         if self._in_place is not None:
-            self._in_place.tell_seen()
+            self._in_place.emit_seen()
         if self._refused or (ending.exit_status == 130 and ending.exception == "KeyboardInterrupt"):
             return ending
         return self._after_program(ending, names)
@@ -140,28 +151,28 @@ class Session:
         examples = ending.exit_status == 0 and self._has_examples(names)
         if self._bundles and self._write_bundle(examples) and not self._request.get("in_place", True):
             return ending
-        self._tell_trees()
+        self._emit_trees()
         if ending.exit_status == 0 and self._chosen.missing and not self._program_compiles_itself:
-            self._tell_missing()
+            self._emit_missing()
         if self._listener.compiled_frames or self.others_compiled():
             return ending
-        own_calls = self._compile_calls.made_by_program() if self._compile_calls else []
-        if own_calls or environment.compile_disabled():
-            self._tell_silence(own_calls)
+        called = self._in_place.seen.ids if self._in_place is not None else set()
+        wrapped = self._compile_calls.wrapped_by_program(called) if self._compile_calls else []
+        if wrapped or environment.compile_disabled():
+            self.emit(environment.nothing_compiled(wrapped))
         elif examples:
             return self._run_calls(names["model"], lambda target: calls_from(names["example_inputs"]))
         else:
-            found = objects.definitions(names)
-            self.tell("definitions", spec=self._request["spec"], modules=found, has_model="model" in names)
+            self.emit(Definitions(self._request["spec"], objects.definitions(names), "model" in names))
         return ending
 
-    def _tell_missing(self) -> None:
+    def _emit_missing(self) -> None:
         """What `--compile` named was never there: the user's mistake."""
-        called = dict.fromkeys(entry["name"] for entry in self._in_place.seen.entries() if entry["name"])
+        called = dict.fromkeys(entry.name for entry in self._in_place.seen.entries() if entry.name)
         there = f"; it called {', '.join(list(called)[:8])}" if called else ""
-        self.tell("usage", message=f"--compile {self._chosen.missing[0]}: the program has no such thing{there}")
+        self.emit(Misused(f"--compile {self._chosen.missing[0]}: the program has no such thing{there}"))
 
-    def _tell_trees(self) -> None:
+    def _emit_trees(self) -> None:
         """The parts of each module that broke: which of them no break reaches is for the parent to find out."""
         if not self._listener.breaks or self._in_place is None:
             return
@@ -169,7 +180,7 @@ class Session:
 
         for name, module, call in self._in_place.compiled_modules():
             again = None if call is None or call.kept is None else call.kept.making(module)
-            self.tell("module_tree", **module_tree(name, module, again))
+            self.emit(module_tree(name, module, again))
 
     def _write_bundle(self, examples: bool) -> bool:
         """Write the calls that were recorded; False where those of `example_inputs` are to be written instead."""
@@ -179,20 +190,18 @@ class Session:
         if collected is None and examples and not self._listener.compiled_frames:
             return False
         if collected is None:
-            told = bundle_writing.nothing(self._compiled_recording, self._recorder)
+            self.emit(bundle_writing.nothing(self._compiled_recording, self._recorder))
         else:
-            told = bundle_writing.write(collected, self._folder, self._request.get("cloudpickle", ""))
-        self.tell("bundle", **told)
+            self.emit(bundle_writing.write(collected, self._folder, self._request.get("cloudpickle", "")))
         return True
 
     def _write_examples(self, target: Any, calls: list[Inputs]) -> None:
         from dynalyze.capture.bench import bundle_writing
 
-        self.tell(
-            "bundle",
-            **bundle_writing.write_examples(
+        self.emit(
+            bundle_writing.write_examples(
                 target, calls, self._folder, self._request.get("cloudpickle", ""), backward=bool(self._options.train)
-            ),
+            )
         )
 
     def _has_examples(self, names: dict[str, Any]) -> bool:
@@ -218,9 +227,9 @@ class Session:
         from dynalyze.capture import transformers_target
 
         self._compiling_ourselves = True
-        ending = transformers_target.run(self._request, self._options, self._tell_call)
+        ending = transformers_target.run(self._request, self._options, self._emit_call)
         if not self._listener.compiled_frames and environment.compile_disabled():
-            self._tell_silence([])
+            self.emit(environment.nothing_compiled())
         return ending
 
     def _run_calls(self, target: Callable[..., Any], make: Callable[[Any], list[Inputs]]) -> Ending:
@@ -238,9 +247,9 @@ class Session:
             if not self._request.get("in_place", True):
                 return ending
         run = compiled(target, self._options)
-        self.tell("object_start", calls=len(calls), needs_inputs=needs_inputs(target))
+        self.emit(ObjectStarted(len(calls)))
         endings = [self._one_call(run, index, call) for index, call in enumerate(calls)]
-        return next((ending for ending in endings if ending.exit_status != 0), Ending())
+        return next((ending for ending in endings if ending.exit_status != 0), Ending(exit_status=0))
 
     def _one_call(self, run: Callable[..., Any], index: int, call: Inputs) -> Ending:
         def make() -> None:
@@ -249,18 +258,18 @@ class Session:
             except Exception as error:
                 if not (self._options.fullgraph and dynamo.is_refusal(error)):
                     raise
-                self._tell_call("object_call", index=index, refused=str(error).splitlines()[0][:500])
+                self._emit_call(ObjectCall(index, str(error).splitlines()[0][:500]))
                 return
             if self._options.train:
                 backward(outputs)
-            self._tell_call("object_call", index=index, refused="")
+            self._emit_call(ObjectCall(index))
 
         return program.end_of(make)[0]
 
-    def _tell_call(self, event: str, **fields: Any) -> None:
-        """Tell of a call that dynalyze made; what it was made on is still there, and as the call left it."""
-        self.tell(event, **fields)
-        if event == "object_call":
+    def _emit_call(self, event: Event) -> None:
+        """An event of a call that dynalyze made; what it was made on is still there, and as the call left it."""
+        self.emit(event)
+        if isinstance(event, ObjectCall):
             self._inspection.look_again()
 
     def _torch_loaded(self, torch: ModuleType) -> None:
@@ -268,7 +277,7 @@ class Session:
             self._refuse(reason)
             return
         self._listener.listen()
-        self.tell("torch", **environment.torch_facts(torch))
+        self.emit(environment.torch_facts(torch))
         if self._bundles:
             from dynalyze.capture.compiled_recording import CompiledRecording
 
@@ -288,7 +297,7 @@ class Session:
 
         self._recorder = Recorder() if self._bundles else Recorder(byte_cap=_FEW_BYTES, call_cap=_FEW_CALLS)
         self._in_place = InPlace(
-            self.tell,
+            self.emit,
             (lambda target: compiled(target, self._options)) if self._request.get("in_place", True) else None,
             self._recorder,
             self._chosen,
@@ -322,8 +331,8 @@ class Session:
         self._program_compiles_itself = True
         given = [*self._options.given, *(["--compile"] if self._chosen else [])]
         if given and self._request["mode"] not in _REBUILT:
-            call = self._compile_calls.wrapped[0] if self._compile_calls and self._compile_calls.wrapped else None
-            where = f" ({Path(call['file']).name}:{call['line']})" if call else ""
+            call = self._compile_calls.wrapped[0][0] if self._compile_calls and self._compile_calls.wrapped else None
+            where = f" ({Path(call.file).name}:{call.line})" if call else ""
             verb = "has" if len(given) == 1 else "have"
             self._refuse(
                 f"{', '.join(given)} {verb} no effect here: {self._request['spec']} compiles by itself{where}; "
@@ -331,9 +340,9 @@ class Session:
             )
 
     def _refuse(self, message: str) -> None:
-        """The user's mistake, found while the program runs: tell it and end the program."""
+        """The user's mistake, found while the program runs: emit it and end the program."""
         self._refused = True
-        self.tell("usage", message=message)
+        self.emit(Misused(message))
         if SOFT_STOP_SIGNAL is not None:
             signal.pthread_kill(threading.main_thread().ident or 0, SOFT_STOP_SIGNAL)
 
@@ -341,18 +350,6 @@ class Session:
         """Whether a process that the target started has compiled something."""
         folder = self._folder / EVENTS_FOLDER
         return any('"event": "compile_start"' in path.read_text(errors="replace") for path in folder.glob("*.jsonl"))
-
-    def _tell_silence(self, own_calls: list[dict[str, Any]]) -> None:
-        called = self._in_place.seen.ids if self._in_place is not None else set()
-        wrapped = []
-        for entry in own_calls:
-            target = entry["object"]()
-            shown = {key: value for key, value in entry.items() if key not in ("object", "wrapper")}
-            wrapper = entry["wrapper"]()
-            shown["called"] = wrapper is not None and id(wrapper) in called
-            shown["bypassed"] = target is not None and id(target) in called
-            wrapped.append(shown)
-        self.tell("silence", wrapped=wrapped, **environment.compile_switches())
 
 
 def _prepared(found: Any, request: dict[str, Any], module: ModuleType) -> tuple[Any, list[Inputs]]:

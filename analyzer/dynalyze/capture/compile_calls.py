@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dynalyze.capture.events import CompileCall, Lost, Wrapped
 from dynalyze.capture.hooks import Patch
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
@@ -23,7 +24,7 @@ _NO_LINE = ("", 0, "")
 
 
 class CompileCalls:
-    """Keeps weak references to what was wrapped, so that silence can be explained at the end."""
+    """Keeps weak references to what was wrapped, so that it can be explained at the end why nothing compiled."""
 
     def __init__(
         self,
@@ -43,7 +44,8 @@ class CompileCalls:
         self._recording = recording
         self._listener = listener
         self._torch = torch
-        self.wrapped: list[dict[str, Any]] = []
+        self.wrapped: list[tuple[Wrapped, Any, Any]] = []
+        """What was wrapped where, with weak references to the object and to what torch.compile returned for it."""
 
     def install(self) -> None:
         original = self._torch.compile
@@ -67,9 +69,14 @@ class CompileCalls:
 
         self._torch.compile = compile  # type: ignore[attr-defined]
 
-    def made_by_program(self) -> list[dict[str, Any]]:
-        """The calls made in code of the program itself, not in an installed library."""
-        return [call for call in self.wrapped if not _INSTALLED & set(Path(call["file"]).parts)]
+    def wrapped_by_program(self, called: set[int]) -> list[Wrapped]:
+        """What code of the program itself wrapped, not an installed library; `called` are the ids of called objects."""
+        found = []
+        for call, target, wrapper in self.wrapped:
+            if not _INSTALLED & set(Path(call.file).parts):
+                call.called, call.bypassed = (each() is not None and id(each()) in called for each in (wrapper, target))
+                found.append(call)
+        return found
 
     def _record(self, model: Any, result: Any, options: dict[str, Any]) -> Any:
         """The result, with its calls recorded where that is asked for."""
@@ -78,32 +85,32 @@ class CompileCalls:
         try:
             return self._recording.watch(model, result, options)
         except Exception as error:
-            self._listener.tell("lost", message=f"calls of a compiled function: {type(error).__name__}: {error}"[:500])
+            self._listener.emit(Lost(message=f"calls of a compiled function: {type(error).__name__}: {error}"[:500]))
             return result
 
     def _note(self, model: Any, result: Any, options: dict[str, Any]) -> None:
         try:
             owner = getattr(model, "__self__", model)
             file, line, function = caller()
-            entry = {
-                "kind": "module" if isinstance(owner, self._torch.nn.Module) else "function",
-                "name": type(owner).__qualname__ if owner is not model or _is_module(owner) else _name(model),
-                "file": file,
-                "line": line,
-                "function": function,
-                "options": {key: repr(value)[:200] for key, value in options.items() if key != "model"},
-                "generates": callable(getattr(owner, "generate", None)),
-                "in_place_of_torch": owner is not model and _is_torchs(owner) and _name(model).endswith("._call_impl"),
-            }
-            self._listener.tell("compile_call", **entry)
-            self._listener.skips.tell_disabled(model)
+            kind = "module" if _is_module(owner) else "function"
+            name = type(owner).__qualname__ if owner is not model or kind == "module" else _name(model)
+            shown = {key: repr(value)[:200] for key, value in options.items() if key != "model"}
+            generates = callable(getattr(owner, "generate", None))
+            self._listener.emit(
+                CompileCall(
+                    kind=kind, name=name, file=file, line=line, function=function, options=shown, generates=generates
+                )
+            )
+            self._listener.skips.emit_disabled(model)
             if self._inspection is not None:
                 self._inspection.given(owner, file, line, options)
-            self.wrapped.append({**entry, "object": _weak(owner), "wrapper": _weak(result)})
-            if entry["kind"] == "module" or not _INSTALLED & set(Path(file).parts):
+            of_torch = owner is not model and _is_torchs(owner) and _name(model).endswith("._call_impl")
+            wrapped = Wrapped(kind, name, file, line, generates=generates, in_place_of_torch=of_torch)
+            self.wrapped.append((wrapped, _weak(owner), _weak(result)))
+            if kind == "module" or not _INSTALLED & set(Path(file).parts):
                 self._on_call(at_rest=True)
         except Exception as error:  # What the user's own torch.compile returned must reach the user.
-            self._listener.tell("lost", message=f"torch.compile call: {type(error).__name__}: {error}"[:500])
+            self._listener.emit(Lost(message=f"torch.compile call: {type(error).__name__}: {error}"[:500]))
 
 
 def _is_module(value: Any) -> bool:

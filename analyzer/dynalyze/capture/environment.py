@@ -13,11 +13,11 @@ import platform
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
+from dynalyze.capture.events import NothingCompiled, TorchLoaded, Wrapped
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 
@@ -34,20 +34,20 @@ _VERSION = re.compile(r"(\d+)\.(\d+)")
 _ANOTHER = "name an interpreter that has it, e.g. --python .venv/bin/python"
 
 
-def torch_facts(torch: ModuleType) -> dict[str, Any]:
+def torch_facts(torch: ModuleType) -> TorchLoaded:
     """Versions, the folder of torch, and the variables that change what compile does."""
-    return {
-        "version": torch.__version__,
-        "folder": str(Path(torch.__file__ or "").parent),
-        "cuda": getattr(torch.version, "cuda", None),
-        "hip": getattr(torch.version, "hip", None),
-        "python": platform.python_version(),
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-        "packages": _versions(),
-        "variables": _variables(),
-    }
+    return TorchLoaded(
+        version=str(torch.__version__),  # A TorchVersion.
+        folder=str(Path(torch.__file__ or "").parent),
+        cuda=getattr(torch.version, "cuda", None),
+        hip=getattr(torch.version, "hip", None),
+        python=platform.python_version(),
+        system=platform.system(),
+        machine=platform.machine(),
+        cores=os.cpu_count(),
+        packages=_versions(),
+        variables=_variables(),
+    )
 
 
 def _variables() -> dict[str, str]:
@@ -61,16 +61,18 @@ def _variables() -> dict[str, str]:
 
 def compile_disabled() -> bool:
     """Whether the program, or its environment, turned compiling off altogether."""
-    switches = compile_switches()
-    return switches["stance"] == "force_eager" or switches["disabled"] or bool(switches["variable"])
+    switches = nothing_compiled()
+    return switches.stance == "force_eager" or switches.disabled or bool(switches.variable)
 
 
-def compile_switches() -> dict[str, Any]:
+def nothing_compiled(wrapped: Sequence[Wrapped] = ()) -> NothingCompiled:
     """What can keep torch.compile from compiling at all."""
     variable = next(
         (name for name in ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE") if os.environ.get(name, "") not in _OFF), ""
     )
-    return {"stance": dynamo.stance(), "disabled": bool(dynamo.dynamo_disabled()), "variable": variable}
+    return NothingCompiled(
+        wrapped=list(wrapped), stance=dynamo.stance(), disabled=bool(dynamo.dynamo_disabled()), variable=variable
+    )
 
 
 def _versions() -> dict[str, str]:

@@ -17,6 +17,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,16 +25,23 @@ import torch
 from dynalyze.capture.callables_seen import CallableSeen, CallablesSeen
 from dynalyze.capture.calls import Call, Recorder
 from dynalyze.capture.chosen import Chosen
+from dynalyze.capture.events import (
+    CandidatesCounted,
+    CandidateSeen,
+    Emit,
+    InPlaceDropped,
+    InPlaceFailed,
+    InPlaceStarted,
+    Lost,
+)
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.torch_private import compiled_calls
 from dynalyze.capture.torch_private.compiled_calls import being_traced, in_backward, raised_by_compiler
 from dynalyze.capture.torch_private.dynamo import forget_compiled
+from dynalyze.capture.wire import CandidateReason
 
 CompileModule = Callable[[Any], Callable[..., Any]]
-Tell = Callable[..., None]
-
-
-_TELL_SECONDS = 10.0
+_EMIT_SECONDS = 10.0
 Handler = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 """Makes a call of a module: given the original `__call__`, the module and its arguments, returns its outputs."""
 
@@ -42,24 +50,24 @@ class InPlace:
     """Sees every outermost module call of this process; compiles it, records it for a benchmark, and counts it.
 
     Args:
-        tell: writes an event; never raises.
+        emit: writes an event; never raises.
         compile_module: makes the compiled callable of a module; None leaves every call in eager.
         recorder: keeps copies of the calls, None where nothing will be measured.
         chosen: what the user wants compiled in place of the outermost modules.
         compile_seconds: seconds that this process has compiled so far.
-        forget: drops what was heard of compiling so far; `compiling`: a frame of the program's is just beginning to.
+        forget: drops what was recorded of compiling so far; `compiling`: a frame of the program's is just beginning to.
     """
 
     def __init__(
         self,
-        tell: Tell,
+        emit: Emit,
         compile_module: CompileModule | None,
         recorder: Recorder | None = None,
         chosen: Chosen | None = None,
         compile_seconds: Callable[[], float] = lambda: 0.0,
         forget: Callable[..., None] = lambda **_: None,
     ) -> None:
-        self._tell = tell
+        self._emit = emit
         self._compile = compile_module
         self._recorder = recorder
         self._chosen = chosen or Chosen([])
@@ -72,7 +80,7 @@ class InPlace:
         self.seen = CallablesSeen()
         self.compiled_any = False
         self._set_up_seconds = 0.0  # importing the compiler, above all
-        self._began = self._told = self._now()
+        self._began = self._emitted = self._now()
 
     def install(self) -> None:
         self._calls.install()
@@ -96,20 +104,20 @@ class InPlace:
         """The program compiles by itself: compile nothing more, and what had been compiled here is not to count.
 
         With `at_rest` no compile is in progress, so that torch can forget it too: a recompile that is set off by code
-        of ours would be told as the program's.
+        of ours would be reported as the program's.
         """
         self._compile = None
         dropped, self.compiled_any = self.compiled_any, False
         if dropped:
-            self._tell("in_place_dropped")
+            self._emit(InPlaceDropped())
             if at_rest:
                 forget_compiled()
             self._forget(compiling=not at_rest)
 
-    def tell_seen(self) -> None:
-        """Tell the table of all that could have been compiled, with what became of it: so far, it may be killed."""
-        self._told = self._now()
-        self._tell("callables", seconds=self._told - self._began, entries=self.seen.entries())
+    def emit_seen(self) -> None:
+        """The table of all that could have been compiled, with what became of it: so far, it may be killed."""
+        self._emitted = self._now()
+        self._emit(CandidatesCounted(seconds=self._emitted - self._began, entries=self.seen.entries()))
 
     def compiled_modules(self) -> Iterator[tuple[str, Any, Call | None]]:
         """Every module that was compiled, by name, with a call of it that can be made again where there is one."""
@@ -124,7 +132,7 @@ class InPlace:
         try:
             seen, reason = self._decided(module)
         except Exception as error:  # Names are looked for among objects of the program's: nothing may reach it.
-            self._tell("lost", message=f"a call of {type(module).__name__}: {type(error).__name__}: {error}"[:500])
+            self._emit(Lost(message=f"a call of {type(module).__name__}: {type(error).__name__}: {error}"[:500]))
             return call(module, *args, **kwargs)
         began = self._now()
         try:
@@ -136,17 +144,17 @@ class InPlace:
             thread.inside = False
             now = self._now()
             seen.called(now - began, reason)
-            if now - self._told > _TELL_SECONDS:
-                self.tell_seen()
+            if now - self._emitted > _EMIT_SECONDS:
+                self.emit_seen()
 
-    def _decided(self, module: Any) -> tuple[CallableSeen, str]:
+    def _decided(self, module: Any) -> tuple[CallableSeen, CandidateReason]:
         """What is called, and why it is not compiled, "" where it is."""
         seen = self._first_look(module)
         reason = self._left_alone(seen, module)
         seen.taken = seen.taken or not reason
         if not seen.calls:
             compiles = self._compile is not None and not reason
-            self._tell("callable_seen", entry={**seen.entry(), "reason": reason, "compiled": compiles})
+            self._emit(CandidateSeen(entry=replace(seen.entry(), reason=reason, compiled=compiles)))
         return seen, reason
 
     def _now(self) -> float:
@@ -187,7 +195,7 @@ class InPlace:
                 seen = self.seen.add(module)
             return seen
 
-    def _left_alone(self, seen: CallableSeen, module: Any) -> str:
+    def _left_alone(self, seen: CallableSeen, module: Any) -> CandidateReason:
         """Why a call is not compiled, "" where it is; what it calls may be."""
         if isinstance(module, torch.jit.ScriptModule):
             return "torchscript"
@@ -244,7 +252,7 @@ class InPlace:
             if seen.compiled is None:
                 if not self.compiled_any:
                     self.compiled_any = True
-                    self._tell("in_place")
+                    self._emit(InPlaceStarted())
                 began, self._compiling.now = time.monotonic(), True
                 try:
                     seen.compiled = self._compile(module)
@@ -257,7 +265,7 @@ class InPlace:
         """What raises under compile runs in eager from here on, this call included."""
         lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
         seen.error = " ".join(lines[: 2 if lines[0].endswith(":") else 1])[:500]
-        self._tell("in_place_failed", name=seen.name, class_name=seen.class_name, error=seen.error)
+        self._emit(InPlaceFailed(name=seen.name, class_name=seen.class_name, error=seen.error))
 
 
 def _call_function(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -13,14 +13,16 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.events import ModuleTree, TreeClass, TreePart
+
 _MOST_PARTS = 3000
 _LONGEST_CALL_SECONDS = 5.0
 Range = tuple[str, int, int]
 """A file, and the first and the last line of a function in it."""
 
 
-def module_tree(name: str, module: torch.nn.Module, call: Callable[[], Any] | None) -> dict[str, Any]:
-    """The fields of the event `module_tree`: every part by its path below `module`, "" for itself.
+def module_tree(name: str, module: torch.nn.Module, call: Callable[[], Any] | None) -> ModuleTree:
+    """Every part by its path below `module`, "" for itself.
 
     `call` makes a call of the uncompiled module; where it is None or fails, no part has a time.
     """
@@ -29,28 +31,28 @@ def module_tree(name: str, module: torch.nn.Module, call: Callable[[], Any] | No
     classes: dict[type, int] = {}
     uninitialized = torch.nn.parameter.UninitializedTensorMixin
     parts = [
-        {
-            "path": path,
-            "kind": classes.setdefault(type(part), len(classes)),
-            "parameters": sum(each.numel() for each in part.parameters() if not isinstance(each, uninitialized)),
-            "seconds": seconds.get(id(part)),
-        }
+        TreePart(
+            path,
+            kind=classes.setdefault(type(part), len(classes)),
+            parameters=sum(each.numel() for each in part.parameters() if not isinstance(each, uninitialized)),
+            seconds=seconds.get(id(part)),
+        )
         for path, part in named.items()
     ]
-    return {"name": name, "classes": [_class(kind) for kind in classes], "parts": parts}
+    return ModuleTree(name, [_class(kind) for kind in classes], parts)
 
 
-def _class(kind: type) -> dict[str, Any]:
+def _class(kind: type) -> TreeClass:
     forward = getattr(kind, "forward", None)
     callable_itself = forward is not None and forward is not torch.nn.Module.forward
-    return {
-        "name": kind.__qualname__,
-        "layer": any(_is_layer(each) for each in kind.__mro__),
-        "of_torch": kind.__module__.partition(".")[0] == "torch",
-        "callable": callable_itself and kind not in (torch.nn.ModuleList, torch.nn.ModuleDict),
-        "code": list(_code_of(kind)),
-        "forward": _place_of(forward) if callable_itself else None,
-    }
+    return TreeClass(
+        kind.__qualname__,
+        layer=any(_is_layer(each) for each in kind.__mro__),
+        of_torch=kind.__module__.partition(".")[0] == "torch",
+        callable=callable_itself and kind not in (torch.nn.ModuleList, torch.nn.ModuleDict),
+        code=list(_code_of(kind)),
+        forward=_place_of(forward) if callable_itself else None,
+    )
 
 
 def _is_layer(kind: type) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dynalyze.capture.events import ModuleClass
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, calls_from_expressions, needs_inputs, signature_text
 from dynalyze.capture.program import REFUSALS, misuse_of_source, origin_of, set_first_path
 
@@ -110,7 +111,7 @@ def _sized(value: Any, name: str, sizes: Mapping[str, int]) -> Any:
     return functools.partial(value, **sizes)
 
 
-def definitions(names: dict[str, Any]) -> list[dict[str, Any]]:
+def definitions(names: dict[str, Any]) -> list[ModuleClass]:
     """The nn.Module classes that a program defines itself, for a message on what to try."""
     torch = sys.modules.get("torch")
     if torch is None:
@@ -118,13 +119,13 @@ def definitions(names: dict[str, Any]) -> list[dict[str, Any]]:
     own = names.get("__name__")
     classes: list[Any] = [v for v in names.values() if isinstance(v, type) and issubclass(v, torch.nn.Module)]
     return [
-        {
-            "name": cls.__qualname__,
-            "init": _parameters(cls),
-            "forward": _parameters(cls.forward, skip=1),
-            "ready": _required(cls.__init__) <= 1,  # Only self.
-            "inputs": _required(cls.forward) - 1,
-        }
+        ModuleClass(
+            cls.__qualname__,
+            init=_parameters(cls),
+            forward=_parameters(cls.forward, skip=1),
+            ready=_required(cls.__init__) <= 1,  # Only self.
+            inputs=_required(cls.forward) - 1,
+        )
         for cls in classes
         if cls.__module__ == own
     ]

@@ -12,12 +12,12 @@ import threading
 import traceback
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dynalyze.capture import environment
 from dynalyze.capture.chosen import HOOK, compiled_with_hooks
+from dynalyze.capture.events import Ending
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.source_texts import HELD
 
@@ -26,18 +26,6 @@ _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 
 class SoftStop(BaseException):
     """Raised in the main thread when dynalyze ends the program early; not an Exception, so few programs catch it."""
-
-
-@dataclass
-class Ending:
-    """How a program ended: its exit status as the shell would see it, and what it raised."""
-
-    exit_status: int | None = 0
-    exception: str = ""
-    message: str = ""
-    file: str = ""
-    line: int = 0
-    stopped: bool = False
 
 
 def run_script(
@@ -125,9 +113,9 @@ def end_of(action: Any) -> tuple[Ending, Any]:
         Misuse: it ended because there is no torch that can be used.
     """
     try:
-        return Ending(), action()
+        return Ending(exit_status=0), action()
     except SoftStop:
-        return Ending(exit_status=None, stopped=True), None
+        return Ending(stopped=True), None
     except SystemExit as leaving:
         return Ending(exit_status=_status_of(leaving)), None
     except BaseException as error:
@@ -180,7 +168,7 @@ def _failed(error: BaseException) -> Ending:
     message = traceback.format_exception_only(type(error), error)[-1].strip()
     status = 130 if isinstance(error, KeyboardInterrupt) else 1
     file, line = (last[0].filename, last[0].lineno or 0) if last else ("", 0)
-    return Ending(status, type(error).__qualname__, message[:2000], file, line)
+    return Ending(exit_status=status, exception=type(error).__qualname__, message=message[:2000], file=file, line=line)
 
 
 def _show(error: BaseException, trace: types.TracebackType | None) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.events import Event, SourceSeen, TracedSeen
 from dynalyze.capture.hooks import Patch
 
 Stamp = tuple[int, int]
@@ -53,7 +54,7 @@ class SourceTexts:
             self._bytes += len(source) - len(self._texts.get(file, b""))
             self._texts[file] = source
 
-    def facts(self, file: str, write: Callable[[str], str]) -> dict[str, Any]:
+    def seen(self, file: str, write: Callable[[str], str]) -> SourceSeen:
         """What is known of a file by its absolute path: its text, given to `write`, and the hash of its bytes; time of
         change (ns) and size (bytes) when it was imported, or now where that was before.
         """
@@ -62,10 +63,9 @@ class SourceTexts:
             text = None if source is None else importlib.util.decode_source(source)
         except (SyntaxError, UnicodeDecodeError):
             text = None
-        known: dict[str, Any] = {"file": file, "stamp": stamp}
-        if source is not None and text is not None:
-            known.update(text=write(text), sha256=hashlib.sha256(source).hexdigest())
-        return known
+        if source is None or text is None:
+            return SourceSeen(file=file, stamp=stamp)
+        return SourceSeen(file=file, stamp=stamp, text=write(text), sha256=hashlib.sha256(source).hexdigest())
 
     def _unwatched(self, file: str) -> Stamp | None:
         """That of a file imported before we watched; where functions of its module are not in it, it has changed."""
@@ -137,13 +137,15 @@ def _stamp(file: str) -> Stamp | None:
     return status.st_mtime_ns, status.st_size
 
 
-def files_of(event: dict[str, Any]) -> Iterator[str]:
+def files_of(event: Event) -> Iterator[str]:
     """The source files that an event names."""
-    named = [event.get("code"), *(frame for key in ("stack", "above", "inside") for frame in event.get(key) or ())]
-    files = [event.get("file"), *(frame.get("file") for frame in named if isinstance(frame, dict))]
-    if event["event"] == "traced":
-        files += [file for file, _, _ in event["functions"]]
-    yield from (file for file in files if isinstance(file, str) and os.path.isabs(file))  # noqa: PTH117
+    frames = [getattr(event, "code", None)]
+    for stack in ("stack", "above", "inside"):
+        frames += getattr(event, stack, ())
+    files = [getattr(event, "file", ""), *(frame.file for frame in frames if frame is not None)]
+    if isinstance(event, TracedSeen):
+        files += [file for file, _, _ in event.functions]
+    yield from filter(os.path.isabs, files)
 
 
 def _absolute(path: str) -> str:

@@ -8,11 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
+from dynalyze.capture.events import (
+    BreakSeen,
+    CacheBypassed,
+    CompileEnded,
+    CompilerEvent,
+    CompileStarted,
+    ErrorSeen,
+    Frame,
+    GraphSeen,
+    Metrics,
+    RecompileSeen,
+    SpecializedSeen,
+)
 from dynalyze.capture.wire import INLINE_TEXT
 
-Event = dict[str, Any]
+Metadata = Mapping[str, Any]
 
 CONTEXT_KEYS = frozenset(
     {"frame_id", "frame_compile_id", "compiled_autograd_id", "attempt", "rank", "has_payload", "stack", "thread",
@@ -28,21 +41,6 @@ _WARNED = "WON'T CONVERT "
 _MOST_SOURCES = 20
 _LONGEST_VALUE = 100
 _LONGEST_REASON = 1000
-_METRIC_FIELDS = (
-    "co_name", "co_filename", "co_firstlineno", "cache_size", "accumulated_cache_size", "guard_count",
-    "graph_op_count", "graph_node_count", "graph_input_count", "fail_type", "fail_user_frame_filename",
-    "fail_user_frame_lineno", "has_guarded_code", "is_forward", "is_runtime", "start_time_us", "duration_us",
-    "dynamo_cumulative_compile_time_us", "aot_autograd_cumulative_compile_time_us",
-    "inductor_cumulative_compile_time_us", "inductor_code_gen_cumulative_compile_time_us",
-    "triton_compile_time_us", "backward_cumulative_compile_time_us", "pre_grad_pass_time_us",
-    "post_grad_pass_time_us", "joint_graph_pass_time_us", "dynamo_time_before_restart_s",
-    "entire_frame_compile_time_s", "backend_compile_time_s", "inductor_compile_time_s", "code_gen_time_s",
-    "inductor_fx_local_cache_hit_count", "inductor_fx_local_cache_miss_count",
-    "inductor_fx_remote_cache_hit_count", "inductor_fx_remote_cache_miss_count",
-    "aotautograd_local_cache_hit_count", "aotautograd_local_cache_miss_count",
-    "aotautograd_remote_cache_hit_count", "aotautograd_remote_cache_miss_count",
-    "cudagraph_skip_reason", "guard_latency_us", "structured_logging_overhead_us",
-)  # fmt: skip
 
 # A cache that is not used; the last one cannot store what it has compiled.
 _BYPASSES = {
@@ -69,7 +67,10 @@ _STAGES = {
 
 
 class TraceRecords:
-    """Reads the records of one process, in their order. Unknown ones are no events."""
+    """Reads the records of one process, in their order. Unknown ones are no events.
+
+    What stands in a record is passed on as it is: a log may hold anything in the place of a number.
+    """
 
     WITH_REASON = frozenset(_BYPASSES)
 
@@ -79,13 +80,13 @@ class TraceRecords:
         # File names by the numbers that records use for them.
         self.files = files if files is not None else {}
         self._seen: set[str] = set()
-        self._readers: dict[str, Callable[[str, Event, str], Event | None]] = {
+        self._readers: dict[str, Callable[[str, Metadata, str], CompilerEvent | None]] = {
             "dynamo_start": self._start,
             "compilation_metrics": _metrics,
             "bwd_compilation_metrics": _metrics,
             "dynamo_graph_break_reason": _break,
-            "dynamo_error": lambda name, metadata, text: {"event": "error", "text": cut(text, keep_end=True)},
-            "recompile_reasons": lambda name, metadata, text: {"event": "recompile", "text": cut(text)},
+            "dynamo_error": lambda name, metadata, text: ErrorSeen(text=cut(text, keep_end=True)),
+            "recompile_reasons": lambda name, metadata, text: RecompileSeen(text=cut(text)),
             "symbolic_shape_specialization": self._specialized,
             **dict.fromkeys(_BYPASSES, _bypass),
             **dict.fromkeys(_STAGES, _graph),
@@ -96,7 +97,7 @@ class TraceRecords:
         """Names of the records, or of their artifacts, that `read` needs; a reader of logs skips all others."""
         return frozenset(("str", *self._readers))
 
-    def read(self, metadata: Event, payload: Any) -> Event | None:
+    def read(self, metadata: Metadata, payload: Any) -> CompilerEvent | None:
         """The event that a record stands for; None where it is of no concern."""
         for name, content in metadata.items():
             if name in CONTEXT_KEYS:
@@ -106,7 +107,10 @@ class TraceRecords:
                 return None
             reader = self._readers.get(content.get("name", "") if name == "artifact" else name)
             event = reader(name, metadata, payload or "") if reader is not None else None
-            return None if event is None else self._tagged(event, metadata)
+            if event is not None:
+                event.id, event.epoch = compile_id_of(metadata), self.epoch
+                event.attempt, event.rank = metadata.get("attempt") or 0, metadata.get("rank")
+            return event
         return None
 
     def restart(self) -> None:
@@ -114,41 +118,31 @@ class TraceRecords:
         self.epoch = 0
         self._seen.clear()
 
-    def _start(self, name: str, metadata: Event, text: str) -> Event:
+    def _start(self, name: str, metadata: Metadata, text: str) -> CompileStarted:
         compile_id = compile_id_of(metadata)
         if compile_id in self._seen:
             self.epoch += 1
             self._seen.clear()
         self._seen.add(compile_id)
         stack = self._stack(metadata["dynamo_start"].get("stack"))
-        return {"event": "compile_start", "code": stack[-1] if stack else None, "stack": stack[:-1]}
+        return CompileStarted(code=stack[-1] if stack else None, stack=stack[:-1])
 
-    def _specialized(self, name: str, metadata: Event, text: str) -> Event:
-        told = metadata[name]
-        return {
-            "event": "specialized",
-            "sources": [cut(str(source)) for source in told.get("sources") or ()][:_MOST_SOURCES],
-            "value": str(told.get("value"))[:_LONGEST_VALUE],
-            "stack": self._stack(told.get("user_stack")),
-        }
+    def _specialized(self, name: str, metadata: Metadata, text: str) -> SpecializedSeen:
+        symbol = metadata[name]
+        return SpecializedSeen(
+            sources=[cut(str(source)) for source in symbol.get("sources") or ()][:_MOST_SOURCES],
+            value=str(symbol.get("value"))[:_LONGEST_VALUE],
+            stack=self._stack(symbol.get("user_stack")),
+        )
 
-    def _stack(self, frames: Any) -> list[Event]:
-        return [
-            {"file": self._file(f.get("filename")), "line": f.get("line") or 0, "name": f.get("name") or ""}
-            for f in frames or ()
-        ]
-
-    def _tagged(self, event: Event, metadata: Event) -> Event:
-        event.update(id=compile_id_of(metadata), epoch=self.epoch, attempt=metadata.get("attempt") or 0)
-        if "rank" in metadata:
-            event["rank"] = metadata["rank"]
-        return event
+    def _stack(self, frames: Any) -> list[Frame]:
+        return [Frame(self._file(f.get("filename")), f.get("line") or 0, f.get("name") or "") for f in frames or ()]
 
     def _file(self, reference: Any) -> str:
         return self.files.get(reference, "") if isinstance(reference, int) else str(reference or "")
 
 
-def compile_id_of(metadata: Event) -> str:
+def compile_id_of(metadata: Metadata) -> str:
     """Dynamo's compile id as it prints it: "0/1", with "!2/" before it under compiled autograd."""
     autograd = metadata.get("compiled_autograd_id")
     frame, version = metadata.get("frame_id"), metadata.get("frame_compile_id")
@@ -177,36 +171,35 @@ def cut(text: str, *, keep_end: bool = False) -> str:
     return f"{note}\n{text[-INLINE_TEXT:]}" if keep_end else f"{text[:INLINE_TEXT]}\n{note}"
 
 
-def _break(name: str, metadata: Event, text: str) -> Event | None:
+def _break(name: str, metadata: Metadata, text: str) -> BreakSeen | None:
     """A graph break; None for the exception of a backend that torch makes one of, and then logs as one."""
-    return None if text.startswith(_WARNED) else {"event": "break", "text": cut(_plain(text))}
+    return None if text.startswith(_WARNED) else BreakSeen(text=cut(_plain(text)))
 
 
-def _graph(name: str, metadata: Event, text: str) -> Event:
+def _graph(name: str, metadata: Metadata, text: str) -> GraphSeen:
     """One stage of a graph; its text is too long for an event, so whoever reads the record keeps it elsewhere."""
-    known = metadata["artifact"]["name"] if name == "artifact" else name
-    return {"event": "graph", "stage": _STAGES[known]}
+    return GraphSeen(stage=_STAGES[metadata["artifact"]["name"] if name == "artifact" else name])
 
 
-def _bypass(name: str, metadata: Event, text: str) -> Event:
+def _bypass(name: str, metadata: Metadata, text: str) -> CacheBypassed:
     known = metadata["artifact"]["name"]
     try:
-        told = json.loads(text)
+        details = json.loads(text)
     except (ValueError, RecursionError):  # Cut short, in a log.
-        told = {}
-    told = told if isinstance(told, dict) else {}
-    reason = told.get("cache_bypass_reason") or told.get("error") or ""
+        details = {}
+    details = details if isinstance(details, dict) else {}
+    reason = details.get("cache_bypass_reason") or details.get("error") or ""
     stored = "Unable to serialize: " if known.endswith("pickle_failure") else ""
-    said = f"{stored}{reason}"[:_LONGEST_REASON].encode(errors="replace").decode()
-    return {"event": "cache_bypass", "cache": _BYPASSES[known], "reason": said}
+    shown = f"{stored}{reason}"[:_LONGEST_REASON].encode(errors="replace").decode()
+    return CacheBypassed(cache=_BYPASSES[known], reason=shown)
 
 
-def _metrics(name: str, metadata: Event, text: str) -> Event:
+def _metrics(name: str, metadata: Metadata, text: str) -> CompileEnded:
     metrics = metadata[name]
-    fields = {key: metrics[key] for key in _METRIC_FIELDS if metrics.get(key) is not None}
-    if metrics.get("fail_reason"):
-        fields["fail_reason"] = cut(str(metrics["fail_reason"]))
-    return {"event": "compile_end", "backward": name.startswith("bwd"), "metrics": fields}
+    known = {key: metrics[key] for key in Metrics.__annotations__ if metrics.get(key) is not None}
+    if reason := metrics.get("fail_reason"):
+        known["fail_reason"] = cut(str(reason))
+    return CompileEnded(backward=name.startswith("bwd"), metrics=cast(Metrics, known))
 
 
 def _plain(payload: str) -> str:

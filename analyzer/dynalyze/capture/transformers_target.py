@@ -1,7 +1,7 @@
 """`hf:NAME` in the child: builds the model, runs it once in eager, then compiled.
 
-What goes wrong before the compile is told as such: a model that cannot be built, or that fails in eager already, says
-nothing about torch.compile. The eager call leaves nothing behind but what the model keeps of it by itself.
+What goes wrong before the compile is reported as such: a model that cannot be built, or that fails in eager already,
+says nothing about torch.compile. The eager call leaves nothing behind but what the model keeps of it by itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib.util
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import PurePath
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture import environment, program
 from dynalyze.capture.compiling import compiled
+from dynalyze.capture.events import EagerCall, Emit, Ending, ModelBuilt, ObjectCall, ObjectStarted, StageFailed
 from dynalyze.capture.hf.request import Built, ModelRequest
 from dynalyze.capture.inputs import Inputs, Misuse
-from dynalyze.capture.program import Ending
 from dynalyze.capture.settings import (
     LANGUAGE_PHASES,
     CompileOptions,
@@ -38,16 +38,14 @@ if TYPE_CHECKING:
 _LONGEST = 500
 _LONGEST_VALUE = 60
 
-Tell = Callable[..., None]
 
-
-def run(request: dict[str, Any], options: CompileOptions, tell: Tell) -> Ending:
+def run(request: dict[str, Any], options: CompileOptions, emit: Emit) -> Ending:
     """Run the target that `request` names to its end.
 
     Raises:
         Misuse: no such architecture, or the phase is not for it.
     """
-    return _Target(request["name"], ModelOptions(**request["transformers"]), options, tell).run()
+    return _Target(request["name"], ModelOptions(**request["transformers"]), options, emit).run()
 
 
 def built_model(request: ModelRequest) -> Built:
@@ -112,11 +110,11 @@ def texts_of(inputs: Inputs) -> dict[str, str]:
 class _Target:
     """One model with one phase, in the order of what happens to it."""
 
-    def __init__(self, name: str, asked: ModelOptions, options: CompileOptions, tell: Tell) -> None:
+    def __init__(self, name: str, asked: ModelOptions, options: CompileOptions, emit: Emit) -> None:
         self._name = name
         self._asked = asked
         self._options = options
-        self._tell = tell
+        self._emit = emit
         self._phase: Phase = "train" if options.train and asked.phase == "forward" else asked.phase
 
     def run(self) -> Ending:
@@ -145,11 +143,9 @@ class _Target:
         )  # fmt: skip
         with self._stage("model"):
             built = built_model(request)
-        self._tell(
-            "model_built", class_name=built.class_name, family=built.family, parameters=built.parameters,
-            seconds=time.perf_counter() - began, inputs=texts_of(built.inputs),
-            notes=[how_built(asked.full_size, asked.weights), *built.notes],
-        )  # fmt: skip
+        notes = [how_built(asked.full_size, asked.weights), *built.notes]
+        seconds, inputs = time.perf_counter() - began, texts_of(built.inputs)
+        self._emit(ModelBuilt(built.class_name, built.family, built.parameters, seconds, inputs, notes))
         return built
 
     def _workload(self, built: Built) -> Workload:
@@ -167,7 +163,7 @@ class _Target:
             for step in workload.steps(workload.model):
                 self._make(step)
         self._leave_no_trace(workload.model)
-        self._tell("eager_call", seconds=time.perf_counter() - began)
+        self._emit(EagerCall(time.perf_counter() - began))
 
     def _compiled(self, workload: Workload) -> Ending:
         placed = replace(self._options, device=None, dtype=None, train=None)  # The model was built so.
@@ -175,12 +171,12 @@ class _Target:
         called = workload.model.forward if self._phase == "generate" else workload.model  # type: ignore[attr-defined]
         target = compiled(called, placed)
         steps = workload.steps(target)
-        self._tell("object_start", calls=len(steps), notes=workload.notes)
+        self._emit(ObjectStarted(len(steps), workload.notes))
         for index, step in enumerate(steps):
             ending = self._one_call(index, step, workload)
             if ending.exit_status != 0:
                 return ending
-        return Ending()
+        return Ending(exit_status=0)
 
     def _one_call(self, index: int, step: Step, workload: Workload) -> Ending:
         """One compiled call; a refusal under our own --fullgraph is a fact, not a failure."""
@@ -195,7 +191,7 @@ class _Target:
                         self._blame_eager(workload)
                     raise
                 refused = str(error).splitlines()[0][:_LONGEST]
-            self._tell("object_call", index=index, refused=refused)
+            self._emit(ObjectCall(index, refused))
 
         return program.end_of(make)[0]
 
@@ -218,18 +214,18 @@ class _Target:
 
     @contextmanager
     def _stage(self, stage: str) -> Iterator[None]:
-        """Tell what the block raises as a failure of this stage, or of the one that the error names."""
+        """Report what the block raises as a failure of this stage, or of the one that the error names."""
         try:
             yield
         except (Misuse, program.SoftStop, KeyboardInterrupt):
             raise
         except BaseException as error:
-            self._tell("stage_failed", **failure_of(error, stage))
+            self._emit(failure_of(error, stage))
             raise
 
 
-def failure_of(error: BaseException, stage: str) -> dict[str, Any]:
-    """The fields of the event `stage_failed` for an error that ended `stage`."""
+def failure_of(error: BaseException, stage: str) -> StageFailed:
+    """The event for an error that ended `stage`."""
     from dynalyze.capture.bench.failures import kind_of, one_line
     from dynalyze.capture.hf.request import CannotBuild
 
@@ -238,14 +234,8 @@ def failure_of(error: BaseException, stage: str) -> dict[str, Any]:
         stage, raised = error.stage, error.__cause__ or error
     message = str(error).splitlines()[0] if isinstance(error, CannotBuild) and str(error) else one_line(error)
     file, line = _place(raised)
-    return {
-        "stage": stage,
-        "exception": type(raised).__name__,
-        "message": message[:_LONGEST],
-        "file": file,
-        "line": line,
-        "out_of_memory": kind_of(raised, "eager") == "out_of_memory",
-    }
+    out_of_memory = kind_of(raised, "eager") == "out_of_memory"
+    return StageFailed(stage, type(raised).__name__, message[:_LONGEST], file, line, out_of_memory)
 
 
 def _place(error: BaseException) -> tuple[str, int]:

@@ -1,8 +1,8 @@
 """The child of the warm-up check: compiles the target once and calls it with every shape, in one pass after the other.
 
-Each call is told when it begins and when it ends, among the events of the listener: what compiles in between is the
+Each call emits an event when it begins and when it ends, among those of the listener: what compiles in between is the
 call's. The request is a `bench.protocol.WorkerRequest` with `works`, a list of `Work` for each shape,
-and `passes`, a list of a name and the numbers of the shapes in their order. In the pass LOOK nothing is timed: it tells
+and `passes`, a list of a name and the numbers of the shapes in their order. In the pass LOOK nothing is timed: it shows
 which compiled versions run.
 """
 
@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -25,11 +25,11 @@ from dynalyze.capture.bench.failures import kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.protocol import AS_WRITTEN, WorkerRequest
 from dynalyze.capture.bench.worker import read_request
 from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.events import Frame, Misused, WarmupCall, WarmupCalled, WarmupEnded
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.torch_private import dynamo, runtime
-from dynalyze.capture.torch_private.dynamo import StackFrame, frame_entry
 from dynalyze.capture.wire import LOOK, REQUEST_FILE, WARM_UP
 from dynalyze.capture.writer import EventWriter
 
@@ -49,11 +49,11 @@ def main(run: Path) -> int:
     try:
         error = check.run()
     except Misuse as misuse:
-        check.tell("usage", message=str(misuse))
+        check.emit(Misused(message=str(misuse)))
         return _STATUS_MISUSE
-    except KeyboardInterrupt:  # Pressed for the audit; a traceback of ours would tell the user nothing.
+    except KeyboardInterrupt:  # Pressed for the audit; a traceback of ours would be of no use.
         return _STATUS_INTERRUPTED
-    check.tell("warmup_end", error=error, **check.found())
+    check.emit(check.ended(error))
     return 0
 
 
@@ -69,14 +69,15 @@ class WarmupCheck:
         self._workloads: list[Workload] = []
         self._timer: Any = None
         self._repeats = 1
-        self._listener = Listener(EventWriter(run, main=True))
-        self.tell = self._listener.tell
+        self._writer = EventWriter(run, main=True)
+        self._listener = Listener(self._writer)
+        self.emit = self._listener.emit
 
     def listen(self) -> None:
         """Attach everything before the target is imported."""
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)
-        self.tell("child_start")
+        self._writer.open()
         attach(self._listener, self._folder, self._torch_loaded)
         self._versions.listen()
 
@@ -97,17 +98,14 @@ class WarmupCheck:
                 self._call(stage, number, steps[number])
         return ""
 
-    def found(self) -> dict[str, Any]:
+    def ended(self, error: str) -> WarmupEnded:
         """What the process knows at its end."""
-        return {
-            "recompile_limit": runtime.recompile_limit(),
-            "cache": runtime.cache_counts(),
-            "notes": self._workloads[0].notes if self._workloads else [],
-        }
+        notes = self._workloads[0].notes if self._workloads else []
+        return WarmupEnded(error, runtime.recompile_limit(), runtime.cache_counts(), notes)
 
     def _torch_loaded(self, torch: Any) -> None:
         self._listener.listen()
-        self.tell("torch", **environment.torch_facts(torch))
+        self.emit(environment.torch_facts(torch))
 
     def _prepared(self) -> list[list[Step]]:
         from dynalyze.capture.bench.load import device_of, load_shapes
@@ -135,27 +133,25 @@ class WarmupCheck:
         return [_WithBackward(step) for step in steps] if self._requests[0].phase == "train" else list(steps)
 
     def _call(self, stage: str, number: int, steps: list[Step]) -> None:
-        """One pass over the steps of a shape; what it raises is told, and the next shape has its turn."""
-        self.tell("warmup_call", stage=stage, shape=number)
-        milliseconds, error, ran = 0.0, "", Ran()
+        """One pass over the steps of a shape; what it raises is in the event, and the next shape has its turn."""
+        self.emit(WarmupCall(stage, number))
+        called = WarmupCalled()
         try:
             if stage == LOOK:
-                ran = self._look(steps)
+                self._look(steps, called)
             else:
                 repeats = self._repeats if stage == WARM_UP else 1
-                milliseconds = sum(self._timer.passes(steps, repeats, flush=False))
+                called.milliseconds = sum(self._timer.passes(steps, repeats, flush=False))
         except (Exception, SystemExit) as raised:
-            error = self._judged(raised, number)
-        self.tell("warmup_called", milliseconds=milliseconds, error=error, versions=ran.versions, in_eager=ran.in_eager)
+            called.error = self._judged(raised, number)
+        self.emit(called)
 
-    def _look(self, steps: list[Step]) -> Ran:
-        found = Ran()
+    def _look(self, steps: list[Step], called: WarmupCalled) -> None:
         for step in steps:
             step.prepare()
-            ran = self._versions.watch(step.run)
-            found.versions += ran.versions
-            found.in_eager += ran.in_eager
-        return found
+            versions, in_eager = self._versions.watch(step.run)
+            called.versions += versions
+            called.in_eager += in_eager
 
     def _judged(self, error: BaseException, number: int) -> str:
         """What failed, in one line: the compiled call alone, or the model in eager as well."""
@@ -197,14 +193,6 @@ class _WithBackward(Step):
         return outputs
 
 
-@dataclass
-class Ran:
-    """What ran: compiled versions by their number, each with its function, and functions without any of theirs."""
-
-    versions: list[tuple[int, StackFrame]] = field(default_factory=list)
-    in_eager: list[StackFrame] = field(default_factory=list)
-
-
 class ExecutedVersions:
     """Every compiled version with a graph that is made in this process, numbered from 1."""
 
@@ -220,8 +208,12 @@ class ExecutedVersions:
     def _attach(self, _: ModuleType) -> None:
         dynamo.watch_bytecode(self._add)
 
-    def watch(self, action: Callable[[], Any]) -> Ran:
-        """Run `action` and look at every call in it, also those of threads that it starts."""
+    def watch(self, action: Callable[[], Any]) -> tuple[list[tuple[int, Frame]], list[Frame]]:
+        """Run `action` and look at every call in it, also those of threads that it starts.
+
+        Returns the compiled versions that ran by their number, each with its function, and the functions that ran
+        without any of theirs.
+        """
         seen: dict[int, CodeType] = {}
         known = {**self._originals, **{key: made for key, (_, made, _) in self._made.items()}}
 
@@ -236,23 +228,11 @@ class ExecutedVersions:
         finally:
             sys.setprofile(None)
             threading.setprofile(None)
-        return self._ran(seen)
-
-    def _ran(self, seen: dict[int, CodeType]) -> Ran:
-        ran = Ran()
-        for key, code in seen.items():
-            if key in self._made:
-                number, _, original = self._made[key]
-                ran.versions.append((number, _place(original)))
-            else:
-                ran.in_eager.append(_place(code))
-        return ran
+        compiled = [self._made[key] for key in seen if key in self._made]
+        in_eager = [dynamo.definition_of(code) for key, code in seen.items() if key not in self._made]
+        return [(number, dynamo.definition_of(original)) for number, _, original in compiled], in_eager
 
     def _add(self, original: CodeType, made: CodeType) -> None:
         if runtime.calls_a_graph(made):
             self._originals.setdefault(id(original), original)
             self._made[id(made)] = (len(self._made) + 1, made, original)
-
-
-def _place(code: CodeType) -> StackFrame:
-    return frame_entry(code.co_filename, code.co_firstlineno, code.co_name, None, None)

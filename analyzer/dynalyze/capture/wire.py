@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 REQUEST_FILE = "request.json"
 # Its presence asks for the bytecode that Dynamo makes of each frame.
 BYTECODE_FILE = "bytecode"
@@ -24,3 +26,10 @@ INLINE_TEXT = 20_000
 WARM_UP = "warm_up"
 SERVING = "serving"
 LOOK = "look"
+
+# What could have been compiled, and why it was not; see report.Candidate.
+CandidateKind = Literal["module", "method", "function"]
+CandidateReason = Literal[
+    "no_parameters", "backward", "worker", "torchscript", "part_of_compiled", "not_chosen", "raised", "too_many",
+    "method", "function", "",
+]  # fmt: skip

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.events import Event, Lost, ProcessStarted, Reopened
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER
 
@@ -41,9 +42,15 @@ class EventWriter:
         self._lock = threading.RLock()
         after_fork(self._after_fork)
 
-    def write(self, event: str, **fields: Any) -> None:
-        """Append one event; `fields` must be JSON values. What the disk refuses waits for the next event."""
-        line = _as_json({"event": event, "at": time.time(), **fields})
+    def open(self) -> None:
+        """Make the file, whose first line describes the process, before there is an event."""
+        with self._lock, contextlib.suppress(OSError):
+            self._write_kept()
+
+    def write(self, event: Event) -> None:
+        """Append one event. What the disk refuses waits for the next one."""
+        event.at = time.time()
+        line = _line(event)
         with self._lock:
             if self._closed:
                 return
@@ -66,14 +73,14 @@ class EventWriter:
         return name
 
     def close(self) -> None:
-        """Write nothing more; what another thread still hears goes nowhere."""
+        """Write nothing more; what another thread still emits goes nowhere."""
         with self._lock:
             self._closed = True
             self._close_file()
 
-    def _keep(self, line: str) -> None:
+    def _keep(self, line: bytes) -> None:
         if len(self._kept) < _MOST_KEPT:
-            self._kept.append(line.encode(errors="replace") + b"\n")
+            self._kept.append(line)
         else:
             self._dropped += 1
 
@@ -91,7 +98,7 @@ class EventWriter:
             self._kept.popleft()
         if self._dropped:
             dropped, self._dropped = self._dropped, 0
-            self.write("lost", message=f"{dropped} events, which could not be written for too long")
+            self.write(Lost(message=f"{dropped} events, which could not be written for too long"))
 
     def _open(self) -> None:
         """Open this process's file, for the first time or where the program has closed it; say which of them."""
@@ -103,12 +110,13 @@ class EventWriter:
             path = folder / f"{os.getpid()}-{time.time_ns()}.jsonl"
             self._descriptor = os.open(path, flags, 0o600)
             self._pid, self._path = os.getpid(), path
-            first = {"event": "process", "at": time.time(), **describe_process(main=self._main)}
+            first: Event = _process(main=self._main)
         else:
             self._descriptor = os.open(self._path, flags, 0o600)
-            first = {"event": "reopened", "at": time.time()}
+            first = Reopened()
         self._file = _file_of(self._descriptor)
-        self._kept.appendleft(_as_json(first).encode(errors="replace") + b"\n")
+        first.at = time.time()
+        self._kept.appendleft(_line(first))
 
     def _restore(self) -> None:
         """Make the file again: the program has removed it with its temporary files, and we still hold what is in it."""
@@ -119,8 +127,8 @@ class EventWriter:
         self._open()
         self._kept[0] = written
         if self._texts:
-            told = "graphs and sources that the program removed with the folder they were recorded in"
-            self._keep(_as_json({"event": "lost", "message": told}))
+            lost = Lost(message="graphs and sources that the program removed with the folder they were recorded in")
+            self._keep(_line(lost))
 
     def _is_ours(self) -> bool:
         return self._file is not None and _file_of(self._descriptor) == self._file
@@ -143,28 +151,29 @@ class EventWriter:
         self._pid, self._descriptor, self._file = -1, -1, None
 
 
-def describe_process(*, main: bool) -> dict[str, Any]:
-    """Facts about this process for the report; only what the environment allowlist permits."""
+def _process(*, main: bool) -> ProcessStarted:
     rank = os.environ.get("RANK", "")
-    return {
-        "main": main,
-        "pid": os.getpid(),
-        "parent": os.getppid(),
-        "rank": int(rank) if rank.isdigit() else None,
-        "command": list(sys.argv),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "implementation": sys.implementation.name,
-        "platform": sys.platform,
-    }
+    return ProcessStarted(
+        main=main, pid=os.getpid(), parent=os.getppid(), rank=int(rank) if rank.isdigit() else None,
+        command=list(sys.argv), python=".".join(map(str, sys.version_info[:3])),
+        implementation=sys.implementation.name, platform=sys.platform,
+    )  # fmt: skip
 
 
-def _as_json(record: dict[str, Any]) -> str:
+def _line(event: Event) -> bytes:
     """One line of strict JSON; a number that JSON has no word for becomes a string."""
+    record = {"event": event.tag, **vars(event)}
     try:
-        return json.dumps(record, default=str, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(record, default=_plain, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        loose = json.dumps(record, default=str, ensure_ascii=False)
-        return json.dumps(json.loads(loose, parse_constant=str), ensure_ascii=False)
+        loose = json.dumps(record, default=_plain, ensure_ascii=False)
+        text = json.dumps(json.loads(loose, parse_constant=str), ensure_ascii=False)
+    return text.encode(errors="replace") + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    """The fields of a part of an event, such as a Frame; anything else as a text."""
+    return vars(value) if type(value).__module__ == Event.__module__ else str(value)
 
 
 def _file_of(descriptor: int) -> tuple[int, int] | None:

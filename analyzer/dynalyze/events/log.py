@@ -5,35 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from dynalyze.events.types import AnyEvent, Event, Metrics, ProcessStarted
+from dynalyze.capture import events
+from dynalyze.capture.events import KINDS, Event, Metrics, ProcessStarted
 
-_KINDS: dict[str, type] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyEvent)}
+# The declaration is the child's, which has no msgspec: its bounds of numbers become those that msgspec holds to.
+for _name in ("Whole", "Count", "Length"):
+    _number, (_least, _most) = get_args(getattr(events, _name))
+    setattr(events, _name, Annotated[_number, msgspec.Meta(ge=_least, le=_most)])
 # Without these nobody knows what an event is about.
 _IDENTITY = ("id", "epoch")
 
 
-def decode_event(record: Mapping[str, Any]) -> tuple[AnyEvent | None, bool]:
+def decode_event(record: Mapping[str, Any]) -> tuple[Event | None, bool]:
     """The event that a record stands for, None for one of a kind that is not known; and whether all of it was kept.
 
-    A field that is of another type or out of bounds falls back on its default, as if it had not been told.
+    A field that is of another type or out of bounds falls back on its default.
 
     Raises:
         msgspec.ValidationError: what an event cannot be without is wrong.
     """
     name = record.get("event")
-    kind = _KINDS.get(name) if isinstance(name, str) else None
+    kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         return None, isinstance(name, str)
     try:
-        event: AnyEvent = msgspec.convert(record, kind)
-        return event, True
+        return msgspec.convert(record, kind), True
     except msgspec.ValidationError:
-        event = msgspec.convert({"event": name, **_fitting(record, kind)}, kind)
-        return event, False
+        return msgspec.convert(_fitting(record, kind), kind), False
 
 
 def _fitting(values: Mapping[str, Any], kind: type) -> dict[str, Any]:
@@ -70,7 +72,7 @@ class ProcessLog:
 
     process: int
     started: ProcessStarted
-    events: list[AnyEvent] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
 
 @dataclass
@@ -82,13 +84,13 @@ class RunLog:
     # The code behind `GraphSeen.text`; "" where it was not kept.
     read_text: Callable[[str], str] = field(default=lambda name: "", compare=False, repr=False)
 
-    def all(self) -> Iterator[tuple[int, AnyEvent]]:
+    def all(self) -> Iterator[tuple[int, Event]]:
         for log in self.processes:
             for event in log.events:
                 yield log.process, event
 
     def last(self, kind: type[_Kind]) -> _Kind | None:
-        """The last event of a kind that the main process told."""
+        """The last event of a kind of the main process."""
         events = self.processes[0].events if self.processes else ()
         return next((event for event in reversed(events) if isinstance(event, kind)), None)
 

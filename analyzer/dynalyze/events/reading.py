@@ -9,12 +9,10 @@ from typing import Any
 
 import msgspec
 
-from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER, TRACE_FOLDER
-from dynalyze.events.log import ProcessLog, RunLog, decode_event
-from dynalyze.events.torch_trace import read_trace
-from dynalyze.events.types import (
-    AnyEvent,
+from dynalyze.capture.events import (
+    KINDS,
     CompilerEvent,
+    Event,
     InPlaceDropped,
     InPlaceFailed,
     InPlaceStarted,
@@ -23,9 +21,14 @@ from dynalyze.events.types import (
     SettingsSeen,
     SkippedSeen,
 )
+from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER, TRACE_FOLDER
+from dynalyze.events.log import ProcessLog, RunLog, decode_event
+from dynalyze.events.torch_trace import read_trace
 from dynalyze.text.json_text import is_deep, read_json
 
-_KNOWN: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+# A line as a child writes it; any other is read the slow way.
+_HEAD = re.compile(rb'\{"event": "(\w+)"')
+_DECODERS = {tag.encode(): msgspec.json.Decoder(kind) for tag, kind in KINDS.items()}
 # Names that the child gives to side files; whatever else an event says opens nothing.
 _TEXT_NAME = re.compile(rf"{TEXTS_FOLDER}/\d+-\d+\.txt")
 # What compiling in place leaves behind.
@@ -76,11 +79,12 @@ def _read_file(path: Path, run: RunLog) -> ProcessLog | None:
     return log
 
 
-def _decode(line: bytes, run: RunLog) -> AnyEvent | None:
+def _decode(line: bytes, run: RunLog) -> Event | None:
     """The event of a line. What is none, or has fields that make no sense, is counted; a kind not known is not."""
-    if not is_deep(line):
+    head = _HEAD.match(line)
+    if head is not None and (decoder := _DECODERS.get(head[1])) is not None and not is_deep(line):
         try:
-            return _KNOWN.decode(line)
+            return decoder.decode(line)
         except (msgspec.DecodeError, UnicodeError):
             pass
     try:

@@ -18,15 +18,13 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from dynalyze.capture.trace_records import CONTEXT_KEYS, TraceRecords, compile_id_of
-from dynalyze.events.log import ProcessLog, decode_event
-from dynalyze.events.types import (
-    AnyEvent,
+from dynalyze.capture.events import (
     BreakSeen,
     CompileEnded,
     CompilerEvent,
     CompileStarted,
     ErrorSeen,
+    Event,
     Frame,
     GraphSeen,
     Metrics,
@@ -35,6 +33,8 @@ from dynalyze.events.types import (
     SpecializedSeen,
     TorchLoaded,
 )
+from dynalyze.capture.trace_records import CONTEXT_KEYS, TraceRecords, compile_id_of
+from dynalyze.events.log import ProcessLog, decode_event
 from dynalyze.files.read_write import open_input
 from dynalyze.text.json_text import read_json
 
@@ -165,7 +165,7 @@ class TraceProcess:
         self.torch_folder = ""
         self.quoted: dict[tuple[str, int], str] = {}
         self.records = TraceRecords(files)
-        self._events: list[AnyEvent] = []
+        self._events: list[Event] = []
         self._guarded: set[_Key] = set()
         self._frames: dict[Frame, Frame] = {}
 
@@ -179,7 +179,7 @@ class TraceProcess:
         """The guards of a compile are built."""
         self._guarded.add((self.records.epoch, compile_id_of(metadata)))
 
-    def add(self, event: AnyEvent, metadata: dict[str, Any], text: str) -> None:
+    def add(self, event: Event, metadata: dict[str, Any], text: str) -> None:
         self._events.append(event)
         if isinstance(event, CompileStarted):
             event.stack = [self._frames.setdefault(frame, frame) for frame in event.stack]
@@ -219,7 +219,7 @@ class TraceProcess:
             folders = (_OF_DYNAMO.match(name) for name in self.records.files.values())
             self.torch_folder = next((found[1] for found in folders if found), "")
 
-    def _quote(self, event: AnyEvent, metadata: dict[str, Any], text: str) -> None:
+    def _quote(self, event: Event, metadata: dict[str, Any], text: str) -> None:
         if isinstance(event, CompileStarted):
             told = metadata["dynamo_start"].get("stack")
             self._keep(self._quoted_in_stack([*event.stack, *([event.code] if event.code else [])], told))
@@ -396,7 +396,8 @@ class _Reader:
         event = process.records.read(head.metadata, text)
         if event is None:
             return
-        found, whole = decode_event({**event, "at": head.at})
+        event.at = head.at
+        found, whole = decode_event({"event": event.tag, **msgspec.to_builtins(event)})
         self._log.unreadable += not whole
         if found is None:
             return
@@ -424,7 +425,7 @@ class _Reader:
         self._all.append(process)
         return process
 
-    def _compact(self, event: AnyEvent) -> AnyEvent:
+    def _compact(self, event: Event) -> Event:
         """The event with its texts kept once, however many compiles repeat them."""
         if isinstance(event, BreakSeen | ErrorSeen | RecompileSeen) and event.text not in self._texts:
             if len(event.text) > max(self._room, _SHORT_TEXT):

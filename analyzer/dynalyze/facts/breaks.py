@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dynalyze.capture.events import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Event, Frame
 from dynalyze.capture.trace_records import LIMITS, RAISED_LIMIT, hit_limit
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.types import AnyEvent, BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame
 from dynalyze.facts.registry import Registry, id_in, url
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name
@@ -242,7 +242,7 @@ def _effect_of_break(event: BreakSeen, guarded: object) -> Effect:
     return "eager" if told == "eager" or guarded is False else "split"
 
 
-def _with_raised_limits(log: ProcessLog) -> Iterator[AnyEvent]:
+def _with_raised_limits(log: ProcessLog) -> Iterator[Event]:
     """The events, with an error for each recompile limit that raised where no live exception told of it.
 
     torch says so by the exception's name under fullgraph. Elsewhere it shows when the function is offered to the

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import dynalyze
-from dynalyze.events.log import RunLog
-from dynalyze.events.types import (
+from dynalyze.capture.events import (
     CompileEnded,
     CompileStarted,
     Definitions,
@@ -19,14 +18,15 @@ from dynalyze.events.types import (
     Lost,
     Misused,
     ModelBuilt,
+    NothingCompiled,
     ObjectCall,
     ObjectStarted,
     ProgramEnded,
     Reopened,
-    Silence,
     TargetEnded,
     TorchLoaded,
 )
+from dynalyze.events.log import RunLog
 from dynalyze.facts.attention_calls import attention
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.candidates import candidates, compiled_in_place, regions
@@ -211,10 +211,12 @@ def _why_nothing(run: RunLog, report: Report) -> str:
     ended = run.last(TargetEnded) is not None
     skipped = report.skipped_frames
     if report.target.model is not None:
-        return reason_for_model(report.target.model.class_name, run.last(Silence), skipped)
-    if report.candidates and run.last(Silence) is None:
+        return reason_for_model(report.target.model.class_name, run.last(NothingCompiled), skipped)
+    if report.candidates and run.last(NothingCompiled) is None:
         return reason_for_candidates(report.candidates)
-    return reason_for_silence(run.last(Silence), run.last(Definitions), run.last(TorchLoaded), skipped, ended=ended)
+    return reason_for_silence(
+        run.last(NothingCompiled), run.last(Definitions), run.last(TorchLoaded), skipped, ended=ended
+    )
 
 
 def _capture(run: RunLog, called: list[Candidate]) -> Capture:

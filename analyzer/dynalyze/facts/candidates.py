@@ -6,8 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
+from dynalyze.capture.events import (
+    CandidateEntry,
+    CandidatesCounted,
+    CandidateSeen,
+    InPlaceStarted,
+    ModuleTree,
+    TreePart,
+)
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import CallableSeen, CallablesSeen, CandidateEntry, InPlaceStarted, ModuleTree, TreePart
 from dynalyze.facts.sources import Sources
 from dynalyze.report import Candidate, Compilation, GraphBreak, Location, Region
 
@@ -30,7 +37,7 @@ def candidates(run: RunLog, compiled: list[Compilation], sources: Sources) -> li
     if compiled and not compiled_in_place(run):
         return []
     rows: dict[tuple[_Key, bool, str], Candidate] = {}
-    counts = {process: event for process, event in run.all() if isinstance(event, CallablesSeen)}
+    counts = {process: event for process, event in run.all() if isinstance(event, CandidatesCounted)}
     for counted in counts.values():
         alike: dict[tuple[_Key, bool, str], list[CandidateEntry]] = {}
         for entry in counted.entries:
@@ -39,7 +46,7 @@ def candidates(run: RunLog, compiled: list[Compilation], sources: Sources) -> li
             rows.setdefault(key, _candidate(entries, counted.seconds, sources))
     known = {key for key, _, _ in rows}
     for _, event in run.all():
-        if isinstance(event, CallableSeen) and _key(event.entry) not in known:
+        if isinstance(event, CandidateSeen) and _key(event.entry) not in known:
             rows.setdefault((_key(event.entry), False, ""), _candidate([event.entry], None, sources))
     return sorted(rows.values(), key=lambda row: (row.kind != "module", -(row.seconds or 0.0)))[:_MOST_CANDIDATES]
 

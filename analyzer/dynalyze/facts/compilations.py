@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from dynalyze.capture.events import BreakSeen, CacheBypassed, CompileEnded, CompileStarted, ErrorSeen, Frame
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.types import BreakSeen, CacheBypassed, CompileEnded, CompileStarted, ErrorSeen, Frame
 from dynalyze.facts.breaks import parse_message
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from dynalyze.capture.events import RecompileSeen, SpecializedSeen
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import RecompileSeen, SpecializedSeen
 from dynalyze.facts.guards import readable
 from dynalyze.facts.recompiles import first_reason
 from dynalyze.facts.sources import Sources

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from dynalyze.capture.events import CompileEnded, GraphSeen
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import CompileEnded, GraphSeen
 from dynalyze.facts.graph_text import GraphText, graph_input, parse
 from dynalyze.facts.kernels import CameFrom, KernelFound, Tracked, aot_id, came_from, direction_of, kernels_of
 from dynalyze.facts.source_files import LineOps

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dynalyze.events.types import Frame
+from dynalyze.capture.events import Frame
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Direction, Graph, Kernel, KernelKind, LineKey, Location, Provenance
 

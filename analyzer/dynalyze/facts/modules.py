@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from dynalyze.capture.events import CompileStarted, ModuleSeen, SettingsSeen
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.types import CompileStarted, ModuleSeen, SettingsSeen
 from dynalyze.report.models import ModuleFacts
 
 # Where the call of each wrapper stands in a stack.

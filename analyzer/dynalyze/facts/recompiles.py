@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from dynalyze.capture.events import CompileEnded, CompileStarted, RecompileSeen
 from dynalyze.capture.trace_records import hit_limit, refused_recompile
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.types import CompileEnded, CompileStarted, RecompileSeen
 from dynalyze.facts.guards import read_guard
 from dynalyze.report import Compilation, FailedGuard, GraphBreak, Location, Recompile
 from dynalyze.text.json_text import read_json

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dynalyze.capture.events import SkippedSeen
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import SkippedSeen
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_file, is_resume
 from dynalyze.report import SkippedFrame, SkipReason

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from dynalyze.capture.events import SourceSeen, TracedSeen
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import SourceSeen, TracedSeen
 from dynalyze.facts.sources import LONGEST_LINE, Sources, changed, seen_sources
 from dynalyze.facts.stacks import Places, is_file
 from dynalyze.files.read_write import read_input

@@ -12,8 +12,8 @@ import tokenize
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from dynalyze.capture.events import SourceSeen
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import SourceSeen
 from dynalyze.report import Location, Snippet
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from dynalyze.events.types import Frame
+from dynalyze.capture.events import Frame
 
 Origin = Literal["user", "library", "torch"]
 

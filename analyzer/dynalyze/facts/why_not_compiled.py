@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dynalyze.events.log import RunLog
-from dynalyze.events.types import (
+from dynalyze.capture.events import (
     Definitions,
     EagerCall,
     ModelBuilt,
+    NothingCompiled,
     ObjectStarted,
-    Silence,
     StageFailed,
     TorchLoaded,
     Wrapped,
 )
+from dynalyze.events.log import RunLog
 from dynalyze.facts.skipped import next_step
 from dynalyze.report import Candidate, FailedStage, SkippedFrame, TargetModel
 
@@ -76,7 +76,7 @@ def notes(run: RunLog) -> Iterator[str]:
 
 
 def reason_for_silence(
-    silence: Silence | None,
+    silence: NothingCompiled | None,
     definitions: Definitions | None,
     torch: TorchLoaded | None,
     skipped: Sequence[SkippedFrame] = (),
@@ -106,13 +106,13 @@ def reason_for_candidates(seen: Sequence[Candidate]) -> str:
     return f"No module with parameters of its own was called, only {what or 'functions'}, left in eager.{choose}"
 
 
-def reason_for_model(name: str, silence: Silence | None, skipped: Sequence[SkippedFrame] = ()) -> str:
+def reason_for_model(name: str, silence: NothingCompiled | None, skipped: Sequence[SkippedFrame] = ()) -> str:
     """Why a model that dynalyze compiled and called itself did not reach the compiler."""
     told = _by_torch(silence, skipped)
     return told or f"{name} was compiled and called, but torch compiled none of its functions."
 
 
-def reason_for_block(silence: Silence | None, skipped: Sequence[SkippedFrame], compiled_before: int) -> str:
+def reason_for_block(silence: NothingCompiled | None, skipped: Sequence[SkippedFrame], compiled_before: int) -> str:
     """Why a block of a program compiled nothing, as `dynalyze.record()` heard it."""
     if told := _by_torch(silence, skipped):
         return told
@@ -124,7 +124,7 @@ def reason_for_block(silence: Silence | None, skipped: Sequence[SkippedFrame], c
     return "No compiled function was called in it, or torch skipped its code. Call what torch.compile returns."
 
 
-def _by_torch(silence: Silence | None, skipped: Sequence[SkippedFrame]) -> str:
+def _by_torch(silence: NothingCompiled | None, skipped: Sequence[SkippedFrame]) -> str:
     """The switch that turns the compiler off, or what torch itself says of the function that it was given."""
     if silence is not None and silence.variable:
         return f"The environment variable {silence.variable} turns torch.compile off: unset it."

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from dynalyze.events.log import RunLog
-from dynalyze.events.types import (
+from dynalyze.capture.events import (
     CompileStarted,
     Definitions,
     ErrorSeen,
@@ -25,6 +24,7 @@ from dynalyze.events.types import (
     ProgramEnded,
     TargetEnded,
 )
+from dynalyze.events.log import RunLog
 from dynalyze.files.paths import below, package_path
 from dynalyze.fleet.items import Item
 from dynalyze.report import GraphBreak, Location, Report

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from dynalyze.capture.events import GraphSeen, TorchLoaded
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.torch_trace import MOST_EVENTS, TraceLog, is_trace, place_of, read_text, read_trace
-from dynalyze.events.types import GraphSeen, TorchLoaded
 from dynalyze.facts.build import assemble
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import LogSources

@@ -34,10 +34,10 @@ class Place:
 def here(outside: tuple[str, ...] = ()) -> Place:
     """The innermost line outside dynalyze, and outside of these folders."""
     frames = stack_above()
-    while len(frames) > 1 and frames[-1]["file"].startswith((_OURS, *outside)):
+    while len(frames) > 1 and frames[-1].file.startswith((_OURS, *outside)):
         frames.pop()
     own = frames.pop()
-    return Place(own["file"], own["line"], own["name"], tuple((frame["file"], frame["name"]) for frame in frames))
+    return Place(own.file, own.line, own.name, tuple((frame.file, frame.name) for frame in frames))
 
 
 def ending(error: BaseException | None, seconds: float) -> Outcome:

@@ -11,12 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from dynalyze.capture.environment import torch_facts
+from dynalyze.capture.events import BreakSeen, CompileStarted, ErrorSeen, Frame, NothingCompiled
 from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
-from dynalyze.events.types import BreakSeen, CompileStarted, ErrorSeen, Frame, Silence, TorchLoaded
 from dynalyze.facts.build import assemble
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
@@ -74,7 +72,7 @@ def block_report(folder: Path, place: Place, ended: Outcome, compiled_before: in
     torch = sys.modules.get("torch")
     if torch is not None and run.processes:
         # The torch of this process; its versions take a moment to read, so not before they are asked for.
-        loaded = msgspec.convert(torch_facts(torch), TorchLoaded, strict=False)
+        loaded = torch_facts(torch)
         run.processes[0].events.insert(0, loaded)
         torch_folder = loaded.folder
     spec = replace(place, file=cells.get(place.file, place.file)).spec
@@ -86,7 +84,7 @@ def block_report(folder: Path, place: Place, ended: Outcome, compiled_before: in
         report.outcome.status = "incomplete"
         report.outcome.message = f"Not recorded: {report.capture.listener_errors[0]}."
     elif ended.status == "complete" and not (report.compilations or report.graph_breaks):
-        silence = next((event for _, event in run.all() if isinstance(event, Silence)), None)
+        silence = next((event for _, event in run.all() if isinstance(event, NothingCompiled)), None)
         report.outcome.status = "nothing_compiled"
         report.outcome.message = reason_for_block(silence, report.skipped_frames, compiled_before)
     report.capture.mode = "block"

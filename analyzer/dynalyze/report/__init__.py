@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from dynalyze.capture.wire import CandidateKind
+from dynalyze.capture.wire import CandidateReason as CandidateReason
 from dynalyze.report.audit import AttentionMatrix, Bisection, PolicyVerdict, Warmup
 from dynalyze.report.code import LineKey as LineKey
 from dynalyze.report.code import Location as Location
@@ -256,13 +258,6 @@ class ForcedSize(msgspec.Struct):
     compile_ids: list[Word] = []
     recompiles: list[Word] = []
     process: int = 0
-
-
-CandidateKind = Literal["module", "method", "function"]
-CandidateReason = Literal[
-    "no_parameters", "backward", "worker", "torchscript", "part_of_compiled", "not_chosen", "raised", "too_many",
-    "method", "function", "",
-]  # fmt: skip
 
 
 class Candidate(msgspec.Struct):

@@ -12,7 +12,7 @@ from dynalyze.bench.measure import new_notes
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.run import Benchmarks
 from dynalyze.capture.bench.protocol import AS_WRITTEN
-from dynalyze.events.types import BundleWritten, CompileCall
+from dynalyze.capture.events import BundleWritten, CompileCall
 from dynalyze.launch.observe import Observed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import TargetModel

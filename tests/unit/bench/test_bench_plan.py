@@ -22,10 +22,10 @@ from dynalyze.bench.progress import Progress
 from dynalyze.bench.schedule import block_count, turns
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration, Phase, Work
 from dynalyze.capture.bench.rerun import difference
+from dynalyze.capture.events import BundleWritten
 from dynalyze.capture.settings import ModelOptions
 from dynalyze.capture.shapes import Dim
 from dynalyze.cli.explain import short_bench
-from dynalyze.events.types import BundleWritten
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
 

@@ -26,7 +26,7 @@ class Watched:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._modules = InPlace(lambda *_, **__: None, None, recorder)
+        self._modules = InPlace(lambda _: None, None, recorder)
         self._modules.install()
 
     def stop(self) -> None:

@@ -130,7 +130,7 @@ class HoldsTheModel(torch.nn.Module):
 def test_a_run_that_records_alone_takes_the_modules_that_one_that_compiles_takes(compiles: bool) -> None:
     """torch.compile(model) leaves the model's parts alone where they are called by themselves, and a loss beside it."""
     recorder, taken = Recorder(), []
-    in_place = InPlace(lambda *_, **__: None, (lambda module: module.forward) if compiles else None, recorder)
+    in_place = InPlace(lambda _: None, (lambda module: module.forward) if compiles else None, recorder)
     in_place.install()
     try:
         model = Coder()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dynalyze.capture.events import BreakSeen, Frame, GraphSeen, SkippedSeen, SourceSeen, TracedSeen
 from dynalyze.capture.source_texts import SourceTexts, files_of
 
 TEXT = "def score(x):\n    return x.sum()\n"
@@ -27,9 +28,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("edited_module", None)
 
 
-def facts(held: SourceTexts, file: Path) -> tuple[dict[str, Any], list[str]]:
+def facts(held: SourceTexts, file: Path) -> tuple[SourceSeen, list[str]]:
     texts: list[str] = []
-    return held.facts(str(file), lambda text: texts.append(text) or "texts/1-1.txt"), texts  # type: ignore[func-returns-value]
+    return held.seen(str(file), lambda text: texts.append(text) or "texts/1-1.txt"), texts  # type: ignore[func-returns-value]
 
 
 def test_what_is_imported_is_held_with_its_hash(module: Path) -> None:
@@ -40,7 +41,7 @@ def test_what_is_imported_is_held_with_its_hash(module: Path) -> None:
     module.write_text("launch(rockets)\n")
     told, texts = facts(held, module)
     assert texts == [TEXT]
-    assert told["sha256"] == hashlib.sha256(TEXT.encode()).hexdigest()
+    assert told.sha256 == hashlib.sha256(TEXT.encode()).hexdigest()
 
 
 def test_after_the_end_nothing_is_held(module: Path) -> None:
@@ -49,7 +50,7 @@ def test_after_the_end_nothing_is_held(module: Path) -> None:
     importlib.import_module("edited_module")
     told, texts = facts(held, module)
     assert texts == []
-    assert told["stamp"] == (module.stat().st_mtime_ns, module.stat().st_size)
+    assert told.stamp == (module.stat().st_mtime_ns, module.stat().st_size)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_a_file_imported_before_is_held_against_its_functions(module: Path, now:
     module.write_text(now)
     told, texts = facts(SourceTexts(), module)
     assert texts == []
-    assert (told["stamp"] == (module.stat().st_mtime_ns, module.stat().st_size)) is same
+    assert (told.stamp == (module.stat().st_mtime_ns, module.stat().st_size)) is same
 
 
 def test_a_large_file_is_not_held_but_its_time_is(module: Path) -> None:
@@ -81,7 +82,7 @@ def test_a_large_file_is_not_held_but_its_time_is(module: Path) -> None:
     was = (module.stat().st_mtime_ns, module.stat().st_size)
     module.write_text("")
     told, texts = facts(held, module)
-    assert (texts, told["stamp"]) == ([], was)
+    assert (texts, told.stamp) == ([], was)
 
 
 def test_the_encoding_of_a_file_counts(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_text_that_cannot_be_read_is_not_told(tmp_path: Path, source: bytes) -
     held.hold(str(tmp_path / "x.py"), source)
     told, texts = facts(held, tmp_path / "x.py")
     assert texts == []
-    assert "text" not in told
+    assert told.text == ""
 
 
 def test_modules_that_run_code_when_they_are_asked_are_not_asked(module: Path) -> None:
@@ -109,20 +110,14 @@ def test_modules_that_run_code_when_they_are_asked_are_not_asked(module: Path) -
     imported.trap = Trap()  # type: ignore[attr-defined]
     sys.modules["edited_trap"] = Trap()  # type: ignore[assignment]
     try:
-        assert facts(SourceTexts(), module)[0]["stamp"] == (module.stat().st_mtime_ns, module.stat().st_size)
+        assert facts(SourceTexts(), module)[0].stamp == (module.stat().st_mtime_ns, module.stat().st_size)
     finally:
         del sys.modules["edited_trap"]
 
 
 def test_the_files_of_an_event() -> None:
-    frame = {"file": str(Path("a.py").absolute()), "line": 1, "name": "f"}
-    event = {
-        "event": "break",
-        "above": [frame],
-        "inside": [{**frame, "file": str(Path("b.py").absolute())}],
-        "code": None,
-    }
-    assert [Path(file).name for file in files_of(event)] == ["a.py", "b.py"]
-    assert list(files_of({"event": "graph", "text": "x"})) == []
-    assert list(files_of({"event": "skipped", "code": {**frame, "file": "<string>"}})) == []
-    assert list(files_of({"event": "traced", "functions": [(frame["file"], "f", 1)]})) == [frame["file"]]
+    one, other = (str(Path(name).absolute()) for name in ("a.py", "b.py"))
+    assert list(files_of(BreakSeen(above=[Frame(one, 1, "f")], inside=[Frame(other, 1, "f")]))) == [one, other]
+    assert list(files_of(GraphSeen(text="x"))) == []
+    assert list(files_of(SkippedSeen(Frame("<string>", 1, "f")))) == []
+    assert list(files_of(TracedSeen(functions=[(one, "f", 1)]))) == [one]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dynalyze.capture.events import Lost
 from dynalyze.capture.hooks import Patch, after_fork
 from dynalyze.capture.writer import EventWriter
 
@@ -81,9 +82,9 @@ def test_a_fork_is_told_to_those_that_live(tmp_path: Path) -> None:
 
 def test_a_closed_writer_writes_nothing(tmp_path: Path) -> None:
     writer = EventWriter(tmp_path)
-    writer.write("one")
+    writer.write(Lost("one"))
     writer.close()
-    writer.write("two")
+    writer.write(Lost("two"))
     assert writer.write_text("a graph") == ""
     (file,) = (tmp_path / "events").iterdir()
     assert [line.count('"event"') for line in file.read_text().splitlines()] == [1, 1]  # The process itself, and "one".

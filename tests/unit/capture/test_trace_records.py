@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dynalyze.capture.events import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame, Metrics
 from dynalyze.capture.trace_records import TraceRecords, compile_id_of, cut
 
 ID = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
@@ -22,23 +23,19 @@ def test_interned_file_names_are_resolved() -> None:
     records = TraceRecords()
     assert records.read({"str": ["/home/ada/model.py", 3]}, None) is None
     stack = [{"line": 90, "name": "<module>", "filename": 3}, {"line": 10, "name": "forward", "filename": 3}]
-    event = records.read(start(stack), None)
-    assert event is not None
-    assert event["code"] == {"file": "/home/ada/model.py", "line": 10, "name": "forward"}
-    assert event["stack"] == [{"file": "/home/ada/model.py", "line": 90, "name": "<module>"}]
-    assert (event["event"], event["id"], event["epoch"]) == ("compile_start", "0/0", 0)
+    code, stack_of_code = Frame("/home/ada/model.py", 10, "forward"), [Frame("/home/ada/model.py", 90, "<module>")]
+    assert records.read(start(stack), None) == CompileStarted(id="0/0", code=code, stack=stack_of_code)
 
 
 def test_a_file_name_that_was_never_interned_is_empty() -> None:
     event = TraceRecords().read(start([{"line": 1, "name": "f", "filename": 7}]), None)
-    assert event is not None
-    assert event["code"]["file"] == ""
+    assert event == CompileStarted(id="0/0", code=Frame("", 1, "f"))
 
 
 def test_ids_that_begin_again_open_an_epoch() -> None:
     records = TraceRecords()
     started = [records.read(start([], frame_compile_id=version), None) for version in (0, 1, 0, 1)]
-    assert [event and (event["id"], event["epoch"]) for event in started] == [
+    assert [event and (event.id, event.epoch) for event in started] == [
         ("0/0", 0),
         ("0/1", 0),
         ("0/0", 1),
@@ -47,7 +44,7 @@ def test_ids_that_begin_again_open_an_epoch() -> None:
     records.restart()
     again = records.read(start([]), None)
     assert again is not None
-    assert again["epoch"] == 0
+    assert again.epoch == 0
 
 
 @pytest.mark.parametrize(
@@ -82,7 +79,7 @@ def test_compile_ids(metadata: dict[str, Any], shown: str) -> None:
 )
 def test_which_records_are_events(metadata: dict[str, Any], event: str | None) -> None:
     found = TraceRecords().read({**ID, **metadata}, "text")
-    assert (found and found["event"]) == event
+    assert (found and found.tag) == event
 
 
 def test_metrics_are_chosen_and_the_backward_is_told_apart() -> None:
@@ -90,23 +87,22 @@ def test_metrics_are_chosen_and_the_backward_is_told_apart() -> None:
     records = TraceRecords()
     forward = records.read({"compilation_metrics": metrics, **ID}, None)
     backward = records.read({"bwd_compilation_metrics": metrics, **ID}, None)
-    assert forward is not None
-    assert backward is not None
-    assert forward["metrics"] == {"co_name": "f", "graph_op_count": 0}
-    assert (forward["backward"], backward["backward"]) == (False, True)
+    chosen: Metrics = {"co_name": "f", "graph_op_count": 0}
+    assert forward == CompileEnded(id="0/0", metrics=chosen)
+    assert backward == CompileEnded(id="0/0", backward=True, metrics=chosen)
 
 
 def test_a_rank_is_kept() -> None:
     event = TraceRecords().read({"artifact": {"name": "recompile_reasons"}, "rank": 1, **ID}, "x")
     assert event is not None
-    assert event["rank"] == 1
+    assert event.rank == 1
 
 
 def test_the_compilers_own_traceback_is_no_part_of_a_break() -> None:
     payload = "Graph break in user code at a.py:1\n\nTraceback (most recent call last):\n  torch's own lines\n"
     event = TraceRecords().read({"artifact": {"name": "dynamo_graph_break_reason"}, **ID}, payload)
-    assert event is not None
-    assert "torch's own lines" not in event["text"]
+    assert isinstance(event, BreakSeen)
+    assert "torch's own lines" not in event.text
 
 
 def test_the_exception_of_a_backend_is_no_break_of_its_own() -> None:
@@ -124,9 +120,9 @@ def test_a_long_error_keeps_the_cause_and_the_place_which_come_last() -> None:
     last = 'torch._dynamo.exc.Unsupported: TYPE\n\nfrom user code:\n   File "/home/ada/model.py", line 3, in f\n    y\n'
     record = {"artifact": {"name": "dynamo_error"}, **ID}
     event = TraceRecords().read(record, f"Traceback (most recent call last):\n{torchs}{last}")
-    assert event is not None
-    assert last.strip() in event["text"]
-    assert len(event["text"]) < 30_000
+    assert isinstance(event, ErrorSeen)
+    assert last.strip() in event.text
+    assert len(event.text) < 30_000
 
 
 def test_a_text_is_cut_and_says_so() -> None:

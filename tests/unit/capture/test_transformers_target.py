@@ -12,12 +12,11 @@ import torch
 import torch._dynamo
 
 from dynalyze.capture import transformers_target
+from dynalyze.capture.events import EagerCall, Ending, Event, ModelBuilt, ObjectCall, ObjectStarted, StageFailed
 from dynalyze.capture.hf.request import Built, CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.capture.transformers_target import failure_of, texts_of
-
-Told = list[tuple[str, dict[str, Any]]]
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +52,8 @@ def note(model: Model, x: torch.Tensor) -> None:
 
 def run_of(
     monkeypatch: pytest.MonkeyPatch, model: Any, options: CompileOptions | None = None, **asked: Any
-) -> tuple[Any, Told]:
-    """Run a target whose model is `model`; returns how it ended and what was told."""
+) -> tuple[Ending, list[Event]]:
+    """Run a target whose model is `model`; returns how it ended and the events."""
     torch.manual_seed(0)
     built = Built(model, Inputs((), {"x": torch.zeros(2, 3)}), type(model).__name__, "made", 12)
 
@@ -63,20 +62,18 @@ def run_of(
         return built
 
     monkeypatch.setattr(transformers_target, "built_model", make)
-    told: Told = []
+    events: list[Event] = []
     request = {"name": "made", "transformers": vars(ModelOptions(**asked))}
-    ending = transformers_target.run(
-        request, options or CompileOptions(backend="eager"), lambda event, **fields: told.append((event, fields))
-    )
-    return ending, told
+    ending = transformers_target.run(request, options or CompileOptions(backend="eager"), events.append)
+    return ending, events
 
 
 @pytest.mark.parametrize("train", [False, True])
 def test_the_compiled_call_meets_what_the_eager_one_met(monkeypatch: pytest.MonkeyPatch, train: bool) -> None:
     model = Model()
-    ending, told = run_of(monkeypatch, model, CompileOptions(backend="eager", train=train))
+    ending, events = run_of(monkeypatch, model, CompileOptions(backend="eager", train=train))
     assert ending.exit_status == 0
-    assert [event for event, _ in told] == ["model_built", "eager_call", "object_start", "object_call"]
+    assert list(map(type, events)) == [ModelBuilt, EagerCall, ObjectStarted, ObjectCall]
     eager, compiled = model.met
     assert eager == compiled
     assert eager[0] == [[0.0] * 3] * 2
@@ -86,9 +83,9 @@ def test_the_compiled_call_meets_what_the_eager_one_met(monkeypatch: pytest.Monk
 
 def test_cold_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model()
-    _, told = run_of(monkeypatch, model, cold=True)
+    _, events = run_of(monkeypatch, model, cold=True)
     assert len(model.met) == 1
-    assert "eager_call" not in [event for event, _ in told]
+    assert EagerCall not in map(type, events)
 
 
 def test_nothing_compiles_in_the_eager_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,8 +105,8 @@ def test_nothing_compiles_in_the_eager_call(monkeypatch: pytest.MonkeyPatch) -> 
             raise_if(len(compiled) > 0)
             return self.part(x)
 
-    ending, told = run_of(monkeypatch, Own())
-    assert ("eager_call" in [event for event, _ in told]) is True
+    ending, events = run_of(monkeypatch, Own())
+    assert EagerCall in map(type, events)
     assert ending.exit_status == 0
 
 
@@ -125,13 +122,13 @@ class Failing(torch.nn.Module):
 
 @pytest.mark.parametrize("cold", [False, True])
 def test_a_failure_in_eager_is_told_as_one(monkeypatch: pytest.MonkeyPatch, cold: bool) -> None:
-    ending, told = run_of(monkeypatch, Failing(), cold=cold)
+    ending, events = run_of(monkeypatch, Failing(), cold=cold)
     assert ending.exit_status == 1
-    event, fields = told[-1]
-    assert event == "stage_failed"
-    assert (fields["stage"], fields["exception"], fields["message"]) == ("eager", "ValueError", "ValueError: no")
-    assert fields["file"] == __file__
-    assert not fields["out_of_memory"]
+    failed = events[-1]
+    assert isinstance(failed, StageFailed)
+    assert (failed.stage, failed.exception, failed.message) == ("eager", "ValueError", "ValueError: no")
+    assert failed.file == __file__
+    assert not failed.out_of_memory
 
 
 def no_backend(graph: Any, inputs: Any) -> Any:
@@ -143,9 +140,9 @@ def test_a_failure_of_the_compiled_call_alone_is_none_of_a_stage(monkeypatch: py
     broken = types.ModuleType("broken_backend")
     broken.backend = no_backend  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "broken_backend", broken)
-    ending, told = run_of(monkeypatch, Model(), CompileOptions(backend="broken_backend:backend"), cold=cold)
+    ending, events = run_of(monkeypatch, Model(), CompileOptions(backend="broken_backend:backend"), cold=cold)
     assert (ending.exit_status, ending.exception) == (1, "BackendCompilerFailed")
-    assert "stage_failed" not in [event for event, _ in told]
+    assert StageFailed not in map(type, events)
 
 
 def test_a_refusal_under_fullgraph_is_a_fact(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,11 +151,10 @@ def test_a_refusal_under_fullgraph_is_a_fact(monkeypatch: pytest.MonkeyPatch) ->
             torch._dynamo.graph_break()
             return x + 1
 
-    ending, told = run_of(monkeypatch, Printing(), CompileOptions(backend="eager", fullgraph=True))
+    ending, events = run_of(monkeypatch, Printing(), CompileOptions(backend="eager", fullgraph=True))
     assert ending.exit_status == 0
-    event, fields = told[-1]
-    assert event == "object_call"
-    assert fields["refused"]
+    assert isinstance(events[-1], ObjectCall)
+    assert events[-1].refused
 
 
 def test_a_phase_for_language_models_alone_is_a_misuse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,25 +176,25 @@ def test_an_architecture_that_cannot_be_built_names_its_own_line() -> None:
         except ValueError as cause:
             raise CannotBuild("config", "ValueError: no heads") from cause
     except CannotBuild as error:
-        told = failure_of(error, "model")
-    assert (told["stage"], told["exception"], told["message"]) == ("config", "ValueError", "ValueError: no heads")
-    assert told["file"] == __file__
+        failed = failure_of(error, "model")
+    assert (failed.stage, failed.exception, failed.message) == ("config", "ValueError", "ValueError: no heads")
+    assert failed.file == __file__
 
 
 def test_the_line_of_the_model_comes_before_that_of_a_helper() -> None:
     raised = error_through(
         "/v/transformers/models/x/modeling_x.py", "/v/transformers/utils/generic.py", "/v/torch/f.py"
     )
-    assert failure_of(raised, "eager")["file"] == "/v/transformers/models/x/modeling_x.py"
+    assert failure_of(raised, "eager").file == "/v/transformers/models/x/modeling_x.py"
     helper = error_through("/v/transformers/utils/generic.py", "/v/torch/f.py")
-    assert failure_of(helper, "eager")["file"] == "/v/transformers/utils/generic.py"
+    assert failure_of(helper, "eager").file == "/v/transformers/utils/generic.py"
     other = error_through("/v/timm/layers.py", "/v/torch/f.py")
-    assert failure_of(other, "eager")["file"] == "/v/timm/layers.py"
+    assert failure_of(other, "eager").file == "/v/timm/layers.py"
 
 
 def test_running_out_of_memory_is_told() -> None:
-    assert failure_of(MemoryError(), "eager")["out_of_memory"]
-    assert failure_of(torch.cuda.OutOfMemoryError("CUDA out of memory"), "eager")["out_of_memory"]
+    assert failure_of(MemoryError(), "eager").out_of_memory
+    assert failure_of(torch.cuda.OutOfMemoryError("CUDA out of memory"), "eager").out_of_memory
 
 
 def error_through(*files: str) -> BaseException:

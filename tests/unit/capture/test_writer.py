@@ -9,13 +9,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from dynalyze.capture.events import CompileEnded, Lost, Metrics
 from dynalyze.capture.writer import EventWriter
 from dynalyze.events.reading import read_run
-from dynalyze.events.types import Lost
 from limits import WALL_SECONDS
 
 
@@ -31,7 +31,7 @@ def in_child(run: Path, code: str) -> subprocess.CompletedProcess[str]:
     """Run code with a `writer` in a process of its own."""
     head = (
         "import os, sys, threading, signal\nfrom pathlib import Path\n"
-        "from dynalyze.capture.writer import EventWriter\n"
+        "from dynalyze.capture.events import Lost\nfrom dynalyze.capture.writer import EventWriter\n"
         f"writer = EventWriter(Path({str(run)!r}), main=True)\n"
     )
     return subprocess.run(
@@ -42,7 +42,7 @@ def in_child(run: Path, code: str) -> subprocess.CompletedProcess[str]:
 def test_the_first_line_describes_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setattr(sys, "argv", ["model.py", "--lr", "1"])
-    EventWriter(tmp_path, main=True).write("lost", message="m")
+    EventWriter(tmp_path, main=True).write(Lost("m"))
     (path,) = files(tmp_path)
     first, second = events(path)
     assert (first["event"], first["main"], first["pid"], first["rank"]) == ("process", True, os.getpid(), 3)
@@ -55,7 +55,7 @@ def test_the_first_line_describes_the_process(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("rank", ["", "x", "-1", " 2"])
 def test_a_rank_that_is_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: str) -> None:
     monkeypatch.setenv("RANK", rank)
-    EventWriter(tmp_path).write("lost", message="")
+    EventWriter(tmp_path).write(Lost(""))
     assert events(files(tmp_path)[0])[0]["rank"] is None
 
 
@@ -66,37 +66,37 @@ def test_a_process_that_tells_nothing_leaves_no_file(tmp_path: Path) -> None:
 
 def test_only_this_user_can_read_it(tmp_path: Path) -> None:
     writer = EventWriter(tmp_path)
-    writer.write("lost", message="")
+    writer.write(Lost(""))
     writer.write_text("code")
     modes = [stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "events", tmp_path / "texts", files(tmp_path)[0])]
     assert modes == [0o700, 0o700, 0o600]
 
 
 def test_a_line_is_on_disk_when_write_returns(tmp_path: Path) -> None:
-    done = in_child(tmp_path, "writer.write('lost', message='last words')\nos.kill(os.getpid(), signal.SIGKILL)")
+    done = in_child(tmp_path, "writer.write(Lost('last words'))\nos.kill(os.getpid(), signal.SIGKILL)")
     assert done.returncode == -9
     assert [each.message for _, each in read_run(tmp_path).all() if isinstance(each, Lost)] == ["last words"]
 
 
 def test_an_exec_does_not_inherit_the_file(tmp_path: Path) -> None:
-    code = "writer.write('lost', message='')\nos.execv('/bin/ls', ['ls', '-l', '/proc/self/fd'])"
+    code = "writer.write(Lost(''))\nos.execv('/bin/ls', ['ls', '-l', '/proc/self/fd'])"
     assert ".jsonl" not in in_child(tmp_path, code).stdout
 
 
 def test_a_fork_writes_to_a_file_of_its_own(tmp_path: Path) -> None:
     code = """
-writer.write('lost', message='parent, before')
+writer.write(Lost('parent, before'))
 child = os.fork()
 if child == 0:
-    writer.write('lost', message='child')
+    writer.write(Lost('child'))
     grandchild = os.fork()
     if grandchild == 0:
-        writer.write('lost', message='grandchild')
+        writer.write(Lost('grandchild'))
         os._exit(0)
     os.waitpid(grandchild, 0)
     os._exit(0)
 os.waitpid(child, 0)
-writer.write('lost', message='parent, after')
+writer.write(Lost('parent, after'))
 """
     assert in_child(tmp_path, code).returncode == 0
     told = {tuple(e.get("message") for e in events(path)[1:]): events(path)[0] for path in files(tmp_path)}
@@ -108,7 +108,7 @@ writer.write('lost', message='parent, after')
 
 
 def test_a_fork_that_tells_nothing_leaves_no_file(tmp_path: Path) -> None:
-    code = "writer.write('lost', message='')\nif os.fork() == 0: os._exit(0)\nos.wait()"
+    code = "writer.write(Lost(''))\nif os.fork() == 0: os._exit(0)\nos.wait()"
     assert in_child(tmp_path, code).returncode == 0
     assert len(files(tmp_path)) == 1
 
@@ -118,13 +118,13 @@ def test_a_fork_while_another_thread_writes_does_not_hang(tmp_path: Path) -> Non
     code = """
 go = True
 def talk():
-    while go: writer.write('lost', message='x' * 100)
+    while go: writer.write(Lost('x' * 100))
 thread = threading.Thread(target=talk); thread.start()
 for _ in range(20):
     child = os.fork()
     if child == 0:
         signal.alarm(20)
-        writer.write('lost', message='child')
+        writer.write(Lost('child'))
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 go = False; thread.join()
@@ -139,7 +139,7 @@ def test_threads_do_not_mix_their_lines(tmp_path: Path) -> None:
 
     def talk(number: int) -> None:
         for count in range(100):
-            writer.write("lost", message=f"{number}:{count}:" + "x" * 5000)
+            writer.write(Lost(f"{number}:{count}:" + "x" * 5000))
 
     threads = [threading.Thread(target=talk, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -168,8 +168,8 @@ def test_long_texts_go_to_files_of_their_own(tmp_path: Path) -> None:
 )
 def test_any_text_is_one_readable_line(tmp_path: Path, text: str) -> None:
     writer = EventWriter(tmp_path)
-    writer.write("lost", message=text)
-    writer.write("lost", message="next")
+    writer.write(Lost(text))
+    writer.write(Lost("next"))
     run = read_run(tmp_path)
     assert run.unreadable == 0
     first, second = (event for _, event in run.all() if isinstance(event, Lost))
@@ -180,8 +180,8 @@ def test_any_text_is_one_readable_line(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, object(), b"bytes", Path("/x"), 2**100])
 def test_a_value_that_json_does_not_know_costs_at_most_itself(tmp_path: Path, value: object) -> None:
     writer = EventWriter(tmp_path)
-    writer.write("compile_end", id="0/0", metrics={"odd": value, "has_guarded_code": True})
-    writer.write("lost", message="next")
+    writer.write(CompileEnded(id="0/0", metrics=cast(Metrics, {"odd": value, "has_guarded_code": True})))
+    writer.write(Lost("next"))
     run = read_run(tmp_path)
     assert run.unreadable == 0
     assert run.count == 2
@@ -190,15 +190,15 @@ def test_a_value_that_json_does_not_know_costs_at_most_itself(tmp_path: Path, va
 def test_what_a_disk_refuses_waits_until_it_takes_it(tmp_path: Path) -> None:
     writer = EventWriter(tmp_path / "later")
     for number in range(3):
-        writer.write("lost", message=f"{number}")
+        writer.write(Lost(f"{number}"))
     (tmp_path / "later").mkdir()
-    writer.write("lost", message="3")
+    writer.write(Lost("3"))
     assert messages(tmp_path / "later") == ["0", "1", "2", "3"]
 
 
 def test_a_line_that_was_torn_is_written_again_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = EventWriter(tmp_path)
-    writer.write("lost", message="first")
+    writer.write(Lost("first"))
     write, full = os.write, []
 
     def torn(descriptor: int, data: bytes) -> int:
@@ -208,9 +208,9 @@ def test_a_line_that_was_torn_is_written_again_whole(tmp_path: Path, monkeypatch
         return write(descriptor, data[:10])
 
     monkeypatch.setattr(os, "write", torn)
-    writer.write("lost", message="second")
+    writer.write(Lost("second"))
     monkeypatch.undo()
-    writer.write("lost", message="third")
+    writer.write(Lost("third"))
     assert messages(tmp_path) == ["first", "second", "third"]
 
 
@@ -219,7 +219,7 @@ def test_nothing_is_written_where_the_descriptor_is_no_longer_ours(tmp_path: Pat
     run, theirs = tmp_path / "run", tmp_path / "theirs.txt"
     run.mkdir()
     writer = EventWriter(run)
-    writer.write("lost", message="first")
+    writer.write(Lost("first"))
     descriptor = writer._descriptor
     if taken == "a copy of another descriptor":
         with theirs.open("w") as file:
@@ -228,7 +228,7 @@ def test_nothing_is_written_where_the_descriptor_is_no_longer_ours(tmp_path: Pat
         os.close(descriptor)
         if taken == "another file":
             assert os.open(theirs, os.O_WRONLY | os.O_CREAT) == descriptor
-    writer.write("lost", message="second")
+    writer.write(Lost("second"))
     writer.close()
     if taken != "closed":
         assert theirs.read_bytes() == b""

@@ -139,6 +139,6 @@ def test_our_own_folder_for_logs_is_no_setting_of_the_user(tmp_path: Path, monke
     torch = type("Torch", (), {"__version__": "2.13.0", "__file__": os.devnull, "version": None})
     monkeypatch.setenv(RUN_VARIABLE, str(tmp_path))
     monkeypatch.setenv(TRACE_VARIABLE, str(tmp_path / TRACE_FOLDER))
-    assert TRACE_VARIABLE not in environment.torch_facts(torch)["variables"]  # type: ignore[arg-type]
+    assert TRACE_VARIABLE not in environment.torch_facts(torch).variables  # type: ignore[arg-type]
     monkeypatch.setenv(TRACE_VARIABLE, "/logs")
-    assert environment.torch_facts(torch)["variables"][TRACE_VARIABLE] == "/logs"  # type: ignore[arg-type]
+    assert environment.torch_facts(torch).variables[TRACE_VARIABLE] == "/logs"  # type: ignore[arg-type]

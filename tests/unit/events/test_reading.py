@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dynalyze.capture.events import BreakSeen, CompileStarted, Frame, TorchLoaded
 from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
-from dynalyze.events.types import BreakSeen, CompileStarted, Frame, TorchLoaded
 
 STARTED = {"event": "process", "at": 1.0, "pid": 4711, "main": True, "command": ["model.py"], "python": "3.11.7"}
 COMPILE = {"event": "compile_start", "at": 2.0, "id": "0/0", "code": {"file": "/m.py", "line": 3, "name": "f"}}

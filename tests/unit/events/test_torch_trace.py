@@ -12,9 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dynalyze.capture.events import (
+    BreakSeen,
+    CompileEnded,
+    CompileStarted,
+    Frame,
+    GraphSeen,
+    RecompileSeen,
+    TorchLoaded,
+)
 from dynalyze.events import torch_trace
 from dynalyze.events.torch_trace import TraceLog, is_trace, read_text, read_trace
-from dynalyze.events.types import BreakSeen, CompileEnded, CompileStarted, Frame, GraphSeen, RecompileSeen, TorchLoaded
 
 ID = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
 

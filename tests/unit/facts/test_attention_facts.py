@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dynalyze.capture.events import Event
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import AnyEvent
 from dynalyze.facts.attention_calls import attention, lowered, traced
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.graphs import graphs, texts_of
@@ -34,7 +34,7 @@ def aten(*lines: str) -> str:
     return f"class <lambda>(torch.nn.Module):\n    def forward(\n        self,\n{inputs}    ):\n{body}\n"
 
 
-def run_with(*seen: tuple[str, str], ended: AnyEvent | None = None) -> RunLog:
+def run_with(*seen: tuple[str, str], ended: Event | None = None) -> RunLog:
     return graphs_run(*seen, events=(ended or end(),))
 
 

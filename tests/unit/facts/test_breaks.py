@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
+from dynalyze.capture.events import BreakSeen, Frame
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import BreakSeen, Frame
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.registry import registry
@@ -365,7 +365,7 @@ def test_where_all_frames_are_torchs_the_innermost_is_the_location() -> None:
 
 
 def test_a_break_before_the_first_instruction_is_at_the_function_itself() -> None:
-    told = msgspec.structs.replace(broke([frame(10)]), inside=[])
+    told = replace(broke([frame(10)]), inside=[])
     found = one(start("0/0", frame(10)), told, end(has_guarded_code=False))
     assert (found.location.line, lines(found)) == (10, [90, 10])
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 import dynalyze
-from dynalyze.events.log import RunLog
-from dynalyze.events.types import (
+from dynalyze.capture.events import (
     BreakSeen,
-    CallableSeen,
-    CallablesSeen,
     CandidateEntry,
+    CandidatesCounted,
+    CandidateSeen,
     Definitions,
     GraphSeen,
     InPlaceFailed,
@@ -21,15 +20,16 @@ from dynalyze.events.types import (
     Lost,
     Misused,
     ModuleClass,
+    NothingCompiled,
     ObjectCall,
     ObjectStarted,
     ProgramEnded,
-    Silence,
     TargetEnded,
     TorchLoaded,
     TracedSeen,
     Wrapped,
 )
+from dynalyze.events.log import RunLog
 from dynalyze.facts.build import Ended, build_report, misuse
 from dynalyze.report import Report, Target
 from dynalyze.report.document import from_json, to_json
@@ -144,42 +144,46 @@ def test_a_break_before_tracing_counts_as_an_attempt() -> None:
 
 
 NOTHING: list[tuple[str, list[Any], list[str]]] = [
-    ("variable", [Silence(variable="TORCH_COMPILE_DISABLE", disabled=True)], ["TORCH_COMPILE_DISABLE", "unset"]),
-    ("stance", [Silence(stance="force_eager")], ["set_stance", "force_eager"]),
-    ("config", [Silence(disabled=True)], ["torch._dynamo.config.disable"]),
+    (
+        "variable",
+        [NothingCompiled(variable="TORCH_COMPILE_DISABLE", disabled=True)],
+        ["TORCH_COMPILE_DISABLE", "unset"],
+    ),
+    ("stance", [NothingCompiled(stance="force_eager")], ["set_stance", "force_eager"]),
+    ("config", [NothingCompiled(disabled=True)], ["torch._dynamo.config.disable"]),
     (
         "generate",
-        [Silence(wrapped=[Wrapped("module", "Llama", "/a/chat.py", 9, called=False, bypassed=True, generates=True)])],
+        [NothingCompiled([Wrapped("module", "Llama", "/a/chat.py", 9, called=False, bypassed=True, generates=True)])],
         ["Llama", "chat.py:9", "generate()", "model.compile()"],
     ),
     (
         "bypassed",
-        [Silence(wrapped=[Wrapped("module", "Net", "/a/run.py", 9, called=True, bypassed=True)])],
+        [NothingCompiled(wrapped=[Wrapped("module", "Net", "/a/run.py", 9, called=True, bypassed=True)])],
         ["Net", "run.py:9", "model.compile()"],
     ),
     (
         "compile() of a module of torch",
-        [Silence(wrapped=[Wrapped("module", "Sequential", "/a/run.py", 9, bypassed=True, in_place_of_torch=True)])],
+        [NothingCompiled([Wrapped("module", "Sequential", "/a/run.py", 9, bypassed=True, in_place_of_torch=True)])],
         ["Sequential", "run.py:9", "model = torch.compile(model)"],
     ),
     (
         "module never called",
-        [Silence(wrapped=[Wrapped("module", "Net", "/a/run.py", 9)])],
+        [NothingCompiled(wrapped=[Wrapped("module", "Net", "/a/run.py", 9)])],
         ["Net", "run.py:9", "never called"],
     ),
     (
         "function",
-        [Silence(wrapped=[Wrapped("function", "loss", "/a/run.py", 4)])],
+        [NothingCompiled(wrapped=[Wrapped("function", "loss", "/a/run.py", 4)])],
         ["loss()", "run.py:4", "no frame was compiled"],
     ),
     (
         "called, yet skipped",
-        [Silence(wrapped=[Wrapped("module", "Net", "/a/run.py", 9, called=True)])],
+        [NothingCompiled(wrapped=[Wrapped("module", "Net", "/a/run.py", 9, called=True)])],
         ["Net", "run.py:9", "skipped"],
     ),
     (
         "an idle one among others",
-        [Silence(wrapped=[Wrapped("module", "A", "/a/r.py", 1, called=True), Wrapped("module", "B", "/a/r.py", 2)])],
+        [NothingCompiled([Wrapped("module", "A", "/a/r.py", 1, called=True), Wrapped("module", "B", "/a/r.py", 2)])],
         ["B", "r.py:2", "never called"],
     ),
     (
@@ -242,7 +246,7 @@ def test_a_worker_that_compiled_is_enough() -> None:
 
 
 def test_a_workers_ending_is_not_the_programs() -> None:
-    worker = process(*COMPILED, TargetEnded(exit_status=1), Silence(disabled=True), number=1, pid=4712)
+    worker = process(*COMPILED, TargetEnded(exit_status=1), NothingCompiled(disabled=True), number=1, pid=4712)
     report = build_report(RunLog([process(*COMPILED, OK), worker]), Ended("ended", 0, 1.0), Target("script", "a"), [])
     assert report.outcome.status == "complete"
 
@@ -256,7 +260,7 @@ STEP = CandidateEntry("function", "step", file="/m.py", line=50, function="step"
 
 def test_a_program_that_is_compiled_in_its_own_calls() -> None:
     report = report_of(
-        InPlaceStarted(), *COMPILED, CallablesSeen(seconds=5.0, entries=[STEP, LOSS, NET]), ProgramEnded(), OK
+        InPlaceStarted(), *COMPILED, CandidatesCounted(seconds=5.0, entries=[STEP, LOSS, NET]), ProgramEnded(), OK
     )
     assert (report.capture.mode, report.capture.recorded_calls, report.capture.notes) == ("in_place", 12, [])
     assert (report.outcome.status, report.outcome.message) == ("complete", "")
@@ -273,8 +277,8 @@ def test_a_program_that_is_compiled_in_its_own_calls() -> None:
 def test_of_a_program_that_was_killed_the_last_counts_and_all_first_calls_are_known() -> None:
     """The table is told from time to time; what was called first after that has no count yet."""
     late = CandidateEntry("module", "head", "Head", parameters=2, calls=0, seconds=0.0)
-    counted = [CallablesSeen(seconds=seconds, entries=[replace(NET, calls=int(seconds))]) for seconds in (10.0, 20.0)]
-    report = report_of(InPlaceStarted(), CallableSeen(replace(NET, calls=0)), *counted, CallableSeen(late), status=-9)
+    counted = [CandidatesCounted(seconds, [replace(NET, calls=int(seconds))]) for seconds in (10.0, 20.0)]
+    report = report_of(InPlaceStarted(), CandidateSeen(replace(NET, calls=0)), *counted, CandidateSeen(late), status=-9)
     assert [(row.name, row.calls, row.seconds) for row in report.candidates] == [("net", 20, 3.0), ("head", None, None)]
 
 
@@ -282,7 +286,10 @@ def test_modules_that_nothing_tells_apart_are_one_row_for_each_end_that_they_cam
     layers = [CandidateEntry("module", "", "Layer", calls=2, parameters=3, seconds=1.0, compiled=True)] * 64
     late = CandidateEntry("module", "", "Layer", calls=12, parameters=3, seconds=2.0, reason="too_many")
     report = report_of(
-        InPlaceStarted(), CallableSeen(replace(late, calls=0, reason="")), CallablesSeen(100.0, [*layers, late]), OK
+        InPlaceStarted(),
+        CandidateSeen(replace(late, calls=0, reason="")),
+        CandidatesCounted(100.0, [*layers, late]),
+        OK,
     )
     assert [(row.calls, row.parameters, row.seconds, row.share, row.compiled) for row in report.candidates] == [
         (128, 192, 64.0, 0.64, True),
@@ -300,7 +307,7 @@ def test_what_raised_under_compile_is_told() -> None:
 
 
 def test_a_program_that_compiles_by_itself_has_no_table() -> None:
-    assert report_of(CallableSeen(NET), *COMPILED, CallablesSeen(5.0, [NET]), OK).candidates == []
+    assert report_of(CandidateSeen(NET), *COMPILED, CandidatesCounted(5.0, [NET]), OK).candidates == []
 
 
 def test_an_object_and_examples() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from dynalyze.capture.events import CacheBypassed, Event
 from dynalyze.capture.trace_records import TraceRecords
-from dynalyze.events.types import AnyEvent, CacheBypassed
 from dynalyze.facts.compilations import add_bypasses, compilations
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
@@ -26,18 +26,18 @@ FUNCTION = (
 )
 
 
-def bypass(said: str = PASS, cache: str = "fx_graph", id: str = "0/0") -> AnyEvent:
+def bypass(said: str = PASS, cache: str = "fx_graph", id: str = "0/0") -> Event:
     return CacheBypassed(id=id, cache=cache, reason=said)
 
 
-def compiled(*events: AnyEvent) -> list[Compilation]:
+def compiled(*events: Event) -> list[Compilation]:
     run = run_of(*events)
     found = compilations(run, Places(TORCH), Sources(readable=False))
     add_bypasses(run, found)
     return found
 
 
-def report_of(*events: AnyEvent) -> Report:
+def report_of(*events: Event) -> Report:
     report = empty_report()
     report.compilations = compiled(*events)
     return report
@@ -47,10 +47,10 @@ def findings(report: Report) -> list[Finding]:
     return [finding for finding in judge(report) if finding.rule == "cache-bypass"]
 
 
-def read(name: str, payload: Any) -> dict[str, Any]:
+def read(name: str, payload: Any) -> CacheBypassed:
     text = payload if isinstance(payload, str) else json.dumps(payload)
     event = TraceRecords().read({"artifact": {"name": name}, "frame_id": 0, "frame_compile_id": 0}, text)
-    assert event is not None
+    assert isinstance(event, CacheBypassed)
     return event
 
 
@@ -69,11 +69,11 @@ def read(name: str, payload: Any) -> dict[str, Any]:
 )
 def test_records_of_torch(name: str, payload: Any, cache: str, reason: str) -> None:
     event = read(name, payload)
-    assert (event["event"], event["cache"], event["reason"], event["id"]) == ("cache_bypass", cache, reason, "0/0")
+    assert (event.cache, event.reason, event.id) == (cache, reason, "0/0")
 
 
 def test_a_long_reason_is_cut() -> None:
-    assert len(read("fx_graph_cache_bypass", {"cache_bypass_reason": "x" * 10**6})["reason"]) == 1000
+    assert len(read("fx_graph_cache_bypass", {"cache_bypass_reason": "x" * 10**6}).reason) == 1000
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_bypass_of_an_unknown_compile_or_cache_is_left_out() -> None:
 
 
 def test_fifty_graphs_with_one_reason_are_one_finding() -> None:
-    events: list[AnyEvent] = []
+    events: list[Event] = []
     for n in range(50):
         id = f"{n}/0"
         events += [start(id, frame(n + 1, f"f{n}")), bypass(id=id), end(id, duration_us=100_000)]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynalyze.capture.events import CompileEnded, CompileStarted
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import CompileEnded, CompileStarted
 from dynalyze.facts.compilations import compilations, exclusive
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places

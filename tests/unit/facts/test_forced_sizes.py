@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynalyze.capture.events import Event, Frame, SpecializedSeen
 from dynalyze.capture.trace_records import TraceRecords
-from dynalyze.events.types import AnyEvent, Frame, SpecializedSeen
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.forced_sizes import connect, forced_sizes
 from dynalyze.facts.recompiles import recompiles
@@ -27,11 +27,11 @@ MISMATCH = "{before}: tensor 'x' size mismatch at index 0. expected {old}, actua
 REFUSED = f"Constraints violated ({ROWS})! For more information, run with TORCH_LOGS"
 
 
-def fixed(id: str = "0/0", value: str = "3", line: int = 12, **more: Any) -> AnyEvent:
+def fixed(id: str = "0/0", value: str = "3", line: int = 12, **more: Any) -> Event:
     return SpecializedSeen(**{"id": id, "sources": [ROWS], "value": value, "stack": [MAIN, frame(line)], **more})
 
 
-def judged(*events: AnyEvent) -> tuple[list[ForcedSize], list[Recompile]]:
+def judged(*events: Event) -> tuple[list[ForcedSize], list[Recompile]]:
     run, places, sources = run_of(*events), Places(TORCH), Sources(readable=False)
     compiled = compilations(run, places, sources)
     sizes, found = forced_sizes(run, compiled, places, sources), recompiles(run, compiled, [])
@@ -50,17 +50,14 @@ def test_a_record_of_torch() -> None:
     records = TraceRecords({7: MODEL})
     frames = [{"line": 12, "name": "forward", "filename": 7, "loc": "if x.shape[0] == 3:"}]
     event = records.read(record(symbol="s27", sources=[ROWS], value="3", user_stack=frames, stack=[]), None)
-    assert event == {
-        "event": "specialized", "sources": [ROWS], "value": "3", "id": "0/1", "epoch": 0, "attempt": 0,
-        "stack": [{"file": MODEL, "line": 12, "name": "forward"}],
-    }  # fmt: skip
+    assert event == SpecializedSeen(id="0/1", sources=[ROWS], value="3", stack=[Frame(MODEL, 12, "forward")])
 
 
 @pytest.mark.parametrize("content", [{}, {"user_stack": None, "sources": None, "value": None}, {"user_stack": [{}]}])
 def test_a_record_without_its_fields(content: dict[str, Any]) -> None:
     event = TraceRecords().read(record(**content), None)
-    assert event is not None
-    assert event["sources"] == []
+    assert isinstance(event, SpecializedSeen)
+    assert event.sources == []
 
 
 def test_a_record_of_any_length_fits_an_event() -> None:
@@ -158,7 +155,7 @@ def test_any_source_and_value(source: str, value: str) -> None:
 # Findings and the page.
 
 
-def report_of(*events: AnyEvent) -> Report:
+def report_of(*events: Event) -> Report:
     report = clean_report()
     run, places, sources = run_of(*events), Places(TORCH), Sources(readable=False)
     report.compilations = compilations(run, places, sources)

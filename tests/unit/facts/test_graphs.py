@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynalyze.capture.events import GraphSeen
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import GraphSeen
 from dynalyze.facts import graphs as module
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.graph_text import Node, graph_input, parse

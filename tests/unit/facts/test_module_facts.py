@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from dynalyze.capture.events import CompileStarted, Event, Frame, ModuleSeen, ProcessStarted, SettingsSeen
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.types import AnyEvent, CompileStarted, Frame, ModuleSeen, ProcessStarted, SettingsSeen
 from dynalyze.facts.modules import modules, settings
 from dynalyze.privacy import redact, without_source
 from dynalyze.render.html import render
@@ -21,7 +21,7 @@ DDP_FRAME = Frame(f"{TORCH}/nn/parallel/distributed.py", 1715, "_run_ddp_forward
 INSIDE = {"class_name": "Net", "wrappers": ["DistributedDataParallel"], "inside_wrapper": True}
 
 
-def run_of(*processes: list[AnyEvent]) -> RunLog:
+def run_of(*processes: list[Event]) -> RunLog:
     return RunLog([ProcessLog(n, ProcessStarted(pid=n), events) for n, events in enumerate(processes)])
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynalyze.capture.events import GraphSeen
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import GraphSeen
 from dynalyze.facts import graphs as module
 from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.kernels import Tracked, lacking

@@ -265,7 +265,7 @@ def test_a_recompile_of_which_nothing_else_is_known() -> None:
 
 def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> None:
     """The half after the break gets it as `___stack0`, a name that is nowhere in the user's code."""
-    from dynalyze.events.types import Frame
+    from dynalyze.capture.events import Frame
     from records import broke, write_source
 
     file = write_source(tmp_path, "def forward(x):\n    n = x.max().item()\n    return x * n\n")

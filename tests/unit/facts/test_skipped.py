@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
+from dynalyze.capture.events import Frame, NothingCompiled, SkippedSeen, SourceSeen, TorchLoaded, Wrapped
 from dynalyze.capture.listener import Listener, Skips
-from dynalyze.capture.torch_private.dynamo import frame_entry
-from dynalyze.capture.torch_private.trace import Skipped
 from dynalyze.capture.writer import EventWriter
 from dynalyze.events.reading import read_run
-from dynalyze.events.types import Frame, Silence, SkippedSeen, SourceSeen, TorchLoaded, Wrapped
 from dynalyze.facts.skipped import skipped_frames
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
@@ -138,7 +136,7 @@ def test_a_function_that_a_graph_break_names_is_not_told_twice() -> None:
 
 
 def test_where_nothing_compiled_that_finding_names_the_reason_alone() -> None:
-    given = Silence(wrapped=[Wrapped("function", "score", MODEL, 30, called=True)])
+    given = NothingCompiled(wrapped=[Wrapped("function", "score", MODEL, 30, called=True)])
     frames = facts(skip(entry=True))
     message = reason_for_silence(given, None, TorchLoaded(version="2.13.0"), frames, ended=True)
     assert message.startswith("torch was given score() (model.py:10) and left it in eager.")
@@ -150,7 +148,7 @@ def test_where_nothing_compiled_that_finding_names_the_reason_alone() -> None:
 
 
 def test_a_helper_is_no_reason_for_silence() -> None:
-    given = Silence(wrapped=[Wrapped("function", "score", MODEL, 30)])
+    given = NothingCompiled(wrapped=[Wrapped("function", "score", MODEL, 30)])
     assert "left it in eager" not in reason_for_silence(given, None, None, facts(skip()), ended=True)
 
 
@@ -175,14 +173,14 @@ def written(folder: Path) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, lines) if event["event"] not in ("process", "source")]
 
 
-def place(line: int = 10) -> dict[str, Any]:
-    return frame_entry(MODEL, line, "score", None, None)
+def place(line: int = 10) -> Frame:
+    return Frame(MODEL, line, "score")
 
 
 def test_a_repeated_skip_is_written_when_its_count_has_doubled(tmp_path: Path) -> None:
     skips = Skips(Listener(EventWriter(tmp_path)))
     for _ in range(9):
-        skips.tell(Skipped(place(), f"{MODE}\nFrame info: score", entry=True))
+        skips.emit(SkippedSeen(place(), f"{MODE}\nFrame info: score", entry=True))
     assert [(event["count"], event["reason"]) for event in written(tmp_path)] == [(n, MODE) for n in (1, 2, 4, 8)]
     (seen,) = {type(event) for log in read_run(tmp_path).processes for event in log.events} - {SourceSeen}
     assert seen is SkippedSeen
@@ -191,10 +189,10 @@ def test_a_repeated_skip_is_written_when_its_count_has_doubled(tmp_path: Path) -
 def test_a_flood_of_generated_functions_is_bounded(tmp_path: Path) -> None:
     skips = Skips(Listener(EventWriter(tmp_path)))
     for line in range(1500):
-        skips.tell(Skipped(place(line), MODE))
+        skips.emit(SkippedSeen(place(line), MODE))
     assert len(written(tmp_path)) == 1000
 
 
 def test_what_goes_wrong_is_written_down_and_never_raised(tmp_path: Path) -> None:
-    Skips(Listener(EventWriter(tmp_path))).tell(Skipped({}, MODE))
+    Skips(Listener(EventWriter(tmp_path))).emit(SkippedSeen({}, MODE))  # type: ignore[arg-type]
     assert [event["event"] for event in written(tmp_path)] == ["lost"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dynalyze.capture.events import TracedSeen
 from dynalyze.events.log import RunLog
-from dynalyze.events.types import TracedSeen
 from dynalyze.facts import source_files as module
 from dynalyze.facts.source_files import LineOps, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources

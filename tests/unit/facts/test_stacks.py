@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dynalyze
-from dynalyze.events.types import Frame
+from dynalyze.capture.events import Frame
 from dynalyze.facts.stacks import Places, is_file, is_resume, original_name
 from records import MAIN, MODEL, TORCH, frame, torch_frame
 

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.settings import CompileOptions, ModelOptions
-from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.events.types import (
-    AnyEvent,
+from dynalyze.capture.events import (
     CompileStarted,
     Definitions,
+    Event,
     InPlaceFailed,
     InPlaceStarted,
     ObjectStarted,
@@ -21,6 +19,8 @@ from dynalyze.events.types import (
     ProgramEnded,
     TargetEnded,
 )
+from dynalyze.capture.settings import CompileOptions, ModelOptions
+from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, caller, judge_run, portable, row_of
 from dynalyze.launch.spec import Mode, TargetSpec
@@ -63,7 +63,7 @@ def broken(file: str = LLAMA, line: int = 12, stack: tuple[Location, ...] = ()) 
     return GraphBreak("b1", "GB0124", "Unsupported Tensor.item() call", "split", place, [*stack, place], "Why.")
 
 
-def log(*events: AnyEvent) -> RunLog:
+def log(*events: Event) -> RunLog:
     return RunLog([ProcessLog(0, ProcessStarted(pid=1, main=True), list(events))])
 
 
@@ -141,7 +141,7 @@ def test_leaving_without_a_word_is_a_crash() -> None:
 
 
 class TestPrograms:
-    def judged(self, *events: AnyEvent, mode: Mode = "script") -> Verdict:
+    def judged(self, *events: Event, mode: Mode = "script") -> Verdict:
         return judge_run(item(mode), report("failed", "no"), log(*events), RunEnd("ended", 1, 1.0))
 
     def test_one_that_fails_before_it_compiles(self) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from dynalyze.events.types import (
+from dynalyze.capture.events import (
     EagerCall,
     ModelBuilt,
+    NothingCompiled,
     ObjectCall,
     ObjectStarted,
-    Silence,
     StageFailed,
     TargetEnded,
 )
@@ -145,7 +145,7 @@ def test_a_death_says_what_was_going_on() -> None:
 
 
 def test_nothing_compiled_has_its_reason() -> None:
-    events = (BUILT, EagerCall(), ObjectStarted(calls=1), Silence(variable="TORCHDYNAMO_DISABLE"))
+    events = (BUILT, EagerCall(), ObjectStarted(calls=1), NothingCompiled(variable="TORCHDYNAMO_DISABLE"))
     switched = report_of(*events, TargetEnded(exit_status=0))
     assert switched.outcome.status == "nothing_compiled"
     assert "TORCHDYNAMO_DISABLE" in switched.outcome.message

@@ -20,10 +20,11 @@ from dynalyze.capture.call_context import Modes, ModuleStates, RandomState
 from dynalyze.capture.calls import Call, Recorder, choose, name_of
 from dynalyze.capture.clone import CannotClone, freeze
 from dynalyze.capture.compiled_recording import CompiledRecording, Written
+from dynalyze.capture.events import BundleWritten
 from dynalyze.capture.inputs import Inputs
 
 BYTE_CAP = 16 << 30
-Made: TypeAlias = list[Any]
+Made: TypeAlias = tuple[str, str, int]
 """Name of the callable, signature of the call as a text, number of calls."""
 _PARAMETERS_NOTE = "Parameters are those that the program ended with, in every call."
 
@@ -67,7 +68,7 @@ def _from_recorder(recorder: Recorder, written: list[Written]) -> Collected:
 
 def calls_made(recorder: Recorder) -> list[Made]:
     """All calls that the program made, kept or not: by what they were given, how often it was."""
-    return [[name_of(seen.module), seen.text, seen.calls] for seen in recorder.signatures]
+    return [(name_of(seen.module), seen.text, seen.calls) for seen in recorder.signatures]
 
 
 def from_examples(model: Any, calls: list[Inputs], *, backward: bool) -> Collected:
@@ -86,63 +87,59 @@ def from_examples(model: Any, calls: list[Inputs], *, backward: bool) -> Collect
 
 def write_examples(
     model: Any, calls: list[Inputs], run: Path, cloudpickle: str | None, *, backward: bool
-) -> dict[str, Any]:
+) -> BundleWritten:
     """Write example inputs of a model; takes and returns what `write` does."""
     try:
         made = from_examples(model, calls, backward=backward)
     except CannotClone as error:
-        return {"file": "", "error": f"an input cannot be copied: {error}", "calls": 0}
+        return BundleWritten(error=f"an input cannot be copied: {error}")
     return write(made, run, cloudpickle)
 
 
-def write(collected: Collected, run: Path, cloudpickle: str | None) -> dict[str, Any]:
-    """Write the bundle and return the fields of the event that tells of it; `error` says why there is none.
+def write(collected: Collected, run: Path, cloudpickle: str | None) -> BundleWritten:
+    """Write the bundle and return the event of it; its `error` says why there is none.
 
-    Without the folder of `cloudpickle` (None) nothing is written: the event tells which calls there were.
+    Without the folder of `cloudpickle` (None) nothing is written: the event holds which calls there were.
     """
     began = time.perf_counter()
-    told: dict[str, Any] = {
-        "file": "", "digest": "", "nbytes": 0, "error": "", "calls": len(collected.calls), "names": collected.names,
-        "backwards": sum(call.backward for call in collected.calls),
-        "written": any(each is not None for each in collected.written),
-        "options": [options_given(each) for each in collected.written if each is not None],
-        "made": collected.made, "cut": collected.cut, "notes": [],
-        "sys_path": list(sys.path), "arguments": list(sys.argv), "folder": _current_folder(),
-    }  # fmt: skip
+    event = BundleWritten(
+        calls=len(collected.calls), names=collected.names, backwards=sum(call.backward for call in collected.calls),
+        written=any(each is not None for each in collected.written),
+        options=[options_given(each) for each in collected.written if each is not None],
+        made=collected.made, cut=collected.cut,
+        sys_path=list(sys.path), arguments=list(sys.argv), folder=_current_folder(),
+    )  # fmt: skip
     if cloudpickle is None:
-        return told
+        return event
     path = run / BUNDLE_FILE
     try:
-        told.update(_written(collected, path, cloudpickle))
+        _write(collected, path, cloudpickle, event)
     except Exception as error:
         with contextlib.suppress(OSError):
             path.unlink()
-        told["error"] = str(error) if isinstance(error, pickling.CannotPickle) else f"{type(error).__name__}: {error}"
-    return {**told, "seconds": time.perf_counter() - began}
+        event.error = str(error) if isinstance(error, pickling.CannotPickle) else f"{type(error).__name__}: {error}"
+    event.seconds = time.perf_counter() - began
+    return event
 
 
-def nothing(compiled: CompiledRecording | None, eager: Recorder | None) -> dict[str, Any]:
-    """The fields of the event where no call can be made again: the reason, in a sentence."""
+def nothing(compiled: CompiledRecording | None, eager: Recorder | None) -> BundleWritten:
+    """The event where no call can be made again: the reason, in a sentence."""
     cut = [*(compiled.unsupported if compiled else ()), *(compiled.recorder.cut if compiled else ())]
     cut += eager.cut if eager else []
     reason = "no call of a module or of a compiled function was seen in the program's main process"
     if eager is None:
         reason = "the program did not import torch"
-    return {"file": "", "calls": 0, "cut": cut, "error": cut[0] if cut else reason}
+    return BundleWritten(cut=cut, error=cut[0] if cut else reason)
 
 
-def _written(collected: Collected, path: Path, cloudpickle: str) -> dict[str, Any]:
+def _write(collected: Collected, path: Path, cloudpickle: str, event: BundleWritten) -> None:
     package = pickling.load_cloudpickle(cloudpickle)
     written, lost = _as_written(collected.written, package)
-    notes = []
-    if any(call.backward for call in collected.calls):
-        notes.append(_PARAMETERS_NOTE)
     bundle = Bundle(collected.targets, collected.calls, collected.names, written)
     pickling.save(bundle, path, package, min(BYTE_CAP, shutil.disk_usage(path.parent).free // 2))
-    return {
-        "file": BUNDLE_FILE, "digest": digest_of(path), "nbytes": path.stat().st_size, "cannot_write": lost,
-        "notes": [*notes, lost] if lost else notes,
-    }  # fmt: skip
+    event.file, event.digest, event.nbytes = BUNDLE_FILE, digest_of(path), path.stat().st_size
+    event.cannot_write = lost
+    event.notes = [*([_PARAMETERS_NOTE] if event.backwards else []), *([lost] if lost else [])]
 
 
 def options_given(written: Written) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Loaded:
             "name": _name(workload.model),
             "notes": workload.notes,
             "made": self.made,
-            "environment": torch_facts(torch),
+            "environment": vars(torch_facts(torch)),
             **_placement(workload),
         }
 
@@ -277,7 +277,7 @@ def _told(what: str) -> Iterator[None]:
     try:
         yield
     except CannotBuild as error:
-        message = transformers_target.failure_of(error, "model")["message"]
+        message = transformers_target.failure_of(error, "model").message
         raise Failed(kind_of(error, "load"), f"{what}: {message}") from error
 
 

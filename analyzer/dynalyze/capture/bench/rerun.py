@@ -20,8 +20,9 @@ from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.bench.workload import Workload, seed
 from dynalyze.capture.chosen import Chosen
+from dynalyze.capture.events import Ending
 from dynalyze.capture.hooks import after_import
-from dynalyze.capture.program import Ending, SoftStop
+from dynalyze.capture.program import SoftStop
 from dynalyze.capture.torch_private import runtime
 
 _STOP_SIGNAL = getattr(signal, "SIGURG", None)
@@ -73,7 +74,7 @@ class _Run:
         self._modules: Any = None
         self._compiled: Any = None
         self._original_compile: Any = None
-        self.ending = Ending()
+        self.ending = Ending(exit_status=0)
 
     def program(self) -> dict[str, Any]:
         """Run it to its end, or to the limit; returns its global names."""
@@ -119,7 +120,7 @@ class _Run:
             torch.set_num_threads(self._request.threads)
         seed(self._request.seed)
         self._compiled, self._recorder = CompiledRecording(), Recorder()
-        self._modules = InPlace(lambda *_, **__: None, None, self._recorder, self._chosen)
+        self._modules = InPlace(lambda _: None, None, self._recorder, self._chosen)
         self._modules.install()
         self._original_compile = torch.compile
         torch.compile = _recorded(torch.compile, self._compiled)  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from typing import Any
 
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.workload import Step
-from dynalyze.capture.environment import compile_switches
+from dynalyze.capture.environment import nothing_compiled
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.torch_private import dynamo, runtime
 
@@ -107,10 +107,10 @@ def reason_against(configuration: Configuration, counts: dict[str, Any], evidenc
 
 def _switch() -> str:
     """What turned compiling off for the whole process, in words to go on with."""
-    switches = compile_switches()
-    if switches["variable"]:
-        return f", because {switches['variable']} is set"
-    if switches["stance"] == "force_eager" or switches["disabled"]:
+    switches = nothing_compiled()
+    if switches.variable:
+        return f", because {switches.variable} is set"
+    if switches.stance == "force_eager" or switches.disabled:
         return ", because the program turned compiling off"
     return ""
 

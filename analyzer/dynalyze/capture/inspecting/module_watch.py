@@ -1,8 +1,8 @@
-"""Tells what is given to torch.compile, and how it and torch stand at each moment that counts.
+"""Reports what is given to torch.compile, and how it and torch stand at each moment that counts.
 
 A program changes a module between torch.compile and its calls (wraps it, moves it, casts it, gives it adapters), and
 the module is often gone by the end of the run: so it is looked at again whenever something compiles, within a small
-budget of time, and told again where it has changed.
+budget of time, and reported again where it has changed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from dynalyze.capture.events import Emit, Lost, ModuleSeen, SettingsSeen
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.inspecting.modules import inspected, living_wrappers
 from dynalyze.capture.inspecting.settings import settings_seen
 
-Tell = Callable[..., None]
 _MOST_MODULES = 200
 _BUDGET_SECONDS = 0.5
 _SHOWN_OPTIONS = ("mode", "dynamic", "fullgraph", "backend")
@@ -26,28 +26,28 @@ _LONGEST_WORD = 40
 
 
 class _Given:
-    """A module that was given to torch.compile, held weakly, and what was told of it last."""
+    """A module that was given to torch.compile, held weakly, and what was last reported of it."""
 
     def __init__(self, name: str, module: Any, place: dict[str, Any]) -> None:
         self.name = name
         self.module = weakref.ref(module)
         self.place = place
-        self.told: dict[str, Any] = {}
+        self.reported: dict[str, Any] = {}
 
 
 class Inspection:
-    """Tells the events `settings` and `module` of this process. Nothing here raises into the program.
+    """Emits the events `settings` and `module` of this process. Nothing here raises into the program.
 
     Without `at_once` nothing is written before a first compile: a helper process that compiles nothing leaves no trace.
     """
 
-    def __init__(self, tell: Tell, *, at_once: bool) -> None:
-        self._tell = tell
+    def __init__(self, emit: Emit, *, at_once: bool) -> None:
+        self._emit = emit
         self._at_once = at_once
         self._given: list[_Given] = []
         self._known: weakref.WeakSet[Any] = weakref.WeakSet()
         self._names = itertools.count(1)
-        self._settings_told = False
+        self._settings_emitted = False
         self._spent = 0.0
         after_fork(self._after_fork)
 
@@ -65,48 +65,48 @@ class Inspection:
 
     def forget(self) -> None:
         """Begin anew: what was compiled so far is not to count."""
-        self._settings_told = False
+        self._settings_emitted = False
         self._given.clear()
         self._known.clear()
 
     def compiling(self, frames: int) -> None:
         """A frame begins to compile, the `frames`th of this process, in the thread that compiles it."""
-        self._protected(self._tell_settings)
+        self._protected(self._emit_settings)
         if self._spent < _BUDGET_SECONDS:
             self.look_again()
 
     def look_again(self, *, ended: bool = False) -> None:
-        """Tell every module that is still there and is not as it was; `ended`: the program is through."""
+        """Report every module that is still there and is not as it was; `ended`: the program is through."""
         began = time.perf_counter()
         self._protected(lambda: self._look(self._given, ended=ended))
         self._spent += time.perf_counter() - began
 
-    def _tell_settings(self) -> None:
-        if not self._settings_told:
-            self._settings_told = True
-            self._tell("settings", values=settings_seen())
+    def _emit_settings(self) -> None:
+        if not self._settings_emitted:
+            self._settings_emitted = True
+            self._emit(SettingsSeen(settings_seen()))
 
     def _look(self, some: list[_Given], *, ended: bool = False) -> None:
         living = [(each, module) for each in some if (module := each.module()) is not None]
         holders = living_wrappers(always=ended) if living else []
         for each, module in living:
             facts = {**each.place, **inspected(module, holders)}
-            if facts != each.told:
-                each.told = facts
-                self._tell("module", id=each.name, facts=facts)
+            if facts != each.reported:
+                each.reported = facts
+                self._emit(ModuleSeen(each.name, facts))
 
     def _protected(self, act: Callable[[], None]) -> None:
         try:
             act()
         except Exception as error:
-            self._tell("lost", message=f"what was compiled: {type(error).__name__}: {error}"[:500])
+            self._emit(Lost(f"what was compiled: {type(error).__name__}: {error}"[:500]))
 
     def _after_fork(self) -> None:
         """The file of a forked process begins anew."""
-        self._settings_told = False
+        self._settings_emitted = False
         self._at_once = False
         for each in self._given:
-            each.told = {}
+            each.reported = {}
 
 
 def shown_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.events import Frame, Metrics
+
 _RESUME_NAME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
 COMPILE_BOUNDARY = ("torch/_dynamo/convert_frame.py", "torch\\_dynamo\\convert_frame.py")
 CALL_BOUNDARY = ("torch/_dynamo/eval_frame.py", "torch\\_dynamo\\eval_frame.py")
 
-StackFrame = dict[str, Any]
 
-
-def compile_seconds(metrics: dict[str, Any]) -> float:
+def compile_seconds(metrics: Metrics) -> float:
     """What one compile of a frame took, from its metrics."""
     microseconds = metrics.get("duration_us")
     return float(microseconds) / 1e6 if microseconds else float(metrics.get("entire_frame_compile_time_s") or 0.0)
@@ -47,9 +47,14 @@ def compiled_functions() -> int:
     return 0
 
 
-def frame_entry(file: str, line: int | None, name: str, column: int | None, end: int | None) -> StackFrame:
-    """One frame of a stack as events carry it; columns are UTF-8 byte offsets, as Python gives them."""
-    return {"file": _real_file(file), "line": line or 0, "name": name, "column": column, "end_column": end}
+def frame_entry(file: str, line: int | None, name: str, column: int | None = None, end: int | None = None) -> Frame:
+    """One frame of a stack as events carry it."""
+    return Frame(_real_file(file), line or 0, name, column, end)
+
+
+def definition_of(code: types.CodeType) -> Frame:
+    """The first line of a function."""
+    return frame_entry(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def _real_file(file: str) -> str:
@@ -70,7 +75,7 @@ def is_resume(name: str) -> bool:
     return _RESUME_NAME.match(name) is not None
 
 
-def summary_entries(summary: Any) -> list[StackFrame]:
+def summary_entries(summary: Any) -> list[Frame]:
     """A traceback.StackSummary as event frames."""
     return [frame_entry(f.filename, f.lineno, f.name, getattr(f, "colno", None), _end(f)) for f in summary or ()]
 
@@ -81,10 +86,10 @@ def _end(frame: traceback.FrameSummary) -> int | None:
     return getattr(frame, "end_colno", None) if same else None
 
 
-def stack_above() -> list[StackFrame]:
+def stack_above() -> list[Frame]:
     """The frames that led to the frame being compiled, outermost first, without the compiler's own."""
     frames = list(frames_from(sys._getframe(1)))[::-1]
-    entries: list[StackFrame] = []
+    entries: list[Frame] = []
     for frame in frames:
         code = frame.f_code
         if code.co_filename.endswith(COMPILE_BOUNDARY):
@@ -121,7 +126,7 @@ def break_behind(error: BaseException | None) -> BaseException | None:
     return None
 
 
-def inner_stack(error: BaseException | None) -> list[StackFrame]:
+def inner_stack(error: BaseException | None) -> list[Frame]:
     """The frames inside the compiled frame, outermost first; the last one is where it broke."""
     stack = getattr(error, "real_stack", None)
     if stack is None:

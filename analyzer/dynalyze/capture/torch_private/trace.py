@@ -17,53 +17,53 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from dynalyze.capture.events import Frame, SkippedSeen
 from dynalyze.capture.hooks import Patch
-from dynalyze.capture.torch_private.dynamo import CALL_BOUNDARY, COMPILE_BOUNDARY, StackFrame, frame_entry, frames_from
+from dynalyze.capture.torch_private.dynamo import CALL_BOUNDARY, COMPILE_BOUNDARY, definition_of, frames_from
 
 TRACE_LOGGER = "torch.__trace"
 
-Hear = Callable[[dict[str, Any], Any], None]
-TellUntraced = Callable[[str, StackFrame, bool], None]
+Handle = Callable[[dict[str, Any], Any], None]
+EmitUntraced = Callable[[str, Frame, bool], None]
 _NOBODY = logging.NullHandler()
 _MOST_VALUES = 50
 
 
-def listen(hear: Hear) -> Callable[[], None]:
-    """Call `hear(metadata, payload)` with every record of the structured trace; returns what ends it.
+def listen(handle: Handle) -> Callable[[], None]:
+    """Call `handle(metadata, payload)` with every record of the structured trace; returns what ends it.
 
     torch looks its trace logger up by a name in one module, and something that passes the records on stands there in
     its place: no logger that a program can find and reconfigure, and what it does to those that it finds changes
     nothing here. Where torch has no such name, a handler of the logger hears as much as logging lets it.
     """
-    module = sys.modules.get("torch._logging._internal")
+    module: Any = sys.modules.get("torch._logging._internal")
     logger = getattr(module, "trace_log", None)
     if isinstance(logger, logging.Logger):
-        logger = _HeardLogger(logger)
-        module.trace_log = logger  # type: ignore[union-attr]
-    if isinstance(logger, _HeardLogger):
-        logger.hearers.append(hear)
-        return lambda: _stop(logger, hear)
-    handler = _Hearing(hear)
+        module.trace_log = logger = _TappedLogger(logger)
+    if isinstance(logger, _TappedLogger):
+        logger.taps.append(handle)
+        return lambda: _stop(logger, handle)
+    handler = _TraceHandler(handle)
     # First in the list: torch's own lazy handler removes itself at its first record, and the next one would miss that.
     logging.getLogger(TRACE_LOGGER).handlers.insert(0, handler)
     return lambda: logging.getLogger(TRACE_LOGGER).removeHandler(handler)
 
 
-def _stop(heard: _HeardLogger, hear: Hear) -> None:
-    heard.hearers.remove(hear)
-    module = sys.modules.get("torch._logging._internal")
-    if not heard.hearers and getattr(module, "trace_log", None) is heard:
-        module.trace_log = heard.logger  # type: ignore[union-attr]
+def _stop(tapped: _TappedLogger, handle: Handle) -> None:
+    tapped.taps.remove(handle)
+    module: Any = sys.modules.get("torch._logging._internal")
+    if not tapped.taps and getattr(module, "trace_log", None) is tapped:
+        module.trace_log = tapped.logger
 
 
-class _HeardLogger:
-    """Stands for torch's trace logger: each record goes to `hearers`, and on to the logger if that has handlers."""
+class _TappedLogger:
+    """Stands for torch's trace logger: each record goes to the `taps`, and on to the logger if that has handlers."""
 
     logger: logging.Logger
-    hearers: list[Hear]
+    taps: list[Handle]
 
     def __init__(self, logger: logging.Logger) -> None:
-        vars(self).update(logger=logger, hearers=[])
+        vars(self).update(logger=logger, taps=[])
 
     @property
     def handlers(self) -> list[logging.Handler]:
@@ -71,8 +71,8 @@ class _HeardLogger:
         return self.logger.handlers or [_NOBODY]
 
     def debug(self, message: str, *, extra: dict[str, Any], stacklevel: int = 1) -> None:
-        for hear in list(self.hearers):
-            hear(extra.get("metadata") or {}, extra.get("payload"))
+        for handle in list(self.taps):
+            handle(extra.get("metadata") or {}, extra.get("payload"))
         if self.logger.handlers:
             self.logger.debug(message, extra=extra, stacklevel=stacklevel + 1)
 
@@ -83,13 +83,13 @@ class _HeardLogger:
         setattr(self.logger, name, value)
 
 
-class _Hearing(logging.Handler):
-    def __init__(self, hear: Hear) -> None:
+class _TraceHandler(logging.Handler):
+    def __init__(self, handle: Handle) -> None:
         super().__init__(logging.DEBUG)
-        self._hear = hear
+        self._handle = handle
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._hear(getattr(record, "metadata", None) or {}, getattr(record, "payload", None))
+        self._handle(getattr(record, "metadata", None) or {}, getattr(record, "payload", None))
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def counted() -> Counted:
     return Counted()
 
 
-def watch_untraced_breaks(tell: TellUntraced) -> Callable[[], None]:
-    """Call `tell(message, frame, refused)` for a break raised before tracing begins, which no record reports.
+def watch_untraced_breaks(emit: EmitUntraced) -> Callable[[], None]:
+    """Call `emit(message, frame, refused)` for a break raised before tracing begins, which no record reports.
 
     A generator passed to torch.compile is refused so. torch only counts it, in one method of the exception, which is
     replaced by one that looks at who raises. Returns what ends it.
@@ -131,12 +131,12 @@ def watch_untraced_breaks(tell: TellUntraced) -> Callable[[], None]:
         if patch.active and category == "unimplemented":
             offered = _offered_frame()
             if offered is not None:
-                tell(self.msg, *offered)
+                emit(self.msg, *offered)
 
     return patch.put(add_to_stats)
 
 
-def _offered_frame() -> tuple[StackFrame, bool] | None:
+def _offered_frame() -> tuple[Frame, bool] | None:
     """The frame that was offered to the compiler, and whether fullgraph was asked for, when an Unsupported is
     raised outside `_compile`.
     """
@@ -147,8 +147,7 @@ def _offered_frame() -> tuple[StackFrame, bool] | None:
         if code.co_name == "__call__" and code.co_filename.endswith(COMPILE_BOUNDARY):
             offered = getattr(frame.f_locals.get("frame"), "f_code", None)
             if offered is not None and _called_by_wrapper(frame):
-                entry = frame_entry(offered.co_filename, offered.co_firstlineno, offered.co_name, None, None)
-                return entry, bool(getattr(frame.f_locals.get("self"), "_one_graph", False))
+                return definition_of(offered), bool(getattr(frame.f_locals.get("self"), "_one_graph", False))
     return None
 
 
@@ -160,22 +159,8 @@ def _called_by_wrapper(frame: types.FrameType) -> bool:
     return outer is not None and outer.f_code.co_filename.endswith(CALL_BOUNDARY)
 
 
-@dataclass(frozen=True)
-class Skipped:
-    """A function that was offered to the compiler and left in eager.
-
-    `entry`: it was given to torch.compile itself. `tensors`: it was called with tensors or modules.
-    """
-
-    code: StackFrame
-    reason: str
-    owner: str = ""
-    entry: bool = False
-    tensors: bool = False
-
-
-def watch_skips(tell: Callable[[Skipped], None]) -> Callable[[], None]:
-    """Call `tell` for each function, outside torch, that the compiler leaves in eager. Returns what ends it.
+def watch_skips(emit: Callable[[SkippedSeen], None]) -> Callable[[], None]:
+    """Call `emit` for each function, outside torch, that the compiler leaves in eager. Returns what ends it.
 
     torch hands the reason and the frame to one function, which is replaced. A code object is skipped once and for all.
     """
@@ -188,7 +173,7 @@ def watch_skips(tell: Callable[[Skipped], None]) -> Callable[[], None]:
     @functools.wraps(patch.original)
     def add_skip_reason(reason: str, frame: Any) -> Any:
         if patch.active and not frame.f_code.co_filename.startswith(inside):
-            tell(_skipped(str(reason), frame))
+            emit(_skipped(str(reason), frame))
         return patch.original(reason, frame)
 
     return patch.put(add_skip_reason)
@@ -205,14 +190,14 @@ def marked_disabled(value: Any) -> types.CodeType | None:
     return code if isinstance(code, types.CodeType) else None
 
 
-def _skipped(reason: str, frame: Any) -> Skipped:
+def _skipped(reason: str, frame: Any) -> SkippedSeen:
     code, names = frame.f_code, dict(frame.f_locals)
-    return Skipped(
-        frame_entry(code.co_filename, code.co_firstlineno, code.co_name, None, None),
-        reason,
-        _owner(code, names),
-        _is_entry(sys._getframe(2)),
-        any(_is_tensor(value) for value in _values(names)),
+    return SkippedSeen(
+        code=definition_of(code),
+        reason=reason,
+        owner=_owner(code, names),
+        entry=_is_entry(sys._getframe(2)),
+        tensors=any(_is_tensor(value) for value in _values(names)),
     )
 
 

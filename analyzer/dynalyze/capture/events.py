@@ -1,20 +1,28 @@
-"""The events, one struct each. Unknown fields and unknown events are ignored: a newer child stays readable."""
+"""What the child reports, one dataclass an event: emitted in the user's interpreter, and read back by the parent.
+
+Unknown fields and unknown events are ignored by the reader: a newer child stays readable.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeAlias, TypedDict
 
-import msgspec
+from dynalyze.capture.wire import CandidateKind, CandidateReason
 
-from dynalyze.report import CandidateKind, CandidateReason
+# Numbers with the least and the greatest value that the reader lets through: whatever is computed of these is a number
+# too. Other ones were damaged, or made to harm.
+Whole = Annotated[int, (-(2**53), 2**53)]
+Count = Annotated[int, (0, 2**53)]
+Length = Annotated[float, (0, 1e18)]
 
-# Numbers as they can be: whatever is computed of these is a number too. Other ones were damaged, or made to harm.
-Whole = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-Length = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+KINDS: dict[str, type[Event]] = {}
+"""Every kind of event, by the name that its lines bear."""
 
 
-class Frame(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Frame:
     """One frame of a stack; columns are UTF-8 byte offsets as Python's code objects give them."""
 
     file: str = ""
@@ -24,11 +32,25 @@ class Frame(msgspec.Struct, frozen=True):
     end_column: Whole | None = None
 
 
-class Event(msgspec.Struct, tag_field="event", kw_only=True):
+@dataclass(kw_only=True)
+class Event:
+    """`at`: seconds since 1970, as it is written."""
+
+    tag = ""
     at: Length = 0.0
 
+    def __init_subclass__(cls, tag: str = "") -> None:
+        if tag:
+            cls.tag = tag
+            KINDS[tag] = cls
 
-class CompilerEvent(Event, kw_only=True):
+
+Emit: TypeAlias = Callable[[Event], None]
+"""Writes an event; never raises."""
+
+
+@dataclass(kw_only=True)
+class CompilerEvent(Event):
     """Something that belongs to one compile id; `epoch` counts the calls of torch._dynamo.reset()."""
 
     id: str = ""
@@ -37,17 +59,21 @@ class CompilerEvent(Event, kw_only=True):
     rank: Whole | None = None
 
 
+@dataclass
 class ProcessStarted(Event, tag="process"):
+    """The first event of each process; only what the environment allowlist permits."""
+
     pid: Whole
     parent: Whole = 0
     main: bool = False
     rank: Whole | None = None
-    command: list[str] = []
+    command: list[str] = field(default_factory=list)
     python: str = ""
     implementation: str = ""
     platform: str = ""
 
 
+@dataclass
 class TorchLoaded(Event, tag="torch"):
     version: str
     folder: str = ""
@@ -57,10 +83,11 @@ class TorchLoaded(Event, tag="torch"):
     system: str = ""
     machine: str = ""
     cores: Whole | None = None
-    packages: dict[str, str] = {}
-    variables: dict[str, str] = {}
+    packages: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass
 class CompileCall(Event, tag="compile_call"):
     """A call of torch.compile by the program."""
 
@@ -69,20 +96,21 @@ class CompileCall(Event, tag="compile_call"):
     file: str = ""
     line: Whole = 0
     function: str = ""
-    options: dict[str, str] = {}
+    options: dict[str, str] = field(default_factory=dict)
     generates: bool = False
 
 
+@dataclass
 class CompileStarted(CompilerEvent, tag="compile_start"):
     """`owner` is the class of the module whose code it is, and `module` a token of that object. `names` are what the
     program calls this and the other modules that this code was compiled for, by their tokens.
     """
 
     code: Frame | None = None
-    stack: list[Frame] = []
+    stack: list[Frame] = field(default_factory=list)
     owner: str = ""
     module: int = 0
-    names: dict[int, list[str]] = {}
+    names: dict[int, list[str]] = field(default_factory=dict)
 
 
 class Metrics(TypedDict, total=False):
@@ -115,23 +143,26 @@ class Metrics(TypedDict, total=False):
     aotautograd_remote_cache_miss_count: Count
 
 
+@dataclass
 class CompileEnded(CompilerEvent, tag="compile_end"):
     backward: bool = False
-    metrics: Metrics = {}
+    metrics: Metrics = field(default_factory=Metrics)
 
 
+@dataclass
 class BreakSeen(CompilerEvent, tag="break"):
     """A break as torch logged it. `untraced`: raised before tracing began, with the refused frame in `inside`."""
 
     text: str = ""
     message: str = ""
     type: str | None = None
-    above: list[Frame] = []
-    inside: list[Frame] = []
+    above: list[Frame] = field(default_factory=list)
+    inside: list[Frame] = field(default_factory=list)
     untraced: bool = False
     refused: bool = False
 
 
+@dataclass
 class ErrorSeen(CompilerEvent, tag="error"):
     """A compile that ended in an exception. `logged`: torch logged it as a break already."""
 
@@ -141,10 +172,11 @@ class ErrorSeen(CompilerEvent, tag="error"):
     exception: str = ""
     logged: bool = False
     refused: bool | None = None
-    above: list[Frame] = []
-    inside: list[Frame] = []
+    above: list[Frame] = field(default_factory=list)
+    inside: list[Frame] = field(default_factory=list)
 
 
+@dataclass
 class RecompileSeen(CompilerEvent, tag="recompile"):
     """The failed guards as text; the values were read live. `call` tells outermost calls apart, roughly.
 
@@ -158,14 +190,16 @@ class RecompileSeen(CompilerEvent, tag="recompile"):
     last_batch_of: str = ""
 
 
+@dataclass
 class SpecializedSeen(CompilerEvent, tag="specialized"):
     """A symbol that became a constant; `stack` is the program's, outermost first, its last line did it."""
 
-    sources: list[str] = []
+    sources: list[str] = field(default_factory=list)
     value: str = ""
-    stack: list[Frame] = []
+    stack: list[Frame] = field(default_factory=list)
 
 
+@dataclass
 class CacheBypassed(CompilerEvent, tag="cache_bypass"):
     """A graph that a cache neither looked up nor kept; `cache` is autograd or fx_graph."""
 
@@ -173,6 +207,7 @@ class CacheBypassed(CompilerEvent, tag="cache_bypass"):
     reason: str = ""
 
 
+@dataclass
 class GraphSeen(CompilerEvent, tag="graph"):
     """The program at one stage: dynamo, joint, forward, backward, inference, post_grad, output_code, runnable, or
     transformed (the bytecode after Dynamo). `text` names where its code can be read, see RunLog.read_text.
@@ -184,10 +219,12 @@ class GraphSeen(CompilerEvent, tag="graph"):
     text: str = ""
 
 
+@dataclass
 class TracedSeen(CompilerEvent, tag="traced"):
-    functions: list[tuple[str, str, Whole]] = []
+    functions: list[tuple[str, str, Whole]] = field(default_factory=list)
 
 
+@dataclass
 class SkippedSeen(Event, tag="skipped"):
     """A function that was left in eager without a graph break, for the `count`th time. `entry`: torch.compile was
     given this function; `tensors`: it was called with tensors.
@@ -201,33 +238,37 @@ class SkippedSeen(Event, tag="skipped"):
     count: Whole = 1
 
 
-class ProgramEnded(Event, tag="program_end"):
+@dataclass
+class Ending(Event):
+    """How a program ended: its exit status as the shell would see it, and what it raised."""
+
+    exit_status: Whole | None = None
+    exception: str = ""
+    message: str = ""
+    file: str = ""
+    line: Whole = 0
+    stopped: bool = False
+
+
+@dataclass
+class ProgramEnded(Ending, tag="program_end"):
     """The target's own code is through; what dynalyze compiles itself may follow."""
 
-    exit_status: Whole | None = None
-    exception: str = ""
-    message: str = ""
-    file: str = ""
-    line: Whole = 0
-    stopped: bool = False
+
+@dataclass
+class TargetEnded(Ending, tag="target_end"):
+    """All is through."""
 
 
-class TargetEnded(Event, tag="target_end"):
-    exit_status: Whole | None = None
-    exception: str = ""
-    message: str = ""
-    file: str = ""
-    line: Whole = 0
-    stopped: bool = False
-
-
+@dataclass
 class Misused(Event, tag="usage"):
     """The user's mistake, found only in the child."""
 
     message: str
 
 
-class Wrapped(msgspec.Struct):
+@dataclass
+class Wrapped:
     """A result of torch.compile in a run where nothing was compiled.
 
     `in_place_of_torch`: made by `module.compile()` of a module whose forward is torch's own code.
@@ -243,16 +284,18 @@ class Wrapped(msgspec.Struct):
     in_place_of_torch: bool = False
 
 
-class Silence(Event, tag="silence"):
+@dataclass
+class NothingCompiled(Event, tag="nothing_compiled"):
     """The program called torch.compile, or switched it off, and nothing was compiled."""
 
-    wrapped: list[Wrapped] = []
+    wrapped: list[Wrapped] = field(default_factory=list)
     stance: str | None = None
     disabled: bool = False
     variable: str = ""
 
 
-class ModuleClass(msgspec.Struct):
+@dataclass
+class ModuleClass:
     name: str
     init: str = ""
     forward: str = ""
@@ -260,15 +303,17 @@ class ModuleClass(msgspec.Struct):
     inputs: Whole = 1
 
 
+@dataclass
 class Definitions(Event, tag="definitions"):
     """The program compiled nothing and called no module."""
 
     spec: str = ""
-    modules: list[ModuleClass] = []
+    modules: list[ModuleClass] = field(default_factory=list)
     has_model: bool = False
 
 
-class CandidateEntry(msgspec.Struct):
+@dataclass
+class CandidateEntry:
     """A row of the table of all that could have been compiled, as the child counts it; see report.Candidate."""
 
     kind: CandidateKind = "module"
@@ -285,14 +330,17 @@ class CandidateEntry(msgspec.Struct):
     error: str = ""
 
 
+@dataclass
 class InPlaceStarted(Event, tag="in_place"):
     """The program has compiled nothing so far: from here on its modules are compiled in its own calls."""
 
 
+@dataclass
 class InPlaceDropped(Event, tag="in_place_dropped"):
     """The program compiles by itself after all: what was compiled in place is not to count."""
 
 
+@dataclass
 class InPlaceFailed(Event, tag="in_place_failed"):
     """A call raised under compile, and ran in eager then, as all later calls of this module."""
 
@@ -301,20 +349,23 @@ class InPlaceFailed(Event, tag="in_place_failed"):
     error: str = ""
 
 
-class CallableSeen(Event, tag="callable_seen"):
+@dataclass
+class CandidateSeen(Event, tag="candidate"):
     """The first call of a module from outside of every other."""
 
     entry: CandidateEntry
 
 
-class CallablesSeen(Event, tag="callables"):
+@dataclass
+class CandidatesCounted(Event, tag="candidates"):
     """All that the program called, with counts; `seconds` is what the program took so far, without compiling."""
 
     seconds: Length = 0.0
-    entries: list[CandidateEntry] = []
+    entries: list[CandidateEntry] = field(default_factory=list)
 
 
-class TreeClass(msgspec.Struct):
+@dataclass
+class TreeClass:
     """A class of a module tree; `layer`: one of torch's layers, or derived from one; `code` are the lines of its
     methods: file, first and last line; `forward` is where that begins.
     """
@@ -323,11 +374,12 @@ class TreeClass(msgspec.Struct):
     of_torch: bool = False
     layer: bool = False
     callable: bool = True
-    code: list[tuple[str, Whole, Whole]] = []
+    code: list[tuple[str, Whole, Whole]] = field(default_factory=list)
     forward: tuple[str, Whole] | None = None
 
 
-class TreePart(msgspec.Struct):
+@dataclass
+class TreePart:
     """A module below another; `kind` is the number of its class, `seconds` what it took in one eager call."""
 
     path: str
@@ -336,24 +388,28 @@ class TreePart(msgspec.Struct):
     seconds: Length | None = None
 
 
+@dataclass
 class ModuleTree(Event, tag="module_tree"):
     """A module that was compiled and broke, with all its parts."""
 
     name: str = ""
-    classes: list[TreeClass] = []
-    parts: list[TreePart] = []
+    classes: list[TreeClass] = field(default_factory=list)
+    parts: list[TreePart] = field(default_factory=list)
 
 
+@dataclass
 class ObjectStarted(Event, tag="object_start"):
     calls: Whole = 0
-    notes: list[str] = []
+    notes: list[str] = field(default_factory=list)
 
 
+@dataclass
 class ObjectCall(Event, tag="object_call"):
     index: Whole = 0
     refused: str = ""
 
 
+@dataclass
 class BundleWritten(Event, tag="bundle"):
     """The program's calls were written for the processes that measure, or `error` says why not.
 
@@ -370,19 +426,20 @@ class BundleWritten(Event, tag="bundle"):
     # Whether the program gave arguments to torch.compile itself: there is a configuration "as written" then.
     written: bool = False
     # The arguments that it gave, those that are not torch's defaults, one dict for each of `names`.
-    options: list[dict[str, Any]] = []
+    options: list[dict[str, Any]] = field(default_factory=list)
     # Why they cannot be used in another process; empty where they can.
     cannot_write: str = ""
     # All calls that it made: what was called, with what (as a text), how often.
-    made: list[tuple[str, str, Whole]] = []
-    names: list[str] = []
-    cut: list[str] = []
-    notes: list[str] = []
-    sys_path: list[str] = []
-    arguments: list[str] = []
+    made: list[tuple[str, str, Whole]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    sys_path: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
     folder: str = ""
 
 
+@dataclass
 class ModelBuilt(Event, tag="model_built"):
     """A model of transformers was built from its configuration. `inputs` are texts: shape and dtype."""
 
@@ -390,10 +447,11 @@ class ModelBuilt(Event, tag="model_built"):
     family: str = ""
     parameters: Whole = 0
     seconds: Length = 0.0
-    inputs: dict[str, str] = {}
-    notes: list[str] = []
+    inputs: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
+@dataclass
 class StageFailed(Event, tag="stage_failed"):
     """What went wrong before anything was compiled: the model could not be built, or its eager run failed.
 
@@ -408,25 +466,29 @@ class StageFailed(Event, tag="stage_failed"):
     out_of_memory: bool = False
 
 
+@dataclass
 class EagerCall(Event, tag="eager_call"):
     """The model ran once in eager before it was compiled."""
 
     seconds: Length = 0.0
 
 
+@dataclass
 class SettingsSeen(Event, tag="settings"):
     """Values of torch under its own dotted names, when the first frame was compiled."""
 
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass
 class ModuleSeen(Event, tag="module"):
     """A module given to torch.compile; the last event of an `id` in a process counts. `facts` as in `model_facts`."""
 
     id: str = ""
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass
 class WarmupCall(Event, tag="warmup_call"):
     """A call of the warm-up check begins: with the shape of this number, in one of its passes."""
 
@@ -434,6 +496,7 @@ class WarmupCall(Event, tag="warmup_call"):
     shape: Whole = 0
 
 
+@dataclass
 class WarmupCalled(Event, tag="warmup_called"):
     """That call is over. The rest is told by the last pass alone: the compiled versions that ran, each with a number,
     and the functions that ran uncompiled although they have such versions.
@@ -441,25 +504,28 @@ class WarmupCalled(Event, tag="warmup_called"):
 
     milliseconds: Length = 0.0
     error: str = ""
-    versions: list[tuple[Whole, Frame]] = []
-    in_eager: list[Frame] = []
+    versions: list[tuple[Whole, Frame]] = field(default_factory=list)
+    in_eager: list[Frame] = field(default_factory=list)
 
 
+@dataclass
 class WarmupEnded(Event, tag="warmup_end"):
     """The warm-up check is through, or `error` ended it."""
 
     error: str = ""
     recompile_limit: Whole = 0
-    cache: dict[str, Whole] = {}
-    notes: list[str] = []
+    cache: dict[str, Whole] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
+@dataclass
 class Lost(Event, tag="lost"):
     """The listener could not record something."""
 
     message: str = ""
 
 
+@dataclass
 class SourceSeen(Event, tag="source"):
     """A source file, as it was when it was imported.
 
@@ -473,15 +539,6 @@ class SourceSeen(Event, tag="source"):
     stamp: tuple[int, int] | None = None
 
 
+@dataclass
 class Reopened(Event, tag="reopened"):
     """The program had closed the file of events, as daemons close all they inherit; nothing was lost by that."""
-
-
-AnyEvent: TypeAlias = (
-    ProcessStarted | TorchLoaded | CompileCall | CompileStarted | CompileEnded | BreakSeen | ErrorSeen
-    | RecompileSeen | GraphSeen | TracedSeen | ProgramEnded | TargetEnded | Misused | Silence | Definitions
-    | InPlaceStarted | InPlaceDropped | InPlaceFailed | CallableSeen | CallablesSeen | ObjectStarted
-    | ObjectCall | Lost | Reopened | SourceSeen | SkippedSeen | SpecializedSeen | CacheBypassed
-    | BundleWritten | ModelBuilt | StageFailed | EagerCall | SettingsSeen | ModuleSeen | ModuleTree
-    | WarmupCall | WarmupCalled | WarmupEnded
-)  # fmt: skip
