@@ -141,6 +141,7 @@ class Metrics(TypedDict, total=False):
     aotautograd_local_cache_miss_count: Count
     aotautograd_remote_cache_hit_count: Count
     aotautograd_remote_cache_miss_count: Count
+    structured_logging_overhead_us: Length  # For benchmarks/overhead.py.
 
 
 @dataclass
