@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -40,85 +40,20 @@ from dynalyze.text.json_text import read_json
 
 _BLOCK = 1 << 20
 # Longer lines are cut. torch's own stay far below: the longest are metrics, of some 50 KB.
-LONGEST_LINE = 8 << 20
-LONGEST_TEXT = 1 << 20
+_LONGEST_LINE = 8 << 20
+_LONGEST_TEXT = 1 << 20
 # A line that belongs to no text, with the newline before it. The regex engine skips to newlines at memory speed.
 _NOT_TEXT = re.compile(rb"\n([^\t\n][^\n]*)")
 
 
 @dataclass(frozen=True)
 class _Head:
-    """The first line of a record of concern. Without `has_text` the lines below it are skipped."""
+    """The first line of a record of concern."""
 
     pid: int
     at: float
     kind: str
     metadata: dict[str, Any]
-
-    @property
-    def has_text(self) -> bool:
-        """Whether the text below is wanted too."""
-        return self.kind in _KINDS_WITH_TEXT
-
-
-class Foreign:
-    """What `wanted` returns for a line that is no record: the text it stands in goes on after it."""
-
-
-FOREIGN = Foreign()
-
-
-@dataclass
-class Record:
-    """A wanted record: its first line, its text, and where in the file the text stands."""
-
-    head: _Head
-    text: str
-    start: int
-    end: int
-
-
-class RecordReader:
-    """The records of one log. `wanted` reads a record's first line, and returns None where it is of no concern."""
-
-    def __init__(self, wanted: Callable[[bytes], _Head | Foreign | None]) -> None:
-        self._wanted = wanted
-        self._head: _Head | None = None
-        self._text = bytearray()
-        self._start = 0
-
-    def read(self, file: BinaryIO) -> Iterator[Record]:
-        """Each wanted record, in order."""
-        end = 0
-        for offset, block in _blocks(file):
-            at = 0
-            for found in _NOT_TEXT.finditer(block):
-                self._append(block, at, found.start())
-                at = found.end()
-                following = self._wanted(found[1])
-                if isinstance(following, Foreign):
-                    continue
-                yield from self._finished(offset + found.start())
-                self._head, self._start = following, offset + at
-            self._append(block, at, len(block))
-            end = offset + len(block)
-        yield from self._finished(end)
-
-    def _finished(self, end: int) -> Iterator[Record]:
-        if self._head is not None:
-            yield Record(self._head, _decoded(self._text), self._start, end)
-        self._text.clear()
-
-    def _append(self, block: bytes, start: int, end: int) -> None:
-        room = LONGEST_TEXT - len(self._text)
-        if self._head is not None and self._head.has_text and room > 0:
-            self._text += block[start : min(end, start + room)]
-
-
-def text_at(file: BinaryIO, start: int, end: int) -> str:
-    """The text of a record that was read before."""
-    file.seek(start)
-    return _decoded(bytearray(file.read(min(end - start, LONGEST_TEXT))))
 
 
 def _blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -130,16 +65,12 @@ def _blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     offset = file.tell()
     while block := file.read(_BLOCK):
         if not block.endswith(b"\n"):
-            rest = file.readline(LONGEST_LINE)
+            rest = file.readline(_LONGEST_LINE)
             block += rest
-            _skip_to_newline(file, rest)
+            while rest and not rest.endswith(b"\n"):
+                rest = file.readline(_BLOCK)
         yield offset - 1, b"\n" + block.removesuffix(b"\n")
         offset = file.tell()
-
-
-def _skip_to_newline(file: BinaryIO, rest: bytes) -> None:
-    while rest and not rest.endswith(b"\n"):
-        rest = file.readline(_BLOCK)
 
 
 def _decoded(text: bytearray) -> str:
@@ -183,7 +114,9 @@ class TraceProcess:
         self._events.append(event)
         if isinstance(event, CompileStarted):
             event.stack = [self._frames.setdefault(frame, frame) for frame in event.stack]
-            self._note_torch(event)
+            if not self.torch_folder:
+                folders = (_OF_DYNAMO.match(name) for name in self.records.files.values())
+                self.torch_folder = next((found[1] for found in folders if found), "")
         if len(self.quoted) < _MOST_QUOTES:
             self._quote(event, metadata, text)
 
@@ -210,45 +143,35 @@ class TraceProcess:
             error = errors.get(key)
             metrics: Metrics = {"has_guarded_code": key in self._guarded or (key in graphs and error is None)}
             if not metrics["has_guarded_code"] and (error or key in broken):
-                metrics["fail_type"] = _exception_in(error.text if error else "") or "Unsupported"
+                raised = _RAISED.findall(error.text if error else "")
+                metrics["fail_type"] = raised[-1] if raised else "Unsupported"
             self._events.append(CompileEnded(id=start.id, epoch=start.epoch, metrics=metrics))
         return len(missing)
 
-    def _note_torch(self, event: CompileStarted) -> None:
-        if not self.torch_folder:
-            folders = (_OF_DYNAMO.match(name) for name in self.records.files.values())
-            self.torch_folder = next((found[1] for found in folders if found), "")
-
     def _quote(self, event: Event, metadata: dict[str, Any], text: str) -> None:
+        quotes: Iterable[tuple[str, int, str]] = ()
         if isinstance(event, CompileStarted):
-            told = metadata["dynamo_start"].get("stack")
-            self._keep(self._quoted_in_stack([*event.stack, *([event.code] if event.code else [])], told))
+            code = [event.code] if event.code else []
+            quotes = _quoted_in_stack([*event.stack, *code], metadata["dynamo_start"].get("stack"))
         elif isinstance(event, SpecializedSeen):
-            told = metadata["symbolic_shape_specialization"].get("user_stack")
-            self._keep(self._quoted_in_stack(event.stack, told))
+            quotes = _quoted_in_stack(event.stack, metadata["symbolic_shape_specialization"].get("user_stack"))
         elif isinstance(event, GraphSeen):
-            self._keep((m[1], int(m[2]), m[3]) for m in _IN_GRAPH.finditer(text))
+            quotes = ((m[1], int(m[2]), m[3]) for m in _IN_GRAPH.finditer(text))
         elif isinstance(event, BreakSeen | ErrorSeen):
-            self._keep((m[1], int(m[2]), m[3]) for m in _IN_TRACEBACK.finditer(event.text))
+            quotes = ((m[1], int(m[2]), m[3]) for m in _IN_TRACEBACK.finditer(event.text))
+        for file, line, code_there in quotes:
+            if code_there.strip():
+                self.quoted.setdefault((file, line), code_there.strip()[:_LONGEST_QUOTE])
 
-    def _quoted_in_stack(self, frames: list[Frame], told: Any) -> Iterator[tuple[str, int, str]]:
-        for frame, entry in zip(frames, told or (), strict=False):
-            if isinstance(entry.get("loc"), str):
-                yield frame.file, frame.line, entry["loc"]
 
-    def _keep(self, quotes: Iterator[tuple[str, int, str]]) -> None:
-        for file, line, code in quotes:
-            if code.strip():
-                self.quoted.setdefault((file, line), code.strip()[:_LONGEST_QUOTE])
+def _quoted_in_stack(frames: list[Frame], entries: Any) -> Iterator[tuple[str, int, str]]:
+    for frame, entry in zip(frames, entries or (), strict=False):
+        if isinstance(entry.get("loc"), str):
+            yield frame.file, frame.line, entry["loc"]
 
 
 def _key(event: CompilerEvent) -> _Key:
     return event.epoch, event.id
-
-
-def _exception_in(text: str) -> str:
-    found = _RAISED.findall(text)
-    return found[-1] if found else ""
 
 
 _RECORD = re.compile(
@@ -305,17 +228,16 @@ def read_trace(path: Path, share: int = 1) -> TraceLog:
     """
     log = TraceLog(path)
     with open_input(path) as file:
-        reader = _Reader(log, _year(path), share)
-        for record in RecordReader(reader.head).read(file):
-            reader.take(record)
-    reader.finish()
+        _Reader(log, share).read(file)
     return log
 
 
 def read_text(path: Path, reference: str) -> str:
     """The text that a `GraphSeen.text` of this log refers to."""
+    start, end = place_of(reference)
     with open_input(path) as file:
-        return text_at(file, *place_of(reference))
+        file.seek(start)
+        return _decoded(bytearray(file.read(min(end - start, _LONGEST_TEXT))))
 
 
 def place_of(reference: str) -> tuple[int, int]:
@@ -332,9 +254,9 @@ def is_trace(start: bytes) -> bool:
 class _Reader:
     """Deals the records of one log out to the processes that wrote them."""
 
-    def __init__(self, log: TraceLog, year: int, share: int) -> None:
+    def __init__(self, log: TraceLog, share: int) -> None:
         self._log = log
-        self._year = year
+        self._year = time.gmtime(log.path.stat().st_mtime).tm_year
         self._all: list[TraceProcess] = []
         self._now: dict[int, TraceProcess] = {}
         self._of_rank: dict[tuple[int, int], TraceProcess] = {}
@@ -343,11 +265,38 @@ class _Reader:
         self._most_events = MOST_EVENTS // share
         self._room = MOST_TEXT // share
 
-    def head(self, line: bytes) -> _Head | Foreign | None:
-        found = _RECORD.match(line)
-        if found is None:
-            self._log.unreadable += 1
-            return FOREIGN
+    def read(self, file: BinaryIO) -> None:
+        """Take each record of concern, in order, and complete the log with the processes that wrote them."""
+        head: _Head | None = None
+        text, start, end = bytearray(), 0, 0
+
+        def append(block: bytes, at: int, until: int) -> None:
+            if head is not None and head.kind in _KINDS_WITH_TEXT and (room := _LONGEST_TEXT - len(text)) > 0:
+                text.extend(block[at : min(until, at + room)])
+
+        for offset, block in _blocks(file):
+            at = 0
+            for line in _NOT_TEXT.finditer(block):
+                append(block, at, line.start())
+                at = line.end()
+                found = _RECORD.match(line[1])
+                if found is None:  # The text it stands in goes on after it.
+                    self._log.unreadable += 1
+                    continue
+                self._take(head, text, start, offset + line.start())
+                head, start = self._head(found), offset + at
+            append(block, at, len(block))
+            end = offset + len(block)
+        self._take(head, text, start, end)
+        rank = _RANK.search(self._log.path.name)
+        for process in self._all:
+            self._log.unmeasured += process.supply_ends()
+            self._log.quoted.update(process.quoted)
+            self._log.torch_folder = self._log.torch_folder or process.torch_folder
+            self._log.processes.append(process.as_log(len(self._log.processes), int(rank[1]) if rank else None))
+
+    def _head(self, found: re.Match[bytes]) -> _Head | None:
+        """The head of a record, None where it is of no concern."""
         self._log.records += 1
         kind = (found["artifact"] if found["kind"] == b"artifact" else None) or found["kind"] or b"stack"
         name = kind.decode(errors="replace")
@@ -355,7 +304,6 @@ class _Reader:
         if name not in _KINDS:
             return None
         if name in _EVENTS:
-            # Counted here, since the next head is read before this record's text is taken.
             self._events += 1
             if self._events > self._most_events:
                 self._log.omitted += 1
@@ -367,25 +315,21 @@ class _Reader:
             return None
         if not isinstance(metadata, dict):
             return None
-        return _Head(int(found["pid"]), self._moment(found), name, metadata)
+        # Seconds by the log's own clock, whose year and time zone nobody knows; only differences matter.
+        hours, minutes, seconds = (int(part) for part in found["time"].split(b":"))
+        at = _day(self._year, int(found["day"])) + 3600 * hours + 60 * minutes + seconds
+        return _Head(int(found["pid"]), at + int(found["micro"].ljust(6, b"0")) / 1e6, name, metadata)
 
-    def take(self, record: Record) -> None:
-        try:
-            self._take(record)
-        except _DAMAGED:
-            self._log.unreadable += 1
+    def _take(self, head: _Head | None, text: bytearray, start: int, end: int) -> None:
+        """A record with its text, which stands there in the file; the text is emptied."""
+        if head is not None:
+            try:
+                self._add(head, _decoded(text), f"{start}:{end}")
+            except _DAMAGED:
+                self._log.unreadable += 1
+        text.clear()
 
-    def finish(self) -> None:
-        """Complete the log with the processes that wrote it."""
-        found = _RANK.search(self._log.path.name)
-        for process in self._all:
-            self._log.unmeasured += process.supply_ends()
-            self._log.quoted.update(process.quoted)
-            self._log.torch_folder = self._log.torch_folder or process.torch_folder
-            self._log.processes.append(process.as_log(len(self._log.processes), int(found[1]) if found else None))
-
-    def _take(self, record: Record) -> None:
-        head, text = record.head, record.text
+    def _add(self, head: _Head, text: str, place: str) -> None:
         process = self._process(head)
         if head.kind == _VERSION:
             process.loaded(text)
@@ -399,11 +343,12 @@ class _Reader:
         event.at = head.at
         found, whole = decode_event({"event": event.tag, **msgspec.to_builtins(event)})
         self._log.unreadable += not whole
-        if found is None:
-            return
         if isinstance(found, GraphSeen):
-            found.text = f"{record.start}:{record.end}"
-        process.add(self._compact(found), head.metadata, text)
+            found.text = place
+        elif isinstance(found, BreakSeen | ErrorSeen | RecompileSeen):
+            self._share_text(found)
+        if found is not None:
+            process.add(found, head.metadata, text)
 
     def _process(self, head: _Head) -> TraceProcess:
         """The process of a record, told by its id and rank: containers give the same id to every rank."""
@@ -425,21 +370,13 @@ class _Reader:
         self._all.append(process)
         return process
 
-    def _compact(self, event: Event) -> Event:
-        """The event with its texts kept once, however many compiles repeat them."""
-        if isinstance(event, BreakSeen | ErrorSeen | RecompileSeen) and event.text not in self._texts:
+    def _share_text(self, event: BreakSeen | ErrorSeen | RecompileSeen) -> None:
+        """Keep a text once, however many compiles repeat it."""
+        if event.text not in self._texts:
             if len(event.text) > max(self._room, _SHORT_TEXT):
                 event.text = event.text[:_SHORT_TEXT]
             self._room -= len(event.text)
-        if isinstance(event, BreakSeen | ErrorSeen | RecompileSeen):
-            event.text = self._texts.setdefault(event.text, event.text)
-        return event
-
-    def _moment(self, found: re.Match[bytes]) -> float:
-        """Seconds by the log's own clock, whose year and time zone nobody knows; only differences matter."""
-        hours, minutes, seconds = (int(part) for part in found["time"].split(b":"))
-        day = _day(self._year, int(found["day"]))
-        return day + 3600 * hours + 60 * minutes + seconds + int(found["micro"].ljust(6, b"0")) / 1e6
+        event.text = self._texts.setdefault(event.text, event.text)
 
 
 @lru_cache(maxsize=512)
@@ -449,7 +386,3 @@ def _day(year: int, day: int) -> int:
         return (datetime.date(year, day // 100, day % 100) - _EPOCH).days * 86_400
     except ValueError:
         return 0
-
-
-def _year(path: Path) -> int:
-    return time.gmtime(path.stat().st_mtime).tm_year

@@ -29,7 +29,7 @@ sys.path.insert(0, {str(PACKAGE.parent)!r})
 from pathlib import Path
 from dynalyze.capture.torch_private import trace
 from dynalyze.capture.torch_private import dynamo
-dynamo.live_break = dynamo.live_error = dynamo.tracing_stack = lambda: None
+dynamo.live_break = dynamo.live_error = lambda: None
 dynamo.stack_above = lambda: []
 dynamo.compiled_module = lambda: None
 dynamo.recompile_scope = lambda: None

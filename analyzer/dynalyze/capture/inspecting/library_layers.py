@@ -41,13 +41,21 @@ _MOST_GROUPS = 40
 
 def adapters(module: Any) -> Facts:
     """The `adapters` of ModuleFacts; empty where there is none."""
-    layers = _tuner_layers(module)
+    kind = getattr(sys.modules.get("peft.tuners.tuners_utils"), "BaseTunerLayer", None)
+    if kind is None:  # The program has not imported PEFT.
+        return {}
+    torch = sys.modules["torch"]
+    parts = list(torch.nn.Module.modules(module))
+    layers = [layer for layer in parts if isinstance(layer, kind)]
     if not layers:
         return {}
-    first = layers[0]
-    named = getattr(first, "_active_adapter", None) or []
+    named = getattr(layers[0], "_active_adapter", None) or []
     active = (named,) if isinstance(named, str) else tuple(str(name) for name in named)
-    disabled = _disabled(module, first)
+    # In the layers for good, or for a while, which the model around them alone knows.
+    disabled = bool(getattr(layers[0], "_disable_adapters", False))
+    disabled = disabled or any(vars(part).get("_adapters_disabled") is True for part in parts)
+    # `prepare_model_for_compiled_hotswap` makes tensors of the scalings.
+    scalings = [value for layer in layers for value in (vars(layer).get("scaling") or {}).values()]
     return {
         "adapters": {
             "library": "peft",
@@ -56,21 +64,11 @@ def adapters(module: Any) -> Facts:
             "merged": all(getattr(layer, "merged_adapters", None) for layer in layers),
             "disabled": disabled,
             "ranks": _ranks(layers),
-            "prepared_for_hotswap": any(_is_prepared(layer) for layer in layers),
+            "prepared_for_hotswap": any(isinstance(value, torch.Tensor) for value in scalings),
             "switches": _switches(module, (active, disabled)),
             "layers": len(layers),
         }
     }
-
-
-def _tuner_layers(module: Any) -> list[Any]:
-    """The layers that PEFT put in the place of others, where the program has imported PEFT at all."""
-    tuners = sys.modules.get("peft.tuners.tuners_utils")
-    kind = getattr(tuners, "BaseTunerLayer", None)
-    if kind is None:
-        return []
-    torch = sys.modules["torch"]
-    return [layer for layer in torch.nn.Module.modules(module) if isinstance(layer, kind)]
 
 
 def _adapter_names(layer: Any) -> set[str]:
@@ -78,13 +76,6 @@ def _adapter_names(layer: Any) -> set[str]:
     kept = (layer._modules.get(name) for name in getattr(layer, "adapter_layer_names", ()))
     held = {str(name) for one in kept if hasattr(one, "keys") for name in one}
     return held | {str(name) for name in vars(layer).get("r") or ()}
-
-
-def _disabled(module: Any, layer: Any) -> bool:
-    """In the layers for good, or for a while, which the model around them alone knows."""
-    torch = sys.modules["torch"]
-    for_a_while = any(vars(part).get("_adapters_disabled") is True for part in torch.nn.Module.modules(module))
-    return bool(getattr(layer, "_disable_adapters", False)) or for_a_while
 
 
 def _ranks(layers: list[Any]) -> dict[str, int]:
@@ -103,12 +94,6 @@ def _held_rank(layer: Any, name: str) -> int | None:
     held = layer._modules.get("lora_A")
     weight = getattr(held[name], "weight", None) if held is not None and name in held else None
     return int(weight.shape[0]) if isinstance(weight, torch.Tensor) and weight.dim() > 1 else None
-
-
-def _is_prepared(layer: Any) -> bool:
-    """`prepare_model_for_compiled_hotswap` makes tensors of the scalings."""
-    torch = sys.modules["torch"]
-    return any(isinstance(value, torch.Tensor) for value in (vars(layer).get("scaling") or {}).values())
 
 
 def _switches(module: Any, state: _State) -> int:

@@ -6,6 +6,7 @@ any. Nothing raises: what cannot be told becomes a note.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 from collections import Counter
@@ -69,37 +70,26 @@ def _counted(modules: list[Any]) -> tuple[dict[str, int], dict[str, int]]:
             if parameter is None or id(parameter) in seen:
                 continue
             seen.add(id(parameter))
-            number = _elements(parameter)
+            number = 0
+            with contextlib.suppress(Exception):  # A lazy one has none before its first call.
+                number = int(parameter.numel())
             dtypes[str(parameter.dtype).removeprefix("torch.")] += number
             devices[str(parameter.device)] += number
     return dict(dtypes), dict(devices)
 
 
-def _elements(parameter: Any) -> int:
-    """How many it has; a lazy one has none before its first call."""
-    try:
-        return int(parameter.numel())
-    except Exception:
-        return 0
-
-
 def _add_part(facts: Facts, name: str, read: Callable[[], Facts]) -> None:
+    """Lists grow, dicts are joined, anything else is replaced."""
     try:
-        _add(facts, read())
+        for field, value in read().items():
+            known = facts.get(field)
+            if isinstance(known, list) and isinstance(value, list):
+                value = known + [each for each in value if each not in known]
+            elif isinstance(known, dict) and isinstance(value, dict):
+                value = {**known, **value}
+            facts[field] = value
     except Exception as error:
         facts["notes"].append(f"Not all could be read ({name}): {type(error).__name__}: {error}"[:_LONGEST_NOTE])
-
-
-def _add(facts: Facts, more: Facts) -> None:
-    """Lists grow, dicts are joined, anything else is replaced."""
-    for name, value in more.items():
-        known = facts.get(name)
-        if isinstance(known, list) and isinstance(value, list):
-            facts[name] = known + [each for each in value if each not in known]
-        elif isinstance(known, dict) and isinstance(value, dict):
-            facts[name] = {**known, **value}
-        else:
-            facts[name] = value
 
 
 def wrapper_kind(cls: type) -> str:
@@ -137,8 +127,10 @@ def wrappers_inside(modules: Iterable[Any]) -> list[str]:
 
 def wrappers_around(module: Any, holders: Iterable[Any]) -> list[str]:
     """The wrappers that hold `module`, outermost first."""
-    sizes = [(_size_if_holding(holder, module), wrapper_kind(type(holder))) for holder in holders]
-    return list(dict.fromkeys(kind for size, kind in sorted(sizes, reverse=True) if size))
+    walk = sys.modules["torch"].nn.Module.modules
+    walked = [(list(walk(holder)), wrapper_kind(type(holder))) for holder in holders if holder is not module]
+    sizes = [(len(held), kind) for held, kind in walked if any(each is module for each in held)]
+    return list(dict.fromkeys(kind for _, kind in sorted(sizes, reverse=True)))
 
 
 def living_wrappers(*, always: bool = False) -> list[Any]:
@@ -147,21 +139,9 @@ def living_wrappers(*, always: bool = False) -> list[Any]:
     That is a look at every object: left out where there is no distributed job, but for `always`. At the end of a
     program its process group may be gone already.
     """
-    if not always and not _distributed():
+    torch = sys.modules["torch"]
+    group = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if not (always or group or (torch.cuda.is_initialized() and torch.cuda.device_count() > 1)):
         return []
     classes = runtime.wrapper_classes()
     return [each for each in gc.get_objects() if issubclass(type(each), classes)]
-
-
-def _distributed() -> bool:
-    torch = sys.modules["torch"]
-    group = torch.distributed
-    if group.is_available() and group.is_initialized():
-        return True
-    return bool(torch.cuda.is_initialized() and torch.cuda.device_count() > 1)
-
-
-def _size_if_holding(holder: Any, module: Any) -> int:
-    """How many modules `holder` has, where `module` is one of them below it; 0 where it is not."""
-    held = list(sys.modules["torch"].nn.Module.modules(holder))
-    return len(held) if holder is not module and any(each is module for each in held) else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from dynalyze.capture.torch_private import runtime
@@ -21,11 +22,9 @@ _INDUCTOR = (
     "freezing", "emulate_precision_casts", "fallback_random", "cpp_wrapper", "fx_graph_cache", "shape_padding",
     "coordinate_descent_tuning", "epilogue_fusion",
 )  # fmt: skip
-_SDPA = ("flash", "mem_efficient", "math", "cudnn")
 _REDUCED = ("allow_bf16_reduced_precision_reduction", "allow_fp16_reduced_precision_reduction")
 _CUDNN = ("enabled", "benchmark", "deterministic")
 _MATMUL = "torch.backends.cuda.matmul"
-_DEVICES = ("cpu", "cuda")
 
 
 def settings_seen() -> dict[str, Any]:
@@ -34,7 +33,7 @@ def settings_seen() -> dict[str, Any]:
     Autocast and the modes of autograd are those of the calling thread.
     """
     found: dict[str, Any] = {}
-    for part in (_modes, _precision, _autocast, _attention, _configs, _cuda):
+    for part in (_modes, _precision, _configs, _cuda):
         with contextlib.suppress(Exception):
             for name, read in part():
                 with contextlib.suppress(Exception):  # torch raises where old and new names for TF32 were mixed.
@@ -53,6 +52,12 @@ def _modes() -> Iterator[_Reading]:
     yield "torch.is_grad_enabled", torch.is_grad_enabled
     yield "torch.is_inference_mode_enabled", torch.is_inference_mode_enabled
     yield "torch.are_deterministic_algorithms_enabled", torch.are_deterministic_algorithms_enabled
+    for device in ("cpu", "cuda"):
+        yield f"torch.autocast.{device}.enabled", partial(torch.is_autocast_enabled, device)
+        yield f"torch.autocast.{device}.dtype", partial(torch.get_autocast_dtype, device)
+    for kind in ("flash", "mem_efficient", "math", "cudnn"):
+        name = f"{kind}_sdp_enabled"
+        yield f"torch.backends.cuda.{name}", lambda name=name: getattr(torch.backends.cuda, name)()  # type: ignore[misc]
 
 
 def _precision() -> Iterator[_Reading]:
@@ -60,7 +65,9 @@ def _precision() -> Iterator[_Reading]:
 
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     yield "torch.float32_matmul_precision", torch.get_float32_matmul_precision
-    if _has_new_names(matmul):  # Since torch 2.9; its older name may warn, into the program's own output.
+    if (
+        getattr(matmul, "fp32_precision", None) is not None
+    ):  # Since torch 2.9; its older name may warn, into the program's own output.
         yield f"{_MATMUL}.fp32_precision", lambda: matmul.fp32_precision
         yield f"{_MATMUL}.allow_tf32", lambda: matmul.fp32_precision == "tf32"
         yield "torch.backends.cudnn.conv.fp32_precision", lambda: cudnn.conv.fp32_precision
@@ -68,31 +75,9 @@ def _precision() -> Iterator[_Reading]:
         yield f"{_MATMUL}.allow_tf32", lambda: matmul.allow_tf32
         yield "torch.backends.cudnn.allow_tf32", lambda: cudnn.allow_tf32
     for name in _REDUCED:
-        yield f"{_MATMUL}.{name}", lambda name=name: getattr(matmul, name)  # type: ignore[misc]
+        yield f"{_MATMUL}.{name}", partial(getattr, matmul, name)
     for name in _CUDNN:
-        yield f"torch.backends.cudnn.{name}", lambda name=name: getattr(cudnn, name)  # type: ignore[misc]
-
-
-def _has_new_names(matmul: Any) -> bool:
-    with contextlib.suppress(AttributeError):
-        return matmul.fp32_precision is not None
-    return False
-
-
-def _autocast() -> Iterator[_Reading]:
-    import torch
-
-    for device in _DEVICES:
-        yield f"torch.autocast.{device}.enabled", lambda device=device: torch.is_autocast_enabled(device)  # type: ignore[misc]
-        yield f"torch.autocast.{device}.dtype", lambda device=device: torch.get_autocast_dtype(device)  # type: ignore[misc]
-
-
-def _attention() -> Iterator[_Reading]:
-    import torch
-
-    for kind in _SDPA:
-        name = f"{kind}_sdp_enabled"
-        yield f"torch.backends.cuda.{name}", lambda name=name: getattr(torch.backends.cuda, name)()  # type: ignore[misc]
+        yield f"torch.backends.cudnn.{name}", partial(getattr, cudnn, name)
 
 
 def _configs() -> Iterator[_Reading]:

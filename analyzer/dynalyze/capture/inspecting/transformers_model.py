@@ -25,43 +25,27 @@ def configuration(model: Any) -> dict[str, Any]:
     config = getattr(model, "config", None)
     if config is None or not isinstance(getattr(config, "model_type", None), str):
         return {}
+    text = _text(config)
+    # A composite model may name an implementation for each of its parts: that of the language model.
+    attention = getattr(config, "_attn_implementation", None)
+    if isinstance(attention, dict):
+        attention = attention.get("") or attention.get("text_config") or next(iter(attention.values()), None)
+    quantised = getattr(config, "quantization_config", None)
+    method = quantised.get("quant_method") if isinstance(quantised, dict) else getattr(quantised, "quant_method", None)
+    # What `generate` does by default goes before the model's own configuration.
+    generation = getattr(model, "generation_config", None)
+    own = {name: getattr(text, name, getattr(config, name, None)) for name in _VALUES}
     return {
         "family": _word(config.model_type),
-        "attention": _attention(config),
-        "quantization": _quantiser(config),
-        "config": {**_numbers(config), **_of_generation(model)},
+        "attention": _word(attention or getattr(text, "_attn_implementation", None)),
+        "quantization": _word(getattr(method, "value", method)),  # An enum of words, or the word itself.
+        "config": {**_shown(own), **_shown({name: getattr(generation, name, None) for name in _OF_GENERATION})},
     }
 
 
-def _attention(config: Any) -> str:
-    """What the language model uses; a composite one may name an implementation for each of its parts."""
-    named = getattr(config, "_attn_implementation", None)
-    if isinstance(named, dict):
-        named = named.get("") or named.get("text_config") or next(iter(named.values()), None)
-    return _word(named or getattr(_text(config), "_attn_implementation", None))
-
-
-def _quantiser(config: Any) -> str:
-    quantised = getattr(config, "quantization_config", None)
-    method = quantised.get("quant_method") if isinstance(quantised, dict) else getattr(quantised, "quant_method", None)
-    return _word(getattr(method, "value", method))  # An enum of words, or the word itself.
-
-
-def _numbers(config: Any) -> dict[str, Any]:
-    text = _text(config)
-    found = {name: getattr(text, name, getattr(config, name, None)) for name in _VALUES}
-    return {name: value for name, value in found.items() if _is_shown(value)}
-
-
-def _of_generation(model: Any) -> dict[str, Any]:
-    """What `generate` does unless it is told otherwise; it goes before the model's own configuration."""
-    generation = getattr(model, "generation_config", None)
-    found = {name: getattr(generation, name, None) for name in _OF_GENERATION}
-    return {name: value for name, value in found.items() if _is_shown(value)}
-
-
-def _is_shown(value: Any) -> bool:
-    return isinstance(value, bool | int | float) or (isinstance(value, str) and bool(_word(value)))
+def _shown(values: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, switches and words."""
+    return {name: value for name, value in values.items() if isinstance(value, bool | int | float) or _word(value)}
 
 
 def _text(config: Any) -> Any:
@@ -79,48 +63,24 @@ def _word(value: Any) -> str:
 
 def cache(module: Any) -> Facts:
     """The `cache` of ModuleFacts: "static", "dynamic", or another name of transformers'; empty where there is none."""
-    model = _generating(module)
-    if model is None:
-        return {}
-    kind = _held(model) or _asked_for(model) or _made_before(model)
-    if not kind and _uses_cache(model):
-        kind = "dynamic"  # What transformers makes unless it is told otherwise.
+    # The model inside of wrappers that has a configuration and can generate.
+    parts = (part for part in [module, *module._modules.values()] if part is not None and hasattr(part, "config"))
+    model = next((part for part in parts if callable(getattr(part, "generate", None))), None)
+    kind = "" if model is None else _kind_of_cache(model)
     return {"cache": kind} if kind else {}
 
 
-def _generating(module: Any) -> Any:
-    """The model inside of wrappers that has a configuration and can generate."""
-    for part in [module, *module._modules.values()]:
-        if part is not None and hasattr(part, "config") and callable(getattr(part, "generate", None)):
-            return part
-    return None
-
-
-def _held(model: Any) -> str:
-    """The class of a cache that the model keeps as an attribute, in one word."""
-    for value in vars(model).values():
+def _kind_of_cache(model: Any) -> str:
+    for value in vars(model).values():  # A cache that the model keeps as an attribute.
         if type(value).__module__ == _HOLDERS and hasattr(value, "layers"):
             return type(value).__name__.removesuffix("Cache").lower()
-    return ""
-
-
-def _asked_for(model: Any) -> str:
-    """`cache_implementation` of the generation's settings, else of the model's."""
-    for settings in (getattr(model, "generation_config", None), getattr(model, "config", None)):
-        named = getattr(settings, "cache_implementation", None)
+    settings = (getattr(model, "generation_config", None), getattr(model, "config", None))
+    for each in settings:
+        named = getattr(each, "cache_implementation", None)
         if isinstance(named, str):
             return "static" if named.startswith(_STATIC) else named
-    return ""
-
-
-def _made_before(model: Any) -> str:
-    """`generate` notes the length of a static cache that it made."""
-    length = vars(model).get("_previous_max_cache_length")
-    return "static" if isinstance(length, int) and length > 0 else ""
-
-
-def _uses_cache(model: Any) -> bool:
-    return any(
-        getattr(settings, "use_cache", None) is True
-        for settings in (getattr(model, "generation_config", None), getattr(model, "config", None))
-    )
+    length = vars(model).get("_previous_max_cache_length")  # Of a static cache that `generate` made.
+    if isinstance(length, int) and length > 0:
+        return "static"
+    # What transformers makes by default.
+    return "dynamic" if any(getattr(each, "use_cache", None) is True for each in settings) else ""

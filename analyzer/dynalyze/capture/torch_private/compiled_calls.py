@@ -7,10 +7,10 @@ lacks them, nothing is recognised: the calls of such a function are not recorded
 from __future__ import annotations
 
 import contextlib
+import traceback
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -111,16 +111,8 @@ def raised_by_compiler(error: BaseException) -> bool:
     """Whether an error comes from the compiler or from code that it made, and not from the program's own code."""
     if is_compile_error(error):
         return True
-    last = _innermost(error.__traceback__)
-    return last.startswith(_COMPILER) or _GENERATED in last
-
-
-def _innermost(trace: TracebackType | None) -> str:
-    file = ""
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        trace = trace.tb_next
-    return file
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(files) and (files[-1].startswith(_COMPILER) or _GENERATED in files[-1])
 
 
 def is_compiled_module(value: Any) -> bool:

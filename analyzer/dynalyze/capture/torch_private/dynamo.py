@@ -129,8 +129,11 @@ def break_behind(error: BaseException | None) -> BaseException | None:
 def inner_stack(error: BaseException | None) -> list[Frame]:
     """The frames inside the compiled frame, outermost first; the last one is where it broke."""
     stack = getattr(error, "real_stack", None)
-    if stack is None:
-        stack = tracing_stack()
+    if stack is None:  # Where the tracer is now.
+        with contextlib.suppress(Exception):
+            import torch._guards
+
+            stack = torch._guards.TracingContext.extract_stack()
     return summary_entries(stack)
 
 
@@ -148,27 +151,23 @@ def is_compile_error(error: BaseException) -> bool:
     return is_refusal(error) or (isinstance(raised, type) and isinstance(error, raised))
 
 
-def tracing_stack() -> Any:
-    """Where the tracer is now, as a StackSummary; None outside tracing."""
-    with contextlib.suppress(Exception):
-        import torch._guards
-
-        return torch._guards.TracingContext.extract_stack()
+def _compile_in_progress(*names: str) -> dict[str, Any] | None:
+    """The local variables of Dynamo's `_compile` on the stack, which must have these; None where there is none."""
+    for frame in frames_from(sys._getframe(2)):
+        if frame.f_code.co_name == "_compile" and all(name in frame.f_locals for name in names):
+            return frame.f_locals
     return None
 
 
 def compiled_module() -> Any:
     """The module whose method is being compiled; None for a plain function, or where it is out of reach."""
-    torch = sys.modules.get("torch")
-    for frame in frames_from(sys._getframe(1)):
-        if frame.f_code.co_name == "_compile" and {"code", "locals"} <= frame.f_locals.keys():
-            # Around a module of torch's own the compiler puts a function that calls `fn`, the module.
-            wrapped = frame.f_locals["locals"].get("fn")
-            first = frame.f_locals["code"].co_varnames[:1]  # Not everyone calls it self.
-            owner = frame.f_locals["locals"].get(first[0]) if first else None
-            modules = (each for each in (owner, wrapped) if torch is not None and isinstance(each, torch.nn.Module))
-            return next(modules, None)
-    return None
+    torch, compiling = sys.modules.get("torch"), _compile_in_progress("code", "locals")
+    if torch is None or compiling is None:
+        return None
+    # Not everyone calls it self; around a module of torch's own stands a function of the compiler's that calls `fn`.
+    named = (*compiling["code"].co_varnames[:1], "fn")
+    values = (compiling["locals"].get(name) for name in named)
+    return next((value for value in values if isinstance(value, torch.nn.Module)), None)
 
 
 def calling_frames() -> Iterator[types.FrameType]:
@@ -185,11 +184,18 @@ def refuses_breaks(error: BaseException | None = None) -> bool | None:
 
     `error_on_graph_break` may hold for a part of the compile: what held where `error` came up counts.
     """
-    for frame in frames_from(sys._getframe(1)):
-        if frame.f_code.co_name == "_compile" and "one_graph" in frame.f_locals:
-            held = getattr(getattr(error, "_torch_dynamo_tracer_output", None), "error_on_graph_break", None)
-            return bool(frame.f_locals["one_graph"]) or (_error_on_graph_break() if held is None else bool(held))
-    return None
+    compiling = _compile_in_progress("one_graph")
+    if compiling is None:
+        return None
+    if compiling["one_graph"]:
+        return True
+    held = getattr(getattr(error, "_torch_dynamo_tracer_output", None), "error_on_graph_break", None)
+    if held is None:
+        with contextlib.suppress(Exception):
+            import torch._dynamo.symbolic_convert as symbolic_convert
+
+            held = symbolic_convert._get_error_on_graph_break()
+    return bool(held)
 
 
 def raises_at_limit(error: BaseException | None) -> bool | None:
@@ -199,11 +205,10 @@ def raises_at_limit(error: BaseException | None) -> bool | None:
     """
     if type(error).__name__ == "FailOnRecompileLimitHit":
         return True
-    for frame in frames_from(sys._getframe(1)):
-        if frame.f_code.co_name == "_compile" and "one_graph" in frame.f_locals:
-            box = frame.f_locals.get("convert_frame_box")
-            return bool(getattr(box, "error_on_graph_break", False))
-    return None
+    compiling = _compile_in_progress("one_graph")
+    if compiling is None:
+        return None
+    return bool(getattr(compiling.get("convert_frame_box"), "error_on_graph_break", False))
 
 
 def recompile_scope() -> dict[str, Any] | None:
@@ -223,12 +228,10 @@ def outermost_call() -> int:
 
     Calls from one place that follow each other may get the same one; 0 where no compiled call is in progress.
     """
-    outermost = None
-    for frame in frames_from(sys._getframe(1)):
-        if frame.f_code.co_filename.endswith(CALL_BOUNDARY):
-            outermost = frame
-    if outermost is None:
+    frames = [frame for frame in frames_from(sys._getframe(1)) if frame.f_code.co_filename.endswith(CALL_BOUNDARY)]
+    if not frames:
         return 0
+    outermost = frames[-1]
     callers = ((id(frame), frame.f_lasti) for frame in frames_from(outermost.f_back))
     return hash((id(outermost), *callers)) or 1
 
@@ -291,12 +294,12 @@ def forget_compiled() -> None:
         module.reset()
 
 
-def watch_bytecode(tell: Callable[[types.CodeType, types.CodeType], None]) -> bool:
-    """Call `tell(original, made)` for each code object that Dynamo makes; False where none can be heard."""
+def watch_bytecode(notice: Callable[[types.CodeType, types.CodeType], None]) -> bool:
+    """Call `notice(original, made)` for each code object that Dynamo makes; False where none can be heard."""
     register = getattr(sys.modules.get("torch._dynamo.convert_frame"), "register_bytecode_hook", None)
     if register is None:
         return False
-    register(lambda original, made: tell(original, made))
+    register(lambda original, made: notice(original, made))
     return True
 
 
@@ -322,14 +325,6 @@ def wrapped_by_compile(value: Any) -> Any | None:
     if original is not None and type(value).__name__ == "OptimizedModule":
         return original
     return getattr(value, "_torchdynamo_orig_callable", None)
-
-
-def _error_on_graph_break() -> bool:
-    with contextlib.suppress(Exception):
-        import torch._dynamo.symbolic_convert as symbolic_convert
-
-        return bool(symbolic_convert._get_error_on_graph_break())
-    return False
 
 
 def frames_from(frame: types.FrameType | None) -> Iterator[types.FrameType]:

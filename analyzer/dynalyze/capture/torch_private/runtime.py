@@ -100,8 +100,8 @@ def phases() -> dict[str, float]:
     "dynamo" contains "aot_autograd", that contains "inductor", that contains "code_generation". "backward" are
     backward graphs that were compiled when they were first needed.
     """
-    tell = getattr(sys.modules.get("torch._dynamo.utils"), "calculate_time_spent", None)
-    spent = dict(tell()) if tell is not None else {}
+    times = getattr(sys.modules.get("torch._dynamo.utils"), "calculate_time_spent", dict)
+    spent = dict(times())
     return {ours: float(spent[theirs]) for ours, theirs in _PHASES.items() if spent.get(theirs)}
 
 
@@ -111,12 +111,12 @@ def cache_counts() -> dict[str, int]:
     return {name: count for name, count in counts.items() if "_cache_" in name and name.endswith(_CACHE_ENDS)}
 
 
-def watch_compiles(tell: Callable[[], None]) -> bool:
-    """Call `tell` as often as a compile of a frame or of a backward, or the recording of a CUDA graph, begins."""
+def watch_compiles(notice: Callable[[], None]) -> bool:
+    """Call `notice` as often as a compile of a frame or of a backward, or the recording of a CUDA graph, begins."""
     with contextlib.suppress(ImportError, AttributeError):
         from torch._dynamo.callback import on_compile_start
 
-        on_compile_start(lambda *_: tell())
+        on_compile_start(lambda *_: notice())
         return True
     return False
 
@@ -199,11 +199,7 @@ def is_sharded_in_place(cls: type) -> bool:
 @contextlib.contextmanager
 def plain_tensors() -> Any:
     """No torch function mode or tensor subclass of the program hears that we look at a tensor's dtype or device."""
-    disable = getattr(getattr(sys.modules.get("torch"), "_C", None), "DisableTorchFunction", None)
-    if disable is None:
-        yield
-        return
-    with disable():
+    with getattr(getattr(sys.modules.get("torch"), "_C", None), "DisableTorchFunction", contextlib.nullcontext)():
         yield
 
 
@@ -222,16 +218,15 @@ def cpp_compiler() -> str:
 
 def cache_folders() -> dict[str, str]:
     """Where Inductor and Triton keep what they compiled. No folder is made."""
-    inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or _default_cache_folder()
+    inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if not inductor:
+        try:
+            from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+            inductor = str(default_cache_dir())
+        except Exception:
+            inductor = str(Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}")
     return {"Inductor": inductor, "Triton": os.environ.get("TRITON_CACHE_DIR") or str(Path(inductor) / "triton")}
-
-
-def _default_cache_folder() -> str:
-    with contextlib.suppress(Exception):
-        from torch._inductor.runtime.cache_dir_utils import default_cache_dir
-
-        return str(default_cache_dir())
-    return str(Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}")
 
 
 def calls_counted_by(seen: list[int]) -> Callable[[Any, Any], Any]:

@@ -41,19 +41,19 @@ def listen(handle: Handle) -> Callable[[], None]:
     if isinstance(logger, logging.Logger):
         module.trace_log = logger = _TappedLogger(logger)
     if isinstance(logger, _TappedLogger):
-        logger.taps.append(handle)
-        return lambda: _stop(logger, handle)
+        tapped = logger
+        tapped.taps.append(handle)
+
+        def stop() -> None:
+            tapped.taps.remove(handle)
+            if not tapped.taps and getattr(module, "trace_log", None) is tapped:
+                module.trace_log = tapped.logger
+
+        return stop
     handler = _TraceHandler(handle)
     # First in the list: torch's own lazy handler removes itself at its first record, and the next one would miss that.
     logging.getLogger(TRACE_LOGGER).handlers.insert(0, handler)
     return lambda: logging.getLogger(TRACE_LOGGER).removeHandler(handler)
-
-
-def _stop(tapped: _TappedLogger, handle: Handle) -> None:
-    tapped.taps.remove(handle)
-    module: Any = sys.modules.get("torch._logging._internal")
-    if not tapped.taps and getattr(module, "trace_log", None) is tapped:
-        module.trace_log = tapped.logger
 
 
 class _TappedLogger:
@@ -191,21 +191,15 @@ def marked_disabled(value: Any) -> types.CodeType | None:
 
 
 def _skipped(reason: str, frame: Any) -> SkippedSeen:
-    code, names = frame.f_code, dict(frame.f_locals)
+    torch, code, names = sys.modules["torch"], frame.f_code, dict(frame.f_locals)
+    first = next((names.get(name) for name in code.co_varnames[:1]), None)
     return SkippedSeen(
         code=definition_of(code),
         reason=reason,
-        owner=_owner(code, names),
+        owner=type(first).__qualname__ if isinstance(first, torch.nn.Module) else "",
         entry=_is_entry(sys._getframe(2)),
-        tensors=any(_is_tensor(value) for value in _values(names)),
+        tensors=any(isinstance(value, torch.Tensor | torch.nn.Module) for value in _values(names)),
     )
-
-
-def _owner(code: types.CodeType, names: dict[str, Any]) -> str:
-    """The class of the module whose method this is."""
-    torch = sys.modules["torch"]
-    first = next((names.get(name) for name in code.co_varnames[:1]), None)
-    return type(first).__qualname__ if isinstance(first, torch.nn.Module) else ""
 
 
 def _values(names: dict[str, Any]) -> list[Any]:
@@ -217,11 +211,6 @@ def _values(names: dict[str, Any]) -> list[Any]:
         else:
             found.append(value)
     return found
-
-
-def _is_tensor(value: Any) -> bool:
-    torch = sys.modules["torch"]
-    return isinstance(value, torch.Tensor | torch.nn.Module)
 
 
 def _is_entry(frame: types.FrameType | None) -> bool:
