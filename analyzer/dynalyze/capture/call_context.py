@@ -157,11 +157,17 @@ class ModuleStates:
         return known[1]
 
     def _buffers_of(self, part: torch.nn.Module, budget: int) -> tuple[Frozen, int]:
-        held = {name: item for name, item in part._buffers.items() if _has_values(item)}
+        lazy = torch.nn.parameter.UninitializedTensorMixin
+        held = {
+            name: item
+            for name, item in part._buffers.items()
+            if isinstance(item, torch.Tensor) and not isinstance(item, lazy)
+        }
         tensors = list(held.values())
-        versions = [_version(item) for item in tensors]
+        versions = [-1 if item.is_inference() else item._version for item in tensors]
         seen = self._seen.get(id(part))
-        if seen is not None and _unchanged(seen, tensors, versions):
+        unchanged = seen is not None and seen.versions == versions and -1 not in versions
+        if seen is not None and unchanged and list(map(id, seen.tensors)) == list(map(id, tensors)):
             return seen.frozen, 0
         # All of them: the running statistics of BatchNorm change without a new version, its counter does not.
         frozen = freeze(held, budget)
@@ -171,20 +177,6 @@ class ModuleStates:
 
 def _count_children(parts: list[torch.nn.Module]) -> int:
     return sum([len(part._modules) for part in parts])
-
-
-def _unchanged(seen: _Seen, tensors: list[Any], versions: list[int]) -> bool:
-    if seen.versions != versions or -1 in versions or len(seen.tensors) != len(tensors):
-        return False
-    return all(a is b for a, b in zip(seen.tensors, tensors, strict=True))
-
-
-def _version(tensor: torch.Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
-
-
-def _has_values(buffer: Any) -> bool:
-    return isinstance(buffer, torch.Tensor) and not isinstance(buffer, torch.nn.parameter.UninitializedTensorMixin)
 
 
 def _set_buffer(owner: torch.nn.Module, name: str, value: torch.Tensor) -> None:

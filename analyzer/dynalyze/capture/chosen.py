@@ -26,7 +26,10 @@ class Chosen:
     """
 
     def __init__(self, expressions: list[str]) -> None:
-        self._expressions = {text: _parsed(text) for text in expressions}
+        scoped = ((text, _SCOPED.fullmatch(text)) for text in expressions)
+        self._expressions = {
+            text: (found["scope"], found["expression"]) if found else ("", text) for text, found in scoped
+        }
         self._modules: dict[int, Any] = {}
         self._functions: dict[int, Any] = {}
         self._found: set[str] = set()
@@ -51,10 +54,7 @@ class Chosen:
 
     def resolve(self) -> None:
         """Look every expression up again: a name may stand for another module by now."""
-        if not self._expressions:
-            return
-        torch = sys.modules.get("torch")
-        if torch is None:
+        if not self._expressions or "torch" not in sys.modules:
             return
         from dynalyze.capture.callables_seen import frames_of_program
 
@@ -89,11 +89,6 @@ class Chosen:
         else:
             names[0][name] = made
         self._functions[id(made)] = made
-
-
-def _parsed(text: str) -> tuple[str, str]:
-    scoped = _SCOPED.fullmatch(text)
-    return (scoped["scope"], scoped["expression"]) if scoped else ("", text)
 
 
 def _namespaces(scope: str, frames: list[types.FrameType]) -> Iterator[Namespaces]:

@@ -6,6 +6,7 @@ step, so that a crash or a hang leaves what was known before, and `doing` says w
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -62,9 +63,6 @@ def main(what: str, path: Path) -> int:
     return 0
 
 
-# Facts.
-
-
 def _facts(request: Answer, notes: Notes) -> None:
     notes.add(python=platform.python_version(), system=platform.system(), machine=platform.machine())
     notes.add(torch=_version("torch"), packages=list(_installed(request["packages"])))
@@ -78,25 +76,20 @@ def _facts(request: Answer, notes: Notes) -> None:
         return
     notes.add(torch=torch.__version__, cuda=torch.version.cuda, hip=torch.version.hip)
     notes.doing("asking torch where it keeps what it compiles")
-    notes.add(disabled=_asked(lambda: dynamo.dynamo_disabled(load=True)), caches=_asked(runtime.cache_folders) or {})
+    disabled, caches = None, {}
+    with contextlib.suppress(Exception):
+        disabled = dynamo.dynamo_disabled(load=True)
+    with contextlib.suppress(Exception):
+        caches = runtime.cache_folders()
+    notes.add(disabled=disabled, caches=caches)
     notes.doing("asking for GPUs")
-    notes.add(**_triton(), **_devices(torch))
-    notes.doing("compiling small C++ programs")
-    notes.add(**_compiler(Path(request["cache"]).parent))
-
-
-def _asked(question: Callable[[], Any]) -> Any:
-    try:
-        return question()
-    except Exception:
-        return None
-
-
-def _triton() -> Answer:
-    """Triton as torch's own metadata asks for it, "triton==3.4.0" (a build for the CPU does not), and as it is here."""
+    # Triton as torch's own metadata asks for it, "triton==3.4.0" (a build for the CPU does not), and as it is here.
     wanted = next((text for text in _requirements("torch") if "triton" in text.lower()), None)
     name = wanted and _REQUIRED.match(wanted)
-    return {"triton_wanted": wanted, "triton": _version(name[1] if name else "triton") or _version("triton")}
+    triton = _version(name[1] if name else "triton") or _version("triton")
+    notes.add(triton_wanted=wanted, triton=triton, **_devices(torch))
+    notes.doing("compiling small C++ programs")
+    notes.add(**_compiler(Path(request["cache"]).parent))
 
 
 def _devices(torch: Any) -> Answer:
@@ -110,9 +103,6 @@ def _devices(torch: Any) -> Answer:
         arches = torch.cuda.get_arch_list() if found else []
     told = " ".join(" ".join(str(warning.message).split()) for warning in heard)
     return {"devices": found, "arches": arches, "device_warning": told}
-
-
-# Packages.
 
 
 def _installed(packages: Iterable[tuple[str, str]]) -> Iterable[Answer]:
@@ -147,19 +137,12 @@ def _packages(request: Answer, notes: Notes) -> None:
     errors: dict[str, str] = {}
     for name, module in request["packages"]:
         notes.add(at=name, doing=f"importing {name}")
-        errors[name] = _import(module)
+        errors[name] = ""
+        try:
+            importlib.import_module(module)
+        except BaseException as error:
+            errors[name] = said(error)
         notes.add(errors=errors)
-
-
-def _import(module: str) -> str:
-    try:
-        importlib.import_module(module)
-    except BaseException as error:
-        return said(error)
-    return ""
-
-
-# The compile itself.
 
 
 def _compile(request: Answer, notes: Notes) -> None:
@@ -186,9 +169,6 @@ def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-# The C++ compiler.
-
-
 def _compiler(folder: Path) -> Answer:
     """The C++ compiler, and what Inductor needs of it beyond the language. Its files go to `folder`."""
     try:
@@ -200,7 +180,8 @@ def _compiler(folder: Path) -> Answer:
     refusal = _compiles(name, _TINY, [], folder)
     found = {"compiler": name, "compiler_error": refusal, "include": include}
     if not refusal:
-        found["compiler_version"] = _compiler_version(name)
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # The first line that it says of itself.
+            found["compiler_version"] = _run([name, "--version"]).stdout.partition("\n")[0].strip()
         found["headers_error"] = _compiles(name, _WITH_PYTHON, [f"-I{include}"], folder)
         found["openmp_error"] = _compiles(name, _WITH_OPENMP, openmp, folder)
     return found
@@ -213,12 +194,8 @@ def _compiles(name: str, source: str, flags: list[str], folder: Path) -> str:
     shared = ["-shared", "-fPIC", *flags, str(file), "-o", str(file.with_suffix(".so"))]
     if sys.platform == "darwin":
         shared = ["-undefined", "dynamic_lookup", *shared]
-    return _why_not([name, *shared])
-
-
-def _why_not(command: list[str]) -> str:
     try:
-        ended = _run(command)
+        ended = _run([name, *shared])
     except (OSError, subprocess.TimeoutExpired) as error:
         return said(error)
     if ended.returncode == 0:
@@ -227,22 +204,11 @@ def _why_not(command: list[str]) -> str:
     return lines[0].strip() if lines else f"it ended with status {ended.returncode}"
 
 
-def _compiler_version(name: str) -> str:
-    """The first line that it says of itself; "" where it says nothing."""
-    try:
-        return _run([name, "--version"]).stdout.partition("\n")[0].strip()
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-
-
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
-
-
-# torch.compile.
 
 
 def _tried(backend: str, device: str) -> Answer:

@@ -13,7 +13,7 @@ import platform
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -36,6 +36,10 @@ _ANOTHER = "name an interpreter that has it, e.g. --python .venv/bin/python"
 
 def torch_facts(torch: ModuleType) -> TorchLoaded:
     """Versions, the folder of torch, and the variables that change what compile does."""
+    packages = {}
+    for name in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            packages[name] = importlib.metadata.version(name)
     return TorchLoaded(
         version=str(torch.__version__),  # A TorchVersion.
         folder=str(Path(torch.__file__ or "").parent),
@@ -45,7 +49,7 @@ def torch_facts(torch: ModuleType) -> TorchLoaded:
         system=platform.system(),
         machine=platform.machine(),
         cores=os.cpu_count(),
-        packages=_versions(),
+        packages=packages,
         variables=_variables(),
     )
 
@@ -73,14 +77,6 @@ def nothing_compiled(wrapped: Sequence[Wrapped] = ()) -> NothingCompiled:
     return NothingCompiled(
         wrapped=list(wrapped), stance=dynamo.stance(), disabled=bool(dynamo.dynamo_disabled()), variable=variable
     )
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
 
 
 def torch_missing() -> str:
@@ -111,15 +107,22 @@ def torch_refusal(error: BaseException) -> str:
     """Why nothing can be done here, where that is what `error` came of: torch is missing, broken or too old."""
     if (torch := sys.modules.get("torch")) is not None:
         return torch_too_old(torch)
-    for each in _chain(error):
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
         if isinstance(each, ModuleNotFoundError) and each.name == "torch":
             return torch_missing()
-        if _is_of_import(each):
+        if isinstance(each, Exception) and any(
+            frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "torch"
+            for frame, _ in traceback.walk_tb(each.__traceback__)
+        ):  # It was raised while torch's own file was being imported.
             said = " ".join((str(each).strip().splitlines() or [""])[0].split())
             return (
                 f"torch cannot be imported in {sys.executable}: {type(each).__name__}: {said}; "
                 f"mend it (dynalyze doctor says more), or {_ANOTHER}"
             )
+        seen.add(id(each))
+        each = each.__cause__ or each.__context__
     return ""
 
 
@@ -132,19 +135,3 @@ def torch_import_problem() -> str:
             return reason
         raise
     return torch_too_old(torch)
-
-
-def _is_of_import(error: BaseException) -> bool:
-    """Whether it was raised while torch's own file was being imported."""
-    return isinstance(error, Exception) and any(
-        frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "torch"
-        for frame, _ in traceback.walk_tb(error.__traceback__)
-    )
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__

@@ -136,16 +136,19 @@ class Server:
 
     def run(self) -> None:
         while True:
-            for key, _ in self._selector.select(self._patience()):
+            deadlines = [job.deadline for job in self._jobs if job.pid]
+            patience = max(0.0, min(*deadlines, self._next_look) - time.monotonic()) if deadlines else None
+            for key, _ in self._selector.select(patience):
                 key.data()
-            self._reap()
+            for job in [job for job in self._jobs if job.pid]:
+                ended = _ended(job.pid, partial(self._kill, job, job.reason))
+                if ended is not None:
+                    status, maxrss = ended
+                    seconds = time.monotonic() - job.began
+                    code = os.waitstatus_to_exitcode(status)
+                    _send(job, {"reason": job.reason, "status": code, "seconds": seconds, "maxrss": maxrss})
+                    self._forget(job)
             self._look()
-
-    def _patience(self) -> float | None:
-        running = [job.deadline for job in self._jobs if job.pid]
-        if not running:
-            return None
-        return max(0.0, min(*running, self._next_look) - time.monotonic())
 
     def _accept(self) -> None:
         accepted, _ = self._listener.accept()
@@ -200,13 +203,6 @@ class Server:
         os.close(self._signals)
         os.close(self._wake)
 
-    def _reap(self) -> None:
-        for job in [job for job in self._jobs if job.pid]:
-            ended = _ended(job.pid, partial(self._kill, job, job.reason))
-            if ended is not None:
-                _answer(job, *ended)
-                self._forget(job)
-
     def _look(self) -> None:
         """About twice a second: who is over a limit, and which processes belong to whom."""
         now = time.monotonic()
@@ -218,15 +214,11 @@ class Server:
             return
         self._next_look = now + _LOOK_SECONDS
         seen = process_tree.processes()
-        for job in self._jobs:
-            if job.pid:
-                self._weigh(job, seen)
-
-    def _weigh(self, job: Job, seen: dict[int, process_tree.Seen]) -> None:
-        pids = process_tree.below(job.pid, seen) if job.pid in seen else []
-        job.known = {pid for pid in job.known if pid in seen} | set(pids)
-        if job.memory is not None and process_tree.memory_of(pids, seen, job.memory) > job.memory:
-            self._kill(job, "memory")
+        for job in [job for job in self._jobs if job.pid]:
+            pids = process_tree.below(job.pid, seen) if job.pid in seen else []
+            job.known = {pid for pid in job.known if pid in seen} | set(pids)
+            if job.memory is not None and process_tree.memory_of(pids, seen, job.memory) > job.memory:
+                self._kill(job, "memory")
 
     def _kill(self, job: Job, reason: str) -> None:
         """End its group, and what left the group but was seen below it."""
@@ -254,7 +246,12 @@ def become(request: dict[str, Any]) -> NoReturn:
     """The life of a forked item: what the child of `dynalyze explain` does, its output in a file of the run."""
 
     def main(folder: Path) -> int:
-        _redirect(folder / OUTPUT_FILE)
+        empty = os.open(os.devnull, os.O_RDONLY)
+        file = os.open(folder / OUTPUT_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for source, stream in ((empty, 0), (file, 1), (file, 2)):
+            os.dup2(source, stream)
+        os.close(empty)
+        os.close(file)
         from dynalyze.capture.child import main as explained
 
         return explained(folder)
@@ -296,15 +293,6 @@ def _load_prctl() -> Callable[[int, int], Any] | None:
         return None
 
 
-def _redirect(output: Path) -> None:
-    empty = os.open(os.devnull, os.O_RDONLY)
-    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for source, stream in ((empty, 0), (file, 1), (file, 2)):
-        os.dup2(source, stream)
-    os.close(empty)
-    os.close(file)
-
-
 def _ended(pid: int, clear: Callable[[], None]) -> tuple[int, int] | None:
     """Wait status and peak memory of a child that has ended, once `clear` has ended what is left of it.
 
@@ -318,16 +306,6 @@ def _ended(pid: int, clear: Callable[[], None]) -> tuple[int, int] | None:
     clear()
     _, status, usage = os.wait4(pid, 0)
     return status, usage.ru_maxrss * _KIBIBYTE
-
-
-def _answer(job: Job, status: int, maxrss: int) -> None:
-    answer = {
-        "reason": job.reason,
-        "status": os.waitstatus_to_exitcode(status),
-        "seconds": time.monotonic() - job.began,
-        "maxrss": maxrss,
-    }
-    _send(job, answer)
 
 
 def _send(job: Job, answer: dict[str, Any]) -> None:

@@ -60,8 +60,10 @@ def guard_values(payload: str) -> tuple[str | None, str | None]:
     try:
         guard = _TYPE.sub("", bare_guard(_PREFIX.sub("", _first(payload).strip())))
         state = _STATE.match(guard)
-        if state is not None:
-            return _states(re.split(r"[,.\s]+", state[1].strip(",. ")))
+        if state is not None:  # In torch's order; what cannot be known of one of several is a question mark.
+            actual = [dynamo.global_state(name) for name in re.split(r"[,.\s]+", state[1].strip(",. "))]
+            expected = [str(not value) if isinstance(value, bool) else None for value in actual]
+            return _joined(expected), _joined([None if value is None else str(value) for value in actual])
         scope = dynamo.recompile_scope()
         return _comparison(guard, scope) if scope is not None else (None, None)
     except Exception:  # A guard on objects of any kind: their own code may raise anything.
@@ -76,13 +78,6 @@ def _first(payload: str) -> str:
     return str(reasons[0]) if isinstance(reasons, list) and reasons else str(reasons)
 
 
-def _states(names: list[str]) -> tuple[str | None, str | None]:
-    """What the states were and are, in torch's order; what cannot be told of one of several is a question mark."""
-    actual = [dynamo.global_state(name) for name in names]
-    expected = [str(not value) if isinstance(value, bool) else None for value in actual]
-    return _joined(expected), _joined([None if value is None else str(value) for value in actual])
-
-
 def _joined(values: list[str | None]) -> str | None:
     return ", ".join(value or "?" for value in values) if any(values) else None
 
@@ -91,25 +86,16 @@ def _comparison(guard: str, scope: dict[str, Any]) -> tuple[str | None, str | No
     node = ast.parse(guard, mode="eval").body
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return "False", _shown(_value(node.operand, scope))
-    if not isinstance(node, ast.Compare):
-        return _call(node, scope)
-    sides = [node.left, *node.comparators]
-    measured = next((side for side in sides if _reads_program(side, scope)), None)
-    if measured is None:
-        return None, None
-    return _expectation(node, measured), _shown(_value(measured, scope))
-
-
-def _expectation(node: ast.Compare, measured: ast.expr) -> str:
-    """What the guard wanted: the plain other side of an equation, else the whole condition."""
-    plain = len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.Is) and measured is node.left
-    return ast.unparse(node.comparators[0] if plain else node)
-
-
-def _call(node: ast.expr, scope: dict[str, Any]) -> tuple[str | None, str | None]:
-    """A check such as ___check_obj_id(source, ...): tell what stands there now."""
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        measured = next((side for side in sides if _reads_program(side, scope)), None)
+        if measured is None:
+            return None, None
+        # The plain other side of an equation, else the whole condition.
+        plain = len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.Is) and measured is node.left
+        return ast.unparse(node.comparators[0] if plain else node), _shown(_value(measured, scope))
     if isinstance(node, ast.Call) and node.args and _reads_program(node.args[0], scope):
-        actual = _value(node.args[0], scope)
+        actual = _value(node.args[0], scope)  # A check such as ___check_obj_id(source, ...).
         return _expected_object(node, actual, scope), _shown(actual)
     return None, _shown(_value(node, scope)) if _reads_program(node, scope) else None
 
@@ -132,11 +118,8 @@ def _known_objects(actual: Any, scope: dict[str, Any]) -> Iterator[Any]:
     modules = (sys.modules.get(name) for name in ("torch", "torch.nn.functional"))
     for names in (scope.get("G", {}), *(vars(module) for module in modules if module is not None)):
         for known in list(names.values()):
-            yield (
-                known.__code__
-                if isinstance(known, types.FunctionType) and isinstance(actual, types.CodeType)
-                else known
-            )
+            is_code = isinstance(known, types.FunctionType) and isinstance(actual, types.CodeType)
+            yield known.__code__ if is_code else known
 
 
 def _reads_program(node: ast.expr, scope: dict[str, Any]) -> bool:
@@ -187,10 +170,7 @@ def _find_dataset(whole: int, left: int) -> str:
         if issubclass(type(each), BatchSampler):
             with contextlib.suppress(Exception):  # A sampler of the program's own, or one without a length.
                 if each.batch_size == whole and not each.drop_last and len(each.sampler) % whole == left:
-                    return _dataset(each.sampler)
+                    held = (getattr(each.sampler, name, None) for name in ("data_source", "dataset"))
+                    dataset = next((data for data in held if data is not None), each.sampler)
+                    return type(dataset).__qualname__
     return ""
-
-
-def _dataset(sampler: Any) -> str:
-    held = (getattr(sampler, name, None) for name in ("data_source", "dataset"))
-    return next((type(each).__qualname__ for each in held if each is not None), type(sampler).__qualname__)

@@ -128,14 +128,13 @@ class _ActingLoader(importlib.abc.Loader):
 
 def after_fork(method: Callable[[], None]) -> None:
     """Call a bound method in each process that is forked from here on, in the order of registration."""
+
+    def call_all() -> None:
+        for reference in list(_methods):
+            if (method := reference()) is not None:
+                method()
+
     if hasattr(os, "register_at_fork") and not _registered:
-        os.register_at_fork(after_in_child=_call_methods)
+        os.register_at_fork(after_in_child=call_all)
         _registered.append(True)
     _methods[weakref.WeakMethod(method, lambda gone: _methods.pop(gone, None))] = None
-
-
-def _call_methods() -> None:
-    for reference in list(_methods):
-        method = reference()
-        if method is not None:
-            method()

@@ -40,7 +40,7 @@ def resized(
             continue
         places = [_place(call, dim, target) for call in made]
         if all(place is None for place in places):
-            raise Misuse(f"{dim}: the target is called without such an input; it has {_names(made[0])}")
+            raise Misuse(f"{dim}: the target is called without such an input; it has {_names_of_inputs(made[0])}")
         made = [
             call if place is None else _replaced(call, place, dim, shape[dim.name])
             for call, place in zip(made, places, strict=True)
@@ -107,7 +107,7 @@ def _fitted(value: Any, dim: Dim, size: int) -> Any:
     return value if value.shape[dim.axis] == size else fit(value, dim.axis, size)
 
 
-def _names(call: Inputs) -> str:
+def _names_of_inputs(call: Inputs) -> str:
     count = len(call.args)
-    positions = [f"position{'' if count == 1 else 's'} {'0' if count == 1 else f'0 to {count - 1}'}"] if count else []
+    positions = ["position 0"] if count == 1 else [f"positions 0 to {count - 1}"] if count else []
     return ", ".join([*positions, *call.kwargs]) or "no inputs at all"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.machinery
@@ -58,7 +59,10 @@ class SourceTexts:
         """What is known of a file by its absolute path: its text, given to `write`, and the hash of its bytes; time of
         change (ns) and size (bytes) when it was imported, or now where that was before.
         """
-        source, stamp = self._texts.get(file), self._stamps.get(file) or self._unwatched(file)
+        source, stamp = self._texts.get(file), self._stamps.get(file)
+        if not stamp:  # It was imported before we watched; where functions of its module are not in it, it has changed.
+            ours = not file.startswith(self._installed)
+            stamp = _CHANGED if ours and any(_differs(file, code) for code in _codes_of(file)) else _stamp(file)
         try:
             text = None if source is None else importlib.util.decode_source(source)
         except (SyntaxError, UnicodeDecodeError):
@@ -67,12 +71,6 @@ class SourceTexts:
             return SourceSeen(file=file, stamp=stamp)
         return SourceSeen(file=file, stamp=stamp, text=write(text), sha256=hashlib.sha256(source).hexdigest())
 
-    def _unwatched(self, file: str) -> Stamp | None:
-        """That of a file imported before we watched; where functions of its module are not in it, it has changed."""
-        if not file.startswith(self._installed) and any(_differs(file, code) for code in _codes_of(file)):
-            return _CHANGED
-        return _stamp(file)
-
     def _imported(self, path: str) -> None:
         path = _absolute(path)
         stamp = _stamp(path)
@@ -80,10 +78,8 @@ class SourceTexts:
             return
         self._stamps[path] = stamp
         if not path.startswith(self._installed) and stamp[1] <= _LARGEST_FILE:
-            try:
+            with contextlib.suppress(OSError):
                 self.hold(path, Path(path).read_bytes())
-            except OSError:
-                return
 
 
 def _codes_of(file: str) -> list[types.CodeType]:

@@ -91,7 +91,9 @@ class EventWriter:
             self._restore()
         while self._kept:
             try:
-                _write_all(self._descriptor, self._kept[0])
+                data = self._kept[0]
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
             except OSError:
                 self._kept[0] = b"\n" + self._kept[0].lstrip(b"\n")  # A part of it may be there.
                 raise
@@ -183,8 +185,3 @@ def _file_of(descriptor: int) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
