@@ -52,10 +52,8 @@ def _listen(listener: Listener, torch: ModuleType, run: Path) -> None:
     listener.listen()
     atexit.register(listener.check)
     inspection = Inspection(listener.emit, at_once=False)
-    leave = _compile_in_place(listener, inspection, run)
-    watch_compile_calls(torch, inspection, leave)
-    if listener.on_each_compile is None:
-        listener.on_each_compile = inspection.compiling
+    listener.on_each_compile = inspection.compiling
+    watch_compile_calls(torch, inspection, _compile_in_place(listener, inspection, run))
 
 
 def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> Callable[[], None]:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import torch
 
 from dynalyze.capture.events import CandidateEntry
+from dynalyze.capture.torch_private.dynamo import frames_from
 from dynalyze.capture.wire import CandidateKind, CandidateReason
 
 MOST_MODULES = 64
@@ -49,7 +50,8 @@ class CallableSeen:
         """Whether its calls are compiled, or recorded alone in a run that compiles nothing."""
         self.compiled: Callable[..., Any] | None = None
         self.error = ""
-        self._left: Counter[CandidateReason] = Counter()
+        self.left: Counter[CandidateReason] = Counter()
+        """Why calls were not compiled, how often."""
         self._code = getattr(getattr(type(target), "forward", None) if is_module else target, "__code__", None)
 
     def called(self, seconds: float, left_alone: CandidateReason) -> None:
@@ -57,11 +59,7 @@ class CallableSeen:
         self.calls += 1
         self.seconds += seconds
         if left_alone:
-            self._left[left_alone] += 1
-
-    def in_backward(self) -> None:
-        """A call from within backward: no call of the program's, but one that torch makes again."""
-        self._left["backward"] += 1
+            self.left[left_alone] += 1
 
     def entry(self) -> CandidateEntry:
         """The facts. `reason` is the commonest one for which calls were not compiled."""
@@ -72,7 +70,7 @@ class CallableSeen:
             self.kind, self.name, self.class_name, file, line, name,
             calls=self.calls, parameters=self.parameters, seconds=self.seconds,
             compiled=self.compiled is not None and not self.error,
-            reason="raised" if self.error else next((reason for reason, _ in self._left.most_common(1)), ""),
+            reason="raised" if self.error else next((reason for reason, _ in self.left.most_common(1)), ""),
             error=self.error,
         )  # fmt: skip
 
@@ -138,8 +136,7 @@ class CallablesSeen:
 
     def compiled(self) -> list[CallableSeen]:
         """The modules that were compiled."""
-        rows = self._targets.values()
-        return [each for each in rows if each.compiled is not None and each.kind == "module"]
+        return [each for each in self._targets.values() if each.compiled is not None and each.kind == "module"]
 
     def entries(self) -> list[CandidateEntry]:
         rest = [self._rest] if self._rest is not None else []
@@ -216,11 +213,9 @@ def names_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[str]:
 
 def frames_of_program() -> Iterator[FrameType]:
     """The frames above, innermost first, without torch's and ours."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    for frame in frames_from(sys._getframe(1)):
         if not frame.f_code.co_filename.startswith((_OURS, _TORCH, "<frozen")):
             yield frame
-        frame = frame.f_back
 
 
 def expression_of(module: Any, frames: list[FrameType]) -> str:
@@ -238,7 +233,11 @@ def expression_of(module: Any, frames: list[FrameType]) -> str:
 
 
 def _variables(module: Any, names: dict[str, Any]) -> Iterator[str]:
-    return (name for name, value in list(names.items()) if name.isidentifier() and _is(value, module))
+    return (
+        name
+        for name, value in list(names.items())
+        if name.isidentifier() and (value is module or _plain(value) is module)
+    )
 
 
 def _paths(module: Any, names: dict[str, Any]) -> Iterator[str]:
@@ -247,12 +246,8 @@ def _paths(module: Any, names: dict[str, Any]) -> Iterator[str]:
         holder = _plain(value)
         if name.isidentifier() and issubclass(type(holder), torch.nn.Module) and holder is not module:
             for path, part in torch.nn.Module.named_modules(holder):
-                if part is not holder and _is(part, module):
+                if part is not holder and (part is module or _plain(part) is module):
                     yield name + _INDEX.sub(r"[\1]", f".{path}".replace("._orig_mod", ""))
-
-
-def _is(value: Any, module: Any) -> bool:
-    return value is module or _plain(value) is module
 
 
 def _plain(value: Any) -> Any:

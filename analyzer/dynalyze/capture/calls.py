@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import torch
 
 from dynalyze.capture.call_context import Modes, ModuleState, ModuleStates, RandomState
 from dynalyze.capture.clone import CannotClone, Frozen, OverBudget, freeze
+from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.nested_values import Signature, describe_call, leaves, sign
 from dynalyze.capture.torch_private import compiled_calls
 
@@ -94,8 +94,7 @@ class Recorder:
         self.recording = True
         self._lock = threading.RLock()
         self._forget()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._after_fork)
+        after_fork(self._after_fork)
 
     def stop(self) -> None:
         """Record no more; what was recorded stays."""
@@ -254,7 +253,8 @@ class Recorder:
             state, spent = self._states.take(call.module, left, (args, kwargs))
             inputs = freeze((args, kwargs), left - spent)
         except OverBudget:
-            self._note(f"<n> call<s> of {name} were not kept: over the limit of {_size(self.byte_cap)} for all copies.")
+            cap = f"{self.byte_cap / 2**30:.1f} GiB" if self.byte_cap >= 2**30 else f"{self.byte_cap / 2**20:.1f} MiB"
+            self._note(f"<n> call<s> of {name} were not kept: over the limit of {cap} for all copies.")
             return
         except CannotClone as error:
             self._note(f"<n> call<s> of {name} were not kept: an input cannot be copied ({error}).")
@@ -293,9 +293,7 @@ def _watch_backward(result: Any, ran: list[bool]) -> None:
         if not ran:
             ran.append(True)
 
-    for number, output in enumerate(gradient_outputs(result)):
-        if number >= _MOST_WATCHED:
-            break
+    for output in islice(gradient_outputs(result), _MOST_WATCHED):
         if output.grad_fn is not None:
             output.grad_fn.register_prehook(notice)
 
@@ -303,7 +301,3 @@ def _watch_backward(result: Any, ran: list[bool]) -> None:
 def _short(error: Exception) -> str:
     line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {line}"[:200].rstrip(".")
-
-
-def _size(nbytes: int) -> str:
-    return f"{nbytes / 2**30:.1f} GiB" if nbytes >= 2**30 else f"{nbytes / 2**20:.1f} MiB"

@@ -14,11 +14,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from dynalyze.capture import environment, objects, program
-from dynalyze.capture.attach import (
-    attach,
-    forget_compiles,
-    lead_descendants,
-)
+from dynalyze.capture.attach import attach, forget_compiles, lead_descendants
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import backward, check, compiled
@@ -148,12 +144,16 @@ class Session:
             program.join_threads()
         if self._in_place is not None:
             self._in_place.remove()
-        examples = ending.exit_status == 0 and self._has_examples(names)
+        has_examples = callable(names.get("model")) and names.get("example_inputs") is not None
+        examples = ending.exit_status == 0 and has_examples
         if self._bundles and self._write_bundle(examples) and not self._request.get("in_place", True):
             return ending
         self._emit_trees()
         if ending.exit_status == 0 and self._chosen.missing and not self._program_compiles_itself:
-            self._emit_missing()
+            # What `--compile` named was never there: the user's mistake.
+            names_called = dict.fromkeys(entry.name for entry in self._in_place.seen.entries() if entry.name)
+            there = f"; it called {', '.join(list(names_called)[:8])}" if names_called else ""
+            self.emit(Misused(f"--compile {self._chosen.missing[0]}: the program has no such thing{there}"))
         if self._listener.compiled_frames or self.others_compiled():
             return ending
         called = self._in_place.seen.ids if self._in_place is not None else set()
@@ -165,12 +165,6 @@ class Session:
         else:
             self.emit(Definitions(self._request["spec"], objects.definitions(names), "model" in names))
         return ending
-
-    def _emit_missing(self) -> None:
-        """What `--compile` named was never there: the user's mistake."""
-        called = dict.fromkeys(entry.name for entry in self._in_place.seen.entries() if entry.name)
-        there = f"; it called {', '.join(list(called)[:8])}" if called else ""
-        self.emit(Misused(f"--compile {self._chosen.missing[0]}: the program has no such thing{there}"))
 
     def _emit_trees(self) -> None:
         """The parts of each module that broke: which of them no break reaches is for the parent to find out."""
@@ -203,9 +197,6 @@ class Session:
                 target, calls, self._folder, self._request.get("cloudpickle", ""), backward=bool(self._options.train)
             )
         )
-
-    def _has_examples(self, names: dict[str, Any]) -> bool:
-        return callable(names.get("model")) and names.get("example_inputs") is not None
 
     def _run_object(self) -> Ending:
         request = self._request

@@ -88,16 +88,13 @@ class KeptTensor:
     conjugate: bool = False
 
     def thaw(self, storages: dict[int, torch.UntypedStorage]) -> torch.Tensor:
-        made = self._whole() if self.region is None else self._view(self.region, storages)
+        made = _copy_of(self.whole) if self.whole is not None else self._view(storages)
         made.__dict__.update(_copied_marks(self.attributes))
         return made.requires_grad_() if self.requires_grad else made
 
-    def _whole(self) -> torch.Tensor:
-        assert self.whole is not None
-        with compiled_calls.unobserved_but_for_subclasses():
-            return _as_type(self.whole.detach().clone(), type(self.whole))
-
-    def _view(self, region: Region, storages: dict[int, torch.UntypedStorage]) -> torch.Tensor:
+    def _view(self, storages: dict[int, torch.UntypedStorage]) -> torch.Tensor:
+        region = self.region
+        assert region is not None
         with compiled_calls.unobserved():
             storage = storages.get(id(region))
             if storage is None:
@@ -182,8 +179,7 @@ class _Freezer:
             self._place(tensor, kept)
         else:
             self._spend(tensor.numel() * tensor.element_size())
-            with compiled_calls.unobserved_but_for_subclasses():
-                kept.whole = _as_type(tensor.detach().clone(), type(tensor))
+            kept.whole = _copy_of(tensor)
         return kept
 
     def _place(self, tensor: torch.Tensor, kept: KeptTensor) -> None:
@@ -220,8 +216,11 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, getattr(sys.modules.get("numpy"), "ndarray", ()))
 
 
-def _as_type(made: torch.Tensor, kind: type) -> torch.Tensor:
-    return made if type(made) is kind else made.as_subclass(kind)
+def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of the whole, of the same class."""
+    with compiled_calls.unobserved_but_for_subclasses():
+        made = tensor.detach().clone()
+        return made if type(made) is type(tensor) else made.as_subclass(type(tensor))
 
 
 def _copied_marks(marks: dict[str, Any]) -> dict[str, Any]:

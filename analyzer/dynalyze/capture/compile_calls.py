@@ -14,13 +14,13 @@ from dynalyze.capture.events import CompileCall, Lost, Wrapped
 from dynalyze.capture.hooks import Patch
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
+from dynalyze.capture.torch_private.dynamo import frames_from
 
 if TYPE_CHECKING:
     from dynalyze.capture.compiled_recording import CompiledRecording
 
 _OURS = str(Path(__file__).resolve().parents[1])
 _INSTALLED = {"site-packages", "dist-packages"}
-_NO_LINE = ("", 0, "")
 
 
 class CompileCalls:
@@ -56,13 +56,11 @@ class CompileCalls:
             # torch takes entries out of the dict of options.
             given = {key: dict(value) if type(value) is dict else value for key, value in kwargs.items()}
             model = args[0] if args else kwargs.get("model")
+            result = original(*args, **kwargs)
             if is_ours():
-                result = original(*args, **kwargs)
                 if inspection is not None:
                     inspection.given(getattr(model, "__self__", model), *caller()[:2], kwargs)
-                return result
-            result = original(*args, **kwargs)
-            if model is not None:
+            elif model is not None:
                 result = record(model, result, given)
                 note(model, result, kwargs)
             return result
@@ -92,7 +90,7 @@ class CompileCalls:
         try:
             owner = getattr(model, "__self__", model)
             file, line, function = caller()
-            kind = "module" if _is_module(owner) else "function"
+            kind = "module" if isinstance(owner, self._torch.nn.Module) else "function"
             name = type(owner).__qualname__ if owner is not model or kind == "module" else _name(model)
             shown = {key: repr(value)[:200] for key, value in options.items() if key != "model"}
             generates = callable(getattr(owner, "generate", None))
@@ -104,24 +102,15 @@ class CompileCalls:
             self._listener.skips.emit_disabled(model)
             if self._inspection is not None:
                 self._inspection.given(owner, file, line, options)
-            of_torch = owner is not model and _is_torchs(owner) and _name(model).endswith("._call_impl")
+            # Whether `module.compile()` was called of a module whose forward is torch's own code, as nn.Sequential's.
+            home = str(getattr(getattr(type(owner), "forward", None), "__module__", "")) if kind == "module" else ""
+            of_torch = owner is not model and home.startswith("torch.") and _name(model).endswith("._call_impl")
             wrapped = Wrapped(kind, name, file, line, generates=generates, in_place_of_torch=of_torch)
             self.wrapped.append((wrapped, _weak(owner), _weak(result)))
             if kind == "module" or not _INSTALLED & set(Path(file).parts):
                 self._on_call(at_rest=True)
         except Exception as error:  # What the user's own torch.compile returned must reach the user.
             self._listener.emit(Lost(message=f"torch.compile call: {type(error).__name__}: {error}"[:500]))
-
-
-def _is_module(value: Any) -> bool:
-    torch = sys.modules["torch"]
-    return isinstance(value, torch.nn.Module)
-
-
-def _is_torchs(module: Any) -> bool:
-    """Whether the forward of a module is torch's own code, as that of nn.Sequential is."""
-    forward = getattr(type(module), "forward", None)
-    return _is_module(module) and str(getattr(forward, "__module__", "")).startswith("torch.")
 
 
 def _name(model: Any) -> str:
@@ -138,15 +127,11 @@ def _weak(value: Any) -> Any:
 def caller() -> tuple[str, int, str]:
     """The innermost line outside torch and dynalyze that asked for the compile."""
     torch_folder = str(Path(sys.modules["torch"].__file__ or "").parent)
-    frame = sys._getframe(2)
-    while frame is not None:
+    for frame in frames_from(sys._getframe(2)):
         file = frame.f_code.co_filename
         if not file.startswith((torch_folder, _OURS)):
             return file, frame.f_lineno, frame.f_code.co_name
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return _NO_LINE
+    return "", 0, ""
 
 
 def watch_compile_calls(

@@ -180,7 +180,7 @@ class InPlace:
         thread = self._calls.thread
         if in_backward():
             with contextlib.suppress(Exception):
-                self._first_look(module).in_backward()
+                self._first_look(module).left["backward"] += 1  # No call of the program's: torch makes it again.
         thread.inside = True
         try:
             return call(module, *args, **kwargs)
@@ -242,7 +242,10 @@ class InPlace:
         finally:
             self._compiling.now = False
         result = call(module, *args, **kwargs)  # Where this raises as well, it is the program's own error.
-        self._give_up(seen, failed)
+        # What raises under compile runs in eager from here on, this call included.
+        lines = [line.strip() for line in f"{type(failed).__name__}: {failed}".splitlines() if line.strip()]
+        seen.error = " ".join(lines[: 2 if lines[0].endswith(":") else 1])[:500]
+        self._emit(InPlaceFailed(name=seen.name, class_name=seen.class_name, error=seen.error))
         return result
 
     def _compiled(self, seen: CallableSeen, module: Any) -> Callable[..., Any] | None:
@@ -260,12 +263,6 @@ class InPlace:
                     self._compiling.now = False
                 self._set_up_seconds += time.monotonic() - began
         return seen.compiled
-
-    def _give_up(self, seen: CallableSeen, error: Exception) -> None:
-        """What raises under compile runs in eager from here on, this call included."""
-        lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
-        seen.error = " ".join(lines[: 2 if lines[0].endswith(":") else 1])[:500]
-        self._emit(InPlaceFailed(name=seen.name, class_name=seen.class_name, error=seen.error))
 
 
 def _call_function(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

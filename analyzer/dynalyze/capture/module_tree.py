@@ -17,6 +17,7 @@ from dynalyze.capture.events import ModuleTree, TreeClass, TreePart
 
 _MOST_PARTS = 3000
 _LONGEST_CALL_SECONDS = 5.0
+_CONTAINERS = (torch.nn.Module, torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 Range = tuple[str, int, int]
 """A file, and the first and the last line of a function in it."""
 
@@ -45,25 +46,16 @@ def module_tree(name: str, module: torch.nn.Module, call: Callable[[], Any] | No
 def _class(kind: type) -> TreeClass:
     forward = getattr(kind, "forward", None)
     callable_itself = forward is not None and forward is not torch.nn.Module.forward
+    code = getattr(inspect.unwrap(forward), "__code__", None) if forward is not None and callable_itself else None
     return TreeClass(
         kind.__qualname__,
-        layer=any(_is_layer(each) for each in kind.__mro__),
+        # A class derived from one of torch's layers is no more than a layer either.
+        layer=any(each.__module__.startswith("torch.nn.modules.") and each not in _CONTAINERS for each in kind.__mro__),
         of_torch=kind.__module__.partition(".")[0] == "torch",
         callable=callable_itself and kind not in (torch.nn.ModuleList, torch.nn.ModuleDict),
         code=list(_code_of(kind)),
-        forward=_place_of(forward) if callable_itself else None,
+        forward=(code.co_filename, code.co_firstlineno) if isinstance(code, types.CodeType) else None,
     )
-
-
-def _is_layer(kind: type) -> bool:
-    """Whether a class is one of torch's layers; a class derived from one is no more than a layer either."""
-    containers = (torch.nn.Module, torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
-    return kind.__module__.startswith("torch.nn.modules.") and kind not in containers
-
-
-def _place_of(function: Any) -> tuple[str, int] | None:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return (code.co_filename, code.co_firstlineno) if isinstance(code, types.CodeType) else None
 
 
 def _code_of(kind: type) -> Iterator[Range]:

@@ -72,9 +72,9 @@ def prepare(
     if isinstance(value, type) and issubclass(value, torch.nn.Module):
         value = _instance(value, name)
     elif not callable(value):
-        raise Misuse(
-            f"{name!r} is {_a(type(value).__name__)}, which cannot be called; name a module, a class or a function"
-        )
+        kind = type(value).__name__
+        a_kind = f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+        raise Misuse(f"{name!r} is {a_kind}, which cannot be called; name a module, a class or a function")
     if not isinstance(value, torch.nn.Module) and not needs_inputs(value) and not (expressions and _takes_any(value)):
         made = value()
         if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
@@ -170,10 +170,6 @@ def _import_file(path: Path) -> ModuleType:
     set_first_path(str(root if len(parts) > 1 else path.parent))
     if len(parts) > 1:
         return importlib.import_module(".".join(parts))
-    return _load(path)
-
-
-def _load(path: Path) -> ModuleType:
     # A file called like an installed module must not get that one, nor replace it.
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"_{path.stem}_target"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -203,7 +199,3 @@ def _parameters(function: Any, skip: int = 0) -> str:
     except (TypeError, ValueError):
         return "(...)"
     return f"({', '.join(names)})"
-
-
-def _a(noun: str) -> str:
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

@@ -42,7 +42,8 @@ def run_script(
     module = _fresh_main(path)
     if bound is not None and names:
         module.__dict__[HOOK] = bound
-    return _execute(module, _compiled(path, names)), module.__dict__
+    code = _compiled(path, names)
+    return end_of(lambda: exec(code, module.__dict__))[0], module.__dict__
 
 
 def run_module(
@@ -68,7 +69,7 @@ def run_module(
     module.__dict__.update(
         __file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached
     )
-    return _execute(module, code), module.__dict__
+    return end_of(lambda: exec(code, module.__dict__))[0], module.__dict__
 
 
 def set_first_path(folder: str) -> None:
@@ -117,7 +118,10 @@ def end_of(action: Any) -> tuple[Ending, Any]:
     except SoftStop:
         return Ending(stopped=True), None
     except SystemExit as leaving:
-        return Ending(exit_status=_status_of(leaving)), None
+        if leaving.code is not None and not isinstance(leaving.code, int):
+            print(leaving.code, file=sys.stderr)
+            return Ending(exit_status=1), None
+        return Ending(exit_status=(leaving.code or 0) & 0xFF), None
     except BaseException as error:
         if reason := environment.torch_refusal(error):
             raise Misuse(reason) from None
@@ -134,11 +138,6 @@ def join_threads() -> None:
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon and thread not in workers:
             thread.join()
-
-
-def _execute(module: types.ModuleType, code: types.CodeType) -> Ending:
-    ending, _ = end_of(lambda: exec(code, module.__dict__))
-    return ending
 
 
 def _find_module(name: str) -> Any:
@@ -163,24 +162,19 @@ class _NoModule(Exception):
 def _failed(error: BaseException) -> Ending:
     shown = _without_our_frames(error.__traceback__)
     error.__traceback__ = shown
-    _show(error, shown)
-    last = traceback.extract_tb(shown)[-1:]
-    message = traceback.format_exception_only(type(error), error)[-1].strip()
-    status = 130 if isinstance(error, KeyboardInterrupt) else 1
-    file, line = (last[0].filename, last[0].lineno or 0) if last else ("", 0)
-    return Ending(exit_status=status, exception=type(error).__qualname__, message=message[:2000], file=file, line=line)
-
-
-def _show(error: BaseException, trace: types.TracebackType | None) -> None:
-    """Through the program's own hook; where that fails, as Python tells both errors."""
-    try:
-        sys.excepthook(type(error), error, trace)
+    try:  # Through the program's own hook; where that fails, as Python tells both errors.
+        sys.excepthook(type(error), error, shown)
     except BaseException as failure:
         print("Error in sys.excepthook:", file=sys.stderr)
         own = _without_our_frames(failure.__traceback__)
         traceback.print_exception(type(failure), failure.with_traceback(own), own)
         print("\nOriginal exception was:", file=sys.stderr)
-        sys.__excepthook__(type(error), error, trace)
+        sys.__excepthook__(type(error), error, shown)
+    last = traceback.extract_tb(shown)[-1:]
+    message = traceback.format_exception_only(type(error), error)[-1].strip()
+    status = 130 if isinstance(error, KeyboardInterrupt) else 1
+    file, line = (last[0].filename, last[0].lineno or 0) if last else ("", 0)
+    return Ending(exit_status=status, exception=type(error).__qualname__, message=message[:2000], file=file, line=line)
 
 
 def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
@@ -197,15 +191,6 @@ def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackTyp
 def is_plumbing(file: str) -> bool:
     """Whether a file is one of those that run the program, not of the program itself."""
     return file.startswith(_OURS) or file in ("<frozen runpy>", runpy.__file__)
-
-
-def _status_of(leaving: SystemExit) -> int:
-    if leaving.code is None:
-        return 0
-    if isinstance(leaving.code, int):
-        return leaving.code & 0xFF
-    print(leaving.code, file=sys.stderr)
-    return 1
 
 
 def _misuse_at(path: str, error: SyntaxError) -> Misuse:

@@ -162,7 +162,8 @@ class _Target:
         with torch.compiler.set_stance("force_eager"):
             for step in workload.steps(workload.model):
                 self._make(step)
-        self._leave_no_trace(workload.model)
+        if self._phase == "train":
+            workload.model.zero_grad(set_to_none=True)  # type: ignore[attr-defined]
         self._emit(EagerCall(time.perf_counter() - began))
 
     def _compiled(self, workload: Workload) -> Ending:
@@ -187,18 +188,14 @@ class _Target:
                 self._make(step)
             except Exception as error:
                 if not (self._options.fullgraph and dynamo.is_refusal(error)):
-                    if self._asked.cold:
-                        self._blame_eager(workload)
+                    if self._asked.cold:  # It was the first call of all: where eager fails as well, that is the reason.
+                        with self._stage("eager"):
+                            self._eager(workload)
                     raise
                 refused = str(error).splitlines()[0][:_LONGEST]
             self._emit(ObjectCall(index, refused))
 
         return program.end_of(make)[0]
-
-    def _blame_eager(self, workload: Workload) -> None:
-        """A compiled call that was the first of all has failed: where eager fails as well, that is the reason."""
-        with self._stage("eager"):
-            self._eager(workload)
 
     def _make(self, step: Step) -> None:
         step.prepare()
@@ -207,10 +204,6 @@ class _Target:
             from dynalyze.capture.bench.call_workload import loss_of
 
             loss_of(outputs).backward()
-
-    def _leave_no_trace(self, model: Any) -> None:
-        if self._phase == "train":
-            model.zero_grad(set_to_none=True)
 
     @contextmanager
     def _stage(self, stage: str) -> Iterator[None]:
@@ -243,24 +236,12 @@ def _place(error: BaseException) -> tuple[str, int]:
     frames = [
         each for each in reversed(traceback.extract_tb(error.__traceback__)) if not program.is_plumbing(each.filename)
     ]
-    for wanted in (_is_models, _is_transformers, _is_not_torch):
+    for within in ({"transformers_modules"}, {"transformers", "models"}), ({"transformers"},):
         for frame in frames:
-            if wanted(frame.filename):
+            if any(folders <= set(PurePath(frame.filename).parts) for folders in within):
                 return frame.filename, frame.lineno or 0
-    return "", 0
-
-
-def _is_models(file: str) -> bool:
-    parts = PurePath(file).parts
-    return "transformers_modules" in parts or ("transformers" in parts and "models" in parts)
-
-
-def _is_transformers(file: str) -> bool:
-    return "transformers" in PurePath(file).parts
-
-
-def _is_not_torch(file: str) -> bool:
-    return "torch" not in PurePath(file).parts and not file.startswith("<")
+    outside = (frame for frame in frames if "torch" not in PurePath(frame.filename).parts and frame.filename[:1] != "<")
+    return next(((frame.filename, frame.lineno or 0) for frame in outside), ("", 0))
 
 
 def _text(value: Any) -> str:

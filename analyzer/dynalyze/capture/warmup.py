@@ -78,8 +78,13 @@ class WarmupCheck:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)
         self._writer.open()
-        attach(self._listener, self._folder, self._torch_loaded)
-        self._versions.listen()
+
+        def torch_loaded(torch: ModuleType) -> None:
+            self._listener.listen()
+            self.emit(environment.torch_facts(torch))
+
+        attach(self._listener, self._folder, torch_loaded)
+        after_import("torch._dynamo.convert_frame", lambda _: dynamo.watch_bytecode(self._versions.add))
 
     def run(self) -> str:
         """Make all calls; returns why they could not be made, "" where they were.
@@ -102,10 +107,6 @@ class WarmupCheck:
         """What the process knows at its end."""
         notes = self._workloads[0].notes if self._workloads else []
         return WarmupEnded(error, runtime.recompile_limit(), runtime.cache_counts(), notes)
-
-    def _torch_loaded(self, torch: Any) -> None:
-        self._listener.listen()
-        self.emit(environment.torch_facts(torch))
 
     def _prepared(self) -> list[list[Step]]:
         from dynalyze.capture.bench.load import device_of, load_shapes
@@ -138,20 +139,17 @@ class WarmupCheck:
         called = WarmupCalled()
         try:
             if stage == LOOK:
-                self._look(steps, called)
+                for step in steps:
+                    step.prepare()
+                    versions, in_eager = self._versions.watch(step.run)
+                    called.versions += versions
+                    called.in_eager += in_eager
             else:
                 repeats = self._repeats if stage == WARM_UP else 1
                 called.milliseconds = sum(self._timer.passes(steps, repeats, flush=False))
         except (Exception, SystemExit) as raised:
             called.error = self._judged(raised, number)
         self.emit(called)
-
-    def _look(self, steps: list[Step], called: WarmupCalled) -> None:
-        for step in steps:
-            step.prepare()
-            versions, in_eager = self._versions.watch(step.run)
-            called.versions += versions
-            called.in_eager += in_eager
 
     def _judged(self, error: BaseException, number: int) -> str:
         """What failed, in one line: the compiled call alone, or the model in eager as well."""
@@ -201,13 +199,6 @@ class ExecutedVersions:
         self._originals: dict[int, CodeType] = {}
         self._made: dict[int, tuple[int, CodeType, CodeType]] = {}
 
-    def listen(self) -> None:
-        """Hear of them from the moment when Dynamo is imported."""
-        after_import("torch._dynamo.convert_frame", self._attach)
-
-    def _attach(self, _: ModuleType) -> None:
-        dynamo.watch_bytecode(self._add)
-
     def watch(self, action: Callable[[], Any]) -> tuple[list[tuple[int, Frame]], list[Frame]]:
         """Run `action` and look at every call in it, also those of threads that it starts.
 
@@ -232,7 +223,8 @@ class ExecutedVersions:
         in_eager = [dynamo.definition_of(code) for key, code in seen.items() if key not in self._made]
         return [(number, dynamo.definition_of(original)) for number, _, original in compiled], in_eager
 
-    def _add(self, original: CodeType, made: CodeType) -> None:
+    def add(self, original: CodeType, made: CodeType) -> None:
+        """Code that Dynamo made of a function."""
         if runtime.calls_a_graph(made):
             self._originals.setdefault(id(original), original)
             self._made[id(made)] = (len(self._made) + 1, made, original)

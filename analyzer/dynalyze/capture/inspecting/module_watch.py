@@ -12,6 +12,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from dynalyze.capture.events import Emit, Lost, ModuleSeen, SettingsSeen
@@ -25,14 +26,14 @@ _SHOWN_OPTIONS = ("mode", "dynamic", "fullgraph", "backend")
 _LONGEST_WORD = 40
 
 
+@dataclass
 class _Given:
     """A module that was given to torch.compile, held weakly, and what was last reported of it."""
 
-    def __init__(self, name: str, module: Any, place: dict[str, Any]) -> None:
-        self.name = name
-        self.module = weakref.ref(module)
-        self.place = place
-        self.reported: dict[str, Any] = {}
+    name: str
+    module: weakref.ref[Any]
+    place: dict[str, Any]
+    reported: dict[str, Any] = field(default_factory=dict)
 
 
 class Inspection:
@@ -59,7 +60,7 @@ class Inspection:
             return
         self._known.add(module)
         place = {"file": file, "line": line, "options": shown_options(options)}
-        self._given.append(_Given(f"m{next(self._names)}", module, place))
+        self._given.append(_Given(f"m{next(self._names)}", weakref.ref(module), place))
         if self._at_once:
             self._protected(lambda: self._look(self._given[-1:]))
 
@@ -71,7 +72,9 @@ class Inspection:
 
     def compiling(self, frames: int) -> None:
         """A frame begins to compile, the `frames`th of this process, in the thread that compiles it."""
-        self._protected(self._emit_settings)
+        if not self._settings_emitted:
+            self._settings_emitted = True
+            self._protected(lambda: self._emit(SettingsSeen(settings_seen())))
         if self._spent < _BUDGET_SECONDS:
             self.look_again()
 
@@ -80,11 +83,6 @@ class Inspection:
         began = time.perf_counter()
         self._protected(lambda: self._look(self._given, ended=ended))
         self._spent += time.perf_counter() - began
-
-    def _emit_settings(self) -> None:
-        if not self._settings_emitted:
-            self._settings_emitted = True
-            self._emit(SettingsSeen(settings_seen()))
 
     def _look(self, some: list[_Given], *, ended: bool = False) -> None:
         living = [(each, module) for each in some if (module := each.module()) is not None]
@@ -112,11 +110,12 @@ class Inspection:
 def shown_options(options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of torch.compile that are switches or torch's own words; a backend of the program's is "custom"."""
     given = {name: options.get(name) for name in _SHOWN_OPTIONS}
-    shown = {name: value for name, value in given.items() if isinstance(value, bool) or _is_word(value)}
+    shown = {
+        name: value
+        for name, value in given.items()
+        if isinstance(value, bool)
+        or (isinstance(value, str) and len(value) <= _LONGEST_WORD and value.replace("-", "_").isidentifier())
+    }
     if given["backend"] is not None and "backend" not in shown:
         shown["backend"] = "custom"
     return shown
-
-
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST_WORD and value.replace("-", "_").isidentifier()
