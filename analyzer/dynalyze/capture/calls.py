@@ -69,10 +69,11 @@ class Call:
 
 @dataclass(slots=True)
 class SignatureSeen:
-    """One distinct signature, of one module."""
+    """One distinct signature, of one module; the `number`th that was met."""
 
     module: Any
     text: str
+    number: int
     calls: int = 0
 
 
@@ -112,11 +113,6 @@ class Recorder:
             return [self._calls[index] for index in sorted(self._calls)]
 
     @property
-    def total(self) -> int:
-        """How many outermost calls the program made, retained or not."""
-        return self._total
-
-    @property
     def signatures(self) -> list[SignatureSeen]:
         return list(self._signatures.values())
 
@@ -128,9 +124,9 @@ class Recorder:
 
     def _forget(self) -> None:
         self._calls: dict[int, Call] = {}
-        self._total = 0
+        self.total = 0
+        """How many outermost calls the program made, retained or not."""
         self._signatures: dict[Signature, SignatureSeen] = {}
-        self._numbers: dict[Signature, int] = {}
         self._modules: dict[int, Any] = {}
         self._last: Call | None = None
         self._held_bytes = 0
@@ -203,39 +199,33 @@ class Recorder:
             self._modules[id(module)] = module
             first = signature not in self._signatures
             if first:
-                self._numbers[signature] = len(self._signatures)
-                self._signatures[signature] = SignatureSeen(module, describe_call(signature[-1]))
-            self._signatures[signature].calls += 1
-            call = Call(self._total, module, self._numbers[signature], first, wanted=first)
-            self._total += 1
+                text = describe_call(signature[-1])
+                self._signatures[signature] = SignatureSeen(module, text, len(self._signatures))
+            seen = self._signatures[signature]
+            seen.calls += 1
+            call = Call(self.total, module, seen.number, first, wanted=first)
+            self.total += 1
             self._calls[call.index] = call
-            self._thin(call)
+            before, self._last = self._last, call
+            if before is not None:
+                call.wanted = call.wanted or before.first
+                before.wanted = before.wanted or call.first
+            early: list[Call] = []
+            if self.total == FEW + 1:
+                early = [each for each in self._calls.values() if not each.wanted and each is not call]
+            elif self.total > FEW and before is not None and not before.wanted:
+                early = [before]
+            for each in early:
+                self._release(each)
+                self._calls.pop(each.index, None)
             return call
-
-    def _thin(self, call: Call) -> None:
-        before, self._last = self._last, call
-        if before is not None:
-            call.wanted = call.wanted or before.first
-            before.wanted = before.wanted or call.first
-        if self._total == FEW + 1:
-            for early in [each for each in self._calls.values() if not each.wanted and each is not call]:
-                self._discard(early)
-        elif self._total > FEW and before is not None and not before.wanted:
-            self._discard(before)
-
-    def _discard(self, call: Call) -> None:
-        self._let_go(call)
-        self._calls.pop(call.index, None)
 
     def _release(self, call: Call) -> None:
         with self._lock:
-            self._let_go(call)
-
-    def _let_go(self, call: Call) -> None:
-        kept, call.kept = call.kept, None
-        if kept is not None and self._calls.get(call.index) is call:  # Not so after a drop.
-            self._held_bytes -= kept.nbytes
-            self._held_calls -= 1
+            kept, call.kept = call.kept, None
+            if kept is not None and self._calls.get(call.index) is call:  # Not so after a drop.
+                self._held_bytes -= kept.nbytes
+                self._held_calls -= 1
 
     def _wants_copy(self, call: Call) -> bool:
         if self._held_calls >= self.call_cap:

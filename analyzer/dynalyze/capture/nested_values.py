@@ -66,7 +66,8 @@ class Copier:
             return self._container(value, base)
         if is_plain_object(value):
             return self._object(value)
-        if _changes_by_use(value):
+        # Generators, files, locks and the like: kept by reference, they are not later what they were.
+        if isinstance(value, (Iterator, Awaitable)) or type(value).__module__.partition(".")[0] in _CHANGING:
             self.referenced.add(type(value).__name__)
         return value
 
@@ -186,11 +187,6 @@ def _slots(value: Any) -> Iterator[tuple[types.MemberDescriptorType, Any]]:
                     continue
 
 
-def _changes_by_use(value: Any) -> bool:
-    """Generators, files, locks and the like: kept by reference, they are not later what they were."""
-    return isinstance(value, (Iterator, Awaitable)) or type(value).__module__.partition(".")[0] in _CHANGING
-
-
 def sign(value: Any) -> Signature:
     """The signature of a nested value.
 
@@ -274,12 +270,9 @@ def _describe(node: Signature) -> str:
         size = list(shape) if isinstance(shape, tuple) else shape
         place = "" if device.type == "cpu" else f" on {device}"
         return f"{kind}{size} {str(dtype).removeprefix('torch.')}{place}{' with grad' if requires_grad else ''}"
-    if tag == "holds":
-        return _describe_holder(*rest)
-    return "the same again" if tag == "again" else str(rest[0])
-
-
-def _describe_holder(kind: str, held: tuple[tuple[Any, Signature], ...]) -> str:
+    if tag != "holds":
+        return "the same again" if tag == "again" else str(rest[0])
+    kind, held = rest
     if kind in ("tuple", "list", "set", "frozenset"):
         inner = ", ".join(_describe(item) for _, item in held)
         return f"[{inner}]" if kind == "list" else f"({inner})"

@@ -144,17 +144,22 @@ def _instance(cls: Any, name: str) -> Any:
 
 def _takes_any(function: Any) -> bool:
     """Whether a function has parameters at all: `--input` is then for the function itself, not for what it makes."""
+    parameters = _parameters_of(function)
+    return parameters is None or bool(parameters)
+
+
+def _parameters_of(function: Any) -> list[inspect.Parameter] | None:
+    """None where they cannot be known."""
     try:
-        return bool(inspect.signature(function).parameters)
+        return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return True
+        return None
 
 
 def _required(function: Any) -> int:
     """How many positional arguments a function cannot do without."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
+    parameters = _parameters_of(function)
+    if parameters is None:
         return 1
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(p.kind in positional and p.default is inspect.Parameter.empty for p in parameters)
@@ -194,8 +199,5 @@ def _candidates(module: ModuleType) -> list[str]:
 
 def _parameters(function: Any, skip: int = 0) -> str:
     """The names of the parameters; their defaults and annotations stay in the user's code."""
-    try:
-        names = list(inspect.signature(function).parameters)[skip:]
-    except (TypeError, ValueError):
-        return "(...)"
-    return f"({', '.join(names)})"
+    parameters = _parameters_of(function)
+    return "(...)" if parameters is None else f"({', '.join(each.name for each in parameters[skip:])})"

@@ -80,16 +80,21 @@ class TraceRecords:
         # File names by the numbers that records use for them.
         self.files = files if files is not None else {}
         self._seen: set[str] = set()
-        self._readers: dict[str, Callable[[str, Metadata, str], CompilerEvent | None]] = {
+        # Each gets the record's name, what it holds under that, and its text.
+        self._readers: dict[str, Callable[[str, Any, str], CompilerEvent | None]] = {
             "dynamo_start": self._start,
             "compilation_metrics": _metrics,
             "bwd_compilation_metrics": _metrics,
-            "dynamo_graph_break_reason": _break,
-            "dynamo_error": lambda name, metadata, text: ErrorSeen(text=cut(text, keep_end=True)),
-            "recompile_reasons": lambda name, metadata, text: RecompileSeen(text=cut(text)),
+            # None for the exception of a backend that torch makes a graph break of, and then logs as one.
+            "dynamo_graph_break_reason": lambda name, content, text: (
+                None if text.startswith(_WARNED) else BreakSeen(text=cut(_without_traceback(text)))
+            ),
+            "dynamo_error": lambda name, content, text: ErrorSeen(text=cut(text, keep_end=True)),
+            "recompile_reasons": lambda name, content, text: RecompileSeen(text=cut(text)),
             "symbolic_shape_specialization": self._specialized,
             **dict.fromkeys(_BYPASSES, _bypass),
-            **dict.fromkeys(_STAGES, _graph),
+            # Its text is too long for an event: whoever reads the record keeps it elsewhere.
+            **dict.fromkeys(_STAGES, lambda name, content, text: GraphSeen(stage=_STAGES[name])),
         }
 
     @property
@@ -105,11 +110,22 @@ class TraceRecords:
             if name == "str":
                 self.files[content[1]] = content[0]
                 return None
-            reader = self._readers.get(content.get("name", "") if name == "artifact" else name)
-            event = reader(name, metadata, payload or "") if reader is not None else None
-            if event is not None:
-                event.id, event.epoch = compile_id_of(metadata), self.epoch
-                event.attempt, event.rank = metadata.get("attempt") or 0, metadata.get("rank")
+            known = content.get("name", "") if name == "artifact" else name
+            reader = self._readers.get(known)
+            event = reader(known, content, payload or "") if reader is not None else None
+            if event is None:
+                return None
+            event.id, event.attempt, event.rank = (
+                compile_id_of(metadata),
+                metadata.get("attempt") or 0,
+                metadata.get("rank"),
+            )
+            if isinstance(event, CompileStarted):
+                if event.id in self._seen:
+                    self.epoch += 1
+                    self._seen.clear()
+                self._seen.add(event.id)
+            event.epoch = self.epoch
             return event
         return None
 
@@ -118,17 +134,11 @@ class TraceRecords:
         self.epoch = 0
         self._seen.clear()
 
-    def _start(self, name: str, metadata: Metadata, text: str) -> CompileStarted:
-        compile_id = compile_id_of(metadata)
-        if compile_id in self._seen:
-            self.epoch += 1
-            self._seen.clear()
-        self._seen.add(compile_id)
-        stack = self._stack(metadata["dynamo_start"].get("stack"))
+    def _start(self, name: str, content: Any, text: str) -> CompileStarted:
+        stack = self._stack(content.get("stack"))
         return CompileStarted(code=stack[-1] if stack else None, stack=stack[:-1])
 
-    def _specialized(self, name: str, metadata: Metadata, text: str) -> SpecializedSeen:
-        symbol = metadata[name]
+    def _specialized(self, name: str, symbol: Any, text: str) -> SpecializedSeen:
         return SpecializedSeen(
             sources=[cut(str(source)) for source in symbol.get("sources") or ()][:_MOST_SOURCES],
             value=str(symbol.get("value"))[:_LONGEST_VALUE],
@@ -136,10 +146,12 @@ class TraceRecords:
         )
 
     def _stack(self, frames: Any) -> list[Frame]:
-        return [Frame(self._file(f.get("filename")), f.get("line") or 0, f.get("name") or "") for f in frames or ()]
-
-    def _file(self, reference: Any) -> str:
-        return self.files.get(reference, "") if isinstance(reference, int) else str(reference or "")
+        found = []
+        for frame in frames or ():
+            file = frame.get("filename")
+            file = self.files.get(file, "") if isinstance(file, int) else str(file or "")
+            found.append(Frame(file, frame.get("line") or 0, frame.get("name") or ""))
+        return found
 
 
 def compile_id_of(metadata: Metadata) -> str:
@@ -171,38 +183,26 @@ def cut(text: str, *, keep_end: bool = False) -> str:
     return f"{note}\n{text[-INLINE_TEXT:]}" if keep_end else f"{text[:INLINE_TEXT]}\n{note}"
 
 
-def _break(name: str, metadata: Metadata, text: str) -> BreakSeen | None:
-    """A graph break; None for the exception of a backend that torch makes one of, and then logs as one."""
-    return None if text.startswith(_WARNED) else BreakSeen(text=cut(_plain(text)))
-
-
-def _graph(name: str, metadata: Metadata, text: str) -> GraphSeen:
-    """One stage of a graph; its text is too long for an event, so whoever reads the record keeps it elsewhere."""
-    return GraphSeen(stage=_STAGES[metadata["artifact"]["name"] if name == "artifact" else name])
-
-
-def _bypass(name: str, metadata: Metadata, text: str) -> CacheBypassed:
-    known = metadata["artifact"]["name"]
+def _bypass(name: str, content: Any, text: str) -> CacheBypassed:
     try:
         details = json.loads(text)
     except (ValueError, RecursionError):  # Cut short, in a log.
         details = {}
     details = details if isinstance(details, dict) else {}
     reason = details.get("cache_bypass_reason") or details.get("error") or ""
-    stored = "Unable to serialize: " if known.endswith("pickle_failure") else ""
+    stored = "Unable to serialize: " if name.endswith("pickle_failure") else ""
     shown = f"{stored}{reason}"[:_LONGEST_REASON].encode(errors="replace").decode()
-    return CacheBypassed(cache=_BYPASSES[known], reason=shown)
+    return CacheBypassed(cache=_BYPASSES[name], reason=shown)
 
 
-def _metrics(name: str, metadata: Metadata, text: str) -> CompileEnded:
-    metrics = metadata[name]
+def _metrics(name: str, metrics: Any, text: str) -> CompileEnded:
     known = {key: metrics[key] for key in Metrics.__annotations__ if metrics.get(key) is not None}
     if reason := metrics.get("fail_reason"):
         known["fail_reason"] = cut(str(reason))
     return CompileEnded(backward=name.startswith("bwd"), metrics=cast(Metrics, known))
 
 
-def _plain(payload: str) -> str:
+def _without_traceback(payload: str) -> str:
     """The payload ends with a traceback through the compiler itself, of no use to the owner of a model.
 
     Where a frame is skipped late, the cause stands in that traceback alone.
