@@ -1,1 +1,1 @@
-"""What the child told, as typed records; a TORCH_TRACE log becomes the same ones."""
+"""Reads back the events that a child emitted; a TORCH_TRACE log becomes the same ones."""
