@@ -15,14 +15,14 @@ from types import CodeType, ModuleType
 
 from dynalyze.capture import environment
 from dynalyze.capture.compile_calls import watch_compile_calls
-from dynalyze.capture.events import BreakSeen, Frame
+from dynalyze.capture.events import BreakSeen, CompileCall, Frame
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.source_texts import HELD
 from dynalyze.capture.torch_private import dynamo, trace
-from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
-from dynalyze.capture.writer import EventWriter
+from dynalyze.capture.wire import BYTECODE_FILE, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
+from dynalyze.capture.writer import EventWriter, has_event
 
 _BOOT = str(Path(__file__).resolve().parent / "boot")
 Undo = Callable[[], None]
@@ -71,7 +71,7 @@ def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> 
     options = CompileOptions(**request["compile"])
     modules = InPlace(
         listener.emit,
-        None if _program_compiles(run) else lambda target: compiled(target, options),
+        None if has_event(run, CompileCall) else lambda target: compiled(target, options),
         None,
         Chosen(request.get("chosen", [])),
         lambda: listener.compile_seconds,
@@ -96,14 +96,6 @@ def forget_compiles(listener: Listener, inspection: Inspection, *, compiling: bo
     """What was compiled so far is not to count; `compiling`: a frame is just beginning to compile."""
     listener.forget(compiling=compiling)
     inspection.forget()
-
-
-def _program_compiles(run: Path) -> bool:
-    """Whether a process of this run has called torch.compile by itself."""
-    return any(
-        '"event": "compile_call"' in path.read_text(encoding="utf-8", errors="replace")
-        for path in (run / EVENTS_FOLDER).glob("*.jsonl")
-    )
 
 
 def lead_descendants(run: Path) -> None:

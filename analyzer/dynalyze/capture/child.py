@@ -19,6 +19,7 @@ from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import backward, check, compiled
 from dynalyze.capture.events import (
+    CompileStarted,
     Definitions,
     Ending,
     Event,
@@ -34,8 +35,8 @@ from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import SoftStop
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.capture.torch_private import dynamo
-from dynalyze.capture.wire import EVENTS_FOLDER, REQUEST_FILE
-from dynalyze.capture.writer import EventWriter
+from dynalyze.capture.wire import REQUEST_FILE
+from dynalyze.capture.writer import EventWriter, has_event
 
 SOFT_STOP_SIGNAL = getattr(signal, "SIGURG", None)
 _STATUS_MISUSE = 2
@@ -200,15 +201,11 @@ class Session:
 
     def _run_object(self) -> Ending:
         request = self._request
-        ending, module = program.end_of(lambda: _passing(objects.import_target, request["path"], request["module"]))
-        if isinstance(module, Misuse):
-            raise module
+        ending, module = program.end_of(lambda: objects.import_target(request["path"], request["module"]))
         if module is None:
             return ending
         found = objects.find_object(module, request["name"])
-        ending, prepared = program.end_of(lambda: _passing(_prepared, found, request, module))
-        if isinstance(prepared, Misuse):
-            raise prepared
+        ending, prepared = program.end_of(lambda: _prepared(found, request, module))
         if prepared is None:
             return ending
         target, calls = prepared
@@ -339,8 +336,7 @@ class Session:
 
     def others_compiled(self) -> bool:
         """Whether a process that the target started has compiled something."""
-        folder = self._folder / EVENTS_FOLDER
-        return any('"event": "compile_start"' in path.read_text(errors="replace") for path in folder.glob("*.jsonl"))
+        return has_event(self._folder, CompileStarted)
 
 
 def _prepared(found: Any, request: dict[str, Any], module: ModuleType) -> tuple[Any, list[Inputs]]:
@@ -354,11 +350,3 @@ def _prepared(found: Any, request: dict[str, Any], module: ModuleType) -> tuple[
 
 def _raise_soft_stop(signum: int, frame: FrameType | None) -> None:
     raise SoftStop
-
-
-def _passing(action: Callable[..., Any], *args: Any) -> Any:
-    """Run `action`, handing a Misuse back as a value: it is ours, not an error of the target."""
-    try:
-        return action(*args)
-    except Misuse as misuse:
-        return misuse

@@ -56,8 +56,6 @@ def run_module(
     module = _fresh_main(None)
     # Importing the packages above the module runs code of the target already.
     ending, found = end_of(lambda: _find_module(name))
-    if isinstance(found, Misuse):
-        raise found
     if found is None:
         return ending, module.__dict__
     spec, code = found
@@ -111,10 +109,12 @@ def end_of(action: Any) -> tuple[Ending, Any]:
     """Call `action` and turn whatever leaves it into an Ending; a traceback is printed as Python would.
 
     Raises:
-        Misuse: it ended because there is no torch that can be used.
+        Misuse: the action raised it, or ended because there is no torch that can be used.
     """
     try:
         return Ending(exit_status=0), action()
+    except Misuse:
+        raise
     except SoftStop:
         return Ending(stopped=True), None
     except SystemExit as leaving:
@@ -141,17 +141,21 @@ def join_threads() -> None:
 
 
 def _find_module(name: str) -> Any:
-    """Spec and code of a module, or the Misuse that it stands for."""
+    """Spec and code of a module.
+
+    Raises:
+        Misuse: there is none, or it is no Python.
+    """
     try:
         # runpy knows packages, zip files and namespace packages; there is no public way to the same.
         _, spec, code = runpy._get_module_details(name, _NoModule)  # type: ignore[attr-defined]
     except _NoModule as error:
-        return Misuse(f"-m {name}: {error}")
+        raise Misuse(f"-m {name}: {error}") from None
     except REFUSALS as error:
         misuse = misuse_of_source(error, origin_of(name)) or misuse_of_source(error, origin_of(f"{name}.__main__"))
         if misuse is None:
             raise
-        return misuse
+        raise misuse from None
     return spec, code
 
 

@@ -119,19 +119,17 @@ class _Target:
 
     def run(self) -> Ending:
         ending, workload = program.end_of(self._prepared)
-        if isinstance(workload, Misuse):
-            raise workload
         return ending if workload is None else self._compiled(workload)
 
-    def _prepared(self) -> Workload | Misuse:
-        try:
-            built = self._build()
-            with self._stage("eager"):
-                workload = self._workload(built)
-                if not self._asked.cold:
-                    self._eager(workload)
-        except Misuse as misuse:
-            return misuse
+    def _prepared(self) -> Workload:
+        built = self._build()
+        with self._stage("eager"):
+            asked = self._asked
+            workload = workload_of(
+                built, self._phase, batch=asked.batch, new_tokens=asked.new_tokens, static_cache=asked.static_cache
+            )
+            if not self._asked.cold:
+                self._eager(workload)
         return workload
 
     def _build(self) -> Built:
@@ -147,12 +145,6 @@ class _Target:
         seconds, inputs = time.perf_counter() - began, texts_of(built.inputs)
         self._emit(ModelBuilt(built.class_name, built.family, built.parameters, seconds, inputs, notes))
         return built
-
-    def _workload(self, built: Built) -> Workload:
-        asked = self._asked
-        return workload_of(
-            built, self._phase, batch=asked.batch, new_tokens=asked.new_tokens, static_cache=asked.static_cache
-        )
 
     def _eager(self, workload: Workload) -> None:
         """The call as it is without torch.compile, also inside of libraries that compile parts of themselves."""

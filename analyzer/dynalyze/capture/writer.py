@@ -153,6 +153,12 @@ class EventWriter:
         self._pid, self._descriptor, self._file = -1, -1, None
 
 
+def has_event(run: Path, kind: type[Event]) -> bool:
+    """Whether a process of a run has written such an event."""
+    files = (run / EVENTS_FOLDER).glob("*.jsonl")
+    return any(f'"event": "{kind.tag}"' in file.read_text(encoding="utf-8", errors="replace") for file in files)
+
+
 def _process(*, main: bool) -> ProcessStarted:
     rank = os.environ.get("RANK", "")
     return ProcessStarted(
