@@ -10,8 +10,9 @@ import torch
 import torch._dynamo
 from torch._dynamo.utils import counters
 
-from dynalyze.capture.bench.language import PHASES, language_workload
+from dynalyze.capture.bench.language import language_workload
 from dynalyze.capture.inputs import Inputs, Misuse
+from dynalyze.capture.settings import LANGUAGE_PHASES as PHASES
 
 transformers = pytest.importorskip("transformers")
 

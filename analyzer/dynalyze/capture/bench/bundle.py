@@ -31,7 +31,7 @@ from dynalyze.capture.compiled_recording import Written
 from dynalyze.capture.compiling import moved, place
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.nested_values import leaves, reachable_modules
-from dynalyze.capture.settings import LANGUAGE_PHASES, Placement
+from dynalyze.capture.settings import LANGUAGE_PHASES, Generation, Placement, settings_of
 from dynalyze.capture.shapes import resized
 
 BUNDLE_FILE = "bundle.pt"
@@ -118,7 +118,7 @@ def _language(bundle: Bundle, request: WorkerRequest) -> Workload:
     model = bundle.targets[0] if alike else recorded.model
     return language_workload(
         model, request.phase, calls=[Inputs(*call.inputs.thaw())], batch=request.batch, sequence=request.sequence,
-        new_tokens=request.new_tokens, static_cache=request.static_cache, seed=request.seed,
+        seed=request.seed, **settings_of(request, Generation),
     )  # fmt: skip
 
 

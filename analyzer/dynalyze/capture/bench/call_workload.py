@@ -12,6 +12,7 @@ forward and its backward. The loss and the optimizer run in eager in every confi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -54,35 +55,38 @@ class CallsWorkload(Workload):
         return [_Call(target, frozen, self._buffers, self._random, self._grad) for frozen in self._frozen]
 
 
+@dataclass(eq=False)
 class _Call(Step):
     """One call; its inputs are made anew only where an earlier run of it changed them."""
 
-    def __init__(
-        self, target: Callable[..., Any], frozen: Frozen, buffers: _Buffers, random: RandomState, grad: bool
-    ) -> None:
-        self._target = target
-        self._frozen = frozen
-        self._buffers = buffers
-        self._random = random
-        self._grad = grad
-        self._inputs: Inputs | None = None
-        self._renew = not _only_plain(frozen.thaw())
-        self._marks: Any = None
-        self._compared = False
+    target: Callable[..., Any]
+    frozen: Frozen
+    buffers: _Buffers
+    random: RandomState
+    grad: bool
+    _inputs: Inputs | None = None
+    _marks: Any = None
+    _compared: bool = False
+
+    def __post_init__(self) -> None:
+        # Where there are tensors and plain values alone, versions tell of every change.
+        inputs = _pytree.tree_leaves(self.frozen.thaw())
+        self._renew = not all(type(leaf) is torch.Tensor or isinstance(leaf, _PLAIN) for leaf in inputs)
 
     def prepare(self) -> None:
         if self._inputs is None or self._renew or self._changed():
-            self._inputs = Inputs(*self._frozen.thaw())
+            self._inputs = Inputs(*self.frozen.thaw())
             self._marks = _marks(self._inputs)
-        self._drop_gradients()
-        self._buffers.restore()
-        self._random.restore()
+        for tensor in _tensors(self._inputs):
+            tensor.grad = None
+        self.buffers.restore()
+        self.random.restore()
 
     def run(self) -> Any:
         inputs = self._inputs
         assert inputs is not None, "prepare() comes first"
-        with torch.set_grad_enabled(self._grad):
-            return self._target(*inputs.args, **inputs.kwargs)
+        with torch.set_grad_enabled(self.grad):
+            return self.target(*inputs.args, **inputs.kwargs)
 
     def _changed(self) -> bool:
         """Whether a run has changed its inputs; if one did, every later one is given fresh ones."""
@@ -90,12 +94,9 @@ class _Call(Step):
         self._renew = _marks(inputs) != self._marks
         if not self._renew and not self._compared:  # Once: not every kernel raises the version of what it writes to.
             self._compared = True
-            self._renew = not _equal(inputs, self._frozen.thaw())
+            before = _tensors(self.frozen.thaw())
+            self._renew = not all(torch.equal(one, two) for one, two in zip(_tensors(inputs), before, strict=True))
         return self._renew
-
-    def _drop_gradients(self) -> None:
-        for tensor in _tensors(self._inputs):
-            tensor.grad = None
 
 
 class _Buffers:
@@ -135,11 +136,6 @@ def _frozen(call: Inputs) -> Frozen:
         raise Failed("not_replayable", f"the inputs cannot be kept for later calls: {error}") from error
 
 
-def _only_plain(value: Any) -> bool:
-    """Whether the inputs hold tensors and plain values alone, so that versions tell of every change."""
-    return all(type(leaf) is torch.Tensor or isinstance(leaf, _PLAIN) for leaf in _pytree.tree_leaves(value))
-
-
 def _tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in _pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
@@ -148,11 +144,6 @@ def _marks(value: Any) -> tuple[Any, list[int]]:
     """A value that changes with the nesting of another, or with a write to one of its tensors."""
     versions = [-1 if tensor.is_inference() else tensor._version for tensor in _tensors(value)]
     return _pytree.tree_structure(value), versions
-
-
-def _equal(value: Any, other: Any) -> bool:
-    pairs = zip(_tensors(tuple(value)), _tensors(other), strict=True)
-    return all(torch.equal(one, two) for one, two in pairs)
 
 
 def _sizes(call: Inputs) -> tuple[int | None, int | None]:
@@ -172,7 +163,7 @@ class TrainWorkload(Workload):
     def __init__(self, inner: Workload) -> None:
         super().__init__(
             inner.model, phase="train", batch=inner.batch, sequence=inner.sequence, items=inner.items,
-            tokens=inner.tokens, notes=inner.notes,
+            tokens=inner.tokens, notes=list(inner.notes),
         )  # fmt: skip
         self._inner = inner
         loss = "from the loss among the outputs, or else from their mean"
@@ -198,23 +189,23 @@ def _trained(owner: Any) -> list[torch.nn.Parameter]:
     return [p for p in owner.parameters() if p.requires_grad] if isinstance(owner, torch.nn.Module) else []
 
 
+@dataclass(eq=False)
 class _TrainStep(Step):
-    def __init__(self, inner: Step, trained: list[Any], optimizer: Any) -> None:
-        self._inner = inner
-        self._trained = trained
-        self._optimizer = optimizer
+    inner: Step
+    trained: list[torch.nn.Parameter]
+    optimizer: torch.optim.Optimizer | None
 
     def prepare(self) -> None:
-        for parameter in self._trained:
+        for parameter in self.trained:
             parameter.grad = None
-        self._inner.prepare()
+        self.inner.prepare()
 
     def run(self) -> Any:
         with torch.enable_grad():
-            outputs = self._inner.run()
+            outputs = self.inner.run()
             loss_of(outputs).backward()
-        if self._optimizer is not None:
-            self._optimizer.step()
+        if self.optimizer is not None:
+            self.optimizer.step()
         return outputs
 
 

@@ -11,12 +11,13 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.inputs import Inputs, Misuse
+from dynalyze.capture.settings import LANGUAGE_PHASES
 
-PHASES = ("prefill", "decode", "generate")
 _SEQUENCE = 128
 # Inputs that each phase makes by itself, and those that only a forward pass takes.
 _OWN = ("input_ids", "attention_mask", "position_ids", "cache_position", "past_key_values", "use_cache", "labels")
@@ -43,27 +44,27 @@ def language_workload(
     Raises:
         Misuse: the model cannot generate, or the phase is unknown.
     """
-    if phase not in PHASES:
-        raise Misuse(f"unknown phase {phase!r}; a language model has {', '.join(PHASES)}")
+    if phase not in LANGUAGE_PHASES:
+        raise Misuse(f"unknown phase {phase!r}; a language model has {', '.join(LANGUAGE_PHASES)}")
     if not _generates(model):
         raise Misuse(
             f"--phase {phase} needs a language model of transformers: {type(model).__name__} has no generate()"
         )
     if _encodes(model) and phase != "generate":
-        name = type(model).__name__
         raise Misuse(
-            f"--phase {phase} is for models that only decode: {name} has an encoder; --phase generate is for it"
+            f"--phase {phase} is for models that only decode: {type(model).__name__} has an encoder; --phase generate "
+            "is for it"
         )
     own = _own_tokens(calls)
     shape = tuple(own.shape) if own is not None else (1, _SEQUENCE)
     prompt = _Prompt(model, batch or shape[0], sequence or shape[1], new_tokens, static_cache, seed)
     if own is not None and shape == (prompt.batch, prompt.sequence):
         prompt.tokens = own.to(prompt.tokens.device)
-        prompt.beside = _beside(calls)
+        # The arguments of the first example call beside the tokens and what follows from them.
+        prompt.beside = {name: value for name, value in calls[0].kwargs.items() if name not in _OWN} if calls else {}
     if _encodes(model) and calls and calls[0].kwargs:
         prompt.encode(dict(calls[0].kwargs))
-    kinds: dict[str, type[_Language]] = {"prefill": _Prefill, "decode": _Decode, "generate": _Generate}
-    return kinds[phase](model, prompt, phase)
+    return LanguageWorkload(model, prompt, phase)
 
 
 class _Prompt:
@@ -96,11 +97,8 @@ class _Prompt:
     def generated(self) -> dict[str, Any]:
         """Keyword arguments of `generate` that give it the prompt."""
         if self.encoded:
-            return {
-                name: value
-                for name, value in self.encoded.items()
-                if name not in _FORWARD_ONLY and not name.startswith("decoder_")
-            }
+            own = {name: value for name, value in self.encoded.items() if name not in _FORWARD_ONLY}
+            return {name: value for name, value in own.items() if not name.startswith("decoder_")}
         return {"input_ids": self.tokens, **self.beside} if self.beside else {"inputs": self.tokens}
 
     def fill(self) -> None:
@@ -140,15 +138,13 @@ class _Prompt:
         return arguments
 
 
-class _Language(Workload):
-    """Base of the three phases."""
+class LanguageWorkload(Workload):
+    """One phase of a language model over a prompt."""
 
     def __init__(self, model: Any, prompt: _Prompt, phase: str) -> None:
-        made = prompt.batch * (prompt.sequence if phase == "prefill" else prompt.new_tokens)
-        super().__init__(
-            model, phase=phase, batch=prompt.batch, sequence=None if prompt.encoded else prompt.sequence,
-            items=prompt.batch, tokens=made,
-        )  # fmt: skip
+        tokens = prompt.batch * (prompt.sequence if phase == "prefill" else prompt.new_tokens)
+        sequence = None if prompt.encoded else prompt.sequence
+        super().__init__(model, phase, prompt.batch, sequence, items=prompt.batch, tokens=tokens)
         self.prompt = prompt
         if phase == "decode" or (phase == "prefill" and prompt.static_cache):
             prompt.fill()
@@ -156,109 +152,105 @@ class _Language(Workload):
         size = "as encoded" if prompt.encoded else f"{prompt.sequence} tokens"
         self.notes.append(f"{phase}: batch {prompt.batch}, prompt {size}, {kind} cache.")
 
-
-class _Prefill(_Language):
     def steps(self, target: Callable[..., Any]) -> list[Step]:
-        return [_PrefillStep(target, self.prompt)]
+        prompt = self.prompt
+        if self.phase == "generate":
+            return [_GenerateStep(target, self.model, prompt)]
+        if self.phase == "prefill":
+            # A server keeps its static cache and empties it: new tensors would be new addresses to CUDA graphs.
+            return [_PrefillStep(target, prompt, prompt.filled() if prompt.static_cache else None)]
+        cache = _DecodeCache(prompt)
+        return [_DecodeStep(target, prompt, cache, number) for number in range(prompt.new_tokens)]
 
 
-class _PrefillStep(Step):
-    def __init__(self, target: Callable[..., Any], prompt: _Prompt) -> None:
-        self._target = target
-        self._prompt = prompt
-        self._arguments: dict[str, Any] = {}
-        # A server keeps its static cache and empties it: new tensors would be new addresses to CUDA graphs.
-        self._kept = prompt.filled() if prompt.static_cache else None
+@dataclass(eq=False)
+class _ForwardStep(Step):
+    """A call of the model, whose keyword arguments `prepare` makes."""
 
-    def prepare(self) -> None:
-        if self._kept is not None:
-            self._kept.reset()
-        cache = self._kept if self._kept is not None else self._prompt.new_cache()
-        self._arguments = self._prompt.arguments(self._prompt.tokens, cache, 0)
+    target: Callable[..., Any]
+    prompt: _Prompt
+    cache: Any
+    arguments: dict[str, Any] = field(init=False)
 
     def run(self) -> Any:
         import torch
 
         with torch.no_grad():
-            return self._target(**self._arguments)
+            return self.target(**self.arguments)
 
 
-class _Decode(_Language):
-    def steps(self, target: Callable[..., Any]) -> list[Step]:
-        state = _DecodeState(self.prompt)
-        return [_DecodeStep(target, state, number) for number in range(self.prompt.new_tokens)]
+class _PrefillStep(_ForwardStep):
+    def prepare(self) -> None:
+        if self.cache is not None:
+            self.cache.reset()
+        cache = self.cache if self.cache is not None else self.prompt.new_cache()
+        self.arguments = self.prompt.arguments(self.prompt.tokens, cache, 0)
 
 
-class _DecodeState:
+@dataclass(eq=False)
+class _DecodeStep(_ForwardStep):
+    number: int
+
+    def prepare(self) -> None:
+        if self.number == 0:
+            self.cache.restore()
+        tokens = self.prompt.following[:, self.number : self.number + 1].contiguous()
+        self.arguments = self.prompt.arguments(tokens, self.cache.cache, self.prompt.sequence + self.number)
+
+
+class _DecodeCache:
     """The cache of one pass; the first step of every pass finds it as the prompt left it."""
 
     def __init__(self, prompt: _Prompt) -> None:
-        self.prompt = prompt
-        self._cache = prompt.filled()
-        self._layers = [_state_of(layer) for layer in self._cache.layers] if prompt.static_cache else []
+        import torch
+
+        self._prompt = prompt
+        self.cache = prompt.filled()
+        self._layers = [
+            {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in vars(layer).items()}
+            for layer in (self.cache.layers if prompt.static_cache else ())
+        ]
 
     def restore(self) -> None:
         """Static caches keep their tensors, whose addresses are compiled in; a dynamic one is made anew."""
-        if not self.prompt.static_cache:
-            self._cache = self.prompt.filled()
-            return
-        for layer, state in zip(self._cache.layers, self._layers, strict=True):
-            _put_back(layer, state)
-
-    def arguments(self, number: int) -> dict[str, Any]:
-        tokens = self.prompt.following[:, number : number + 1].contiguous()
-        return self.prompt.arguments(tokens, self._cache, self.prompt.sequence + number)
-
-
-class _DecodeStep(Step):
-    def __init__(self, target: Callable[..., Any], state: _DecodeState, number: int) -> None:
-        self._target = target
-        self._state = state
-        self._number = number
-        self._arguments: dict[str, Any] = {}
-
-    def prepare(self) -> None:
-        if self._number == 0:
-            self._state.restore()
-        self._arguments = self._state.arguments(self._number)
-
-    def run(self) -> Any:
         import torch
 
-        with torch.no_grad():
-            return self._target(**self._arguments)
+        if not self._prompt.static_cache:
+            self.cache = self._prompt.filled()
+            return
+        for layer, state in zip(self.cache.layers, self._layers, strict=True):
+            for name, value in state.items():
+                if isinstance(value, torch.Tensor):
+                    getattr(layer, name).copy_(value)
+                else:
+                    setattr(layer, name, value)
 
 
-class _Generate(_Language):
-    def steps(self, target: Callable[..., Any]) -> list[Step]:
-        return [_GenerateStep(target, self.model, self.prompt)]
-
-
+@dataclass(eq=False)
 class _GenerateStep(Step):
     """`generate` end to end, greedy. It must not compile by itself, as it does on a GPU with a static cache."""
 
-    def __init__(self, target: Callable[..., Any], model: Any, prompt: _Prompt) -> None:
-        self._target = target
-        self._model = model
-        self._prompt = prompt
-        self._options: dict[str, Any] = {
-            "max_new_tokens": prompt.new_tokens,
-            "min_new_tokens": prompt.new_tokens,
-            "do_sample": False,
-            "disable_compile": True,
-            "pad_token_id": 0,
-        }
-        if prompt.static_cache:
-            self._options["cache_implementation"] = "static"
+    target: Callable[..., Any]
+    model: Any
+    prompt: _Prompt
 
     def run(self) -> Any:
         import torch
 
+        arguments = {
+            **self.prompt.generated(),
+            "max_new_tokens": self.prompt.new_tokens,
+            "min_new_tokens": self.prompt.new_tokens,
+            "do_sample": False,
+            "disable_compile": True,
+            "pad_token_id": 0,
+            **({"cache_implementation": "static"} if self.prompt.static_cache else {}),
+        }
         with torch.no_grad():
-            if _generates(self._target) and not hasattr(self._target, "_orig_mod"):
-                generate: Callable[..., Any] = getattr(self._target, "generate")  # noqa: B009 - a callable of any kind
-                return generate(**self._prompt.generated(), **self._options)
-            return _through(self._model, self._target, {**self._prompt.generated(), **self._options})
+            if _generates(self.target) and not hasattr(self.target, "_orig_mod"):
+                generate: Callable[..., Any] = getattr(self.target, "generate")  # noqa: B009 - a callable of any kind
+                return generate(**arguments)
+            return _through(self.model, self.target, arguments)
 
 
 def _through(model: Any, target: Callable[..., Any], arguments: dict[str, Any]) -> Any:
@@ -284,22 +276,6 @@ def _through(model: Any, target: Callable[..., Any], arguments: dict[str, Any]) 
         del model.forward
 
 
-def _state_of(layer: Any) -> dict[str, Any]:
-    import torch
-
-    return {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in vars(layer).items()}
-
-
-def _put_back(layer: Any, state: dict[str, Any]) -> None:
-    import torch
-
-    for name, value in state.items():
-        if isinstance(value, torch.Tensor):
-            getattr(layer, name).copy_(value)
-        else:
-            setattr(layer, name, value)
-
-
 def _own_tokens(calls: list[Inputs] | None) -> Any:
     """The token ids of the first example call, a matrix of integers; None where there is none."""
     import torch
@@ -309,12 +285,6 @@ def _own_tokens(calls: list[Inputs] | None) -> Any:
             if isinstance(value, torch.Tensor) and value.dim() == 2 and value.dtype in (torch.int64, torch.int32):
                 return value
     return None
-
-
-def _beside(calls: list[Inputs] | None) -> dict[str, Any]:
-    """The arguments of the first example call beside the tokens and what follows from them."""
-    kwargs = calls[0].kwargs if calls else {}
-    return {name: value for name, value in kwargs.items() if name not in _OWN}
 
 
 def _encodes(model: Any) -> bool:

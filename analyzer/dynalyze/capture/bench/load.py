@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +17,7 @@ from dynalyze.capture.compiling import check_placement, moved, place
 from dynalyze.capture.environment import torch_facts
 from dynalyze.capture.hf.request import CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Inputs, Misuse
-from dynalyze.capture.settings import LANGUAGE_PHASES, Placement, settings_of
+from dynalyze.capture.settings import LANGUAGE_PHASES, Generation, Placement, settings_of
 from dynalyze.capture.shapes import resized
 
 _ANY_INPUT = "None"  # Says that the target is the model itself, whatever it is called with later.
@@ -36,18 +36,18 @@ class Loaded:
         """The answer to the command `load`."""
         import torch
 
-        workload = self.workload
+        workload, model = self.workload, self.workload.model
         return {
             "import_seconds": self.import_seconds,
             "load_seconds": self.load_seconds,
-            "calls": len(workload.steps(workload.model)),
+            "calls": len(workload.steps(model)),
             "items": workload.items,
             "tokens": workload.tokens,
             "batch": workload.batch,
             "sequence": workload.sequence,
             "phase": workload.phase,
             "threads": torch.get_num_threads(),
-            "name": _name(workload.model),
+            "name": type(model).__name__ if _is_module(model) else getattr(model, "__name__", type(model).__name__),
             "notes": workload.notes,
             "made": self.made,
             "environment": vars(torch_facts(torch)),
@@ -68,11 +68,16 @@ def load(request: WorkerRequest) -> Loaded:
 
         started = time.perf_counter()
         workload, made = rerun(request)
-        return Loaded(_trained(workload, request), None, time.perf_counter() - started, made)
-    import_seconds = _import_torch(request.threads)
-    started = time.perf_counter()
-    (workload,) = _workloads([request], tells_how_built=True)
-    return Loaded(_trained(workload, request), import_seconds, time.perf_counter() - started)
+        import_seconds = None
+    else:
+        import_seconds, made = _import_torch(request.threads), None
+        started = time.perf_counter()
+        (workload,) = _workloads([request], tells_how_built=True)
+    if request.phase == "train":
+        from dynalyze.capture.bench.call_workload import TrainWorkload
+
+        workload = TrainWorkload(workload)
+    return Loaded(workload, import_seconds, time.perf_counter() - started, made)
 
 
 def load_shapes(requests: Sequence[WorkerRequest]) -> list[Workload]:
@@ -89,18 +94,12 @@ def load_shapes(requests: Sequence[WorkerRequest]) -> list[Workload]:
 def _workloads(requests: Sequence[WorkerRequest], *, tells_how_built: bool = False) -> list[Workload]:
     seed(requests[0].seed)
     check_placement(requests[0])
-    if requests[0].source["kind"] == "transformers":
+    kind = requests[0].source["kind"]
+    if kind == "transformers":
         return _transformers(requests, tells_how_built)
-    return _BY_KIND[requests[0].source["kind"]](requests)
-
-
-def _trained(workload: Workload, request: WorkerRequest) -> Workload:
-    """The workload, or training steps around it where these are asked for."""
-    if request.phase != "train":
-        return workload
-    from dynalyze.capture.bench.call_workload import TrainWorkload
-
-    return TrainWorkload(workload)
+    if kind == "program":
+        raise Failed("not_replayable", "a program that is run again in each process keeps the sizes that it has")
+    return _objects(requests) if kind == "object" else _bundles(requests)
 
 
 def _import_torch(threads: int | None) -> float:
@@ -116,17 +115,23 @@ def _import_torch(threads: int | None) -> float:
 
 
 def _objects(requests: Sequence[WorkerRequest]) -> list[Workload]:
-    from dynalyze.capture import objects
+    from dynalyze.capture import objects, transformers_attention
+    from dynalyze.capture.bench.configure import uncompiled
 
     first, source = requests[0], requests[0].source
     sys.argv = [source.get("path") or source["module"], *source.get("arguments", [])]
     module = objects.import_target(source.get("path"), source.get("module"))
     calls = _Calls(module, objects.find_object(module, source["name"]))
     model, own = calls.first(first)
-    model, notes = _made_ready(model, first)
+    model, notes = uncompiled(model)
+    if source.get("attention"):
+        transformers_attention.switch(model, source["attention"])
+    if _is_module(model):
+        trains = first.phase == "train" and first.train is None
+        place(model, replace(first, train=True) if trains else first)
     workloads = [_workload_over(model, own, first)]
     workloads += [_workload_over(model, calls.others(request, model), request) for request in requests[1:]]
-    workloads[0].notes[:0] = notes
+    workloads[0].notes[:0] = [*notes, *_notes_on(model, first)]
     return workloads
 
 
@@ -149,7 +154,13 @@ class _Calls:
         key = _sizes_without_dim(request)
         if key not in self._made:
             other, self._made[key] = self._prepared(request)
-            _check_alike(model, other, request)
+            if _outline(model) != _outline(other):
+                # One model serves all sizes; one of several different ones cannot judge the others.
+                sizes = ", ".join(f"{name} {size}" for name, size in key)
+                raise Misuse(
+                    f"--shapes: {request.source['name']} makes another model for {sizes} (other parameters): one model "
+                    "has to serve all sizes"
+                )
         return _resized(self._made[key], request, model)
 
     def _prepared(self, request: WorkerRequest) -> tuple[Any, list[Inputs] | None]:
@@ -179,17 +190,6 @@ def _resized(calls: list[Inputs] | None, request: WorkerRequest, model: Any) -> 
     return resized(calls, request.dims, dict(request.shape), model)
 
 
-def _check_alike(model: Any, other: Any, request: WorkerRequest) -> None:
-    """One model serves all sizes; a factory that makes a different one for each cannot be judged by one of them."""
-    if _outline(model) == _outline(other):
-        return
-    sizes = ", ".join(f"{name} {size}" for name, size in _sizes_without_dim(request))
-    raise Misuse(
-        f"--shapes: {request.source['name']} makes another model for {sizes} (other parameters): one model has to "
-        "serve all sizes"
-    )
-
-
 def _outline(model: Any) -> Any:
     """The names and shapes of a model's parameters; of a function its name."""
     from dynalyze.capture.torch_private.dynamo import wrapped_by_compile
@@ -199,78 +199,40 @@ def _outline(model: Any) -> Any:
     return [(name, tuple(each.shape)) for name, each in named()] if callable(named) else getattr(model, "__name__", "")
 
 
-def _made_ready(model: Any, request: WorkerRequest) -> tuple[Any, list[str]]:
-    """The model without its own compiles, in its place and mode, and notes on it."""
-    from dynalyze.capture import transformers_attention
-    from dynalyze.capture.bench.configure import uncompiled
-
-    model, notes = uncompiled(model)
-    if request.source.get("attention"):
-        transformers_attention.switch(model, request.source["attention"])
-    if _is_module(model):
-        trains = request.phase == "train" and request.train is None
-        place(model, replace(request, train=True) if trains else request)
-    return model, [*notes, *_notes_on(model, request)]
-
-
 def _transformers(requests: Sequence[WorkerRequest], tells_how_built: bool) -> list[Workload]:
-    built = _built_model(requests[0])
-    workloads = []
-    for number, request in enumerate(requests):
-        if number:
-            built.inputs = _other_inputs(built, request)
-        workloads.append(_workload_of_built(built, request))
-    workloads[0].notes[:0] = _notes_on_built(built, requests[0]) if tells_how_built else built.notes
-    return workloads
-
-
-def _built_model(request: WorkerRequest) -> Any:
-    """The model of an `hf:` target, with inputs of the request's batch and sequence.
+    """Workloads over one model of transformers; its inputs get the sizes that `dims` say.
 
     Raises:
         Misuse: there is no such name.
-        Failed: the architecture cannot be had.
+        Failed: the architecture, or inputs of another request's sizes for it, cannot be had.
     """
     from dynalyze.capture import transformers_target
 
-    with _told("the model could not be built"):
-        return transformers_target.built_model(_model_request(request))
+    first, workloads = requests[0], []
+    with _refusals_told("the model could not be built"):
+        built = transformers_target.built_model(_model_request(first))
+    for number, request in enumerate(requests):
+        if number:
+            from dynalyze.capture.hf.inputs import make_inputs
 
-
-def _other_inputs(built: Any, request: WorkerRequest) -> Inputs:
-    """Inputs of another request's batch and sequence for a model that was built.
-
-    Raises:
-        Failed: they cannot be made.
-    """
-    from dynalyze.capture.hf.inputs import make_inputs
-
-    with _told("its inputs could not be made"):
-        return make_inputs(built.model, _model_request(request))
-
-
-def _workload_of_built(built: Any, request: WorkerRequest) -> Workload:
-    """The workload over a model of transformers; its inputs get the sizes that `dims` say."""
-    from dynalyze.capture import transformers_target
-
-    (built.inputs,) = resized([built.inputs], request.dims, dict(request.shape), built.model)
-    seed(request.seed)
-    return transformers_target.workload_of(
-        built, request.phase, batch=request.batch, new_tokens=request.new_tokens, static_cache=request.static_cache,
-        seed=request.seed,
-    )  # fmt: skip
-
-
-def _notes_on_built(built: Any, request: WorkerRequest) -> list[str]:
-    """Notes for the report on how a model of transformers was built."""
-    from dynalyze.capture import transformers_target
-
-    how = transformers_target.how_built(request.source["full_size"], request.source["weights"])
-    return [f"{transformers_target.description(built)} {how}", *built.notes]
+            with _refusals_told("its inputs could not be made"):
+                built.inputs = make_inputs(built.model, _model_request(request))
+        (built.inputs,) = resized([built.inputs], request.dims, dict(request.shape), built.model)
+        seed(request.seed)
+        workloads.append(
+            transformers_target.workload_of(
+                built, request.phase, batch=request.batch, seed=request.seed, **settings_of(request, Generation)
+            )
+        )
+    if tells_how_built:
+        how = transformers_target.how_built(first.source["full_size"], first.source["weights"])
+        built.notes.insert(0, f"{transformers_target.description(built)} {how}")
+    workloads[0].notes[:0] = built.notes
+    return workloads
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _refusals_told(what: str) -> Iterator[None]:
     """Tell in one line what transformers refuses."""
     from dynalyze.capture import transformers_target
 
@@ -298,7 +260,7 @@ def _workload_over(model: Any, calls: list[Inputs] | None, request: WorkerReques
 
         return language_workload(
             model, request.phase, calls=calls, batch=request.batch, sequence=request.sequence,
-            new_tokens=request.new_tokens, static_cache=request.static_cache, seed=request.seed,
+            seed=request.seed, **settings_of(request, Generation),
         )  # fmt: skip
     from dynalyze.capture.bench.call_workload import CallsWorkload
 
@@ -313,15 +275,6 @@ def _bundles(requests: Sequence[WorkerRequest]) -> list[Workload]:
     sys.argv = [requests[0].source["file"], *requests[0].source.get("arguments", [])]
     bundle = open_bundle(requests[0])
     return [workload_of(bundle, request) for request in requests]
-
-
-def _programs(requests: Sequence[WorkerRequest]) -> list[Workload]:
-    raise Failed("not_replayable", "a program that is run again in each process keeps the sizes that it has")
-
-
-_BY_KIND: dict[str, Callable[[Sequence[WorkerRequest]], list[Workload]]] = {
-    "object": _objects, "bundle": _bundles, "program": _programs,
-}  # fmt: skip
 
 
 def _notes_on(model: Any, request: WorkerRequest) -> list[str]:
@@ -352,7 +305,3 @@ def _placement(workload: Workload) -> dict[str, str]:
         if tensor.is_floating_point() or tensor.is_complex():
             return {"device": tensor.device.type, "dtype": str(tensor.dtype).removeprefix("torch.")}
     return {"device": "", "dtype": ""}
-
-
-def _name(model: Any) -> str:
-    return type(model).__name__ if _is_module(model) else getattr(model, "__name__", type(model).__name__)

@@ -9,6 +9,7 @@ import random
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from dynalyze.capture.bench.failures import Failed
@@ -25,30 +26,20 @@ class Step(ABC):
         """Timed: make the call and return its outputs."""
 
 
+@dataclass(eq=False)
 class Workload(ABC):
     """A model with the calls to make; one object serves eager, compiled and fp64 stand-ins of the model alike.
 
     `items` (samples) and `tokens` are what one pass handles. None means: not known. `notes` are lines for the report.
     """
 
-    def __init__(
-        self,
-        model: Callable[..., Any],
-        *,
-        phase: str = "forward",
-        batch: int | None = None,
-        sequence: int | None = None,
-        items: float | None = None,
-        tokens: float | None = None,
-        notes: list[str] | None = None,
-    ) -> None:
-        self.model = model
-        self.phase = phase
-        self.batch = batch
-        self.sequence = sequence
-        self.items = items
-        self.tokens = tokens
-        self.notes = list(notes or ())
+    model: Callable[..., Any]
+    phase: str = "forward"
+    batch: int | None = None
+    sequence: int | None = None
+    items: float | None = None
+    tokens: float | None = None
+    notes: list[str] = field(default_factory=list)
 
     def tensors(self) -> Iterator[Any]:
         """Tensors that tell device and dtype of the work; those of the model, where it has any."""
@@ -74,9 +65,7 @@ class Workload(ABC):
 def seed(number: int) -> None:
     """Set every random generator that is in use; those of modules not yet imported are left alone."""
     random.seed(number)
-    torch = sys.modules.get("torch")
-    if torch is not None:
+    if torch := sys.modules.get("torch"):
         torch.manual_seed(number)
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
+    if numpy_random := sys.modules.get("numpy.random"):
         numpy_random.seed(number)
