@@ -14,6 +14,7 @@ from bench_process import BY_EAGER_BACKEND, EAGER, started
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration, WorkerRequest
 from dynalyze.capture.bench.rerun import exits_caught, stopped_after
 from dynalyze.capture.program import SoftStop
+from dynalyze.capture.shapes import Dim
 
 WRITTEN = Configuration(AS_WRITTEN)
 
@@ -163,8 +164,8 @@ def test_os_exit_ends_the_program_and_real_processes_that_it_forks() -> None:
 @pytest.mark.slow
 def test_calls_are_resized(tmp_path: Path) -> None:
     path = script(tmp_path, LOCKED, "net(torch.randn(2, 8))\nnet(x=torch.randn(3, 8))\n")
-    with started(request(path, shape={"n": 7}, dims=[("n", "x", 0)])) as process:
+    with started(request(path, shape=(("n", 7),), dims=(Dim("n", "x", 0),))) as process:
         assert process.done("load")["items"] == 14
-    with started(request(path, shape={"n": 7}, dims=[("n", "y", 0)])) as process:
+    with started(request(path, shape=(("n", 7),), dims=(Dim("n", "y", 0),))) as process:
         error = process.refused("load")
     assert (error["kind"], "without such an input" in error["message"]) == ("misuse", True)

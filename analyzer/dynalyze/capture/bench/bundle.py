@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from dynalyze.capture.bench import pickling
+from dynalyze.capture.bench.call_workload import pass_sizes
 from dynalyze.capture.bench.configure import CallableGroup
-from dynalyze.capture.bench.failures import Failed
+from dynalyze.capture.bench.failures import Failed, one_line
 from dynalyze.capture.bench.protocol import RERUN_HINT, WorkerRequest
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.call_context import Modes, ModuleState, RandomState
@@ -79,14 +79,20 @@ def open_bundle(request: WorkerRequest) -> Bundle:
     Raises:
         Failed: not_replayable, with the reason.
     """
-    path = Path(request.source["file"])
-    _check(path, request.source.get("digest", ""))
+    path, digest = Path(request.source["file"]), request.source.get("digest")
+    try:
+        found = digest_of(path)
+    except OSError as error:
+        raise Failed("not_replayable", f"the recorded calls cannot be read: {error.strerror}") from error
+    # Nothing is unpickled but the very file that our own child wrote in this run.
+    if not digest or found != digest:
+        raise Failed("not_replayable", "the file of recorded calls is not the one that was written in this run")
     _as_the_program(request.source)
     try:
         pickling.load_cloudpickle(request.cloudpickle)
         bundle: Bundle = pickling.load(path)
     except Exception as error:
-        reason = f"the recorded calls cannot be read here: {_short(error)}; {RERUN_HINT}"
+        reason = f"the recorded calls cannot be read here: {one_line(error)}; {RERUN_HINT}"
         raise Failed("not_replayable", reason) from error
     return bundle
 
@@ -136,24 +142,37 @@ class RecordedWorkload(Workload):
         train = True if trains and not calls and request.train is None else request.train
         self._placement = Placement(train=train, device=request.device, dtype=request.dtype)
         model = bundle.targets[0] if len(bundle.targets) == 1 else CallableGroup(bundle.targets)
-        super().__init__(model, phase="train" if trains else "forward")
         self._resize(request, bundle.targets)
+        one_module = len(bundle.targets) == 1 and _module_behind(model) is not None
+        sizes = pass_sizes([call.inputs.thaw() for call in self.calls]) if one_module else {}
+        super().__init__(model, phase="train" if trains else "forward", **sizes)
         for module in map(_module_behind, bundle.targets):
             if module is not None:
                 place(module, replace(self._placement, train=None))
         if len(bundle.targets) > 1:
             names = ", ".join(dict.fromkeys(bundle.names))
             self.notes.append(f"A pass calls several parts of the program: {names}.")
-        elif _module_behind(model) is not None:
-            self._count()
-        for name in {"numpy.random" for call in self.calls if call.random.numpy is not None}:
-            importlib.import_module(name)
+        if any(call.random.numpy is not None for call in self.calls):
+            importlib.import_module("numpy.random")
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         stand_ins = _stand_ins(self.model, target)
         shared: list[Any] = []
-        how = self._placement, self.phase == "train", shared
-        return [RecordedStep(self._called(target, call), self._prepared(call, stand_ins), *how) for call in self.calls]
+        steps: list[Step] = []
+        for call in self.calls:
+            called, state = target, call.state
+            if isinstance(target, CallableGroup):
+                called = target.callables[call.target]
+            elif isinstance(self.model, CallableGroup):
+                called = functools.partial(target, call.target)
+            moved_state = ModuleState(
+                [stand_ins.get(id(part), part) for part in state.parts],
+                state.training,
+                [(stand_ins.get(id(owner), owner), frozen) for owner, frozen in state.buffers],
+            )
+            grad = self.phase == "train"
+            steps.append(RecordedStep(called, replace(call, state=moved_state), self._placement, grad, shared))
+        return steps
 
     def tensors(self) -> Iterator[torch.Tensor]:
         for module in reachable_modules(self.model.callables if isinstance(self.model, CallableGroup) else self.model):
@@ -164,26 +183,16 @@ class RecordedWorkload(Workload):
 
     def as_written(self) -> Callable[..., Any]:
         parts = self.model.callables if isinstance(self.model, CallableGroup) else [self.model]
-        made = [_compiled_as(part, written) for part, written in zip(parts, self._written, strict=True)]
+        made = []
+        for part, written in zip(parts, self._written, strict=True):
+            if written is None:
+                raise Failed("misuse", f"the program does not compile {name_of(part)} by itself")
+            if not written:
+                reason = f"the program's own arguments of torch.compile cannot travel; {RERUN_HINT}"
+                raise Failed("not_replayable", reason)
+            how: Written = pickle.loads(written) if isinstance(written, bytes) else written
+            made.append(how.compile(part))
         return CallableGroup(made) if isinstance(self.model, CallableGroup) else made[0]
-
-    def _called(self, target: Callable[..., Any], call: BundledCall) -> Callable[..., Any]:
-        if not isinstance(self.model, CallableGroup):
-            return target
-        return (
-            target.callables[call.target]
-            if isinstance(target, CallableGroup)
-            else functools.partial(target, call.target)
-        )
-
-    def _prepared(self, call: BundledCall, stand_ins: dict[int, torch.nn.Module]) -> BundledCall:
-        state = call.state
-        moved = ModuleState(
-            [stand_ins.get(id(part), part) for part in state.parts],
-            state.training,
-            [(stand_ins.get(id(owner), owner), frozen) for owner, frozen in state.buffers],
-        )
-        return replace(call, state=moved)
 
     def _resize(self, request: WorkerRequest, targets: list[Any]) -> None:
         """Give the calls the sizes that are asked for; those that have no such input stay as they are."""
@@ -197,50 +206,39 @@ class RecordedWorkload(Workload):
             for number, each in zip(own, made, strict=True):
                 self.calls[number] = replace(self.calls[number], inputs=freeze(tuple(each), _NO_BUDGET))
 
-    def _count(self) -> None:
-        """Samples and tokens of a pass, where the first tensor of every call tells them."""
-        sizes = [_sizes(call.inputs.thaw()) for call in self.calls]
-        if all(batch for batch, _ in sizes):
-            self.items = float(sum(batch or 0 for batch, _ in sizes))
-        if all(tokens for _, tokens in sizes):
-            self.tokens = float(sum(tokens or 0 for _, tokens in sizes))
-        if len(set(sizes)) == 1:
-            batch, tokens = sizes[0]
-            self.batch = batch
-            self.sequence = tokens // batch if batch and tokens else None
 
-
+@dataclass(eq=False)
 class RecordedStep(Step):
     """One recorded call, with gradients where `grad`. The inputs of one step at a time are alive: `shared` holds them
     for all steps.
     """
 
-    def __init__(
-        self, target: Callable[..., Any], call: BundledCall, placement: Placement, grad: bool, shared: list[Any]
-    ) -> None:
-        self._target = target
-        self._call = call
-        self._placement = placement
-        self._shared = shared
-        self._surroundings = _surroundings(call.modes, grad)
-        self._parameters = [p for part in call.state.parts for p in part._parameters.values() if p is not None]
+    target: Callable[..., Any]
+    call: BundledCall
+    placement: Placement
+    grad: bool
+    shared: list[Any]
+
+    def __post_init__(self) -> None:
+        self._surroundings = _surroundings(self.call.modes, self.grad)
+        self._parameters = [p for part in self.call.state.parts for p in part._parameters.values() if p is not None]
 
     def prepare(self) -> None:
-        self._shared.clear()
+        self.shared.clear()
         for parameter in self._parameters:
             parameter.grad = None
-        self._shared.append(moved(self._call.inputs.thaw(), self._placement))
-        self._call.state.restore()
-        if self._placement.train is not None:
-            for part in self._call.state.parts:
-                part.training = self._placement.train
-        torch.set_default_dtype(self._call.modes.default_dtype)
-        self._call.random.restore()
+        self.shared.append(moved(self.call.inputs.thaw(), self.placement))
+        self.call.state.restore()
+        if self.placement.train is not None:
+            for part in self.call.state.parts:
+                part.training = self.placement.train
+        torch.set_default_dtype(self.call.modes.default_dtype)
+        self.call.random.restore()
 
     def run(self) -> Any:
-        args, kwargs = self._shared[0]
+        args, kwargs = self.shared[0]
         with self._surroundings():
-            return self._target(*args, **kwargs)
+            return self.target(*args, **kwargs)
 
 
 def _surroundings(modes: Modes, grad: bool) -> Callable[[], contextlib.AbstractContextManager[Any]]:
@@ -275,25 +273,6 @@ def _module_behind(target: Any) -> torch.nn.Module | None:
     return None
 
 
-def _compiled_as(target: Any, written: bytes | Written | None) -> Any:
-    if written is None:
-        raise Failed("misuse", f"the program does not compile {name_of(target)} by itself")
-    if not written:
-        raise Failed("not_replayable", f"the program's own arguments of torch.compile cannot travel; {RERUN_HINT}")
-    how: Written = pickle.loads(written) if isinstance(written, bytes) else written
-    return how.compile(target)
-
-
-def _check(path: Path, digest: str) -> None:
-    """Nothing is unpickled but the very file that our own child wrote in this run."""
-    try:
-        found = digest_of(path)
-    except OSError as error:
-        raise Failed("not_replayable", f"the recorded calls cannot be read: {error.strerror}") from error
-    if not digest or found != digest:
-        raise Failed("not_replayable", "the file of recorded calls is not the one that was written in this run")
-
-
 def _as_the_program(source: dict[str, Any]) -> None:
     """Arguments, folder, import path and `__main__` as the program had them: classes are found by their names."""
     sys.argv = list(source.get("arguments") or sys.argv[:1])
@@ -305,18 +284,3 @@ def _as_the_program(source: dict[str, Any]) -> None:
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = importlib.import_module("builtins")
     sys.modules["__main__"] = main
-
-
-def _sizes(inputs: Any) -> tuple[int | None, int | None]:
-    """Samples and tokens of one call, by its first tensor that has dimensions."""
-    tensors = (leaf for leaf in _pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor) and leaf.dim())
-    first = next(tensors, None)
-    if first is None:
-        return None, None
-    is_tokens = first.dim() == 2 and first.dtype in (torch.int64, torch.int32)
-    return first.shape[0], first.numel() if is_tokens else None
-
-
-def _short(error: Exception) -> str:
-    line = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {line}"[:400]

@@ -17,7 +17,7 @@ import torch
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.bundle import BUNDLE_FILE, Bundle, BundledCall, digest_of
 from dynalyze.capture.call_context import Modes, ModuleStates, RandomState
-from dynalyze.capture.calls import Call, Recorder, choose, name_of
+from dynalyze.capture.calls import Recorder, choose, name_of
 from dynalyze.capture.clone import CannotClone, freeze
 from dynalyze.capture.compiled_recording import CompiledRecording, Written
 from dynalyze.capture.events import BundleWritten
@@ -31,44 +31,41 @@ _PARAMETERS_NOTE = "Parameters are those that the program ended with, in every c
 
 @dataclass
 class Collected:
-    """The calls to write, with the callables they go to; `cut` says what was not recorded."""
+    """The calls to write; `cut` says what was not recorded, and `made` lists all calls that the program made, kept or
+    not: by what they were given, how often it was.
+    """
 
-    targets: list[Any] = field(default_factory=list)
-    calls: list[BundledCall] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    written: list[Written | None] = field(default_factory=list)
+    bundle: Bundle
     cut: list[str] = field(default_factory=list)
     made: list[Made] = field(default_factory=list)
 
 
 def from_recordings(compiled: CompiledRecording | None, eager: Recorder | None) -> Collected | None:
-    """The calls of a program's compiled callables, or else of its modules; None where no call can be made again."""
+    """The calls of a program's compiled callables, or else of its modules; None where no call can be made again.
+
+    A callable that the program compiled in two ways is listed twice, so that it can be compiled so again.
+    """
+    recorder, written = eager, []
     if compiled is not None:
         compiled.recorder.stop()
         if choose(compiled.recorder):
-            return _from_recorder(compiled.recorder, compiled.written)
-    if eager is not None and choose(eager):
-        return _from_recorder(eager, [])
-    return None
-
-
-def _from_recorder(recorder: Recorder, written: list[Written]) -> Collected:
-    """A callable that the program compiled in two ways is listed twice, so that it can be compiled so again."""
-    made = Collected(cut=recorder.cut, made=calls_made(recorder))
+            recorder, written = compiled.recorder, compiled.written
+    chosen = choose(recorder) if recorder is not None else []
+    if recorder is None or not chosen:
+        return None
+    bundle = Bundle([], [], [], [])
     known: dict[tuple[int, int | None], int] = {}
-    for call in choose(recorder):
-        number = known.setdefault((id(call.module), call.compiled_by), len(made.targets))
-        if number == len(made.targets):
-            made.targets.append(call.module if written else _uncompiled(call.module))
-            made.names.append(name_of(call.module))
-            made.written.append(None if call.compiled_by is None else written[call.compiled_by])
-        made.calls.append(_bundled(call, number))
-    return made
-
-
-def calls_made(recorder: Recorder) -> list[Made]:
-    """All calls that the program made, kept or not: by what they were given, how often it was."""
-    return [(name_of(seen.module), seen.text, seen.calls) for seen in recorder.signatures]
+    for call in chosen:
+        number = known.setdefault((id(call.module), call.compiled_by), len(bundle.targets))
+        if number == len(bundle.targets):
+            bundle.targets.append(call.module if written else _uncompiled(call.module))
+            bundle.names.append(name_of(call.module))
+            bundle.written.append(None if call.compiled_by is None else written[call.compiled_by])
+        kept = call.kept
+        assert kept is not None
+        bundle.calls.append(BundledCall(number, kept.inputs, kept.modes, kept.state, kept.random, call.backward))
+    made = [(name_of(seen.module), seen.text, seen.calls) for seen in recorder.signatures]
+    return Collected(bundle, recorder.cut, made)
 
 
 def from_examples(model: Any, calls: list[Inputs], *, backward: bool) -> Collected:
@@ -77,12 +74,12 @@ def from_examples(model: Any, calls: list[Inputs], *, backward: bool) -> Collect
     Raises:
         CannotClone: an input cannot be copied.
     """
-    made = Collected([_uncompiled(model)], names=[name_of(model)], written=[None])
+    bundle = Bundle([_uncompiled(model)], [], [name_of(model)], [None])
     state, _ = ModuleStates().take(model, BYTE_CAP)
     for call in calls:
         frozen = freeze(tuple(call), BYTE_CAP)
-        made.calls.append(BundledCall(0, frozen, Modes.now(), state, RandomState.now(), backward))
-    return made
+        bundle.calls.append(BundledCall(0, frozen, Modes.now(), state, RandomState.now(), backward))
+    return Collected(bundle)
 
 
 def write_examples(
@@ -102,18 +99,25 @@ def write(collected: Collected, run: Path, cloudpickle: str | None) -> BundleWri
     Without the folder of `cloudpickle` (None) nothing is written: the event holds which calls there were.
     """
     began = time.perf_counter()
+    bundle = collected.bundle
     event = BundleWritten(
-        calls=len(collected.calls), names=collected.names, backwards=sum(call.backward for call in collected.calls),
-        written=any(each is not None for each in collected.written),
-        options=[options_given(each) for each in collected.written if each is not None],
-        made=collected.made, cut=collected.cut,
-        sys_path=list(sys.path), arguments=list(sys.argv), folder=_current_folder(),
+        calls=len(bundle.calls), names=bundle.names, backwards=sum(call.backward for call in bundle.calls),
+        written=any(each is not None for each in bundle.written),
+        options=[options_given(each) for each in bundle.written if isinstance(each, Written)],
+        made=collected.made, cut=collected.cut, sys_path=list(sys.path), arguments=list(sys.argv),
     )  # fmt: skip
+    with contextlib.suppress(OSError):
+        event.folder = os.getcwd()  # noqa: PTH109 - as the program sees it.
     if cloudpickle is None:
         return event
     path = run / BUNDLE_FILE
     try:
-        _write(collected, path, cloudpickle, event)
+        package = pickling.load_cloudpickle(cloudpickle)
+        lost = _pickle_arguments(bundle, package)
+        pickling.save(bundle, path, package, min(BYTE_CAP, shutil.disk_usage(path.parent).free // 2))
+        event.file, event.digest, event.nbytes = BUNDLE_FILE, digest_of(path), path.stat().st_size
+        event.cannot_write = lost
+        event.notes = [*([_PARAMETERS_NOTE] if event.backwards else []), *([lost] if lost else [])]
     except Exception as error:
         with contextlib.suppress(OSError):
             path.unlink()
@@ -130,16 +134,6 @@ def nothing(compiled: CompiledRecording | None, eager: Recorder | None) -> Bundl
     if eager is None:
         reason = "the program did not import torch"
     return BundleWritten(cut=cut, error=cut[0] if cut else reason)
-
-
-def _write(collected: Collected, path: Path, cloudpickle: str, event: BundleWritten) -> None:
-    package = pickling.load_cloudpickle(cloudpickle)
-    written, lost = _as_written(collected.written, package)
-    bundle = Bundle(collected.targets, collected.calls, collected.names, written)
-    pickling.save(bundle, path, package, min(BYTE_CAP, shutil.disk_usage(path.parent).free // 2))
-    event.file, event.digest, event.nbytes = BUNDLE_FILE, digest_of(path), path.stat().st_size
-    event.cannot_write = lost
-    event.notes = [*([_PARAMETERS_NOTE] if event.backwards else []), *([lost] if lost else [])]
 
 
 def options_given(written: Written) -> dict[str, Any]:
@@ -160,34 +154,21 @@ def _plain(value: Any) -> Any:
     return getattr(value, "__qualname__", type(value).__qualname__)
 
 
-def _as_written(written: list[Written | None], package: Any) -> tuple[list[bytes | Written | None], str]:
-    """How the program compiled, each entry by itself: a backend may be a function that cannot travel. Then the second
-    value says why.
+def _pickle_arguments(bundle: Bundle, package: Any) -> str:
+    """Pickle how the program compiled, each entry by itself: a backend may be a function that cannot travel.
+
+    Returns why one of them cannot, "" where all can.
     """
-    made: list[bytes | Written | None] = []
     lost = ""
-    for each in written:
+    for number, each in enumerate(bundle.written):
         try:
-            made.append(None if each is None else pickling.dumps(each, package))
+            bundle.written[number] = None if each is None else package.dumps(each)
         except Exception as error:
-            made.append(b"")
+            bundle.written[number] = b""
             lost = f"The program's own arguments of torch.compile cannot travel: {type(error).__name__}: {error}"
-    return made, lost
+    return lost
 
 
 def _uncompiled(target: Any) -> Any:
     """The module behind one that torch.compile returned."""
     return getattr(target, "_orig_mod", target)
-
-
-def _bundled(call: Call, number: int) -> BundledCall:
-    kept = call.kept
-    assert kept is not None
-    return BundledCall(number, kept.inputs, kept.modes, kept.state, kept.random, call.backward)
-
-
-def _current_folder() -> str:
-    try:
-        return os.getcwd()  # noqa: PTH109 - as the program sees it.
-    except OSError:
-        return ""

@@ -11,7 +11,7 @@ forward and its backward. The loss and the optimizer run in eager in every confi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,14 +33,7 @@ class CallsWorkload(Workload):
     """Calls of a module or function, without gradients unless `grad`."""
 
     def __init__(self, model: Callable[..., Any], calls: list[Inputs], *, phase: str, grad: bool) -> None:
-        sizes = [_sizes(call) for call in calls]
-        same = sizes[0] if sizes and all(each == sizes[0] for each in sizes) else (None, None)
-        batches = [batch for batch, _ in sizes]
-        super().__init__(
-            model, phase=phase, batch=same[0], sequence=same[1],
-            items=float(sum(batch or 0 for batch in batches)) if all(batches) else None,
-            tokens=float(sum((b or 0) * (s or 0) for b, s in sizes)) if all(s for _, s in sizes) else None,
-        )  # fmt: skip
+        super().__init__(model, phase, **pass_sizes(calls))
         self._grad = grad
         self._frozen = [_frozen(call) for call in calls]
         self._random = RandomState.now()
@@ -146,15 +139,24 @@ def _marks(value: Any) -> tuple[Any, list[int]]:
     return _pytree.tree_structure(value), versions
 
 
-def _sizes(call: Inputs) -> tuple[int | None, int | None]:
-    """Batch and sequence of one call: the batch is the first dimension of its first tensor that has any, and there is
-    a sequence where that tensor holds token ids.
+def pass_sizes(calls: Iterable[Any]) -> dict[str, Any]:
+    """`batch`, `sequence`, `items` and `tokens` of a pass over calls with these inputs, None where they do not tell.
+
+    The batch is the first dimension of the first tensor of a call that has any, and there is a sequence where that
+    tensor holds token ids.
     """
-    first = next((tensor for tensor in _tensors(tuple(call)) if tensor.dim()), None)
-    if first is None:
-        return None, None
-    is_tokens = first.dim() == 2 and first.dtype in (torch.int64, torch.int32)
-    return first.shape[0], first.shape[1] if is_tokens else None
+    sizes: list[tuple[int, int]] = []
+    for call in calls:
+        first = next((tensor for tensor in _tensors(call) if tensor.dim()), torch.empty(0))
+        is_tokens = first.dim() == 2 and first.dtype in (torch.int64, torch.int32)
+        sizes.append((first.shape[0], first.shape[1] if is_tokens else 0))
+    batch, sequence = sizes[0] if len(set(sizes)) == 1 else (0, 0)
+    return {
+        "batch": batch or None,
+        "sequence": sequence or None,
+        "items": float(sum(batch for batch, _ in sizes)) if all(batch for batch, _ in sizes) else None,
+        "tokens": float(sum(b * s for b, s in sizes)) if all(s for _, s in sizes) else None,
+    }
 
 
 class TrainWorkload(Workload):

@@ -12,8 +12,6 @@ import importlib.util
 import sys
 import types
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -79,7 +77,8 @@ def save(value: Any, path: Path, package: types.ModuleType, budget: int) -> int:
     written = Written(budget)
     pickler = _pickler(package, written)
     try:
-        with path.open("xb") as file, _quiet():
+        with path.open("xb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of hooks on tensors: the program did not ask for this file.
             path.chmod(0o600)
             # The definitions are last: by the time they are written, all of them have been met.
             torch.save((value, written.definitions), file, pickle_module=pickler, pickle_protocol=5)
@@ -99,12 +98,6 @@ def load(path: Path) -> Any:
     for name, found in definitions.items():
         sys.modules["__main__"].__dict__.setdefault(name, found)
     return value
-
-
-def dumps(value: Any, package: types.ModuleType) -> bytes:
-    """A small value by itself, as the arguments of torch.compile: their failing leaves the rest readable."""
-    made: bytes = package.dumps(value)
-    return made
 
 
 def _pickler(package: types.ModuleType, written: Written) -> Any:
@@ -197,14 +190,6 @@ def _note_definition(value: Any, main: dict[str, Any], definitions: dict[str, An
         name = value.__name__
         if main.get(name) is value and not compiled_calls.is_compiled_function(value):
             definitions[name] = value
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """torch warns of hooks on tensors, which stay behind: the program did not ask for this file."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _explained(error: Exception, culprit: Any, value: Any) -> str:

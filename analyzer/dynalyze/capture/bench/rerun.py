@@ -157,13 +157,13 @@ def _recorded(original: Any, recording: Any) -> Any:
 
 
 def _workload(collected: Any, request: WorkerRequest) -> Workload:
-    from dynalyze.capture.bench.bundle import Bundle, check_sizes, workload_of
+    from dynalyze.capture.bench.bundle import check_sizes, workload_of
     from dynalyze.capture.bench.configure import uncompile
 
     check_sizes(request)
-    for target in collected.targets:
+    for target in collected.bundle.targets:
         uncompile(target)
-    return workload_of(Bundle(collected.targets, collected.calls, collected.names, collected.written), request)
+    return workload_of(collected.bundle, request)
 
 
 @contextmanager
