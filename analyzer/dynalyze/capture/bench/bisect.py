@@ -199,7 +199,7 @@ class Watch:
 
         def call(*arguments: Any) -> Any:
             forward = LocalJudge(watched, arguments, self.tolerance)
-            backward = GradientJudge(watched_gradients, forward, self.tolerance)
+            backward = GradientJudge(watched_gradients, forward)
             outputs = run(*arguments, *backward.fresh_probes())
             if self.fault is None:
                 forward.outputs = kept(outputs) if watched_gradients.probes else outputs

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -74,116 +74,125 @@ class Value:
         return self.given if self.exact is None else self.exact
 
 
+@dataclass
 class LocalJudge:
     """Judges one run of a tapped graph, whose `outputs` it is given once they are there."""
 
-    def __init__(self, tapped: Tapped, arguments: Sequence[Any], tolerance: float) -> None:
-        self._tapped = tapped
-        self._arguments = tuple(arguments)
-        self.outputs: Sequence[Any] = ()
-        self._tolerance = tolerance
-        self._values: dict[str, Value] = {}
-        self._exactly = Fp64Reference(evaluate, draws=False)
-        self.judged = 0
+    tapped: Tapped
+    arguments: tuple[Any, ...]
+    tolerance: float
+    outputs: Sequence[Any] = ()
+    judged: int = 0
+    _values: dict[str, Value] = field(default_factory=dict)
 
     def first_fault(self) -> OperationFault | None:
         """The first operation whose result is wrong; random states are left as they were."""
         before = RandomState.now()
-        arguments = iter(self._arguments)
+        arguments = iter(self.arguments)
+        exactly = Fp64Reference(evaluate, draws=False)
         try:
             with torch.no_grad():
-                for node in self._tapped.original.graph.nodes:
+                for node in self.tapped.original.graph.nodes:
                     if node.op == "output":
                         break
                     if node.op == "placeholder":
                         self._values[node.name] = Value(next(arguments))
-                    elif (fault := self._at(node)) is not None:
+                    elif (fault := self._at(node, exactly)) is not None:
                         return fault
         finally:
             before.restore()
         return None
 
-    def _at(self, node: torch.fx.Node) -> OperationFault | None:
-        version = self._tapped.version[node.name]
-        if _name(node) in _SWITCHES:
+    def _at(self, node: torch.fx.Node, exactly: Fp64Reference) -> OperationFault | None:
+        version = self.tapped.version[node.name]
+        name = str(getattr(node.target, "__name__", node.target))
+        if name in _SWITCHES:
             self._values[node.name] = Value(None)
             return None
-        if node.name in self._tapped.transformed:
+        if node.name in self.tapped.transformed:
             self._values[node.name] = Value(Unknown("it is inside of a transform"))
             return None
         compiled = self._result(node, version)
         try:
-            eager, exact = self._both(node, version)
+            eager, exact = self._both(node, version, exactly)
         except Exception as error:
             self._values[node.name] = Value(compiled if compiled is not None else Unknown(one_line(error)))
             return None
-        self._values[node.name] = Value(
-            eager if compiled is None else compiled, None if compiled is not None else exact
-        )
-        if compiled is None or not isinstance(eager, torch.Tensor) or _name(node) in _UNFILLED:
+        self._values[node.name] = Value(eager, exact) if compiled is None else Value(compiled)
+        if not isinstance(eager, torch.Tensor) or not isinstance(compiled, torch.Tensor) or name in _UNFILLED:
             return None
-        return self._compared(node, eager, exact, compiled)
+        self.judged += 1
+        judged = judged_alone(eager, exact if isinstance(exact, torch.Tensor) else None, compiled, self.tolerance)
+        if judged.verdict != "suspicious":
+            return None
+        operation = node  # The one that made the value, where the node only takes one of several.
+        while operation.target is operator.getitem and isinstance(origin := operation.args[0], torch.fx.Node):
+            if not isinstance(origin.meta.get("example_value"), (tuple, list)):
+                break
+            operation = origin
+        return self.fault(node, operation, judged)
 
-    def _both(self, node: torch.fx.Node, version: int) -> tuple[Any, Any]:
+    def _both(self, node: torch.fx.Node, version: int, exactly: Fp64Reference) -> tuple[Any, Any]:
         """The result in eager and in fp64, from the inputs that the compiled code had."""
-        root = self._tapped.original
-        read, read_exact = self._reader(node, version, exact=False), self._reader(node, version, exact=True)
+        root = self.tapped.original
+        read, read_exact = (self.reader(node, version, exact=exact) for exact in (False, True))
+        inputs = map_aggregate(node.args, read), map_aggregate(node.kwargs, read)
+        exact_inputs = map_aggregate(node.args, read_exact), map_aggregate(node.kwargs, read_exact)
         before = random_position()
-        eager = evaluate(root, node, *read)
+        eager = evaluate(root, node, *inputs)
         if random_position() != before:
             raise Unknown("it draws random numbers")
         try:
-            exact = self._exactly(root, node, *read_exact)
+            exact = exactly(root, node, *exact_inputs)
         except Exception as error:
             if not isinstance(eager, torch.Tensor):
                 raise Unknown(one_line(error)) from error
             exact = None
         return eager, exact
 
-    def _reader(self, node: torch.fx.Node, version: int, *, exact: bool) -> tuple[Any, Any]:
-        copied = writes(node)
+    def reader(
+        self, node: torch.fx.Node, version: int, *, exact: bool, wanted: Sequence[str] = (),
+        leaves: Gradients | None = None,
+    ) -> Callable[[Any], Any]:  # fmt: skip
+        """Gives the values of a node's inputs; those that are `wanted` as leaves of their own, noted in `leaves`."""
+        copied, leaves = writes(node), {} if leaves is None else leaves
 
         def read(used: Any) -> Any:
             if not isinstance(used, torch.fx.Node):
                 return used
+            if used.name in leaves:
+                return leaves[used.name]
             value = self.read(used, version)
             found = value.to_fp64() if exact else value.given
             if isinstance(found, Unknown):
                 raise found
+            if used.name in wanted:
+                found = leaves[used.name] = found.detach().clone().requires_grad_()
             return found.clone() if copied and isinstance(found, torch.Tensor) else found
 
-        return map_aggregate(node.args, read), map_aggregate(node.kwargs, read)
+        return read
 
     def read(self, node: torch.fx.Node, version: int) -> Value:
         """The value of a node, as it was after so many writes."""
-        place = self._tapped.taps.get((node.name, version))
+        place = self.tapped.taps.get((node.name, version))
         return self._values[node.name] if place is None else Value(self.outputs[place])
 
-    def _result(self, node: torch.fx.Node, version: int) -> torch.Tensor | None:
-        """The compiled code's result; of a node that writes, the tensor that it wrote to."""
+    def _result(self, node: torch.fx.Node, version: int) -> Any:
+        """The compiled code's result; of a node that writes, the tensor that it wrote to. None where it is unknown."""
         written = writes(node)
-        found = self._tapped.taps.get((node.name, version + written))
+        found = self.tapped.taps.get((node.name, version + written))
         if found is None and written and node.all_input_nodes:
-            found = self._tapped.taps.get((node.all_input_nodes[0].name, version + 1))
+            found = self.tapped.taps.get((node.all_input_nodes[0].name, version + 1))
         return None if found is None else self.outputs[found]
-
-    def _compared(self, node: torch.fx.Node, eager: torch.Tensor, exact: Any, compiled: Any) -> OperationFault | None:
-        if not isinstance(compiled, torch.Tensor):
-            return None
-        self.judged += 1
-        judged = judged_alone(eager, exact if isinstance(exact, torch.Tensor) else None, compiled, self._tolerance)
-        if judged.verdict != "suspicious":
-            return None
-        return self.fault(node, _origin(node), judged)
 
     def fault(self, node: torch.fx.Node, operation: torch.fx.Node, judged: Judged) -> OperationFault:
         """The record of an operation with a wrong result, or one that passes a wrong gradient back."""
-        version = self._tapped.version[operation.name]
+        version = self.tapped.version[operation.name]
         inputs = {used.name: self.read(used, version).given for used in operation.all_input_nodes}
         device = next((value.device.type for value in inputs.values() if isinstance(value, torch.Tensor)), "cpu")
         autocast = str(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else ""
         return OperationFault(
-            node, operation, judged, self._tapped.original, inputs, self._arguments, autocast.removeprefix("torch.")
+            node, operation, judged, self.tapped.original, inputs, self.arguments, autocast.removeprefix("torch.")
         )
 
 
@@ -200,21 +209,6 @@ def judged_alone(eager: torch.Tensor, exact: torch.Tensor | None, compiled: torc
 def plain(tensor: torch.Tensor) -> torch.Tensor:
     """On the host, with nothing left to be conjugated or negated."""
     return tensor.detach().to("cpu").resolve_conj().resolve_neg()
-
-
-def _origin(node: torch.fx.Node) -> torch.fx.Node:
-    """The operation that made a value, where the node only takes one of several."""
-    while node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node) and _gives_several(node.args[0]):
-        node = node.args[0]
-    return node
-
-
-def _name(node: torch.fx.Node) -> str:
-    return str(getattr(node.target, "__name__", node.target))
-
-
-def _gives_several(node: torch.fx.Node) -> bool:
-    return isinstance(node.meta.get("example_value"), (tuple, list))
 
 
 def evaluate(root: torch.fx.GraphModule, node: torch.fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -238,10 +232,9 @@ class GradientJudge:
     To be made while the run is under way: its modes are those that the operations are differentiated in.
     """
 
-    def __init__(self, probed: Probed, forward: LocalJudge, tolerance: float) -> None:
+    def __init__(self, probed: Probed, forward: LocalJudge) -> None:
         self._probed = probed
         self._forward = forward
-        self._tolerance = tolerance
         self._modes = Modes.now()
         self._gradients: dict[Use, torch.Tensor] = {}
         self._exactly = Fp64Reference(evaluate, draws=False)
@@ -251,8 +244,12 @@ class GradientJudge:
         """Probes for the run; what gradients they get is noted."""
         made = self._probed.fresh()
         for use, probe in zip(self._probed.probes, made, strict=True):
-            probe.register_hook(self._noting(use))
+            probe.register_hook(functools.partial(self._note, use))
         return made
+
+    def _note(self, use: Use, gradient: torch.Tensor | None) -> None:
+        if gradient is not None:
+            self._gradients.setdefault(use, gradient.detach().clone())
 
     def first_fault(self) -> OperationFault | None:
         """The first operation on the way back that passes on a wrong gradient."""
@@ -268,13 +265,6 @@ class GradientJudge:
             before.restore()
         return None
 
-    def _noting(self, use: Use) -> Callable[[torch.Tensor], None]:
-        def note(gradient: torch.Tensor | None) -> None:
-            if gradient is not None:
-                self._gradients.setdefault(use, gradient.detach().clone())
-
-        return note
-
     def _added_up(self, node: torch.fx.Node) -> OperationFault | None:
         """Several operations use a value: is the sum of what they pass back right?"""
         whole = self._gradients.get((node.name, ""))
@@ -283,14 +273,13 @@ class GradientJudge:
             return None
         eager = functools.reduce(torch.add, parts)
         exact = functools.reduce(torch.add, map(raised, parts))
-        self.judged += 1
         worst = self._worst({node.name: eager}, {node.name: exact}, {node.name: whole})
         if worst is None:
             return None
         worst.why = (
             f"the gradients that {len(parts)} operations pass back to its result are added up wrong: {worst.why}"
         )
-        return self._fault(node, worst)
+        return dataclasses.replace(self._forward.fault(node, node, worst), gradient=True)
 
     def _at(self, node: torch.fx.Node) -> OperationFault | None:
         uses = {used.name: (used.name, node.name) for used in node.all_input_nodes}
@@ -306,7 +295,11 @@ class GradientJudge:
             exact = self._passed_back(node, tuple(compiled), incoming, exact=True)
         except Exception:
             exact = {}
-        return self._compared(node, incoming, eager, exact, compiled)
+        worst = self._worst(eager, exact, {name: one for name, one in compiled.items() if name in eager})
+        if worst is None:
+            return None
+        fault = self._forward.fault(node, node, worst)
+        return dataclasses.replace(fault, gradient=True, towards=worst.name, incoming=incoming)
 
     def _incoming(self, node: torch.fx.Node) -> Incoming:
         """The gradients that the results of an operation got."""
@@ -321,10 +314,10 @@ class GradientJudge:
         self, node: torch.fx.Node, wanted: tuple[str, ...], incoming: Incoming, *, exact: bool
     ) -> Gradients:
         """The gradients towards the wanted inputs, by eager's own backward."""
-        leaves: dict[str, torch.Tensor] = {}
-        args, kwargs = (
-            map_aggregate(part, self._reader(node, wanted, leaves, exact)) for part in (node.args, node.kwargs)
-        )
+        leaves: Gradients = {}
+        version = self._probed.tapped.version[node.name]
+        read = self._forward.reader(node, version, exact=exact, wanted=wanted, leaves=leaves)
+        args, kwargs = map_aggregate(node.args, read), map_aggregate(node.kwargs, read)
         root, before = self._probed.tapped.original, random_position()
         with torch.enable_grad():
             result = (self._exactly if exact else evaluate)(root, node, args, kwargs)
@@ -335,43 +328,12 @@ class GradientJudge:
         found = torch.autograd.grad(results, list(leaves.values()), gradients, allow_unused=True)
         return {name: one for name, one in zip(leaves, found, strict=True) if one is not None}
 
-    def _reader(
-        self, node: torch.fx.Node, wanted: tuple[str, ...], leaves: Gradients, exact: bool
-    ) -> Callable[[Any], Any]:
-        """Gives the values of the inputs; those that are wanted as leaves of their own, noted in `leaves`."""
-        version = self._probed.tapped.version[node.name]
-
-        def read(used: Any) -> Any:
-            if not isinstance(used, torch.fx.Node):
-                return used
-            if used.name in leaves:
-                return leaves[used.name]
-            value = self._forward.read(used, version)
-            found = value.to_fp64() if exact else value.given
-            if isinstance(found, Unknown):
-                raise found
-            if used.name in wanted:
-                found = leaves[used.name] = found.detach().clone().requires_grad_()
-            return found.clone() if writes(node) and isinstance(found, torch.Tensor) else found
-
-        return read
-
-    def _compared(
-        self, node: torch.fx.Node, incoming: Incoming, eager: Gradients, exact: Gradients, compiled: Gradients
-    ) -> OperationFault | None:
-        compiled = {name: one for name, one in compiled.items() if name in eager}
-        self.judged += len(compiled)
-        worst = self._worst(eager, exact, compiled)
-        return None if worst is None else self._fault(node, worst, towards=worst.name, incoming=incoming)
-
     def _worst(self, eager: Gradients, exact: Gradients, compiled: Gradients) -> Judged | None:
         """The worst of the gradients, if it is wrong."""
+        self.judged += len(compiled)
         once = _run(eager)
-        worst = next(iter(judge(Runs(once, once, _run(compiled), _run(exact), self._tolerance))), None)
+        worst = next(iter(judge(Runs(once, once, _run(compiled), _run(exact), self._forward.tolerance))), None)
         return worst if worst is not None and worst.verdict == "suspicious" else None
-
-    def _fault(self, node: torch.fx.Node, judged: Judged, **known: Any) -> OperationFault:
-        return dataclasses.replace(self._forward.fault(node, node, judged), gradient=True, **known)
 
 
 def _run(gradients: Gradients) -> Run:
