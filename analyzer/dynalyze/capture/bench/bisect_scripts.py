@@ -12,8 +12,7 @@ import operator
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,83 +31,65 @@ _LITERALS = (bool, int, float, str, type(None), torch.dtype, torch.device)
 _BUILTINS = {"_operator": "operator"}
 
 
-@dataclass(frozen=True)
-class _Way:
-    """How a script is made, and the names of its files."""
-
-    form: Form
-    seeded: bool
-    prelude: str
-    stem: str
-
-
 def write_scripts(fault: OperationFault, configuration: Configuration, folder: Path) -> list[dict[str, str]]:
     """Write every script that may show the fault into `folder`, the plainest first; `data` is "" where there is none.
 
     What cannot be written is left out.
     """
+    main = sys.argv[0] if sys.argv else ""
+    # Imports the program's own file, where the model was taken from one.
+    from_file = main.endswith(".py") and Path(main).is_file()
+    prelude = f"import_program({str(Path(main).resolve())!r})" if from_file else ""
     written = []
-    for way in _ways(fault):
-        try:
-            written.append(_written(way, fault, configuration, folder))
-        except Exception as error:  # A value that cannot be saved; another way may do without it.
-            written.append({"problem": one_line(error)})
-    return written
-
-
-def _ways(fault: OperationFault) -> Iterator[_Way]:
-    makers = (("gradient", backward),) if fault.gradient else (("operation", alone), ("graph", within))
-    for name, make in makers:
+    for name, make in (("gradient", backward),) if fault.gradient else (("operation", alone), ("graph", within)):
         try:
             form = make(fault)
         except CannotWrite:
             continue
-        yield _Way(form, True, "", f"{name}_seeded")
-        yield _Way(form, False, "", f"{name}_saved")
-        if prelude := _prelude():
-            yield _Way(form, False, prelude, f"{name}_in_program")
+        ways = [(f"{name}_seeded", True, ""), (f"{name}_saved", False, "")]
+        ways += [(f"{name}_in_program", False, prelude)] if prelude else []
+        for stem, seeded, line in ways:
+            data = "" if seeded else f"{stem}.pt"
+            try:
+                script = folder / f"{stem}.py"
+                script.write_text(_text(form, fault, configuration, data, line), encoding="utf-8")
+                if data:
+                    _save(form.inputs, folder / data)
+                written.append({"script": script.name, "data": data, "problem": ""})
+            except Exception as error:  # A value that cannot be saved; another way may do without it.
+                written.append({"problem": one_line(error)})
+    return written
 
 
-def _written(way: _Way, fault: OperationFault, configuration: Configuration, folder: Path) -> dict[str, str]:
-    data = "" if way.seeded else f"{way.stem}.pt"
-    path = folder / f"{way.stem}.py"
-    path.write_text(_text(way, fault, configuration, data), encoding="utf-8")
-    if data:
-        tensors = [value.detach().cpu() for value in way.form.inputs if isinstance(value, torch.Tensor)]
-        if sum(tensor.untyped_storage().nbytes() for tensor in tensors) > _MOST_BYTES:
-            raise CannotWrite("its inputs are too large to be kept in a file")
-        torch.save(tensors, folder / data)
-    return {"script": path.name, "data": data, "problem": ""}
+def _save(inputs: tuple[Any, ...], path: Path) -> None:
+    tensors = [value.detach().cpu() for value in inputs if isinstance(value, torch.Tensor)]
+    if sum(tensor.untyped_storage().nbytes() for tensor in tensors) > _MOST_BYTES:
+        raise CannotWrite("its inputs are too large to be kept in a file")
+    torch.save(tensors, path)
 
 
-def _text(way: _Way, fault: OperationFault, configuration: Configuration, data: str) -> str:
+def _text(form: Form, fault: OperationFault, configuration: Configuration, data: str, prelude: str) -> str:
     setup, backend = _backend(configuration)
+    name = operation_name(fault.operation).replace("`", "'")
+    options = {"mode": configuration.mode, "dynamic": {"on": True, "off": False}.get(configuration.dynamic)}
     text = _TEMPLATE.read_text(encoding="utf-8")
     values = {
-        "OPERATION": f"{'the gradient of ' if fault.gradient else ''}{operation_name(fault.operation)}".replace(
-            "`", "'"
-        ),
-        "WHERE": way.form.description,
+        "OPERATION": f"the gradient of {name}" if fault.gradient else name,
+        "WHERE": form.description,
         "TORCH": torch.__version__,
-        "IMPORTS": "\n".join([*way.form.imports, *setup, *([way.prelude] if way.prelude else [])]),
+        "IMPORTS": "\n".join([*form.imports, *setup, *([prelude] if prelude else [])]),
         "BACKEND": backend,
-        "OPTIONS": repr(_options(configuration)),
+        "OPTIONS": repr({name: value for name, value in options.items() if value is not None}),
         "AUTOCAST": f"torch.{fault.autocast}" if fault.autocast else "None",
-        "GRAPH": way.form.graph,
-        "ALONE": way.form.operation,
-        "TOWARDS": repr(way.form.towards),
-        "INCOMING": str(way.form.incoming),
-        "INPUTS": _inputs(way.form.inputs, data),
+        "GRAPH": form.graph,
+        "ALONE": form.operation,
+        "TOWARDS": repr(form.towards),
+        "INCOMING": str(form.incoming),
+        "INPUTS": _inputs(form.inputs, data),
     }
     for name, value in values.items():
         text = text.replace(f"<<{name}>>", value)
     return text
-
-
-def _options(configuration: Configuration) -> dict[str, Any]:
-    dynamic = {"on": True, "off": False}.get(configuration.dynamic)
-    given = {"mode": configuration.mode, "dynamic": dynamic}
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _backend(configuration: Configuration) -> tuple[list[str], str]:
@@ -124,28 +105,18 @@ def _backend(configuration: Configuration) -> tuple[list[str], str]:
     return lines, function
 
 
-def _prelude() -> str:
-    """Imports the program's own file, where the model was taken from one."""
-    main = sys.argv[0] if sys.argv else ""
-    path = Path(main)
-    return f"import_program({str(path.resolve())!r})" if main.endswith(".py") and path.is_file() else ""
-
-
 def _inputs(values: tuple[Any, ...], data: str) -> str:
     """The list of inputs as Python; from `data`, or drawn with the moments that they had."""
     lines, number = [], 0
     for value in values:
-        if not isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor):
+            saved = f"SAVED[{number}].to({str(value.device.type)!r})"
+            lines.append(f"    {saved if data else _drawn(value, number)},")
+            number += 1
+        else:
             lines.append(f"    {value!r},")
-            continue
-        lines.append(f"    {_saved(value, number) if data else _drawn(value, number)},")
-        number += 1
     head = f'SAVED = torch.load(Path(__file__).with_name("{data}"), weights_only=True)\n' if data else ""
     return f"{head}INPUTS = [\n" + "\n".join(lines) + "\n]"
-
-
-def _saved(value: torch.Tensor, number: int) -> str:
-    return f"SAVED[{number}].to({str(value.device.type)!r})"
 
 
 def _drawn(value: torch.Tensor, seed: int) -> str:
@@ -153,8 +124,7 @@ def _drawn(value: torch.Tensor, seed: int) -> str:
     if value.is_floating_point():
         finite = value.detach().double()
         finite = finite[torch.isfinite(finite)]
-        mean = float(finite.mean()) if finite.numel() else 0.0
-        spread = float(finite.std(correction=0)) if finite.numel() else 1.0
+        mean, spread = (float(finite.mean()), float(finite.std(correction=0))) if finite.numel() else (0.0, 1.0)
         return f"floats({seed}, {shape}, {mean:.6g}, {spread:.6g})"
     if value.is_complex():
         raise CannotWrite("complex inputs are not drawn")
@@ -194,9 +164,7 @@ def alone(fault: OperationFault) -> Form:
     given = {node.name: graph.placeholder(node.name) for node in operation.nodes if node.op == "placeholder"}
     result = graph.graph_copy(operation, {node: given[node.name] for node in operation.nodes if node.name in given})
     graph.output((*given.values(), result))
-    source, imports = _source(fault.graph, operation)
-    whole, more = _source(fault.graph, graph)
-    return Form(whole, source, _unique(imports + more), tensors, "the operation by itself")
+    return _form(fault, operation, graph, tensors, "the operation by itself")
 
 
 def backward(fault: OperationFault) -> Form:
@@ -206,36 +174,23 @@ def backward(fault: OperationFault) -> Form:
         CannotWrite
     """
     operation, tensors = _operation_graph(fault)
-    source, imports = _source(fault.graph, operation)
     names = [node.name for node in operation.nodes if node.op == "placeholder"]
     if fault.towards not in names:
         raise CannotWrite(f"the gradient is not one of {', '.join(names)}")
     gradients = tuple(gradient for _, gradient in fault.incoming)
-    return Form(
-        source, source, _unique(imports), (*tensors, *gradients), "the operation by itself, and its backward",
-        names.index(fault.towards), len(gradients),
-    )  # fmt: skip
+    form = _form(fault, operation, operation, (*tensors, *gradients), "the operation by itself, and its backward")
+    return replace(form, towards=names.index(fault.towards), incoming=len(gradients))
 
 
 def within(fault: OperationFault) -> Form:
-    """The operation behind all that the graph computes before it.
+    """The operation behind all that the graph computes before it; the whole graph gives what the operation took and
+    what it gave.
 
     Raises:
         CannotWrite
     """
     operation, _ = _operation_graph(fault)
     used = [name for name, value in fault.inputs.items() if isinstance(value, torch.Tensor)]
-    graph = _behind(fault, used)
-    source, imports = _source(fault.graph, operation)
-    whole, more = _source(fault.graph, graph)
-    for value in fault.arguments:
-        if not isinstance(value, (torch.Tensor, *_LITERALS)):
-            raise CannotWrite(f"an input of the graph is a {type(value).__name__}")
-    return Form(whole, source, _unique(imports + more), fault.arguments, "the graph that the operation stands in")
-
-
-def _behind(fault: OperationFault, used: list[str]) -> torch.fx.Graph:
-    """The whole graph, which gives what the operation took and what it gave."""
     watched = tapped(fault.graph, frozenset({*used, fault.node.name}))
     graph = watched.graph.graph
     (output,) = (node for node in graph.nodes if node.op == "output")
@@ -247,20 +202,28 @@ def _behind(fault: OperationFault, used: list[str]) -> torch.fx.Graph:
         outputs[watched.taps[name, version]] if (name, version) in watched.taps else placeholders[name] for name in used
     ]
     output.args = ((*wanted, outputs[watched.taps[fault.node.name, after]]),)
-    return graph
+    for value in fault.arguments:
+        if not isinstance(value, (torch.Tensor, *_LITERALS)):
+            raise CannotWrite(f"an input of the graph is a {type(value).__name__}")
+    return _form(fault, operation, graph, fault.arguments, "the graph that the operation stands in")
+
+
+def _form(
+    fault: OperationFault, operation: torch.fx.Graph, graph: torch.fx.Graph, inputs: tuple[Any, ...], description: str
+) -> Form:
+    source, imports = _source(fault.graph, operation)
+    whole, more = _source(fault.graph, graph)
+    return Form(whole, source, tuple(dict.fromkeys([*imports, *more])), inputs, description)
 
 
 def _operation_graph(fault: OperationFault) -> tuple[torch.fx.Graph, tuple[Any, ...]]:
     """A graph of the one operation, whose inputs are its tensors; everything else becomes a constant."""
     graph = torch.fx.Graph()
-    made: dict[str, Any] = {}
-    tensors = []
-    for name, value in fault.inputs.items():
-        if isinstance(value, torch.Tensor):
-            made[name] = graph.placeholder(name)
-            tensors.append(value)
-        else:
-            made[name] = _literal(value)
+    tensors = tuple(value for value in fault.inputs.values() if isinstance(value, torch.Tensor))
+    made = {
+        name: graph.placeholder(name) if isinstance(value, torch.Tensor) else _literal(value)
+        for name, value in fault.inputs.items()
+    }
     copied = graph.create_node(
         fault.operation.op, fault.operation.target,
         map_arg(fault.operation.args, lambda used: made[used.name]),
@@ -271,21 +234,16 @@ def _operation_graph(fault: OperationFault) -> tuple[torch.fx.Graph, tuple[Any, 
         graph.output(
             tuple(copied if at is None else graph.call_function(operator.getitem, (copied, at)) for at in places)
         )
-        return graph, tuple(tensors)
-    chosen = [] if fault.node is fault.operation else _steps_to(fault.node, fault.operation)
-    for step in chosen:
-        copied = graph.call_function(step.target, (copied, *step.args[1:]))
-    graph.output(copied)
-    return graph, tuple(tensors)
-
-
-def _steps_to(node: torch.fx.Node, operation: torch.fx.Node) -> list[torch.fx.Node]:
-    steps: list[torch.fx.Node] = []
-    while node is not operation:
-        steps.insert(0, node)
+        return graph, tensors
+    node, steps = fault.node, []
+    while node is not fault.operation:  # What takes the result out of several.
+        steps.append(node)
         assert isinstance(node.args[0], torch.fx.Node)
         node = node.args[0]
-    return steps
+    for step in reversed(steps):
+        copied = graph.call_function(step.target, (copied, *step.args[1:]))
+    graph.output(copied)
+    return graph, tensors
 
 
 def _literal(value: Any) -> Any:
@@ -306,23 +264,15 @@ def _source(root: torch.fx.GraphModule, graph: torch.fx.Graph) -> tuple[str, lis
         if node.op == "placeholder":
             node.target = node.name
     made = graph.python_code("self")
-    names = [name.partition(":")[0].strip() for name in _parameters(made.src)]
-    text = _HEAD.sub(f"def forward({', '.join(['self', *names])}):", made.src, count=1).strip()
-    lines = (f"    {line}".rstrip() for line in text.splitlines())
-    return "\n".join(lines).strip(), _imports(made.globals, text)
-
-
-def _parameters(source: str) -> list[str]:
-    found = _HEAD.search(source)
+    found = _HEAD.search(made.src)
     if found is None:
         raise CannotWrite("the code of the graph has no forward")
-    return [name for name in found["names"].split(",") if name.strip()]
-
-
-def _imports(names: dict[str, Any], text: str) -> list[str]:
-    """Imports for those of the names that the code uses."""
-    used = {name: value for name, value in names.items() if re.search(rf"\b{re.escape(name)}\b", text)}
-    return [line for name, value in used.items() if (line := _import(name, value))]
+    names = [name.partition(":")[0].strip() for name in found["names"].split(",") if name.strip()]
+    text = _HEAD.sub(f"def forward({', '.join(['self', *names])}):", made.src, count=1).strip()
+    lines = (f"    {line}".rstrip() for line in text.splitlines())
+    used = {name: value for name, value in made.globals.items() if re.search(rf"\b{re.escape(name)}\b", text)}
+    imports = [line for name, value in used.items() if (line := _import(name, value))]
+    return "\n".join(lines).strip(), imports
 
 
 def _import(name: str, value: Any) -> str:
@@ -342,26 +292,16 @@ def _import(name: str, value: Any) -> str:
     raise CannotWrite(f"nothing can be imported for {name}")
 
 
-def _unique(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(lines))
-
-
 def operation_name(node: torch.fx.Node) -> str:
     """`torch.nn.functional.gelu`, `operator.add`, `Tensor.view`, `aten.mm.default`."""
     target = node.target
     if node.op == "call_method":
         return f"Tensor.{target}"
-    if node.op == "call_module" or isinstance(target, str):
-        return str(target)
-    if isinstance(target, torch._ops.OpOverload):
+    if node.op == "call_module" or isinstance(target, (str, torch._ops.OpOverload)):
         return str(target)
     name = str(getattr(target, "__name__", target))
-    for owner, prefix in (
-        (torch.nn.functional, "torch.nn.functional"),
-        (torch, "torch"),
-        (torch.linalg, "torch.linalg"),
-    ):
+    for owner in (torch.nn.functional, torch, torch.linalg):
         if getattr(owner, name, None) is target:
-            return f"{prefix}.{name}"
+            return f"{owner.__name__}.{name}"
     module = str(getattr(target, "__module__", "") or "")
     return f"{_BUILTINS.get(module, module)}.{name}".lstrip(".")
