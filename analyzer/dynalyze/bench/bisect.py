@@ -6,9 +6,10 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from dynalyze.bench.plan import Plan, worker_request
@@ -52,10 +53,10 @@ def bisect_suspicious(
     `plan` is the one that was measured. With `thorough`, configurations whose answers are not suspicious are looked
     at too: of these, only an operation that is wrong beyond rounding becomes a record.
     """
+    found: list[Bisection] = []
     cases = list(_cases(report, plan, thorough))
     if not cases:
-        return []
-    found: list[Bisection] = []
+        return found
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
     tell = progress or progress_line(streams)[0]
     with WorkerPool(streams, Limits(plan.timeout, plan.total), python=plan.python) as pool:
@@ -98,20 +99,21 @@ def _cases(report: Report, plan: Plan, thorough: bool) -> Iterator[_Case]:
     """The suspicious ones first."""
     device = plan.device or str(report.environment.get("device") or "cpu")
     configurations = {each.name: each for each in plan.configurations_on(device)}
-    tested = sorted(report.accuracy, key=lambda test: test.verdict != "suspicious")
-    for test in tested:
+    for test in sorted(report.accuracy, key=lambda test: test.verdict != "suspicious"):
         wanted = test.verdict == "suspicious" or (thorough and test.verdict != "not comparable")
         configuration = configurations.get(test.configuration)
-        work = next((work for work in plan.works if _is_of(test, work)), None)
+        work = next(
+            (
+                work
+                for work in plan.works
+                if (work.phase, dict(work.shape)) == (test.phase, test.shape)
+                and work.batch in (None, test.batch)
+                and work.sequence in (None, test.sequence)
+            ),
+            None,
+        )
         if wanted and configuration is not None and work is not None:
             yield _Case(test, work, configuration)
-
-
-def _is_of(test: Accuracy, work: Work) -> bool:
-    sizes = ((work.batch, test.batch), (work.sequence, test.sequence))
-    return (work.phase, dict(work.shape)) == (test.phase, test.shape) and all(
-        asked is None or asked == had for asked, had in sizes
-    )
 
 
 class _Search:
@@ -242,23 +244,21 @@ class _Search:
 
     def _into_modules(self, stage: BisectStage) -> None:
         """Each operation is right where it stands, or cannot be looked at: which part is wrong by itself?"""
-        path = smallest_wrong(lambda paths: self._is_wrong(paths, stage), self._children)
+
+        def is_wrong(paths: Sequence[str]) -> bool:
+            self._say(f"{paths[0]} compiled alone" if len(paths) == 1 else f"{len(paths)} modules compiled")
+            try:
+                return bool(self._taker.take("modules", stage=stage, paths=list(paths))["verdict"] == "suspicious")
+            except WorkerFailed:
+                return False
+
+        path = smallest_wrong(is_wrong, lambda path: self._taker.take("children", path=path)["children"])
         told = self._taker.take("children", path=path)
         self.found.module, self.found.module_class = path, told["class"]
         self.found.file, self.found.line = told["file"], told["line"]
         self.found.gradient = self._is_gradient
         if stage != "dynamo":
             self._note("No operation is wrong by itself where it was looked at, so only the module is known.")
-
-    def _is_wrong(self, paths: Any, stage: BisectStage) -> bool:
-        self._say(f"{paths[0]} compiled alone" if len(paths) == 1 else f"{len(paths)} modules compiled")
-        try:
-            return bool(self._taker.take("modules", stage=stage, paths=list(paths))["verdict"] == "suspicious")
-        except WorkerFailed:
-            return False
-
-    def _children(self, path: str) -> list[str]:
-        return list(self._taker.take("children", path=path)["children"])
 
     def _say(self, what: str) -> None:
         self._tell(f"{self._case.configuration.name}: where the answers come from: {what}")
@@ -311,22 +311,13 @@ def first_wrong(is_wrong: IsWrong, paths: Sequence[str]) -> str | None:
     return found if is_wrong([found]) else None
 
 
-class StepTaker:
+class StepTaker(ExitStack):
     """Asks for one step after the other; to be used in a `with` block."""
 
     def __init__(self, pool: WorkerPool, request: WorkerRequest, caches: Path) -> None:
-        self._pool = pool
-        self._request = request
-        self._caches = caches
+        super().__init__()
+        self._start = partial(pool.worker, request, caches)
         self._worker: Worker | None = None
-
-    def __enter__(self) -> StepTaker:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._dismiss(kind, error, trace)
 
     def take(self, step: str, **details: Any) -> dict[str, Any]:
         """The answer to a step.
@@ -336,25 +327,15 @@ class StepTaker:
             Stopped: the time is up, or Ctrl-C was pressed.
         """
         try:
-            return self._ready().ask("bisect", step=step, **details)
+            if self._worker is None:
+                self._worker = self.enter_context(self._start())
+                self._worker.ask("load")
+            return self._worker.ask("bisect", step=step, **details)
         except WorkerFailed as error:
             if error.kind in ("died", "timed_out"):
-                self._dismiss(type(error), error, None)
+                self._worker = None
+                self.__exit__(type(error), error, None)
             raise
-
-    def _ready(self) -> Worker:
-        if self._worker is None:
-            self._worker = self._pool.worker(self._request, self._caches)
-            self._worker.__enter__()
-            self._worker.ask("load")
-        return self._worker
-
-    def _dismiss(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.__exit__(kind, error, trace)
 
 
 @dataclass(frozen=True)
@@ -369,26 +350,23 @@ class Repros:
         until = time.monotonic() + _ALL_SCRIPTS_SECONDS
         for script in scripts:
             seconds = min(_SCRIPT_SECONDS, until - time.monotonic())
-            if script.get("script") and seconds > 0 and self._shows(made_in / script["script"], seconds):
+            if not script.get("script") or seconds <= 0:
+                continue
+            # With empty caches: what a fault left in them must not speak for it.
+            status = self.pool.exit_status(made_in / script["script"], self.pool.empty_caches(), seconds)
+            if status == _FAULT_SHOWN:
                 return self._kept(script, made_in, name)
         return None
 
-    def _shows(self, script: Path, seconds: float) -> bool:
-        """With empty caches: what a fault left in them must not speak for it."""
-        return self.pool.exit_status(script, self.pool.empty_caches(), seconds) == _FAULT_SHOWN
-
     def _kept(self, script: dict[str, str], made_in: Path, name: str) -> Path:
         self.keep_in.mkdir(parents=True, exist_ok=True)
-        path = self._free(name)
+        stem = re.sub(r"[^\w.-]+", "_", name).strip("._") or "fault"
+        # A name that no earlier script has: somebody may be at work with that.
+        names = [stem, *(f"{stem}_{number}" for number in range(2, 1000))]
+        path = next(path for each in names if not (path := self.keep_in / f"{each}.py").exists())
         text = (made_in / script["script"]).read_text(encoding="utf-8")
         if data := script.get("data"):
             shutil.copyfile(made_in / data, path.with_suffix(".pt"))
             text = text.replace(f'"{data}"', f'"{path.stem}.pt"')
         path.write_text(text, encoding="utf-8")
         return path
-
-    def _free(self, name: str) -> Path:
-        """A name that no earlier script has: somebody may be at work with that."""
-        stem = re.sub(r"[^\w.-]+", "_", name).strip("._") or "fault"
-        names = [stem, *(f"{stem}_{number}" for number in range(2, 1000))]
-        return next(path for each in names if not (path := self.keep_in / f"{each}.py").exists())

@@ -42,9 +42,8 @@ class Bisector:
 
     def __init__(self, workload: Workload, configuration: Configuration, device: str) -> None:
         self._workload = workload
-        self._configuration = (
-            replace(configuration, name="bisected") if configuration.name == AS_WRITTEN else configuration
-        )
+        written = configuration.name == AS_WRITTEN
+        self._configuration = replace(configuration, name="bisected") if written else configuration
         self._device = device or "cpu"
 
     def take(self, step: str, command: dict[str, Any]) -> Answer:
@@ -68,7 +67,10 @@ class Bisector:
     def _children(self, command: dict[str, Any]) -> Answer:
         model, path = self._workload.model, command["path"]
         owner = model.get_submodule(path) if isinstance(model, torch.nn.Module) else model
-        return {"children": children_of(model, path), "class": type(owner).__name__, **_forward_of(owner)}
+        function = getattr(type(owner), "forward", None) if isinstance(owner, torch.nn.Module) else owner
+        code = getattr(function, "__code__", None)
+        file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+        return {"children": children_of(model, path), "class": type(owner).__name__, "file": file, "line": line}
 
     def _modules(self, command: dict[str, Any]) -> Answer:
         alone = self._as_far_as(command["stage"])
@@ -164,13 +166,6 @@ def _told(answer: Answer) -> Answer:
     }
 
 
-def _forward_of(owner: Any) -> dict[str, Any]:
-    """Where the forward of a module, or a function, begins."""
-    function = getattr(type(owner), "forward", None) if isinstance(owner, torch.nn.Module) else owner
-    code = getattr(function, "__code__", None)
-    return {"file": code.co_filename, "line": code.co_firstlineno} if code is not None else {"file": "", "line": 0}
-
-
 @dataclass
 class Watch:
     """Compiles graphs by `compile` and judges their operations while they run, until the first fault.
@@ -202,9 +197,14 @@ class Watch:
             backward = GradientJudge(watched_gradients, forward)
             outputs = run(*arguments, *backward.fresh_probes())
             if self.fault is None:
-                forward.outputs = kept(outputs) if watched_gradients.probes else outputs
+                if watched_gradients.probes:  # Kept until the backward is over: a CUDA graph writes over its outputs.
+                    forward.outputs = [
+                        one.clone() if isinstance(one, torch.Tensor) and one.is_cuda else one for one in outputs
+                    ]
+                    self._waiting.append(backward)
+                else:
+                    forward.outputs = outputs
                 self._judge(forward)
-                self._waiting += [backward] if watched_gradients.probes else []
             return tuple(outputs[: watched.own_outputs])
 
         return call
@@ -221,11 +221,6 @@ class Watch:
         except Exception as error:
             self.problems.append(f"The operations of a graph could not be judged: {one_line(error)}.")
         self.judged += judge.judged
-
-
-def kept(outputs: Any) -> list[Any]:
-    """Values that stay as they are until the backward is over: what a CUDA graph gives is written over by the next."""
-    return [one.clone() if isinstance(one, torch.Tensor) and one.is_cuda else one for one in outputs]
 
 
 _watching: list[Watch] = []
