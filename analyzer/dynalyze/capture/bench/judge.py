@@ -59,14 +59,6 @@ class Judged:
         ratio = (compiled or 0.0) / eager if eager else 0.0
         return WORST_LAST.index(self.verdict), ratio
 
-    def with_emulated(self, emulated: Measured | None) -> Judged:
-        """With what emulating eager's rounding gave: where it removes the gap, only rounding was different."""
-        if emulated is not None:
-            self.facts["emulated_rmse"] = _finite(emulated.compiled_rmse)
-            if self.verdict == "suspicious" and not self.facts["nonfinite"] and (emulated.equal or emulated.no_worse):
-                self.verdict, self.why = "rounding only", ""
-        return self
-
 
 def judge(runs: Runs) -> list[Judged]:
     """A verdict for each tensor that eager or compiled gave, the worst first."""
@@ -90,26 +82,39 @@ class _Judge:
     def tensor(self, key: Key) -> Judged | None:
         _, kind, name = key
         eager, compiled = self._runs.eager.tensors.get(key), self._runs.compiled.tensors.get(key)
+        there = eager if eager is not None else compiled
+        assert there is not None
+        facts: dict[str, Any] = {
+            "dtype": _dtype(eager) if eager is not None else "",
+            "compiled_dtype": _dtype(compiled) if compiled is not None else "",
+            "elements": there.numel(),
+        }
         if eager is None or compiled is None:
-            return self._one_sided(key, eager, compiled)
-        mismatch = _mismatch(eager, compiled)
-        if mismatch:
-            return Judged(name, kind, "suspicious", mismatch, _described(eager, compiled))
+            if kind == "gradient" and not bool(there.any()):
+                return None  # No gradient and a gradient of zeros are the same.
+            side = "eager" if eager is not None else "compiled"
+            return Judged(name, kind, "suspicious", f"only {side} gives it", facts)
+        if mismatch := _mismatch(eager, compiled):
+            return Judged(name, kind, "suspicious", mismatch, facts)
         yardstick = Yardstick(self._runs.tolerance, self._reference[kind])
         exact = _usable(self._runs.exact, key, eager)
         measured = measure(eager, compiled, exact, yardstick)
         verdict, why = self._verdict(key, measured, yardstick)
-        found = Judged(name, kind, verdict, why, _described(eager, compiled) | _facts(measured))
-        return found.with_emulated(self._emulated(key, eager, exact, yardstick))
-
-    def _one_sided(self, key: Key, eager: torch.Tensor | None, compiled: torch.Tensor | None) -> Judged | None:
-        _, kind, name = key
-        there = eager if eager is not None else compiled
-        assert there is not None
-        if kind == "gradient" and not bool(there.any()):
-            return None  # No gradient and a gradient of zeros are the same.
-        side = "eager" if eager is not None else "compiled"
-        return Judged(name, kind, "suspicious", f"only {side} gives it", _described(eager, compiled))
+        facts |= {
+            "eager_rmse": _finite(measured.eager_rmse),
+            "compiled_rmse": _finite(measured.compiled_rmse),
+            "max_difference": _finite(measured.largest),
+            "cosine": _finite(measured.cosine),
+            "nonfinite": measured.introduced,
+        }
+        rounded = self._runs.emulated.tensors.get(key) if self._runs.emulated is not None else None
+        if rounded is not None and not _mismatch(eager, rounded):
+            emulated = measure(eager, rounded, exact, yardstick)
+            facts["emulated_rmse"] = _finite(emulated.compiled_rmse)
+            # Where emulating eager's rounding removes the gap, only rounding was different.
+            if verdict == "suspicious" and not measured.introduced and (emulated.equal or emulated.no_worse):
+                verdict, why = "rounding only", ""
+        return Judged(name, kind, verdict, why, facts)
 
     def _verdict(self, key: Key, measured: Measured, yardstick: Yardstick) -> tuple[str, str]:
         if measured.introduced:
@@ -130,7 +135,12 @@ class _Judge:
             if measured.anchored and not measured.lost:
                 return "not comparable", "eager itself is far from fp64"
             return "suspicious", f"cosine to eager {measured.cosine:.4f}"
-        return ("benign", "") if measured.no_worse else ("suspicious", _how_far(measured))
+        if measured.no_worse:
+            return "benign", ""
+        if measured.lost:
+            return "suspicious", f"{measured.lost:,} values that are NaN or infinite in eager are others in compiled"
+        ours, theirs = measured.compiled_rmse or 0.0, measured.eager_rmse or 0.0
+        return "suspicious", f"its error against fp64 is {ours:.3g}, that of eager {theirs:.3g}"
 
     def _by_repetition(
         self, eager: torch.Tensor, again: torch.Tensor | None, measured: Measured, yardstick: Yardstick
@@ -144,15 +154,6 @@ class _Judge:
         if not measured.lost and measured.rmse_between <= measured.factor * itself.rmse_between + measured.slack / 10:
             return "benign", ""
         return "suspicious", "it differs from eager by more than eager does from itself"
-
-    def _emulated(
-        self, key: Key, eager: torch.Tensor, exact: torch.Tensor | None, yardstick: Yardstick
-    ) -> Measured | None:
-        run = self._runs.emulated
-        emulated = run.tensors.get(key) if run is not None else None
-        if emulated is None or _mismatch(eager, emulated):
-            return None
-        return measure(eager, emulated, exact, yardstick)
 
 
 def _mismatch(eager: torch.Tensor, compiled: torch.Tensor) -> str:
@@ -168,38 +169,8 @@ def _usable(run: Run | None, key: Key, eager: torch.Tensor) -> torch.Tensor | No
     exact = run.tensors.get(key) if run is not None else None
     if exact is None or exact.shape != eager.shape:
         return None
-    if eager.is_floating_point():
-        return exact if exact.dtype is torch.float64 else None
-    if eager.is_complex():
-        return exact if exact.dtype is torch.complex128 else None
-    return exact if exact.dtype is eager.dtype else None
-
-
-def _how_far(measured: Measured) -> str:
-    if measured.lost:
-        return f"{measured.lost:,} values that are NaN or infinite in eager are others in compiled"
-    eager, compiled = measured.eager_rmse or 0.0, measured.compiled_rmse or 0.0
-    return f"its error against fp64 is {compiled:.3g}, that of eager {eager:.3g}"
-
-
-def _described(eager: torch.Tensor | None, compiled: torch.Tensor | None) -> dict[str, Any]:
-    there = eager if eager is not None else compiled
-    assert there is not None
-    return {
-        "dtype": _dtype(eager) if eager is not None else "",
-        "compiled_dtype": _dtype(compiled) if compiled is not None else "",
-        "elements": there.numel(),
-    }
-
-
-def _facts(measured: Measured) -> dict[str, Any]:
-    return {
-        "eager_rmse": _finite(measured.eager_rmse),
-        "compiled_rmse": _finite(measured.compiled_rmse),
-        "max_difference": _finite(measured.largest),
-        "cosine": _finite(measured.cosine),
-        "nonfinite": measured.introduced,
-    }
+    wanted = torch.float64 if eager.is_floating_point() else torch.complex128 if eager.is_complex() else eager.dtype
+    return exact if exact.dtype is wanted else None
 
 
 def _finite(value: float | None) -> float | None:

@@ -91,7 +91,8 @@ class _Watched:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if isinstance(self._target, Fp64Reference):
             args, kwargs = to_fp64((args, kwargs))
-        inputs = dict(_inputs_of(args, kwargs))
+        named = [*({str(number): value} for number, value in enumerate(args)), kwargs]
+        inputs = {name: tensor for given in named for name, tensor in named_tensors(given)}
         self._inputs += [(f"{name} after the call", t, _version(t)) for name, t in inputs.items()]
         outputs = self._target(*args, **kwargs)
         if not self._observer._train:
@@ -168,12 +169,6 @@ def named_tensors(outputs: Any) -> Iterator[tuple[str, torch.Tensor]]:
             yield from walk(item, (path + step).lstrip("."))
 
     yield from walk(outputs, "")
-
-
-def _inputs_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    for number, value in enumerate(args):
-        yield from named_tensors({str(number): value})
-    yield from named_tensors(kwargs)
 
 
 def _parameter_names(model: Callable[..., Any]) -> dict[int, str]:

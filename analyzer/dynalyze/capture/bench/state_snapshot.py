@@ -23,7 +23,10 @@ class StateSnapshot:
         self._before = RandomState.now()
         self._parts = list(model.modules()) if isinstance(model, torch.nn.Module) else []
         self._training = [part.training for part in self._parts]
-        self._attributes = [_plain_attributes(part) for part in self._parts]
+        self._attributes = [
+            {n: v for n, v in vars(part).items() if isinstance(v, (*_VALUES, torch.Tensor)) and n != "training"}
+            for part in self._parts
+        ]
         self._tensors = {id(t): (t, t.detach().to("cpu", copy=True)) for _, t in self._held()}
         self._gradients = [(t, t.grad) for t, _ in self._tensors.values() if t.is_leaf]
         set_seed(seed)
@@ -36,8 +39,11 @@ class StateSnapshot:
             vars(part).update(attributes)
         with torch.no_grad():
             for tensor, value in self._tensors.values():
-                if tensor.is_inference() or not _same(tensor, value):
-                    _write(tensor, value)
+                if tensor.is_inference():
+                    with torch.inference_mode():
+                        tensor.copy_(value)
+                elif not _same(tensor, value):
+                    tensor.data.copy_(value)
         for tensor, _ in self._gradients:
             tensor.grad = None
         self._start.restore()
@@ -76,10 +82,6 @@ def random_position() -> tuple[Any, ...]:
     return (now.cpu.numpy().tobytes(), now.python, *devices)
 
 
-def _plain_attributes(part: torch.nn.Module) -> dict[str, Any]:
-    return {n: v for n, v in vars(part).items() if isinstance(v, (*_VALUES, torch.Tensor)) and n != "training"}
-
-
 def _same(tensor: torch.Tensor, kept: torch.Tensor) -> bool:
     return tensor.shape == kept.shape and identical(tensor.detach().to("cpu"), kept)
 
@@ -91,11 +93,3 @@ def identical(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one, other) or (
         one.is_floating_point() and bool(torch.all((one == other) | (one.isnan() & other.isnan())))
     )
-
-
-def _write(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    if tensor.is_inference():
-        with torch.inference_mode():
-            tensor.copy_(value)
-    else:
-        tensor.data.copy_(value)
