@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -50,8 +51,14 @@ def fp64_model(model: Callable[..., Any]) -> Callable[..., Any]:
     """
     if not isinstance(model, torch.nn.Module):
         return model
+    memo: dict[int, torch.Tensor] = {}
     try:
-        memo = {id(tensor): _raised_like(tensor) for tensor in _tensors_of(model)}
+        for tensor in _tensors_of(model):
+            copied = tensor.detach().to(_RAISED.get(tensor.dtype, tensor.dtype), copy=True)
+            if isinstance(tensor, torch.nn.Parameter):
+                memo[id(tensor)] = torch.nn.Parameter(copied, requires_grad=tensor.requires_grad)
+            else:
+                memo[id(tensor)] = copied.requires_grad_(tensor.requires_grad)
         made: Callable[..., Any] = copy.deepcopy(model, memo)
     except Exception as error:
         if kind_of(error, "internal") == "out_of_memory":
@@ -75,7 +82,10 @@ class Fp64Reference:
 
     def __init__(self, model: Callable[..., Any], *, draws: bool, lift: bool = True) -> None:
         self.model = fp64_model(model)
-        self._usual = _usual_type(model)
+        # The floating type of most parameters, which is the type that dropout is applied in.
+        parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
+        counts = Counter(each.dtype for each in parameters if each.is_floating_point())
+        self._usual = counts.most_common(1)[0][0] if counts else None
         self._draws = draws
         self._lift = lift
 
@@ -84,9 +94,11 @@ class Fp64Reference:
             for kind in _AUTOCAST_DEVICES:
                 if torch.is_autocast_enabled(kind):
                     stack.enter_context(torch.autocast(kind, enabled=False))
-            usual = stack.enter_context(_default_double())
+            default = torch.get_default_dtype()
+            stack.callback(torch.set_default_dtype, default)
+            torch.set_default_dtype(torch.float64)
             if self._draws:
-                draw = _Draws(self._usual or usual, usual)
+                draw = _Draws(self._usual or default, default)
                 stack.enter_context(numerics.watched_operations(draw.run))
             if self._lift:
                 stack.enter_context(_Lifted())
@@ -99,42 +111,29 @@ def to_fp64(value: Any) -> Any:
     Lists, dicts, caches and other objects are changed in place: whoever made them goes on using them. Modules,
     parameters and what is no floating tensor stay.
     """
-    return _Raiser().raise_all(value)
+    memo: dict[int, tuple[Any, Any]] = {}  # With the original, so that its id is not used again.
 
-
-class _Raiser:
-    def __init__(self) -> None:
-        self._memo: dict[int, tuple[Any, Any]] = {}  # With the original, so that its id is not used again.
-
-    def raise_all(self, value: Any) -> Any:
-        if id(value) in self._memo:
-            return self._memo[id(value)][1]
+    def raise_all(value: Any) -> Any:
+        if id(value) in memo:
+            return memo[id(value)][1]
+        made = value
         if isinstance(value, torch.Tensor):
-            made = _raised_input(value)
-        elif isinstance(value, (torch.nn.Module, torch.optim.Optimizer, set, frozenset)):
-            made = value
+            if value.dtype in _RAISED and not isinstance(value, torch.nn.Parameter):
+                made = raised(value.detach()).requires_grad_(value.requires_grad)
         elif isinstance(value, tuple):
-            made = _like_tuple(value, [self.raise_all(item) for item in value])
-        elif container_base(value) is None and not is_plain_object(value):
-            return value
-        else:
-            made = value
-            self._memo[id(value)] = value, value  # It may hold itself.
-            self._inside(value)
-        self._memo[id(value)] = value, made
+            made = _like_tuple(value, [raise_all(item) for item in value])
+        elif not isinstance(value, (torch.nn.Module, torch.optim.Optimizer, set, frozenset)):
+            if container_base(value) is None and not is_plain_object(value):
+                return value
+            memo[id(value)] = value, value  # It may hold itself.
+            for key, item in list(children(value)):
+                new = raise_all(item)
+                if new is not item:
+                    _put(value, key, new)
+        memo[id(value)] = value, made
         return made
 
-    def _inside(self, owner: Any) -> None:
-        for key, item in list(children(owner)):
-            new = self.raise_all(item)
-            if new is not item:
-                _put(owner, key, new)
-
-
-def _raised_input(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.dtype not in _RAISED or isinstance(tensor, torch.nn.Parameter):
-        return tensor
-    return raised(tensor.detach()).requires_grad_(tensor.requires_grad)
+    return raise_all(value)
 
 
 def _like_tuple(value: tuple[Any, ...], items: list[Any]) -> Any:
@@ -156,35 +155,9 @@ def _put(owner: Any, key: Any, value: Any) -> None:
         object.__setattr__(owner, key, value)
 
 
-def _raised_like(tensor: torch.Tensor) -> torch.Tensor:
-    """A raised copy, as a leaf of its own where the original is one."""
-    made = tensor.detach().to(_RAISED.get(tensor.dtype, tensor.dtype), copy=True)
-    if isinstance(tensor, torch.nn.Parameter):
-        return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
-    return made.requires_grad_(tensor.requires_grad)
-
-
 def _tensors_of(model: torch.nn.Module) -> Iterable[torch.Tensor]:
     """Each tensor of the model once."""
     return {id(tensor): tensor for _, tensor in held_tensors(model)}.values()
-
-
-def _usual_type(model: Callable[..., Any]) -> torch.dtype | None:
-    """The floating type of most parameters, which is the type that dropout is applied in."""
-    if not isinstance(model, torch.nn.Module):
-        return None
-    counts = Counter(p.dtype for p in model.parameters() if p.is_floating_point())
-    return counts.most_common(1)[0][0] if counts else None
-
-
-@contextlib.contextmanager
-def _default_double() -> Iterator[torch.dtype]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield before
-    finally:
-        torch.set_default_dtype(before)
 
 
 class _Lifted(TorchFunctionMode):  # type: ignore[misc]
@@ -204,40 +177,34 @@ def _lifted(value: Any) -> Any:
     return _RAISED.get(value, value) if isinstance(value, torch.dtype) else value
 
 
+@dataclass(frozen=True)
 class _Draws:
     """Draws random numbers in the type that eager draws them in, and raises them."""
 
-    def __init__(self, usual: torch.dtype, default: torch.dtype) -> None:
-        self._usual = usual
-        self._default = default
+    usual: torch.dtype
+    default: torch.dtype
 
     def run(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not numerics.draws_random_numbers(operation):
             return operation(*args, **kwargs)
         if operation is torch.ops.aten.native_dropout.default:
-            return self._dropout(*args)
+            value, share, train = args
+            _, mask = operation(torch.ones_like(value, dtype=self.usual), share, train)
+            return (value * mask / (1 - share) if share < 1 else value * mask), mask
         lowered = [self._lowered(value) for value in args]
         named = {name: self._lowered(value) for name, value in kwargs.items()}
-        if _takes_default_type(operation) and not any(isinstance(value, torch.Tensor) for value in args):
-            named["dtype"] = named.get("dtype") or self._default
+        # The result has torch's default type where none is given, as for `rand` and not for `randint`.
+        takes_default = any(a.name == "dtype" and a.default_value is None for a in operation._schema.arguments)
+        if takes_default and not any(isinstance(value, torch.Tensor) for value in args):
+            named["dtype"] = named.get("dtype") or self.default
         made = operation(*lowered, **named)
         if operation._schema.is_mutable and isinstance(args[0], torch.Tensor):
             return args[0].copy_(made)
         return raised(made) if isinstance(made, torch.Tensor) else made
 
-    def _dropout(self, value: torch.Tensor, share: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
-        ones = torch.ones_like(value, dtype=self._usual)
-        _, mask = torch.ops.aten.native_dropout.default(ones, share, train)
-        return (value * mask / (1 - share) if share < 1 else value * mask), mask
-
     def _lowered(self, value: Any) -> Any:
         if value is torch.float64:
-            return self._usual
+            return self.usual
         if isinstance(value, torch.Tensor) and value.dtype is torch.float64:
-            return value.to(self._usual)
+            return value.to(self.usual)
         return value
-
-
-def _takes_default_type(operation: Any) -> bool:
-    """Whether the type of the result is torch's default where none is given, as for `rand` and not for `randint`."""
-    return any(a.name == "dtype" and a.default_value is None for a in operation._schema.arguments)

@@ -29,7 +29,7 @@ def peaks(device: str, run_passes: Callable[[], None]) -> dict[str, Any]:
         with contextlib.suppress(OSError):
             return _on_linux(run_passes)
     run_passes()
-    peak = _whole_process()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else _KILO)
     return {"kind": "process", "steady_peak": peak, "compile_peak": peak, "reserved_peak": None}
 
 
@@ -50,29 +50,19 @@ def _on_cuda(run_passes: Callable[[], None]) -> dict[str, Any]:
 def _on_linux(run_passes: Callable[[], None]) -> dict[str, Any]:
     # Compilers that have ended: the largest of them, as the kernel keeps no more.
     ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * _KILO
-    compile_peak = _status("self", "VmHWM") + max(ended, sum(_status(pid, "VmHWM") for pid in _descendants()))
-    _reset()
+    started = sum(_field(_PROC / str(pid) / "status", "VmHWM") for pid in _descendants())
+    compile_peak = _field(_PROC / "self/status", "VmHWM") + max(ended, started)
+    (_PROC / "self" / "clear_refs").write_text("5")
     run_passes()
-    steady = _status("self", "VmHWM") + sum(_share(pid) for pid in _descendants())
+    steady = _field(_PROC / "self/status", "VmHWM")
+    for pid in _descendants():  # What they share counted in part: forked workers share most of their memory.
+        steady += _field(_PROC / str(pid) / "smaps_rollup", "Pss") or _field(_PROC / str(pid) / "status", "VmRSS")
     return {"kind": "rss", "steady_peak": steady, "compile_peak": max(compile_peak, steady), "reserved_peak": None}
 
 
-def _reset() -> None:
-    (_PROC / "self" / "clear_refs").write_text("5")
-
-
-def _status(pid: int | str, field: str) -> int:
-    """A size from /proc/PID/status; 0 for a process that has ended."""
-    return _field(_PROC / str(pid) / "status", field)
-
-
-def _share(pid: int) -> int:
-    """The memory of another process, with what it shares counted in part: forked workers share most of theirs."""
-    return _field(_PROC / str(pid) / "smaps_rollup", "Pss") or _status(pid, "VmRSS")
-
-
 def _field(file: Path, field: str) -> int:
-    with contextlib.suppress(OSError):
+    """A size from a file of /proc, in bytes; 0 where there is none, as of a process that has ended."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
         for line in file.read_text().splitlines():
             name, _, value = line.partition(":")
             if name == field:
@@ -88,11 +78,6 @@ def _descendants(of: int | str = "self") -> Iterator[int]:
                 yield from _descendants(pid)
 
 
-def _whole_process() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * _KILO
-
-
 def free_memory(model: Callable[..., Any]) -> int | None:
     """Free bytes where the model lies: on its GPU, or in the host's memory; None where that is not known."""
     device: Any = next((p.device for p in model.parameters()), None) if isinstance(model, torch.nn.Module) else None
@@ -100,18 +85,8 @@ def free_memory(model: Callable[..., Any]) -> int | None:
         # What torch's allocator holds and does not use can be had too.
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0] + held)
-    known = [free for free in (_free_on_host(), _free_in_cgroup()) if free is not None]
-    return min(known, default=None)
-
-
-def _free_on_host() -> int | None:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
+    on_host = _field(_PROC / "meminfo", "MemAvailable") or None
+    return min((free for free in (on_host, _free_in_cgroup()) if free is not None), default=None)
 
 
 def _free_in_cgroup() -> int | None:
