@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -56,12 +56,14 @@ def uncompiled(model: Target) -> tuple[Target, list[str]]:
     if runtime.compiled_in_place(model):
         runtime.drop_compiled_call(model)
         notes = ["The target called .compile() on itself; that was undone, and each configuration compiles it."]
-    inside = [name for name, part in model.named_modules() if name and _is_compiled(part)]
+    inside = [
+        name
+        for name, part in model.named_modules()
+        if name and (wrapped_by_compile(part) is not None or runtime.compiled_in_place(part))
+    ]
     if inside:
-        notes.append(
-            f"The target compiles parts of itself ({', '.join(inside[:3])}{', ...' if len(inside) > 3 else ''}); "
-            "eager runs them in eager."
-        )
+        names = ", ".join([*inside[:3], *(["..."] if len(inside) > 3 else [])])
+        notes.append(f"The target compiles parts of itself ({names}); eager runs them in eager.")
     return model, notes
 
 
@@ -80,12 +82,12 @@ def check(configuration: Configuration) -> None:
 def _compiled(model: Target, configuration: Configuration) -> Target:
     arguments = checked_arguments(configuration)
     if not configuration.region:
-        return _callable(torch.compile(model, **arguments))
+        return cast(Target, torch.compile(model, **arguments))
     if not isinstance(model, torch.nn.Module):
         raise Failed("misuse", "regional compilation is for modules: the target is a function")
     if configuration.region == "accelerate":
         return _by_accelerate(model, arguments)
-    return _callable(compile_regions(model, lambda part: torch.compile(part, **arguments)))
+    return cast(Target, compile_regions(model, lambda part: torch.compile(part, **arguments)))
 
 
 def _by_accelerate(model: torch.nn.Module, arguments: dict[str, Any]) -> Target:
@@ -100,11 +102,11 @@ def _by_accelerate(model: torch.nn.Module, arguments: dict[str, Any]) -> Target:
     backend = arguments["backend"]
     known = {each.value for each in accelerate_utils.DynamoBackend}
     if not isinstance(backend, str) or backend.upper() not in known:
-        return _callable(accelerate_utils.compile_regions(model, **arguments))
+        return cast(Target, accelerate_utils.compile_regions(model, **arguments))
     plugin = accelerate_utils.TorchDynamoPlugin(use_regional_compilation=True, **arguments)
     device = next((p.device.type for p in model.parameters()), "cpu")
     accelerator = Accelerator(dynamo_plugin=plugin, cpu=device == "cpu")
-    return _callable(accelerator.prepare_model(model, device_placement=False, evaluation_mode=True))
+    return cast(Target, accelerator.prepare_model(model, device_placement=False, evaluation_mode=True))
 
 
 def checked_arguments(configuration: Configuration) -> dict[str, Any]:
@@ -152,20 +154,10 @@ def _autocast_dtype(name: str) -> torch.dtype:
     return wanted
 
 
-def _callable(made: Any) -> Target:
-    """Types the result of a library's untyped function: it is called like the model."""
-    target: Target = made
-    return target
-
-
 def _standing_for(call: Target, target: Target) -> Target:
     """`call`, from which whoever needs the module itself can get it."""
     call.__wrapped__ = target  # type: ignore[attr-defined]
     return call
-
-
-def _is_compiled(part: Any) -> bool:
-    return wrapped_by_compile(part) is not None or runtime.compiled_in_place(part)
 
 
 def compile_regions(model: torch.nn.Module, compile_part: CompilePart) -> Any:
@@ -224,25 +216,17 @@ class CallableGroup(torch.nn.Module):  # type: ignore[misc]
 
 def uncompile(target: Any) -> None:
     """Leave nothing compiled in the modules that `target` reaches; a bundle does the same where it is written."""
-    for module in reachable_modules(target):
-        for part in module.modules():
-            _uncompile_part(part)
-
-
-def _uncompile_part(part: torch.nn.Module) -> None:
-    if runtime.compiled_in_place(part):
-        runtime.drop_compiled_call(part)
-    for name, child in part._modules.items():
-        if child is not None and compiled_calls.is_compiled_module(child):
-            part._modules[name] = compiled_calls.original_of(child)
-    for name, value in list(vars(part).items()):
-        if compiled_calls.is_compiled_function(value):
-            _restore_attribute(part, name, compiled_calls.original_of(value))
-
-
-def _restore_attribute(part: torch.nn.Module, name: str, original: Any) -> None:
-    """An attribute that held a compiled function; a method of the class itself needs no attribute."""
-    if getattr(original, "__self__", None) is part and getattr(type(part), name, None) is original.__func__:
-        delattr(part, name)
-    else:
-        vars(part)[name] = original
+    for part in [part for module in reachable_modules(target) for part in module.modules()]:
+        if runtime.compiled_in_place(part):
+            runtime.drop_compiled_call(part)
+        for name, child in part._modules.items():
+            if child is not None and compiled_calls.is_compiled_module(child):
+                part._modules[name] = compiled_calls.original_of(child)
+        for name, value in list(vars(part).items()):
+            if not compiled_calls.is_compiled_function(value):
+                continue
+            original = compiled_calls.original_of(value)
+            if getattr(original, "__self__", None) is part and getattr(type(part), name, None) is original.__func__:
+                delattr(part, name)  # A method of the class itself needs no attribute.
+            else:
+                vars(part)[name] = original

@@ -55,13 +55,35 @@ def load_cloudpickle(folder: str) -> types.ModuleType:
 
 
 @dataclass
-class Written:
+class _Written:
     """State of one pickling: the bytes of all storages, and the definitions of `__main__` pickled by value."""
 
     budget: int
     nbytes: int = 0
     definitions: dict[str, Any] = field(default_factory=dict)
     last: Any = None
+    seen: set[int] = field(default_factory=set)
+
+    def meet(self, value: Any) -> None:
+        """Add up the storages while pickling: torch.save writes them only after the last object was met.
+
+        The tensors inside another one are met by themselves, and so are the indices and values of a sparse one.
+        """
+        self.last = value
+        if isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__":
+            name = value.__name__
+            if vars(sys.modules["__main__"]).get(name) is value and not compiled_calls.is_compiled_function(value):
+                self.definitions[name] = value
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.device.type == "meta":
+            return
+        if compiled_calls.wraps_tensors(value):
+            return
+        storage = value.untyped_storage()
+        if storage._cdata not in self.seen:
+            self.seen.add(storage._cdata)
+            self.nbytes += storage.nbytes()
+            if self.nbytes > self.budget:
+                raise OverBudget(f"model and inputs hold more than the limit of {self.budget / 2**30:.1f} GiB")
 
 
 class OverBudget(CannotPickle):
@@ -74,7 +96,7 @@ def save(value: Any, path: Path, package: types.ModuleType, budget: int) -> int:
     Raises:
         CannotPickle: the message names the object that cannot travel.
     """
-    written = Written(budget)
+    written = _Written(budget)
     pickler = _pickler(package, written)
     try:
         with path.open("xb") as file, warnings.catch_warnings():
@@ -100,7 +122,7 @@ def load(path: Path) -> Any:
     return value
 
 
-def _pickler(package: types.ModuleType, written: Written) -> Any:
+def _pickler(package: types.ModuleType, written: _Written) -> Any:
     """A module, as torch.save wants it, with our Pickler in it."""
     main = sys.modules["__main__"].__dict__
 
@@ -110,15 +132,12 @@ def _pickler(package: types.ModuleType, written: Written) -> Any:
             self.globals_ref[id(main)] = _MainGlobals()
 
         def reducer_override(self, value: Any) -> Any:
-            written.last = value
-            _count(value, written, seen)
-            _note_definition(value, main, written.definitions)
+            written.meet(value)
             changed = _replaced(value)
             if changed is not NotImplemented:
                 return changed
             return super().reducer_override(value if _importable(value) else compiled_calls.without_copied_marks(value))
 
-    seen: set[int] = set()
     made = types.ModuleType("dynalyze.capture.bench.pickling")
     made.Pickler = Pickler  # type: ignore[attr-defined]
     return made
@@ -166,30 +185,6 @@ def _importable(function: Any) -> bool:
     for part in function.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is function
-
-
-def _count(value: Any, written: Written, seen: set[int]) -> None:
-    """Add up the storages while pickling: torch.save writes them only after the last object was met.
-
-    The tensors inside another one are met by themselves, and so are the indices and values of a sparse one.
-    """
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.device.type == "meta":
-        return
-    if compiled_calls.wraps_tensors(value):
-        return
-    storage = value.untyped_storage()
-    if storage._cdata not in seen:
-        seen.add(storage._cdata)
-        written.nbytes += storage.nbytes()
-        if written.nbytes > written.budget:
-            raise OverBudget(f"model and inputs hold more than the limit of {written.budget / 2**30:.1f} GiB")
-
-
-def _note_definition(value: Any, main: dict[str, Any], definitions: dict[str, Any]) -> None:
-    if isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__":
-        name = value.__name__
-        if main.get(name) is value and not compiled_calls.is_compiled_function(value):
-            definitions[name] = value
 
 
 def _explained(error: Exception, culprit: Any, value: Any) -> str:

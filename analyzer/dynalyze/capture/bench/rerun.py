@@ -37,16 +37,21 @@ def rerun(request: WorkerRequest) -> tuple[Workload, list[Any]]:
         Failed: not_replayable; it failed, or made other calls than the first time.
         Misuse: what was asked for does not go with the calls of a program.
     """
+    from dynalyze.capture.bench.bundle import check_sizes, workload_of
+    from dynalyze.capture.bench.configure import uncompile
+
     run = _Run(request)
-    names = run.program()
-    collected = run.collected(names)
+    collected = run.collected(run.program())
     if collected is None:
         raise Failed("not_replayable", "run again, the program made no call of a module or of a compiled function")
     different = difference(request.source.get("made"), collected.made)
     if different:
         early = f", before it was stopped after {request.source['seconds']:.0f} s" if run.ending.stopped else ""
         raise Failed("not_replayable", f"run again, the program made other calls{early}: {different}")
-    return _workload(collected, request), collected.made
+    check_sizes(request)
+    for target in collected.bundle.targets:
+        uncompile(target)
+    return workload_of(collected.bundle, request), collected.made
 
 
 def difference(first: list[Any] | None, now: list[Any]) -> str:
@@ -91,7 +96,11 @@ class _Run:
             if self._recorder is not None and not self._compiled.recorder.calls:
                 program.end_of(program.join_threads)
         compile_again()
-        self._check_ending()
+        if self._recorder is None:
+            raise Failed("not_replayable", "run again, the program did not import torch")
+        if self.ending.exit_status:
+            what = self.ending.message or f"exit status {self.ending.exit_status}"
+            raise Failed("not_replayable", f"run again, the program failed: {what}")
         self._put_back()
         return names
 
@@ -122,15 +131,17 @@ class _Run:
         self._compiled, self._recorder = CompiledRecording(), Recorder()
         self._modules = InPlace(lambda _: None, None, self._recorder, self._chosen)
         self._modules.install()
-        self._original_compile = torch.compile
-        torch.compile = _recorded(torch.compile, self._compiled)  # type: ignore[attr-defined]
+        original = self._original_compile = torch.compile
 
-    def _check_ending(self) -> None:
-        if self._recorder is None:
-            raise Failed("not_replayable", "run again, the program did not import torch")
-        if self.ending.exit_status:
-            what = self.ending.message or f"exit status {self.ending.exit_status}"
-            raise Failed("not_replayable", f"run again, the program failed: {what}")
+        @functools.wraps(original)
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            # torch takes entries out of the dict of options.
+            given = {key: dict(value) if type(value) is dict else value for key, value in kwargs.items()}
+            result = original(*args, **kwargs)
+            model = args[0] if args else kwargs.get("model")
+            return result if model is None else self._compiled.watch(model, result, given)
+
+        torch.compile = compile  # type: ignore[attr-defined]
 
     def _put_back(self) -> None:
         """Undo the recording, and what the program changed for the whole process."""
@@ -144,28 +155,6 @@ class _Run:
             torch.set_num_threads(self._request.threads)
 
 
-def _recorded(original: Any, recording: Any) -> Any:
-    @functools.wraps(original)
-    def compile(*args: Any, **kwargs: Any) -> Any:
-        # torch takes entries out of the dict of options.
-        given = {key: dict(value) if type(value) is dict else value for key, value in kwargs.items()}
-        result = original(*args, **kwargs)
-        model = args[0] if args else kwargs.get("model")
-        return result if model is None else recording.watch(model, result, given)
-
-    return compile
-
-
-def _workload(collected: Any, request: WorkerRequest) -> Workload:
-    from dynalyze.capture.bench.bundle import check_sizes, workload_of
-    from dynalyze.capture.bench.configure import uncompile
-
-    check_sizes(request)
-    for target in collected.bundle.targets:
-        uncompile(target)
-    return workload_of(collected.bundle, request)
-
-
 @contextmanager
 def stopped_after(seconds: float) -> Iterator[None]:
     """Stop the program softly after so many seconds, as a run that explains does."""
@@ -173,9 +162,13 @@ def stopped_after(seconds: float) -> Iterator[None]:
         yield
         return
     main = threading.main_thread().ident or 0
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise SoftStop
+
     timer = threading.Timer(seconds, lambda: signal.pthread_kill(main, _STOP_SIGNAL))
     timer.daemon = True
-    before = signal.signal(_STOP_SIGNAL, _raise_soft_stop)
+    before = signal.signal(_STOP_SIGNAL, stop)
     timer.start()
     try:
         yield
@@ -199,7 +192,3 @@ def exits_caught() -> Iterator[None]:
         yield
     finally:
         os._exit = original
-
-
-def _raise_soft_stop(signum: int, frame: FrameType | None) -> None:
-    raise SoftStop
