@@ -35,8 +35,11 @@ def kind_of(error: BaseException, otherwise: Failure) -> Failure:
         return error.kind
     if isinstance(error, Misuse):
         return "misuse"
-    if any(_is_memory(each) for each in _chain(error)):
-        return "out_of_memory"
+    for each in _chain(error):
+        if any(cls.__name__ in _MEMORY_CLASSES for cls in type(each).__mro__):
+            return "out_of_memory"
+        if isinstance(each, RuntimeError) and any(text in str(each).lower() for text in _MEMORY_TEXTS):
+            return "out_of_memory"
     return otherwise
 
 
@@ -52,12 +55,6 @@ def one_line(error: BaseException) -> str:
         return f"the target left with sys.exit({error.code!r})"[:_LONGEST]
     name = type(error).__name__
     return (f"{name}: {first}" if first else name)[:_LONGEST]
-
-
-def _is_memory(error: BaseException) -> bool:
-    if any(cls.__name__ in _MEMORY_CLASSES for cls in type(error).__mro__):
-        return True
-    return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in _MEMORY_TEXTS)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

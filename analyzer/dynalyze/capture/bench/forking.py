@@ -84,14 +84,13 @@ def serve(address: str, what: list[str]) -> int:
 
 def imported_modules() -> list[str]:
     """The modules of installed packages imported in this process, in that order: the next one will need them too."""
-    return [name for name, module in list(sys.modules.items()) if _is_installed(name, module)]
-
-
-def _is_installed(name: str, module: Any) -> bool:
-    if name.startswith("dynalyze.capture."):
-        return True
-    file = getattr(getattr(module, "__spec__", None), "origin", None) or ""
-    return isinstance(file, str) and not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(getattr(module, "__spec__", None), "origin", None) or ""
+        installed = isinstance(file, str) and not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+        if installed or name.startswith("dynalyze.capture."):
+            found.append(name)
+    return found
 
 
 def _import(modules: list[str] | tuple[str, ...]) -> None:
@@ -115,17 +114,13 @@ def _measure(request: dict[str, Any]) -> NoReturn:
         from dynalyze.capture.bench.worker import main as measuring
 
         os.environ.update(request["environment"])
-        _move_memory()
+        # What this process will allocate is at other addresses than in its siblings, down to a cache line.
+        chance = random.Random(os.urandom(16))
+        _moved.append(mmap.mmap(-1, _PAGE * chance.randrange(1, _HUGE_PAGE // _PAGE)))
+        _moved.append(bytearray(64 * chance.randrange(1, 1024)))
         return measuring(folder)
 
     forkserver.live(main, Path(request["folder"]))
-
-
-def _move_memory() -> None:
-    """Put what this process will allocate at other addresses than in its siblings, down to a cache line."""
-    chance = random.Random(os.urandom(16))
-    _moved.append(mmap.mmap(-1, _PAGE * chance.randrange(1, _HUGE_PAGE // _PAGE)))
-    _moved.append(bytearray(64 * chance.randrange(1, 1024)))
 
 
 def _threads() -> int:

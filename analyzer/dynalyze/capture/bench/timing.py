@@ -77,14 +77,13 @@ class CudaTimer:
         self._flush: Any = None
 
     def passes(self, steps: Sequence[Step], count: int, *, flush: bool = True) -> list[float]:
-        events = [self._pass(steps, flush) for _ in range(count)]
+        events = []
+        for _ in range(count):
+            if flush:
+                self._flush_cache()
+            events.append([self._timed(step) for step in steps])
         torch.cuda.synchronize()
         return [sum(began.elapsed_time(ended) for began, ended in each) for each in events]
-
-    def _pass(self, steps: Sequence[Step], flush: bool) -> list[tuple[Any, Any]]:
-        if flush:
-            self._flush_cache()
-        return [self._timed(step) for step in steps]
 
     def _timed(self, step: Step) -> tuple[Any, Any]:
         began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -115,15 +114,11 @@ def block(
             timer.passes(steps, lead)
         if passes is not None:
             return timer.passes(steps, passes)
-        return _for_seconds(timer, steps, seconds or 0.0)
-
-
-def _for_seconds(timer: Timer, steps: Sequence[Step], seconds: float) -> list[float]:
-    samples: list[float] = []
-    began = time.perf_counter()
-    while not samples or (sum(samples) < seconds * 1e3 and time.perf_counter() - began < _PATIENCE * seconds):
-        samples += timer.passes(steps, 1)
-    return samples
+        samples: list[float] = []
+        began, seconds = time.perf_counter(), seconds or 0.0
+        while not samples or (sum(samples) < seconds * 1e3 and time.perf_counter() - began < _PATIENCE * seconds):
+            samples += timer.passes(steps, 1)
+        return samples
 
 
 def lead_in(recent_ms: Sequence[float]) -> int:

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from dynalyze.capture.bench.protocol import Configuration
@@ -19,7 +19,7 @@ from dynalyze.capture.torch_private import dynamo, runtime
 
 @dataclass
 class Compiles:
-    """Everything that compiles in this process, heard from the moment when Dynamo is imported."""
+    """Everything that compiles in this process, counted from the moment when Dynamo is imported."""
 
     made: Counter[CodeType] = field(default_factory=Counter)
     with_graph: set[CodeType] = field(default_factory=set)
@@ -27,19 +27,19 @@ class Compiles:
     _at_mark: tuple[int, ...] = ()
 
     def listen(self) -> None:
-        after_import("torch._dynamo.convert_frame", lambda _: self._attach())
+        def made(original: CodeType, code: CodeType) -> None:
+            self.made[original] += 1
+            if runtime.calls_a_graph(code):
+                self.with_graph.add(code)
 
-    def _attach(self) -> None:
-        dynamo.watch_bytecode(self._made)
-        runtime.watch_compiles(self._start)
+        def start() -> None:
+            self.started += 1
 
-    def _made(self, original: CodeType, made: CodeType) -> None:
-        self.made[original] += 1
-        if runtime.calls_a_graph(made):
-            self.with_graph.add(made)
+        def attach(_: ModuleType) -> None:
+            dynamo.watch_bytecode(made)
+            runtime.watch_compiles(start)
 
-    def _start(self) -> None:
-        self.started += 1
+        after_import("torch._dynamo.convert_frame", attach)
 
     @property
     def activity(self) -> tuple[int, ...]:
@@ -92,7 +92,11 @@ def reason_against(configuration: Configuration, counts: dict[str, Any], evidenc
     if not configuration.compile:
         return "something was compiled in the eager arm" if counts["compiled_frames"] else ""
     if not counts["compiled_frames"]:
-        return f"nothing was compiled: every call ran in eager{_switch()}"
+        nothing, switches = "nothing was compiled: every call ran in eager", nothing_compiled()
+        if switches.variable:
+            return f"{nothing}, because {switches.variable} is set"
+        turned_off = switches.stance == "force_eager" or switches.disabled
+        return f"{nothing}, because the program turned compiling off" if turned_off else nothing
     again = counts["recompiles_while_timing"]
     if again:
         return f"it compiled again while it was timed ({again} {'time' if again == 1 else 'times'})"
@@ -102,16 +106,6 @@ def reason_against(configuration: Configuration, counts: dict[str, Any], evidenc
     wanted = device == "cuda" and configuration.backend == "inductor"
     if wanted and runtime.cudagraphs_wanted(configuration.mode) and not evidence.replays:
         return "CUDA graphs were asked for, and none was replayed"
-    return ""
-
-
-def _switch() -> str:
-    """What turned compiling off for the whole process, in words to go on with."""
-    switches = nothing_compiled()
-    if switches.variable:
-        return f", because {switches.variable} is set"
-    if switches.stance == "force_eager" or switches.disabled:
-        return ", because the program turned compiling off"
     return ""
 
 
