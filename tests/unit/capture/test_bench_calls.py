@@ -152,7 +152,7 @@ def test_the_optimizer_really_steps() -> None:
     for _ in range(2):
         step.prepare()
         step.run()
-    assert int(step._optimizer.state[model.weight]["step"]) == 2
+    assert int(step.optimizer.state[model.weight]["step"]) == 2
 
 
 def test_the_loss_is_the_models_own_where_it_has_one() -> None:
