@@ -6,12 +6,14 @@ import datetime
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import dynalyze
-from dynalyze.bench.configurations import given, program_config
-from dynalyze.bench.plan import Plan, asks_for_written, instead_of_default, with_written
+from dynalyze.bench.configurations import program_config
+from dynalyze.bench.plan import Plan, asks_for_written, with_written
+from dynalyze.bench.records import ConfigRun, measurement
 from dynalyze.bench.run import Benchmarks, run_bench
 from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, Configuration
 from dynalyze.capture.events import BundleWritten, CompileCall
@@ -20,7 +22,6 @@ from dynalyze.files.paths import working_folder
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Capture, Outcome, Report, printable
-from dynalyze.report.measurements import Measurement
 from dynalyze.text.errors import UsageError
 
 _PROGRAM_SHARE = 0.75
@@ -93,19 +94,25 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
     """
     report = seen.report
     left = plan.timeout - report.outcome.seconds if plan.total is None else plan.total
-    reason = _reason_against(report) or (
-        f"of the time limit {max(0, left):.0f} s were left, and it needs {_LEAST_SECONDS:.0f}"
-        if plan.total is None and left < _LEAST_SECONDS
-        else ""
-    )
+    status, reason = report.outcome.status, ""
+    if status == "nothing_compiled":
+        reason = "nothing was compiled"
+    elif status not in ("complete", "incomplete"):
+        reason = {"failed": "the run failed", "timed_out": "the time was up"}.get(status, "the run was interrupted")
+    elif plan.total is None and left < _LEAST_SECONDS:
+        reason = f"of the time limit {max(0, left):.0f} s were left, and it needs {_LEAST_SECONDS:.0f}"
     source = _source(target, seen) if not reason else Source(None, reason)
     if source.fields is None:
         return None, source
+    # What compiling took is not known where caches spared it a part.
+    cached = any("hit" in name for each in report.compilations for name in each.cache)
     plan = replace(
         _as_called(plan, seen), source=source.fields, label=Path(target.path or target.stem).name, total=left,
-        cold_seconds=_compile_seconds(report),
+        cold_seconds=None if cached else sum(each.seconds.get("total", 0.0) for each in report.compilations),
     )  # fmt: skip
-    return (plan if source.cannot_write else instead_of_default(plan, source.written)), source
+    if source.written is not None and not source.cannot_write:  # What the user wrote is what they want to know about.
+        plan = replace(plan, configurations=(source.written,))
+    return plan, source
 
 
 def _as_called(plan: Plan, seen: Observed) -> Plan:
@@ -116,13 +123,6 @@ def _as_called(plan: Plan, seen: Observed) -> Plan:
     return replace(
         plan, works=tuple(replace(work, phase="train") if work.phase == "forward" else work for work in plan.works)
     )
-
-
-def _compile_seconds(report: Report) -> float | None:
-    """Seconds of compiling in the run; None where caches spared it a part."""
-    if any("hit" in name for each in report.compilations for name in each.cache):
-        return None
-    return sum(each.seconds.get("total", 0.0) for each in report.compilations)
 
 
 def _of_program(target: TargetSpec, plan: Plan) -> Report:
@@ -142,7 +142,11 @@ def _of_program(target: TargetSpec, plan: Plan) -> Report:
         if source.fields is not None or source.written is not None:
             plan = with_written(plan, source.written, target.spec)
         if source.fields is None:
-            report.measurements = _not_replayable(plan, source.reason)
+            each_row = product(plan.works, (plan.eager, *plan.configurations_on(plan.device or "cpu")))
+            rows = [ConfigRun(configuration, work) for work, configuration in each_row]
+            for row in rows:
+                row.fail("not_replayable", f"its calls cannot be made again: {source.reason}")
+            report.measurements = [measurement(row, row) for row in rows]
             return report
         report.capture.notes += source.notes
         _add(report, run_bench(replace(plan, source=source.fields)))
@@ -232,33 +236,6 @@ def new_notes(notes: list[str], report: Report) -> list[str]:
     """The notes of a benchmark without the one on a model that the report tells of already."""
     model = report.target.model
     return [note for note in notes if model is None or not note.startswith(f"{model.class_name} (")]
-
-
-def _reason_against(report: Report) -> str:
-    """Why a run leaves nothing to be measured; empty where it does."""
-    status = report.outcome.status
-    if status == "nothing_compiled":
-        return "nothing was compiled"
-    if status not in ("complete", "incomplete"):
-        return {"failed": "the run failed", "timed_out": "the time was up"}.get(status, "the run was interrupted")
-    return ""
-
-
-def _not_replayable(plan: Plan, reason: str) -> list[Measurement]:
-    return [
-        Measurement(
-            each.name,
-            work.phase,
-            "invalid",
-            f"its calls cannot be made again: {reason}",
-            given(each),
-            batch=work.batch,
-            sequence=work.sequence,
-            shape=dict(work.shape),
-        )
-        for work in plan.works
-        for each in (plan.eager, *plan.configurations_on(plan.device or "cpu"))
-    ]
 
 
 def _new_report(target: TargetSpec, environment: dict[str, Any] | None = None) -> Report:

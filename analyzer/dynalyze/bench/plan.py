@@ -177,8 +177,3 @@ def with_written(plan: Plan, written: Configuration | None, target: str) -> Plan
     if written is None and asks_for_written(plan):
         raise UsageError(f'--configs "{AS_WRITTEN}" is for a program that compiles by itself; {target} does not')
     return replace(plan, written=written)
-
-
-def instead_of_default(plan: Plan, written: Configuration | None) -> Plan:
-    """The plan of a short benchmark: what the user wrote is what they want to know about."""
-    return plan if written is None else replace(plan, configurations=(written,))

@@ -12,7 +12,7 @@ from dynalyze.bench.configurations import CUDA_GRAPH_MODES, given
 from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.workers import FailureKind
 from dynalyze.capture.bench.protocol import Configuration, Work
-from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, Validity
+from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp
 
 
 @dataclass
@@ -59,6 +59,17 @@ class ConfigRun:
         return self.first.load if self.first is not None else {}
 
     @property
+    def workload(self) -> dict[str, Any]:
+        """What was run, under the names of the records."""
+        return {
+            "configuration": self.name,
+            "phase": self.work.phase,
+            "batch": self.load.get("batch") or self.work.batch,
+            "sequence": self.load.get("sequence") or self.work.sequence,
+            "shape": dict(self.work.shape),
+        }
+
+    @property
     def device(self) -> str:
         return str(self.load.get("device") or "")
 
@@ -92,17 +103,16 @@ def environment(eager: ConfigRun) -> dict[str, Any]:
 
 def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
     """The record of a configuration, or of eager itself. Times stand in it only where they are valid."""
-    status, reason = _status(row)
+    reason = row.problem or row.invalid()
+    status: Validity = "invalid" if reason else "valid"
+    if row.problem and row.failure != "not_replayable":
+        status = "failed"
     load, counts = row.load, row.counts()
     record = Measurement(
-        configuration=row.configuration.name,
-        phase=row.work.phase,
+        **row.workload,
         status=status,
         reason=reason,
         options=given(row.configuration),
-        batch=load.get("batch") or row.work.batch,
-        sequence=load.get("sequence") or row.work.sequence,
-        shape=dict(row.work.shape),
         dtype=load.get("dtype") or "",
         device=row.device,
         calls=load.get("calls") or 1,
@@ -110,12 +120,13 @@ def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
         tokens=load.get("tokens"),
         threads=load.get("threads"),
         counts=counts,
-        notes=_notes(row, counts if status == "valid" else None),
+        notes=list(row.notes),
     )
     if status != "failed" and (counts is None or counts.compiled_frames or not row.configuration.compile):
         record.startup = _startup(row, eager)
         record.memory = _memory(row, eager)
     if status == "valid":
+        record.notes += _doubts(row, counts) if counts is not None else []
         _add_times(record, row, eager)
     return record
 
@@ -124,29 +135,8 @@ def accuracy(row: ConfigRun) -> Accuracy | None:
     """The record of the accuracy pass; None where there was none."""
     if row.accuracy is None:
         return None
-    known = {"configuration": row.configuration.name, "phase": row.work.phase}
-    sizes = {
-        "batch": row.load.get("batch") or row.work.batch,
-        "sequence": row.load.get("sequence") or row.work.sequence,
-        "shape": dict(row.work.shape),
-    }
-    return msgspec.convert({**sizes, **row.accuracy, **known}, Accuracy)
-
-
-def _status(row: ConfigRun) -> tuple[Validity, str]:
-    if row.problem:
-        return "invalid" if row.failure == "not_replayable" else "failed", row.problem
-    reason = row.invalid()
-    return ("invalid", reason) if reason else ("valid", "")
-
-
-def _notes(row: ConfigRun, counts: Counts | None) -> list[str]:
-    notes = list(row.notes)
-    if counts is not None:
-        notes += _doubts(row.configuration, counts, row.device)
-        if row.thinned:
-            notes.append("a pass is so short that only every n-th sample of a block is kept")
-    return notes
+    known = {"configuration": row.name, "phase": row.work.phase}
+    return msgspec.convert({**row.workload, **row.accuracy, **known}, Accuracy)
 
 
 def _add_times(record: Measurement, row: ConfigRun, eager: ConfigRun) -> None:
@@ -194,9 +184,9 @@ def _memory(row: ConfigRun, eager: ConfigRun) -> Memory | None:
     )
 
 
-def _doubts(configuration: Configuration, counts: Counts, device: str) -> list[str]:
+def _doubts(row: ConfigRun, counts: Counts) -> list[str]:
     """Caveats of a valid number. Whether it is valid at all the worker tells (`check`)."""
-    found = []
+    found, configuration, device = [], row.configuration, row.device
     asks_for_graphs = configuration.compile and configuration.mode in CUDA_GRAPH_MODES
     if configuration.compile and counts.eager_frames:
         functions = "one function was" if counts.eager_frames == 1 else f"{counts.eager_frames} functions were"
@@ -208,4 +198,6 @@ def _doubts(configuration: Configuration, counts: Counts, device: str) -> list[s
             found.append("CUDA graphs were used for a part only: torch skipped them for the rest")
     elif asks_for_graphs:
         found.append(f"mode {configuration.mode} brings no CUDA graphs on {device or 'this device'}")
+    if row.thinned:
+        found.append("a pass is so short that only every n-th sample of a block is kept")
     return found

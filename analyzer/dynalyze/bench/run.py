@@ -55,54 +55,39 @@ def run_bench(plan: Plan, progress: Callable[[str], None] | None = None) -> Benc
     told = Progress(progress or show, every, plan.seconds / plan.pairs, total=plan.total)
     limits = Limits(plan.timeout, plan.total)
     with WorkerPool(streams, limits, python=plan.python, waiting=told.tick) as pool:
-        return Bench(plan, pool, told).run()
+        return run_in(pool, plan, told)
 
 
-class Bench:
-    """One run of a plan in a pool of workers."""
-
-    def __init__(self, plan: Plan, pool: WorkerPool, progress: Progress) -> None:
-        generator = random.Random(plan.seed)
-        self._parts = [WorkBench(plan, work, pool, progress, generator) for work in plan.works]
-        progress.ahead = self._ahead
-
-    def run(self) -> Benchmarks:
-        stopped = ""
-        try:
-            for part in self._parts:
-                part.run()
-        except Stopped as stop:
-            stopped = stop.reason
-            for part in self._parts:
-                part.stop(_STOPPED[stop.reason])
-        return self._found(stopped)
-
-    def _ahead(self) -> Counter[Kind]:
-        return sum((part.ahead() for part in self._parts), Counter())
-
-    def _found(self, stopped: str) -> Benchmarks:
-        found = Benchmarks()
-        for part in self._parts:
-            rows = part.measured()
-            found.measurements += [records.measurement(row, part.eager) for row in rows]
-            found.accuracy += [record for row in rows if (record := records.accuracy(row)) is not None]
-            found.environment = found.environment or records.environment(part.eager)
-            found.notes += [str(note) for note in part.eager.load.get("notes") or ()] if rows else []
-            found.notes += [late] if (late := part.unmeasured()) else []
-        found.notes = list(dict.fromkeys(found.notes))
-        found.status, found.message = self._status(stopped)
-        return found
-
-    def _status(self, stopped: str) -> tuple[BenchStatus, str]:
-        if stopped == "interrupted":
-            return "interrupted", how_it_ended()
-        late = [row for part in self._parts for row in (part.eager, *part.rows) if row.failure == "timed_out"]
-        if late:
-            return "timed_out", f"{late[0].configuration.name}: {late[0].problem}."
-        failed = [part.eager for part in self._parts if part.eager.failure not in (None, "not_replayable")]
-        if failed:
-            return "failed", f"The eager run failed: {failed[0].problem}"
-        return "complete", ""
+def run_in(pool: WorkerPool, plan: Plan, progress: Progress) -> Benchmarks:
+    """Run a plan in a pool of workers."""
+    generator = random.Random(plan.seed)
+    parts = [WorkBench(plan, work, pool, progress, generator) for work in plan.works]
+    progress.ahead = lambda: sum((part.ahead() for part in parts), Counter())
+    found, stopped = Benchmarks(), ""
+    try:
+        for part in parts:
+            part.run()
+    except Stopped as stop:
+        stopped = stop.reason
+        for part in parts:
+            part.stop(_STOPPED[stop.reason])
+    for part in parts:
+        rows = part.measured()
+        found.measurements += [records.measurement(row, part.eager) for row in rows]
+        found.accuracy += [record for row in rows if (record := records.accuracy(row)) is not None]
+        found.environment = found.environment or records.environment(part.eager)
+        found.notes += [str(note) for note in part.eager.load.get("notes") or ()] if rows else []
+        found.notes += [late] if (late := part.unmeasured()) else []
+    found.notes = list(dict.fromkeys(found.notes))
+    late_rows = [row for part in parts for row in (part.eager, *part.rows) if row.failure == "timed_out"]
+    failed = [part.eager for part in parts if part.eager.failure not in (None, "not_replayable")]
+    if stopped == "interrupted":
+        found.status, found.message = "interrupted", how_it_ended()
+    elif late_rows:
+        found.status, found.message = "timed_out", f"{late_rows[0].configuration.name}: {late_rows[0].problem}."
+    elif failed:
+        found.status, found.message = "failed", f"The eager run failed: {failed[0].problem}"
+    return found
 
 
 class WorkBench:
@@ -131,9 +116,13 @@ class WorkBench:
         self.rows = self._rows(self.eager.device)
         for row in self.rows:
             self._first_calls(row)
-        parts = (self._all_extras, self._pairs) if self._plan.answers_first else (self._pairs, self._all_extras)
-        for part in parts:
-            part()
+        if not self._plan.answers_first:
+            self._pairs()
+        for row in (self.eager, *self.rows):
+            if row.usable:
+                self._extras(row)
+        if self._plan.answers_first:
+            self._pairs()
 
     def stop(self, reason: str) -> None:
         """Say of every row what it lacks because the benchmark ended early."""
@@ -201,7 +190,10 @@ class WorkBench:
         fewest = 1 if self.rows else MIN_PAIRS  # without anything to compare with, what eager takes is still told
         for made in range(self._plan.pairs):
             for row in self.rows:
-                row.timed = row.timed or not row.usable or self._enough(row)
+                # An interim look: quiet machines need not go on to the last pair.
+                looks = max(1, self._plan.pairs - MIN_PAIRS)
+                quiet = len(row.pairs) >= MIN_PAIRS and enough(row.pairs, self.eager.pairs, looks=looks)
+                row.timed = row.timed or not row.usable or quiet
             todo = [row for row in self.rows if not row.timed]
             if not todo and made >= fewest:
                 break
@@ -209,12 +201,6 @@ class WorkBench:
                 self._pair(row)
         for row in (self.eager, *self.rows):
             row.timed = True
-
-    def _enough(self, row: ConfigRun) -> bool:
-        """An interim look: quiet machines need not go on to the last pair."""
-        if len(row.pairs) < MIN_PAIRS:
-            return False
-        return enough(row.pairs, self.eager.pairs, looks=max(1, self._plan.pairs - MIN_PAIRS))
 
     def _pair(self, row: ConfigRun) -> None:
         text = self._named(row, f"pair {len(row.pairs) + 1} of processes")
@@ -238,19 +224,20 @@ class WorkBench:
         if row is self.eager:
             self.eager.eager_samples += found.pair.compiled
 
-    def _all_extras(self) -> None:
-        for row in (self.eager, *self.rows):
-            if row.usable:
-                self._extras(row)
-
     def _extras(self, row: ConfigRun) -> None:
         if self._plan.memory:
             row.memory = self._extra(row, "memory", {})
             row.warm = row.warm or (row.memory or {}).get("warm")
         if self._plan.accuracy and row.configuration.compile:
             row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
-        if self._begins_cold(row):
-            self._cold_start(row)
+        if not self._begins_cold(row):
+            return
+        try:  # The first calls from empty caches, once the verdict on speed is there.
+            with self._progress.doing("cold start", self._named(row, "first calls from empty caches")):
+                arm = replace(self._arm(row), caches=self._pool.empty_caches())
+                row.cold = schedule.first_calls(self._pool, arm, memory=False, new=True, budget=self._budget)
+        except WorkerFailed as error:
+            row.notes.append(f"what compiling costs is not known: {error.message}")
 
     def _begins_cold(self, row: ConfigRun) -> bool:
         """Whether there is still to be a start from empty caches, and time enough for it."""
@@ -258,15 +245,6 @@ class WorkBench:
         if row.cold is not None or self._budget is None or not row.configuration.compile:
             return False
         return cost is not None and self._pool.seconds_left >= _COLD_MARGIN * cost
-
-    def _cold_start(self, row: ConfigRun) -> None:
-        """The first calls from empty caches, once the verdict on speed is there."""
-        try:
-            with self._progress.doing("cold start", self._named(row, "first calls from empty caches")):
-                arm = replace(self._arm(row), caches=self._pool.empty_caches())
-                row.cold = schedule.first_calls(self._pool, arm, memory=False, new=True, budget=self._budget)
-        except WorkerFailed as error:
-            row.notes.append(f"what compiling costs is not known: {error.message}")
 
     def _extra(
         self, row: ConfigRun, kind: Literal["memory", "accuracy"], without: dict[str, Any]
@@ -281,7 +259,11 @@ class WorkBench:
 
     def _arm(self, row: ConfigRun) -> Arm:
         others = [asdict(other.configuration) for other in self.rows]
-        request = worker_request(replace(self._plan, source=self._source()), self._work, row.configuration)
+        source = self._plan.source
+        # Where the first run of a program could not tell which calls it made, its first process here does.
+        if source.get("kind") == "program" and source.get("made") is None:
+            source = {**source, "made": self.eager.load.get("made")}
+        request = worker_request(replace(self._plan, source=source), self._work, row.configuration)
         request = replace(request, extra={"check": others} if self.eager.first is None else {})
         if row.name not in self._caches:
             self._caches[row.name] = self._pool.empty_caches() if self._budget is None else None
@@ -290,13 +272,6 @@ class WorkBench:
     @property
     def _budget(self) -> float | None:
         return self._plan.total if self._plan.more_time else None
-
-    def _source(self) -> dict[str, Any]:
-        """Where the first run of a program could not tell which calls it made, its first process here does."""
-        source = self._plan.source
-        if source.get("kind") == "program" and source.get("made") is None:
-            return {**source, "made": self.eager.load.get("made")}
-        return source
 
     def _named(self, row: ConfigRun, what: str) -> str:
         sizes = [f"{name} {size}" for name, size in self._work.sizes.items()]

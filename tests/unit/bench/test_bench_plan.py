@@ -17,7 +17,7 @@ from dynalyze.bench.configurations import (
     names_default,
     program_config,
 )
-from dynalyze.bench.plan import Plan, instead_of_default, shaped, with_written, works
+from dynalyze.bench.plan import Plan, shaped, with_written, works
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.schedule import block_count, turns
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration, Phase, Work
@@ -280,12 +280,6 @@ def test_asked_for_where_nothing_was_written_it_is_refused() -> None:
     with pytest.raises(UsageError, match=r'--configs "as written" is for a program .*; train\.py does not'):
         with_written(plan, None, "train.py")
     assert with_written(Plan({}, adds_written=True), None, "train.py").configurations_on("cpu") == (DEFAULT,)
-
-
-def test_ashort_benchmark_measures_what_was_written_instead_of_the_default() -> None:
-    written = program_config(event({"mode": "reduce-overhead"}))
-    assert instead_of_default(Plan({}), written).configurations_on("cpu") == (written,)
-    assert instead_of_default(Plan({}), None).configurations_on("cpu") == (DEFAULT,)
 
 
 def test_theshort_benchmark_has_just_enough_pairs_to_show_a_difference() -> None:

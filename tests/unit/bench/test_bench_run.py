@@ -19,7 +19,7 @@ import pytest
 from dynalyze.bench.configurations import configurations
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.progress import Progress
-from dynalyze.bench.run import Bench, Benchmarks
+from dynalyze.bench.run import Benchmarks, run_in
 from dynalyze.bench.workers import Limits, WorkerPool
 from dynalyze.capture.bench.protocol import Work
 from dynalyze.capture.shapes import Dim
@@ -40,7 +40,7 @@ def bench(tmp_path: Path, names: str = "default", acts: dict[str, Any] | None = 
     streams = Streams("fake", stream=io.StringIO())
     limits = Limits(plan.timeout, plan.total)
     with WorkerPool(streams, limits, python=sys.executable, start=FAKE, waiting=progress.tick) as pool:
-        return Bench(plan, pool, progress).run()
+        return run_in(pool, plan, progress)
 
 
 def row(found: Benchmarks, name: str) -> Measurement:
@@ -198,7 +198,7 @@ def test_each_process_of_first_calls_has_new_caches_and_pairs_find_them_filled(t
     )
     plan = Plan({"log": str(tmp_path / "log")}, configurations("default"), pairs=2, seconds=0.2, accuracy=False)
     with WorkerPool(Streams("fake", stream=io.StringIO()), Limits(60), start=source) as pool:
-        Bench(plan, pool, Progress(lambda text: None, 1.0, 0.1)).run()
+        run_in(pool, plan, Progress(lambda text: None, 1.0, 0.1))
     lines = [line.split() for line in (tmp_path / "seen").read_text().splitlines()]
     folders = Counter(folder for folder, _, _ in lines)
     assert len(folders) == 2
