@@ -12,7 +12,7 @@ from dynalyze.bench.configurations import CUDA_GRAPH_MODES, given
 from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.workers import FailureKind
 from dynalyze.capture.bench.protocol import Configuration, Work
-from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp
+from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, Validity
 
 
 @dataclass
