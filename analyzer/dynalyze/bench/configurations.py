@@ -113,13 +113,11 @@ def _settings(part: str, name: str, default: Configuration) -> dict[str, Any]:
         return _SWITCHES[part]
     if part == "eager":
         raise UsageError(f"--configs {name}: eager is not compiled and joins with nothing")
-    raise UsageError(f"--configs {name}: {_unknown(part)}")
-
-
-def _unknown(part: str) -> str:
     known = ["eager", AS_WRITTEN, *_SWITCHES, *ALIASES, _BACKEND + "NAME"]
-    near = difflib.get_close_matches(part, known, n=1, cutoff=0.0)
-    return f"no configuration is called {part!r}; did you mean {near[0]}? dynalyze bench --help lists them"
+    near = difflib.get_close_matches(part, known, n=1, cutoff=0.0)[0]
+    raise UsageError(
+        f"--configs {name}: no configuration is called {part!r}; did you mean {near}? dynalyze bench --help lists them"
+    )
 
 
 _DYNAMIC: dict[Any, Dynamic] = {True: "on", False: "off"}
@@ -135,20 +133,16 @@ def program_config(event: BundleWritten) -> Configuration | None:
     given = [{"backend": "inductor", **options} for options in event.options] or [{"backend": "inductor"}]
     backends, modes = ([str(each.get(key) or "") for each in given] for key in ("backend", "mode"))
     dynamics: list[Dynamic] = [_DYNAMIC.get(each.get("dynamic")) or "auto" for each in given]
+    shown = given[0]
+    if any(each != shown for each in given):  # The arguments for the report, by callable.
+        labels = [f"{number}. {name}" for number, name in enumerate(event.names, 1)]
+        texts = [", ".join(f"{key}={value}" for key, value in each.items()) for each in given]
+        shown = dict(zip(labels, texts, strict=False))
     return Configuration(
         AS_WRITTEN,
         backend="inductor" if "inductor" in backends else backends[0],
         mode=next((mode for mode in modes if mode in CUDA_GRAPH_MODES), modes[0]) or None,
         dynamic=dynamics[0] if len(set(dynamics)) == 1 else "auto",
         fullgraph=all(each.get("fullgraph") for each in given),
-        written=_shown(given, event.names),
+        written=shown,
     )
-
-
-def _shown(given: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
-    """The arguments for the report; by callable where they differ."""
-    if all(each == given[0] for each in given):
-        return given[0]
-    labels = [f"{number}. {name}" for number, name in enumerate(names, 1)]
-    texts = [", ".join(f"{key}={value}" for key, value in each.items()) for each in given]
-    return dict(zip(labels, texts, strict=False))

@@ -53,7 +53,13 @@ class Progress:
         now = self._clock()
         if self._doing and now - self._told >= self._every:
             self._told = now
-            self._tell(f"{self._doing}{self._time_left(now)}")
+            left, took = self.seconds_left(), now - self._began
+            if left is None:
+                self._tell(f"{self._doing} ({took:.0f} s)" if took >= 1 else self._doing)
+                return
+            left = max(0.0, min(left - took, self._end - now))
+            about = f"{max(5, 5 * round(left / 5))} s" if left < 90 else f"{round(left / 60)} min"
+            self._tell(f"{self._doing}; at most about {about} left")
 
     def seconds_left(self) -> float | None:
         """None while something is ahead whose like has not been seen; the present step counts whole."""
@@ -65,12 +71,6 @@ class Progress:
             total += count * usual
         return total
 
-    def _time_left(self, now: float) -> str:
-        seconds = self.seconds_left()
-        if seconds is None:
-            return f" ({now - self._began:.0f} s)" if now - self._began >= 1 else ""
-        return f"; at most {_about(max(0.0, min(seconds - (now - self._began), self._end - now)))} left"
-
     def _usual(self, kind: Kind) -> float | None:
         if self._took[kind]:
             return statistics.fmean(self._took[kind][-5:])
@@ -78,9 +78,3 @@ class Progress:
             return None
         one_process = min(self._took["first calls"])
         return one_process * 2 + self._pair_seconds if kind == "pair" else one_process
-
-
-def _about(seconds: float) -> str:
-    if seconds < 90:
-        return f"about {max(5, 5 * round(seconds / 5))} s"
-    return f"about {round(seconds / 60)} min"

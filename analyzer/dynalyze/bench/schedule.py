@@ -13,11 +13,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dynalyze.bench.workers import Worker, WorkerPool
+from dynalyze.bench.workers import WorkerPool
 from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.report.measurements import Pair
 
@@ -69,16 +69,6 @@ class Turns:
     thinned: bool = False
 
 
-@dataclass
-class _Samples:
-    kept: list[float] = field(default_factory=list)
-    seen: int = 0
-
-    def add(self, samples: Sequence[float]) -> None:
-        self.seen += len(samples)
-        self.kept += samples[:: -(-len(samples) // _MOST_SAMPLES) or 1]
-
-
 def first_calls(pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None) -> FirstCalls:
     """Load the model in a process of its own and call it until its calls are steady.
 
@@ -116,21 +106,29 @@ def take_turns(
         eager_first = generator.random() < 0.5
         arms = (eager, other) if eager_first else (other, eager)
         workers = [stack.enter_context(pool.worker(arm.request, arm.caches)) for arm in arms]
-        _load(workers, together=eager.request.source.get("kind") != "program")
+        # Two runs of one program at the same time could get into each other's way: they load one after the other.
+        together = eager.request.source.get("kind") != "program"
+        for worker in workers:
+            worker.send("load")
+            if not together:
+                worker.receive()
+        for worker in workers if together else ():
+            worker.receive()
         if not eager_first:
             workers.reverse()
         warming = _limits(_PAIR_WARMING, budget)
-        first = workers[0].ask("warm", **warming)
-        second = workers[1].ask("warm", **warming)
-        samples = (_Samples(), _Samples())
-        blocks = block_count(seconds / 2, max(_steady_ms(first), _steady_ms(second)))
+        warmed = [worker.ask("warm", **warming) for worker in workers]
+        steady_ms = max(float(min(warm["calls_ms"][-3:], default=0.0)) for warm in warmed)
+        blocks = block_count(seconds / 2, steady_ms)
+        samples: tuple[list[float], list[float]] = ([], [])
+        thinned = False
         for turn in turns(blocks, generator):
-            answer = workers[turn].ask("block", seconds=seconds / 2 / blocks)
-            samples[turn].add(answer["samples_ms"])
-        pair = Pair(samples[0].kept, samples[1].kept)
-        thinned = any(len(arm.kept) < arm.seen for arm in samples)
-        warm = None if workers[1].forked else second
-        return Turns(pair, warm, workers[1].ask("check"), thinned)
+            found = workers[turn].ask("block", seconds=seconds / 2 / blocks)["samples_ms"]
+            every = -(-len(found) // _MOST_SAMPLES) or 1
+            samples[turn].extend(found[::every])
+            thinned = thinned or every > 1
+        warm = None if workers[1].forked else warmed[1]
+        return Turns(Pair(*samples), warm, workers[1].ask("check"), thinned)
 
 
 def turns(blocks: int, generator: random.Random) -> list[int]:
@@ -153,21 +151,6 @@ def block_count(seconds: float, pass_ms: float) -> int:
     return max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, int(seconds / max(BLOCK_SECONDS, pass_ms / 1000))))
 
 
-def _load(workers: Sequence[Worker], *, together: bool) -> None:
-    """Two runs of one program at the same time could get into each other's way: they load one after the other."""
-    for worker in workers:
-        worker.send("load")
-        if not together:
-            worker.receive()
-    for worker in workers if together else ():
-        worker.receive()
-
-
 def _limits(warming: dict[str, float], budget: float | None) -> dict[str, float]:
     """How long calls may take to become steady where all of the benchmark has a budget."""
     return warming if budget is None else {**warming, "seconds": min(warming["seconds"], budget * _BUDGET_WARMING)}
-
-
-def _steady_ms(warm: dict[str, Any]) -> float:
-    calls = warm["calls_ms"]
-    return float(min(calls[-3:], default=0.0))
