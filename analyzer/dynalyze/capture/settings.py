@@ -6,11 +6,11 @@ What needs several of them extends these. Standard library only.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Dynamic = Literal["auto", "on", "off", "mark"]
 Phase = Literal["forward", "train", "prefill", "decode", "generate"]
-PHASES: tuple[Phase, ...] = ("forward", "train", "prefill", "decode", "generate")
+PHASES: tuple[Phase, ...] = get_args(Phase)
 LANGUAGE_PHASES: tuple[Phase, ...] = ("prefill", "decode", "generate")
 
 

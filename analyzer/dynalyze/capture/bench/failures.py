@@ -14,7 +14,7 @@ _MEMORY_TEXTS = ("out of memory", "can't allocate memory", "cannot allocate memo
 
 
 class Failed(Exception):
-    """Something could not be measured; `kind` is one of protocol.FAILURES."""
+    """Something could not be measured; `kind` is a protocol.Failure."""
 
     def __init__(self, kind: Failure, message: str) -> None:
         super().__init__(message)

@@ -122,7 +122,7 @@ def _objects(requests: Sequence[WorkerRequest]) -> list[Workload]:
     sys.argv = [source.get("path") or source["module"], *source.get("arguments", [])]
     module = objects.import_target(source.get("path"), source.get("module"))
     calls = _Calls(module, objects.find_object(module, source["name"]))
-    model, own = calls.first(first)
+    model, own = calls.of(first)
     model, notes = uncompiled(model)
     if source.get("attention"):
         transformers_attention.switch(model, source["attention"])
@@ -130,7 +130,7 @@ def _objects(requests: Sequence[WorkerRequest]) -> list[Workload]:
         trains = first.phase == "train" and first.train is None
         place(model, replace(first, train=True) if trains else first)
     workloads = [_workload_over(model, own, first)]
-    workloads += [_workload_over(model, calls.others(request, model), request) for request in requests[1:]]
+    workloads += [_workload_over(model, calls.of(request, model)[1], request) for request in requests[1:]]
     workloads[0].notes[:0] = [*notes, *_notes_on(model, first)]
     return workloads
 
@@ -143,25 +143,25 @@ class _Calls:
         self._found = found
         self._made: dict[tuple[tuple[str, int], ...], list[Inputs] | None] = {}
 
-    def first(self, request: WorkerRequest) -> tuple[Any, list[Inputs] | None]:
-        """The model, and the calls for this request; a phase of a language model makes its own and may have none."""
-        model, calls = self._prepared(request)
-        self._made[_sizes_without_dim(request)] = calls
-        return model, _resized(calls, request, model)
+    def of(self, request: WorkerRequest, model: Any = None) -> tuple[Any, list[Inputs] | None]:
+        """The model, and the calls for a request; a phase of a language model makes its own and may have none.
 
-    def others(self, request: WorkerRequest, model: Any) -> list[Inputs] | None:
-        """The calls for another request, to the same model."""
+        `model` is that of the first request: one model has to serve all sizes.
+        """
         key = _sizes_without_dim(request)
         if key not in self._made:
-            other, self._made[key] = self._prepared(request)
-            if _outline(model) != _outline(other):
-                # One model serves all sizes; one of several different ones cannot judge the others.
+            made, self._made[key] = self._prepared(request)
+            if model is not None and _outline(model) != _outline(made):
                 sizes = ", ".join(f"{name} {size}" for name, size in key)
                 raise Misuse(
                     f"--shapes: {request.source['name']} makes another model for {sizes} (other parameters): one model "
                     "has to serve all sizes"
                 )
-        return _resized(self._made[key], request, model)
+            model = made if model is None else model
+        calls = self._made[key]
+        if calls is None or request.phase in LANGUAGE_PHASES:
+            return model, calls
+        return model, resized(calls, request.dims, dict(request.shape), model)
 
     def _prepared(self, request: WorkerRequest) -> tuple[Any, list[Inputs] | None]:
         """The sizes of `dims` come later: what is made here serves every size of theirs."""
@@ -182,12 +182,6 @@ def _sizes_without_dim(request: WorkerRequest) -> tuple[tuple[str, int], ...]:
     """Those that a factory is given."""
     named = {dim.name for dim in request.dims}
     return tuple((name, size) for name, size in request.shape if name not in named)
-
-
-def _resized(calls: list[Inputs] | None, request: WorkerRequest, model: Any) -> list[Inputs] | None:
-    if calls is None or request.phase in LANGUAGE_PHASES:
-        return calls
-    return resized(calls, request.dims, dict(request.shape), model)
 
 
 def _outline(model: Any) -> Any:

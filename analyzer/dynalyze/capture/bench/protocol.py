@@ -23,7 +23,7 @@ what the answer holds beside `ok`:
     end       {modules}: the worker ends itself, without running the target's exit handlers. modules: with that, what
               it has imported of installed packages
 
-An answer with `"ok": false` has `error`: {"kind": one of FAILURES, "message": one line}; the worker lives on, unless
+An answer with `"ok": false` has `error`: {"kind": a Failure, "message": one line}; the worker lives on, unless
 it died. Every command runs alone: the parent gives the next one, to whichever worker, when the answer has come.
 """
 
@@ -46,9 +46,6 @@ RERUN_HINT = (
 )
 
 Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "internal"]
-FAILURES: tuple[Failure, ...] = (
-    "misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "internal",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
