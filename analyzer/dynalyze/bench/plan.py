@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 from dynalyze.bench.configurations import DEFAULT, EAGER, matrix
 from dynalyze.bench.stats import DEFAULT_PAIRS
@@ -79,11 +79,13 @@ def works(phases: str | None, batches: str | None, sequences: str | None, *, tra
     Raises:
         UsageError: an unknown phase, or a size that is not a whole number above zero.
     """
-    default: Phase = "train" if train else "forward"
-    chosen = (default,) if phases is None else tuple(_phase(each) for each in _listed("--phase", phases))
+    chosen = ["train" if train else "forward"] if phases is None else _listed("--phase", phases)
+    for each in chosen:
+        if each not in PHASES:
+            raise UsageError(f"--phase {each}: choose from {', '.join(PHASES)}")
     if train is False and "train" in chosen:
         raise UsageError("--phase train and --eval exclude each other")
-    combined = product(chosen, _sizes("--batch", batches), _sizes("--sequence", sequences))
+    combined = product(cast(list[Phase], chosen), _sizes("--batch", batches), _sizes("--sequence", sequences))
     return tuple(dict.fromkeys(Work(phase, batch, sequence) for phase, batch, sequence in combined))
 
 
@@ -92,13 +94,6 @@ def _listed(option: str, text: str) -> list[str]:
     if not all(parts):
         raise UsageError(f"{option} {text!r}: give one or more, separated by commas")
     return parts
-
-
-def _phase(text: str) -> Phase:
-    for phase in PHASES:
-        if phase == text:
-            return phase
-    raise UsageError(f"--phase {text}: choose from {', '.join(PHASES)}")
 
 
 def _sizes(option: str, text: str | None) -> list[int | None]:
@@ -133,23 +128,20 @@ def _with(work: Work, shape: Shape, named: set[str], target: TargetSpec) -> Work
     for name in dict(shape):
         if name in work.sizes:
             raise UsageError(f"--{name} and --shapes {name} exclude each other")
-    makes_inputs = target.asked is not None or work.phase in LANGUAGE_PHASES
+    by_phase = work.phase in LANGUAGE_PHASES
+    makes_inputs = target.asked is not None or by_phase
     own = {name: size for name, size in shape if makes_inputs and name in _OWN_SIZES and name not in named}
     others = tuple((name, size) for name, size in shape if name not in own)
     for name, _ in others:
-        _check_taken(name, work, named, target)
+        if by_phase:
+            raise UsageError(f"--shapes {name}: --phase {work.phase} makes its own inputs, of sizes batch and sequence")
+        if name in named or target.mode == "object":
+            continue
+        say = f"say which input has it, --dim {name}=INPUT:AXIS"
+        if target.asked is not None:
+            raise UsageError(f"--shapes {name}: {target.spec} has the sizes batch and sequence; {say}")
+        raise UsageError(f"--shapes {name}: {target.spec} is a program; {say}, or name a factory as FILE:NAME")
     return replace(work, **own, shape=others)  # type: ignore[arg-type]
-
-
-def _check_taken(name: str, work: Work, named: set[str], target: TargetSpec) -> None:
-    if work.phase in LANGUAGE_PHASES:
-        raise UsageError(f"--shapes {name}: --phase {work.phase} makes its own inputs, of sizes batch and sequence")
-    if name in named or target.mode == "object":
-        return
-    say = f"say which input has it, --dim {name}=INPUT:AXIS"
-    if target.asked is not None:
-        raise UsageError(f"--shapes {name}: {target.spec} has the sizes batch and sequence; {say}")
-    raise UsageError(f"--shapes {name}: {target.spec} is a program; {say}, or name a factory as FILE:NAME")
 
 
 def worker_request(plan: Plan, work: Work, configuration: Configuration) -> WorkerRequest:

@@ -16,6 +16,7 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -69,13 +70,13 @@ def serve(address: str, what: list[str]) -> int:
 
             preload()
 
-    def imported(modules: list[str]) -> str:
+    def imported(modules: Sequence[str]) -> str:
         _import(modules)
-        _restore(own)
+        os.environ.pop(_CACHES, None)
+        os.environ.update({} if own is None else {_CACHES: own})
         return safety.against()
 
-    _restore(own)
-    if against := safety.against():
+    if against := imported(()):
         print(against, file=sys.stderr)
         return 1
     forkserver.listen(address, _measure, imported)
@@ -93,18 +94,11 @@ def imported_modules() -> list[str]:
     return found
 
 
-def _import(modules: list[str] | tuple[str, ...]) -> None:
+def _import(modules: Sequence[str]) -> None:
     for module in modules:
         if module not in sys.modules:
             with contextlib.suppress(Exception):  # Each process that needs it will say what is wrong with it.
                 importlib.import_module(module)
-
-
-def _restore(caches: str | None) -> None:
-    if caches is None:
-        os.environ.pop(_CACHES, None)
-    else:
-        os.environ[_CACHES] = caches
 
 
 def _measure(request: dict[str, Any]) -> NoReturn:

@@ -62,8 +62,10 @@ def language_workload(
         prompt.tokens = own.to(prompt.tokens.device)
         # The arguments of the first example call beside the tokens and what follows from them.
         prompt.beside = {name: value for name, value in calls[0].kwargs.items() if name not in _OWN} if calls else {}
-    if _encodes(model) and calls and calls[0].kwargs:
-        prompt.encode(dict(calls[0].kwargs))
+    if _encodes(model) and calls and calls[0].kwargs:  # These inputs of an encoder are the prompt, of their batch.
+        prompt.encoded = dict(calls[0].kwargs)
+        sizes = (len(value) for value in prompt.encoded.values() if getattr(value, "ndim", 0))
+        prompt.batch = next(sizes, prompt.batch)
     return LanguageWorkload(model, prompt, phase)
 
 
@@ -87,12 +89,6 @@ class _Prompt:
         # What goes with the whole prompt beside its tokens, and everything that an encoder takes.
         self.beside: dict[str, Any] = {}
         self.encoded: dict[str, Any] = {}
-
-    def encode(self, inputs: dict[str, Any]) -> None:
-        """Let these inputs of an encoder be the prompt, which has their batch."""
-        self.encoded = inputs
-        sizes = [len(value) for value in inputs.values() if getattr(value, "ndim", 0)]
-        self.batch = sizes[0] if sizes else self.batch
 
     def generated(self) -> dict[str, Any]:
         """Keyword arguments of `generate` that give it the prompt."""
