@@ -58,13 +58,13 @@ def bisect_suspicious(
     if not cases:
         return found
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
-    tell = progress or progress_line(streams)[0]
+    show = progress or progress_line(streams)[0]
     with WorkerPool(streams, Limits(plan.timeout, plan.total), python=plan.python) as pool:
         repros = Repros(pool, folder or DEFAULT_FOLDER) if scripts else None
         for case in cases:
-            search = _Search(case, plan, pool, repros, f"{target.stem}.{case.configuration.name}", tell)
+            search = _Search(case, plan, pool, repros, f"{target.stem}.{case.configuration.name}", show)
             stopped = search.run()
-            found += [search.found] if search.tells else []
+            found += [search.found] if search.found_anything else []
             if stopped:
                 if stopped == "interrupted":
                     report.outcome.status = "interrupted"
@@ -120,13 +120,13 @@ class _Search:
     """The search in one configuration. `found` holds what is known so far, whatever ends it."""
 
     def __init__(
-        self, case: _Case, plan: Plan, pool: WorkerPool, repros: Repros | None, name: str, tell: Callable[[str], None]
+        self, case: _Case, plan: Plan, pool: WorkerPool, repros: Repros | None, name: str, show: Callable[[str], None]
     ) -> None:
         self._case = case
         self._pool = pool
         self._repros = repros
         self._name = name
-        self._tell = tell
+        self._show = show
         self._request = worker_request(plan, case.work, case.configuration)
         worst = next(iter(case.accuracy.tensors), None)
         self._is_gradient = worst is not None and worst.kind == "gradient"
@@ -138,7 +138,7 @@ class _Search:
         )
 
     @property
-    def tells(self) -> bool:
+    def found_anything(self) -> bool:
         """Whether there is anything to report: of answers that are right, only a wrong operation is."""
         return self._case.suspicious or bool(self.found.op)
 
@@ -253,15 +253,15 @@ class _Search:
                 return False
 
         path = smallest_wrong(is_wrong, lambda path: self._taker.take("children", path=path)["children"])
-        told = self._taker.take("children", path=path)
-        self.found.module, self.found.module_class = path, told["class"]
-        self.found.file, self.found.line = told["file"], told["line"]
+        children = self._taker.take("children", path=path)
+        self.found.module, self.found.module_class = path, children["class"]
+        self.found.file, self.found.line = children["file"], children["line"]
         self.found.gradient = self._is_gradient
         if stage != "dynamo":
             self._note("No operation is wrong by itself where it was looked at, so only the module is known.")
 
     def _say(self, what: str) -> None:
-        self._tell(f"{self._case.configuration.name}: where the answers come from: {what}")
+        self._show(f"{self._case.configuration.name}: where the answers come from: {what}")
 
     def _note(self, text: str) -> None:
         if text not in self.found.reason:

@@ -117,8 +117,8 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
 
 def _as_called(plan: Plan, seen: Observed) -> Plan:
     """The plan with training steps in the place of forward passes, where the program went backward."""
-    told = _told(seen)
-    if not plan.as_called or told is None or not told.backwards:
+    event = _bundle_event(seen)
+    if not plan.as_called or event is None or not event.backwards:
         return plan
     return replace(
         plan, works=tuple(replace(work, phase="train") if work.phase == "forward" else work for work in plan.works)
@@ -163,7 +163,7 @@ def _add(report: Report, found: Benchmarks) -> None:
 def _source(target: TargetSpec, seen: Observed) -> Source:
     if target.rebuilt:
         return Source(rebuilt_source(target))
-    written = _told(seen)
+    written = _bundle_event(seen)
     if written is None:
         return Source(None, f"the program left before its calls could be written; {RERUN_HINT}")
     if written.error:
@@ -183,9 +183,9 @@ def _source(target: TargetSpec, seen: Observed) -> Source:
 
 def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Source:
     """The source for running the program again, with the calls that it made the first time."""
-    told = _told(seen)
-    if told is not None and not told.calls:
-        return Source(None, told.error)
+    event = _bundle_event(seen)
+    if event is not None and not event.calls:
+        return Source(None, event.error)
     fields = {
         "kind": "program",
         "mode": target.mode,
@@ -194,16 +194,16 @@ def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Sourc
         "arguments": list(target.arguments),
         "chosen": list(target.chosen),
         "seconds": timeout * _PROGRAM_SHARE,
-        "made": None if told is None else told.made,
+        "made": None if event is None else event.made,
     }
-    if told is None:  # It left by os._exit: what it gave to torch.compile is known, the arguments are not.
+    if event is None:  # It left by os._exit: what it gave to torch.compile is known, the arguments are not.
         compiles = any(isinstance(event, CompileCall) for _, event in seen.log.all())
-        told = BundleWritten(written=compiles)
-    notes = tuple(dict.fromkeys(["The program was run again in each process (--rerun).", *told.cut, *told.notes]))
-    return Source(fields, notes=notes, written=program_config(told))
+        event = BundleWritten(written=compiles)
+    notes = tuple(dict.fromkeys(["The program was run again in each process (--rerun).", *event.cut, *event.notes]))
+    return Source(fields, notes=notes, written=program_config(event))
 
 
-def _told(seen: Observed) -> BundleWritten | None:
+def _bundle_event(seen: Observed) -> BundleWritten | None:
     return next((event for _, event in seen.log.all() if isinstance(event, BundleWritten)), None)
 
 

@@ -14,22 +14,22 @@ Kind = Literal["first calls", "cold start", "memory", "accuracy", "pair"]
 
 
 class Progress:
-    """Tells what is being done, with an estimate of the time left from how long the like of it took before.
+    """Shows what is being done, with an estimate of the time left from how long the like of it took before.
 
-    `tell` shows a line, at most every `every` seconds. `pair_seconds` are the timed seconds of a pair: before the
-    first pair is done they stand for it, together with the first calls of two processes. `ahead` counts what is not
-    done yet, the present step included. `total` seconds bound all of it.
+    `show` gets a line, at most every `every` seconds. `pair_seconds` are the timed seconds of a pair: before the first
+    pair is done they stand for it, together with the first calls of two processes. `ahead` counts what is not done yet,
+    the present step included. `total` seconds bound all of it.
     """
 
     def __init__(
         self,
-        tell: Callable[[str], None],
+        show: Callable[[str], None],
         every: float,
         pair_seconds: float,
         clock: Callable[[], float] = time.monotonic,
         total: float | None = None,
     ) -> None:
-        self._tell = tell
+        self._show = show
         self._every = every
         self._pair_seconds = pair_seconds
         self._clock = clock
@@ -38,7 +38,7 @@ class Progress:
         self._took: dict[Kind, list[float]] = defaultdict(list)
         self._doing = ""
         self._began = clock()
-        self._told = clock() - every
+        self._shown = clock() - every
 
     @contextmanager
     def doing(self, kind: Kind, text: str) -> Iterator[None]:
@@ -51,15 +51,15 @@ class Progress:
     def tick(self) -> None:
         """Shows the line again when it is due."""
         now = self._clock()
-        if self._doing and now - self._told >= self._every:
-            self._told = now
+        if self._doing and now - self._shown >= self._every:
+            self._shown = now
             left, took = self.seconds_left(), now - self._began
             if left is None:
-                self._tell(f"{self._doing} ({took:.0f} s)" if took >= 1 else self._doing)
+                self._show(f"{self._doing} ({took:.0f} s)" if took >= 1 else self._doing)
                 return
             left = max(0.0, min(left - took, self._end - now))
             about = f"{max(5, 5 * round(left / 5))} s" if left < 90 else f"{round(left / 60)} min"
-            self._tell(f"{self._doing}; at most about {about} left")
+            self._show(f"{self._doing}; at most about {about} left")
 
     def seconds_left(self) -> float | None:
         """None while something is ahead whose like has not been seen; the present step counts whole."""

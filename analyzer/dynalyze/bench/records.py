@@ -85,7 +85,7 @@ class ConfigRun:
         return counts
 
     def invalid(self) -> str:
-        """Why its times would mislead, as the first process that found it so told; empty where none did."""
+        """Why its times would mislead, as the first process that found it so says; empty where none did."""
         checks = [self.first.check, *self.checks] if self.first is not None else []
         return next((str(check["invalid"]) for check in checks if check.get("invalid")), "")
 

@@ -31,7 +31,7 @@ _STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
 
 @dataclass
 class Benchmarks:
-    """The results of a benchmark. `environment` is what the eager process told of torch and the machine.
+    """The results of a benchmark. `environment` is what the eager process found of torch and the machine.
 
     `status` is that of the whole: failed where eager itself failed; timed_out where a process ran into its limit.
     """
@@ -52,10 +52,10 @@ def run_bench(plan: Plan, progress: Callable[[str], None] | None = None) -> Benc
     """
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
     show, every = progress_line(streams)
-    told = Progress(progress or show, every, plan.seconds / plan.pairs, total=plan.total)
+    line = Progress(progress or show, every, plan.seconds / plan.pairs, total=plan.total)
     limits = Limits(plan.timeout, plan.total)
-    with WorkerPool(streams, limits, python=plan.python, waiting=told.tick) as pool:
-        return run_in(pool, plan, told)
+    with WorkerPool(streams, limits, python=plan.python, waiting=line.tick) as pool:
+        return run_in(pool, plan, line)
 
 
 def run_in(pool: WorkerPool, plan: Plan, progress: Progress) -> Benchmarks:
@@ -116,18 +116,18 @@ class WorkBench:
         self.rows = self._rows(self.eager.device)
         for row in self.rows:
             self._first_calls(row)
-        if not self._plan.answers_first:
+        if not self._plan.accuracy_first:
             self._pairs()
         for row in (self.eager, *self.rows):
             if row.usable:
                 self._extras(row)
-        if self._plan.answers_first:
+        if self._plan.accuracy_first:
             self._pairs()
 
     def stop(self, reason: str) -> None:
         """Say of every row what it lacks because the benchmark ended early."""
         if self._budget is not None and reason != _STOPPED["interrupted"]:
-            return  # `measured` and `unmeasured` tell.
+            return  # `measured` and `unmeasured` say it.
         for row in (self.eager, *self.rows):
             if not row.problem and not row.pairs:
                 row.problem = f"{reason} before it was timed"
@@ -153,8 +153,8 @@ class WorkBench:
             missing += ["what compiling costs from empty caches"] if any(row.cold is None for row in rows) else []
         if not missing:
             return ""
-        told = " and ".join(missing)
-        return f"{told[:1].upper()}{told[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"
+        what = " and ".join(missing)
+        return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"
 
     def ahead(self) -> Counter[Kind]:
         """The steps still to be done, as far as is known, counted by kind."""
@@ -187,7 +187,7 @@ class WorkBench:
             row.fail(error.kind, error.message)
 
     def _pairs(self) -> None:
-        fewest = 1 if self.rows else MIN_PAIRS  # without anything to compare with, what eager takes is still told
+        fewest = 1 if self.rows else MIN_PAIRS  # without anything to compare with, what eager takes is still reported
         for made in range(self._plan.pairs):
             for row in self.rows:
                 # An interim look: quiet machines need not go on to the last pair.
@@ -260,7 +260,7 @@ class WorkBench:
     def _arm(self, row: ConfigRun) -> Arm:
         others = [asdict(other.configuration) for other in self.rows]
         source = self._plan.source
-        # Where the first run of a program could not tell which calls it made, its first process here does.
+        # Where the first run of a program does not know which calls it made, its first process here does.
         if source.get("kind") == "program" and source.get("made") is None:
             source = {**source, "made": self.eager.load.get("made")}
         request = worker_request(replace(self._plan, source=source), self._work, row.configuration)

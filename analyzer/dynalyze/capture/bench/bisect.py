@@ -62,7 +62,7 @@ class Bisector:
     def _stage(self, command: dict[str, Any]) -> Answer:
         compiled_so_far = self._as_far_as(command["stage"])
         target = lambda: configured(self._workload.model, compiled_so_far, self._device)  # noqa: E731
-        return _told(accuracy(self._workload, target, compiled_so_far, self._device))
+        return _summary(accuracy(self._workload, target, compiled_so_far, self._device))
 
     def _children(self, command: dict[str, Any]) -> Answer:
         model, path = self._workload.model, command["path"]
@@ -81,7 +81,7 @@ class Bisector:
             made = compile_only(self._workload.model, command["paths"], lambda one: configured(one, part, self._device))
             return configured(made, whole, self._device)
 
-        return _told(accuracy(self._workload, target, alone, self._device))
+        return _summary(accuracy(self._workload, target, alone, self._device))
 
     def _operations(self, command: dict[str, Any]) -> Answer:
         """One pass with every operation judged; where one is wrong, scripts that show it go to `folder`."""
@@ -153,7 +153,7 @@ class Bisector:
         return next((names[found] for found in reversed(numerics.module_ids(node)) if found in names), ("", ""))
 
 
-def _told(answer: Answer) -> Answer:
+def _summary(answer: Answer) -> Answer:
     """An accuracy test for the parent: the verdict, and the tensor that it comes from."""
     worst: Answer = next(iter(answer.get("tensors") or ()), {})
     return {

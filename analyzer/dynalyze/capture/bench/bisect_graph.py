@@ -1,4 +1,4 @@
-"""Graphs of Dynamo that tell what happens in them: the value of every operation, and the gradients that flow back.
+"""Graphs of Dynamo that show what happens in them: the value of every operation, and the gradients that flow back.
 
 Values: a copy of each is added to the outputs of the graph before a backend compiles it, so that the values are those
 of the compiled code. Where a graph writes into tensors, a value has versions: it is copied anew before it is used after
@@ -124,7 +124,7 @@ def transformed(graph: torch.fx.GraphModule) -> frozenset[str]:
 
 
 def writes(node: torch.fx.Node) -> bool:
-    """Whether a node changes one of its inputs; for what torch does not tell of, its name decides."""
+    """Whether a node changes one of its inputs; where torch has no schema, its name decides."""
     if node.op == "call_method":
         name = str(node.target)
         return name.endswith("_") and not name.endswith("__")

@@ -72,7 +72,7 @@ def load(request: WorkerRequest) -> Loaded:
     else:
         import_seconds, made = _import_torch(request.threads), None
         started = time.perf_counter()
-        (workload,) = _workloads([request], tells_how_built=True)
+        (workload,) = _workloads([request], note_how_built=True)
     if request.phase == "train":
         from dynalyze.capture.bench.call_workload import TrainWorkload
 
@@ -91,12 +91,12 @@ def load_shapes(requests: Sequence[WorkerRequest]) -> list[Workload]:
     return _workloads(requests)
 
 
-def _workloads(requests: Sequence[WorkerRequest], *, tells_how_built: bool = False) -> list[Workload]:
+def _workloads(requests: Sequence[WorkerRequest], *, note_how_built: bool = False) -> list[Workload]:
     seed(requests[0].seed)
     check_placement(requests[0])
     kind = requests[0].source["kind"]
     if kind == "transformers":
-        return _transformers(requests, tells_how_built)
+        return _transformers(requests, note_how_built)
     if kind == "program":
         raise Failed("not_replayable", "a program that is run again in each process keeps the sizes that it has")
     return _objects(requests) if kind == "object" else _bundles(requests)
@@ -193,7 +193,7 @@ def _outline(model: Any) -> Any:
     return [(name, tuple(each.shape)) for name, each in named()] if callable(named) else getattr(model, "__name__", "")
 
 
-def _transformers(requests: Sequence[WorkerRequest], tells_how_built: bool) -> list[Workload]:
+def _transformers(requests: Sequence[WorkerRequest], note_how_built: bool) -> list[Workload]:
     """Workloads over one model of transformers; its inputs get the sizes that `dims` say.
 
     Raises:
@@ -203,13 +203,13 @@ def _transformers(requests: Sequence[WorkerRequest], tells_how_built: bool) -> l
     from dynalyze.capture import transformers_target
 
     first, workloads = requests[0], []
-    with _refusals_told("the model could not be built"):
+    with _refusals_in_one_line("the model could not be built"):
         built = transformers_target.built_model(_model_request(first))
     for number, request in enumerate(requests):
         if number:
             from dynalyze.capture.hf.inputs import make_inputs
 
-            with _refusals_told("its inputs could not be made"):
+            with _refusals_in_one_line("its inputs could not be made"):
                 built.inputs = make_inputs(built.model, _model_request(request))
         (built.inputs,) = resized([built.inputs], request.dims, dict(request.shape), built.model)
         seed(request.seed)
@@ -218,7 +218,7 @@ def _transformers(requests: Sequence[WorkerRequest], tells_how_built: bool) -> l
                 built, request.phase, batch=request.batch, seed=request.seed, **settings_of(request, Generation)
             )
         )
-    if tells_how_built:
+    if note_how_built:
         how = transformers_target.how_built(first.source["full_size"], first.source["weights"])
         built.notes.insert(0, f"{transformers_target.description(built)} {how}")
     workloads[0].notes[:0] = built.notes
@@ -226,7 +226,7 @@ def _transformers(requests: Sequence[WorkerRequest], tells_how_built: bool) -> l
 
 
 @contextmanager
-def _refusals_told(what: str) -> Iterator[None]:
+def _refusals_in_one_line(what: str) -> Iterator[None]:
     """Tell in one line what transformers refuses."""
     from dynalyze.capture import transformers_target
 

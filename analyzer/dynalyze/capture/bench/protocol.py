@@ -53,8 +53,8 @@ class Configuration(CompileArguments):
     """One way of running the target. `compile` False is eager.
 
     `region` compiles repeated blocks only: "blocks" with torch.compile on each, "accelerate" through Accelerate.
-    `autocast` is a dtype's name. Of AS_WRITTEN the arguments of torch.compile tell what the program gave, as far as its
-    calls agree, and `written` tells it for people.
+    `autocast` is a dtype's name. Of AS_WRITTEN the arguments of torch.compile are those that the program gave, as far
+    as its calls agree, and `written` has them for people.
     """
 
     name: str
