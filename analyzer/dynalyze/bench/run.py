@@ -146,14 +146,12 @@ class WorkBench:
         if self._budget is None or self._pool.interrupted:
             return ""
         rows = [row for row in self.rows if row.usable]
-        missing = ["Speed"] if not self.measured() else []
-        if not missing:
-            lacks_answers = self._plan.accuracy and any(row.accuracy is None for row in rows)
-            missing += ["answers"] if lacks_answers else []
-            missing += ["what compiling costs from empty caches"] if any(row.cold is None for row in rows) else []
-        if not missing:
+        lacks_answers = self._plan.accuracy and any(row.accuracy is None for row in rows)
+        missing = ["answers"] if lacks_answers else []
+        missing += ["what compiling costs from empty caches"] if any(row.cold is None for row in rows) else []
+        what = " and ".join(missing) if self.measured() else "speed"
+        if not what:
             return ""
-        what = " and ".join(missing)
         return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"
 
     def ahead(self) -> Counter[Kind]:
@@ -190,10 +188,11 @@ class WorkBench:
         fewest = 1 if self.rows else MIN_PAIRS  # without anything to compare with, what eager takes is still reported
         for made in range(self._plan.pairs):
             for row in self.rows:
-                # An interim look: quiet machines need not go on to the last pair.
-                looks = max(1, self._plan.pairs - MIN_PAIRS)
-                quiet = len(row.pairs) >= MIN_PAIRS and enough(row.pairs, self.eager.pairs, looks=looks)
-                row.timed = row.timed or not row.usable or quiet
+                if not row.usable:
+                    row.timed = True
+                elif not row.timed and len(row.pairs) >= MIN_PAIRS:
+                    # An interim look: quiet machines need not go on to the last pair.
+                    row.timed = enough(row.pairs, self.eager.pairs, looks=max(1, self._plan.pairs - MIN_PAIRS))
             todo = [row for row in self.rows if not row.timed]
             if not todo and made >= fewest:
                 break

@@ -35,7 +35,10 @@ class Run:
 
 
 class OutputCapture:
-    """Runs passes of one workload from one state; what one run finds out about names serves the next ones."""
+    """Runs passes of one workload from one state, standing for the target to note what goes in and comes out.
+
+    What one run finds out about names serves the next ones.
+    """
 
     def __init__(self, workload: Workload, state: StateSnapshot) -> None:
         self._workload = workload
@@ -52,16 +55,24 @@ class OutputCapture:
         `reference` marks the first run in eager: it decides which of the inputs are compared after the call.
         """
         self._state.restore()
-        run = Run()
-        watched = _Watched(self, target, run, reference)
-        for number, step in enumerate(self._workload.steps(watched)):
+        run = self._run = Run()
+        self._target = target
+        self._own_names = _parameter_names(target.model) if isinstance(target, Fp64Reference) else {}
+        for number, step in enumerate(self._workload.steps(self)):
             step.prepare()
             before = random_position()
-            watched.begin(number)
+            self._step, self._call = number, 0
+            self._inputs: list[tuple[str, torch.Tensor, int]] = []
             outputs = step.run()
             run.positions.append(random_position())
             run.draws = run.draws or run.positions[-1] != before
-            watched.end(None if self._train else outputs)
+            self._keep("", None if self._train else outputs)
+            for name, tensor, version in self._inputs:
+                key: Key = (number, "output", name)
+                if reference and version != _version(tensor):
+                    self._mutated.add(key)
+                if key in self._mutated:
+                    run.tensors[key] = _on_host(tensor)
         changed = dict(self._state.changed_buffers())
         self._changed |= changed.keys() if reference else set()
         if isinstance(target, Fp64Reference):
@@ -71,23 +82,6 @@ class OutputCapture:
         self._state.restore()
         return run
 
-    def name_of(self, leaf: torch.Tensor) -> str:
-        """The name of a parameter; those that a function reaches without owning them are numbered."""
-        return self._names.setdefault(id(leaf), f"parameter {len(self._names)}")
-
-
-class _Watched:
-    """Stands for the target, and notes what goes in and comes out."""
-
-    def __init__(self, observer: OutputCapture, target: Callable[..., Any], run: Run, reference: bool) -> None:
-        self._observer = observer
-        self._target = target
-        self._run = run
-        self._own_names = _parameter_names(target.model) if isinstance(target, Fp64Reference) else {}
-        self._reference = reference
-        self._step = self._call = 0
-        self._inputs: list[tuple[str, torch.Tensor, int]] = []
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if isinstance(self._target, Fp64Reference):
             args, kwargs = to_fp64((args, kwargs))
@@ -95,25 +89,13 @@ class _Watched:
         inputs = {name: tensor for given in named for name, tensor in named_tensors(given)}
         self._inputs += [(f"{name} after the call", t, _version(t)) for name, t in inputs.items()]
         outputs = self._target(*args, **kwargs)
-        if not self._observer._train:
+        if not self._train:
             return outputs
         prefix = f"call {self._call}: " if self._call else ""
         self._call += 1
         self._keep(prefix, outputs)
         self._differentiate(prefix, outputs, inputs)
         return Copier(_cut_off).copy(outputs)
-
-    def begin(self, step: int) -> None:
-        self._step, self._call, self._inputs = step, 0, []
-
-    def end(self, outputs: Any) -> None:
-        self._keep("", outputs)
-        for name, tensor, version in self._inputs:
-            key: Key = (self._step, "output", name)
-            if self._reference and version != _version(tensor):
-                self._observer._mutated.add(key)
-            if key in self._observer._mutated:
-                self._run.tensors[key] = _on_host(tensor)
 
     def _keep(self, prefix: str, outputs: Any) -> None:
         for name, tensor in named_tensors(outputs):
@@ -131,18 +113,19 @@ class _Watched:
         own = self._own_names | {id(tensor): f"input {name}" for name, tensor in inputs.items()}
         for leaf, gradient in zip(leaves, gradients, strict=True):
             if gradient is not None:
-                name = own.get(id(leaf)) or self._observer.name_of(leaf)
+                # Parameters that a function reaches without owning them are numbered.
+                name = own.get(id(leaf)) or self._names.setdefault(id(leaf), f"parameter {len(self._names)}")
                 self._run.tensors[self._step, "gradient", prefix + name] = _on_host(gradient)
 
     def _direction(self, name: str, part: torch.Tensor) -> torch.Tensor:
         """The same for every run: drawn once, in the type of eager's output."""
         key: Key = (self._step, "output", name)
-        known = self._observer._directions.get(key)
+        known = self._directions.get(key)
         if known is None or known.shape != part.shape:
             random = torch.Generator().manual_seed(zlib.crc32(name.encode()))
             drawn = torch.randn(part.shape, generator=random, dtype=torch.float32) / max(1, part.numel()) ** 0.5
             known = torch.ones(part.shape) if part.numel() == 1 else drawn
-            known = self._observer._directions[key] = known.to(part.dtype)
+            known = self._directions[key] = known.to(part.dtype)
         return known.to(part.device, part.dtype)
 
 
