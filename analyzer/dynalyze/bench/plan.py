@@ -28,7 +28,7 @@ class Plan(CommonSettings):
 
     Without `configurations` the sensible set for the device is run. `seconds` are timed seconds of a configuration,
     `timeout` is the life of each process, `total` bounds the whole benchmark: what is not done by then is left out.
-    With `accuracy_first` memory and accuracy are measured before speed: what `total` cuts is speed.
+    With `answers_first` memory and accuracy are measured before speed: what `total` cuts is speed.
     Where `more_time`, a command that measures without `total`, is given, `total` is a budget: within it the verdict on
     speed comes first. Processes begin with the caches of the user, which the run before has filled; a start with empty
     ones comes last, where `cold_seconds`, what compiling took then, are left. What did not fit is told with it.
@@ -55,7 +55,7 @@ class Plan(CommonSettings):
     label: str = "target"
     accuracy: bool = True
     memory: bool = True
-    accuracy_first: bool = False
+    answers_first: bool = False
     more_time: str = ""
     cold_seconds: float | None = None
     as_called: bool = False

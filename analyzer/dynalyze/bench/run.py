@@ -116,12 +116,12 @@ class WorkBench:
         self.rows = self._rows(self.eager.device)
         for row in self.rows:
             self._first_calls(row)
-        if not self._plan.accuracy_first:
+        if not self._plan.answers_first:
             self._pairs()
         for row in (self.eager, *self.rows):
             if row.usable:
                 self._extras(row)
-        if self._plan.accuracy_first:
+        if self._plan.answers_first:
             self._pairs()
 
     def stop(self, reason: str) -> None:

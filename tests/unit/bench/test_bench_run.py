@@ -109,7 +109,7 @@ def test_extras_can_be_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_answers_can_come_before_speed(tmp_path: Path, first: bool) -> None:
-    found = bench(tmp_path, accuracy_first=first)
+    found = bench(tmp_path, answers_first=first)
     order = [what for _, _, what in orders(tmp_path)]
     assert (order.index("accuracy") < order.index("block")) == first
     assert row(found, "default").status == "valid"
