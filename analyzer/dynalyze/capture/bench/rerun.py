@@ -37,9 +37,6 @@ def rerun(request: WorkerRequest) -> tuple[Workload, list[Any]]:
         Failed: not_replayable; it failed, or made other calls than the first time.
         Misuse: what was asked for does not go with the calls of a program.
     """
-    from dynalyze.capture.bench.bundle import check_sizes, workload_of
-    from dynalyze.capture.bench.configure import uncompile
-
     run = _Run(request)
     collected = run.collected(run.program())
     if collected is None:
@@ -48,6 +45,10 @@ def rerun(request: WorkerRequest) -> tuple[Workload, list[Any]]:
     if different:
         early = f", before it was stopped after {request.source['seconds']:.0f} s" if run.ending.stopped else ""
         raise Failed("not_replayable", f"run again, the program made other calls{early}: {different}")
+    # Not before: torch is imported by the program alone.
+    from dynalyze.capture.bench.bundle import check_sizes, workload_of
+    from dynalyze.capture.bench.configure import uncompile
+
     check_sizes(request)
     for target in collected.bundle.targets:
         uncompile(target)
