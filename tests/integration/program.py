@@ -49,8 +49,9 @@ def dynalyze(
     may be forked, and its target too, see warm_starts.
     """
     given = [str(argument) for argument in arguments] if bench else unmeasured(arguments)
-    if not (python or bench or real) and warm_starts.can_fork(env or {}):
-        return Outcome(*warm_starts.run_dynalyze(given, cwd, env or {}, stdin, seconds))
+    if not (python or real) and warm_starts.can_fork(env or {}):
+        measures = bench or given[:1] in (["bench"], ["audit"])
+        return Outcome(*warm_starts.run_dynalyze(given, cwd, env or {}, stdin, seconds, measures=measures))
     command = [sys.executable, *python, "-m", "dynalyze", *given]
     ended = subprocess.run(
         command,

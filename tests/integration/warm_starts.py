@@ -4,6 +4,8 @@ The program is the real one, with its own command line, streams, environment, di
 spared is the start of two interpreters, and torch's import, which take more than all else in most tests. Two servers
 live for each test process: one has imported the command line, the other torch. `DYNALYZE_TESTS_START=real` starts
 everything anew instead, as `make slow` does; so do tests that ask for it.
+
+Processes that measure have caches and variables of torch's of their own, and so a server of their own.
 """
 
 from __future__ import annotations
@@ -38,20 +40,25 @@ IMPORTS = {
 }  # fmt: skip
 # Read while a module is imported, or of the interpreter itself.
 READ_AT_IMPORT = ("TORCH", "INDUCTOR", "PYTHON", "OMP_", "MKL_", "CUDA", "LD_", "TRITON", "NUMEXPR")
-# Set in the command, for the target's server.
+READ_AT_USE = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
+# What the processes that measure are started with, beside READ_AT_USE: launch/run.py NOTHING_REMEMBERED.
+MEASURING = ("TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE",
+             "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", "TORCHINDUCTOR_BUNDLED_AUTOTUNE_REMOTE_CACHE",
+             "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO", "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO")  # fmt: skip
+# Set in the command: the addresses of the servers that stand for interpreters.
 ADDRESS = "DYNALYZE_TESTS_TARGETS"
 
 
 def can_fork(env: Mapping[str, str]) -> bool:
     """Whether a start with this environment beside ours may be a fork."""
     real = os.environ.get("DYNALYZE_TESTS_START") == "real" or not hasattr(os, "pidfd_open")
-    return not real and not any(name.startswith(READ_AT_IMPORT) for name in env)
+    return not real and not _read_at_import(env)
 
 
 def run_dynalyze(
-    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: str | None, seconds: float
+    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: str | None, seconds: float, *, measures: bool
 ) -> tuple[int, str, str]:
-    """Exit status and both streams of `python -m dynalyze ARGUMENTS`.
+    """Exit status and both streams of `python -m dynalyze ARGUMENTS`; `measures`: it starts processes that measure.
 
     Raises:
         subprocess.TimeoutExpired: it took longer; it is killed then.
@@ -63,12 +70,22 @@ def run_dynalyze(
             given.write(stdin.encode())
             given.seek(0)
         request = {
-            "argv": ["dynalyze", *arguments], "cwd": str(cwd), "env": {**os.environ, **env, ADDRESS: server("target")},
+            "argv": ["dynalyze", *arguments], "cwd": str(cwd), "env": {**os.environ, **env, ADDRESS: interpreters(measures)},
             "module": "dynalyze",
         }  # fmt: skip
         with given:
             status = asked(server("command"), request, (given.fileno(), out.fileno(), err.fileno()), seconds)
         return status, *(_text(stream) for stream in (out, err))
+
+
+def interpreters(measures: bool) -> str:
+    """The value of ADDRESS: servers that have torch, each with variables of its own."""
+    return os.pathsep.join([server("target"), *([server("measuring")] if measures else [])])
+
+
+def stand_in() -> str:
+    """What starts our scripts of the target's side as `python` does, as a fork."""
+    return str(Path(server("target")).with_name("python"))
 
 
 def _text(stream: Any) -> str:
@@ -81,7 +98,8 @@ def server(what: str) -> str:
     """The address of a server of this test process, which is started for the first that asks."""
     folder = tempfile.TemporaryDirectory(prefix="warm-")
     address = str(Path(folder.name) / "socket")
-    process = subprocess.Popen([sys.executable, str(SELF), "serve", address, what], stdin=subprocess.PIPE)
+    env = {**os.environ, **(dict.fromkeys(MEASURING, "0") if what == "measuring" else {})}
+    process = subprocess.Popen([sys.executable, str(SELF), "serve", address, what], stdin=subprocess.PIPE, env=env)
     atexit.register(_end, process, folder)
     deadline = time.monotonic() + START_SECONDS
     while not Path(address).exists():
@@ -115,16 +133,20 @@ def asked(address: str, request: Mapping[str, Any], streams: Sequence[int], seco
         return int(answer)
 
 
-def stand_for_target() -> NoReturn:
-    """What dynalyze starts in the place of the interpreter: `warm_starts.py target START RUN`.
+def stand_for_interpreter() -> NoReturn:
+    """What dynalyze starts in the place of the interpreter: `warm_starts.py target SCRIPT ARGUMENTS`.
 
-    It becomes the interpreter itself where the environment has something that the server's imports did not see.
+    It becomes the interpreter itself where the environment has something that no server's imports saw.
     """
-    if _read_at_import(os.environ) != json.loads(Path(os.environ[ADDRESS]).with_name("environment").read_text()):
-        del os.environ[ADDRESS]
+    addresses = os.environ.pop(ADDRESS, "").split(os.pathsep)
+    seen = json.dumps(_read_at_import(os.environ), sort_keys=True)
+    for address in filter(None, addresses):
+        if Path(address).with_name("environment").read_text() == seen:
+            break
+    else:
         os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
     request = {"argv": sys.argv[2:], "cwd": os.getcwd(), "env": dict(os.environ), "path": sys.argv[2]}  # noqa: PTH109
-    status = asked(os.environ[ADDRESS], request, (0, 1, 2), None)
+    status = asked(address, request, (0, 1, 2), None)
     if status < 0:
         signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
         os.kill(os.getpid(), -status)
@@ -133,7 +155,7 @@ def stand_for_target() -> NoReturn:
 
 
 def _read_at_import(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name.startswith(READ_AT_IMPORT)}
+    return {name: value for name, value in env.items() if name.startswith(READ_AT_IMPORT) and name not in READ_AT_USE}
 
 
 @dataclass
@@ -148,13 +170,16 @@ class Job:
 def serve(address: str, what: str) -> None:
     """Import what is needed, then fork whoever asks, until our standard input ends."""
     del sys.path[0]
-    Path(address).with_name("environment").write_text(json.dumps(_read_at_import(os.environ)))
-    for name in IMPORTS[what]:
+    Path(address).with_name("environment").write_text(json.dumps(_read_at_import(os.environ), sort_keys=True))
+    for name in IMPORTS["command" if what == "command" else "target"]:
         importlib.import_module(name)
-    if what == "target":
+    if what != "command":
         sys.modules["torch._dynamo"].list_backends(exclude_tags=None)  # Imports them all.
     stand_in = Path(address).with_name("python")
-    stand_in.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {SELF} target "$@"\n')
+    stand_in.write_text(
+        f'#!/bin/sh\ncase "$1" in {SELF.parents[2]}/*/capture/start*.py) exec {sys.executable} -IS {SELF} target "$@";;'
+        f' *) exec {sys.executable} "$@";; esac\n'
+    )
     stand_in.chmod(0o700)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(address + ".new")
@@ -234,7 +259,6 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    target = os.environ.pop(ADDRESS, None)
     tempfile.tempdir = None
     sys.argv = request["argv"]
     sys.stdin, sys.stdout, sys.stderr = (
@@ -243,7 +267,7 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     )
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     if "module" in request:
-        _start_targets_here(target or "")
+        sys.executable = str(Path(os.environ[ADDRESS].split(os.pathsep)[0]).with_name("python"))
         sys.path.insert(0, request["cwd"])
         runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
     else:
@@ -252,19 +276,8 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     sys.exit(0)
 
 
-def _start_targets_here(address: str) -> None:
-    """Let dynalyze start targets as forks of the server for them, unless another interpreter is asked for."""
-    import types
-
-    from dynalyze.launch import observe
-
-    os.environ[ADDRESS] = address
-    interpreter = Path(address).with_name("python")
-    observe.sys = types.SimpleNamespace(executable=str(interpreter))  # type: ignore[attr-defined]
-
-
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve(*sys.argv[2:4])
     else:
-        stand_for_target()
+        stand_for_interpreter()
