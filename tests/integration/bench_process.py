@@ -18,6 +18,7 @@ from typing import Any
 from dynalyze.capture.bench.protocol import SOCKET_FILE, Configuration, WorkerRequest
 from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.launch.question import START
+from warm_starts import forking
 from limits import WALL_SECONDS
 
 EAGER = Configuration("eager", compile=False)
@@ -73,8 +74,9 @@ def of_object(path: Path, name: str, inputs: list[str] | None = None, **fields: 
 
 
 @contextlib.contextmanager
-def started(request: WorkerRequest, **environment: str) -> Iterator[Process]:
-    """A worker for `request`, killed at the end if it still lives."""
+def started(request: WorkerRequest, *, new: bool = False, **environment: str) -> Iterator[Process]:
+    """A worker for `request`, killed at the end if it still lives; `new`: one that imports torch for itself."""
+    python, variables = (sys.executable, {}) if new else forking(environment)
     with tempfile.TemporaryDirectory() as name, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         folder = Path(name)
         (folder / REQUEST_FILE).write_text(json.dumps(dataclasses.asdict(request)))
@@ -82,9 +84,9 @@ def started(request: WorkerRequest, **environment: str) -> Iterator[Process]:
         listening.listen(1)
         listening.settimeout(60)
         process = subprocess.Popen(
-            [sys.executable, str(START), "measure", str(folder)],
+            [python, str(START), "measure", str(folder)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), **environment},
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), **environment, **variables},
         )  # fmt: skip
         try:
             accepted, _ = listening.accept()

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from program import TRACEBACK, Outcome, dynalyze, explain, interrupted
 from shared_runs import made_once
+from warm_starts import start_by_forks
 
-from dynalyze.bench import stats
+from dynalyze.bench import schedule, stats
+from dynalyze.cli import explain as explain_command
 from dynalyze.cli.group import run
 
 NET = """
@@ -327,11 +329,14 @@ def test_a_mistake_is_one_line(cwd: Path, arguments: tuple[str, ...], says: str)
 
 
 def test_explain_measures_what_it_explained(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one pair of processes instead of five: how many it plans is a matter of unit tests."""
+    """With one pair of processes instead of five, and little time: how much it plans is a matter of unit tests."""
     with monkeypatch.context() as here:
         here.chdir(cwd)
         here.setattr(stats, "MIN_PAIRS", 1)
-        asked = ("--backend", "eager", "--bench-seconds", "150", "--json", "r.json")
+        here.setattr(explain_command, "_TIMED_SHARE", 0.001)
+        here.setattr(schedule, "_BUDGET_WARMING", 0.001)
+        start_by_forks(here, measures=True)
+        asked = ("--backend", "eager", "--bench-seconds", "300", "--json", "r.json")
         status = run(["explain", "net.py:Net", *asked])
     report = json.loads((cwd / "r.json").read_text())
     assert status == 0

@@ -281,7 +281,7 @@ def test_a_training_step_compiles_forward_and_backward(planted: Path) -> None:
 
 
 def test_inductor_tells_its_phases_caches_and_memory(planted: Path) -> None:
-    with started(of_object(planted, "Block", X, configuration=Configuration("default"))) as worker:
+    with started(of_object(planted, "Block", X, configuration=Configuration("default")), new=True) as worker:
         warmed = _warm_to_the_end(worker)
         assert warmed["calls_ms"][0] > 10 * min(warmed["calls_ms"])
         assert 0 < warmed["phases"]["inductor"] <= warmed["phases"]["aot_autograd"] <= warmed["phases"]["dynamo"]

@@ -18,9 +18,12 @@ from dynalyze.capture.shapes import Dim
 
 WRITTEN = Configuration(AS_WRITTEN)
 
+ALONE = """
+    import sys
+    assert "torch" not in sys.modules, "torch is imported by the program alone"
+"""
 LOCKED = """
     import os, sys, threading
-    assert "torch" not in sys.modules, "torch is imported by the program alone"
     import torch
 
     class Net(torch.nn.Module):
@@ -52,9 +55,9 @@ def script(folder: Path, *texts: str) -> Path:
     return path
 
 
-def compiled_frames(asked: WorkerRequest) -> tuple[dict[str, Any], int, str]:
+def compiled_frames(asked: WorkerRequest, *, new: bool = False) -> tuple[dict[str, Any], int, str]:
     """What it loaded, how many frames it compiled in the passes, and why they would mislead."""
-    with started(asked) as process:
+    with started(asked, new=new) as process:
         loaded = process.done("load")
         warmed = process.done("warm", seconds=20, most=5)
         invalid = process.done("check")["invalid"]
@@ -72,14 +75,14 @@ def compiling(tmp_path_factory: pytest.TempPathFactory) -> Path:
             double(net(torch.randn(n, 8))).sum().backward()
         os._exit(0)
     """
-    return script(tmp_path_factory.mktemp("compiling"), LOCKED, calls)
+    return script(tmp_path_factory.mktemp("compiling"), ALONE, LOCKED, calls)
 
 
 @pytest.mark.parametrize(
     ("configuration", "frames"), [(EAGER, 0), pytest.param(BY_EAGER_BACKEND, 4, marks=pytest.mark.slow), (WRITTEN, 4)]
 )
 def test_a_program_that_compiles_by_itself(compiling: Path, configuration: Configuration, frames: int) -> None:
-    loaded, compiled, invalid = compiled_frames(request(compiling, configuration, phase="train"))
+    loaded, compiled, invalid = compiled_frames(request(compiling, configuration, phase="train"), new=True)
     assert (loaded["calls"], loaded["phase"], loaded["threads"]) == (4, "train", 1)
     assert [(name, calls) for name, _, calls in loaded["made"]] == [
         ("Net", 1), ("<lambda>", 1), ("Net", 1), ("<lambda>", 1),

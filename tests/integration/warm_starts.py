@@ -27,7 +27,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import pytest
 
 SELF = Path(__file__).resolve()
 START_SECONDS = 600.0
@@ -56,7 +59,7 @@ def can_fork(env: Mapping[str, str]) -> bool:
 
 
 def run_dynalyze(
-    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: str | None, seconds: float, *, measures: bool
+    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: str | None, seconds: float, *, measures: bool = False
 ) -> tuple[int, str, str]:
     """Exit status and both streams of `python -m dynalyze ARGUMENTS`; `measures`: it starts processes that measure.
 
@@ -83,9 +86,25 @@ def interpreters(measures: bool) -> str:
     return os.pathsep.join([server("target"), *([server("measuring")] if measures else [])])
 
 
-def stand_in() -> str:
-    """What starts our scripts of the target's side as `python` does, as a fork."""
-    return str(Path(server("target")).with_name("python"))
+def forking(env: Mapping[str, str], *, measures: bool = False) -> tuple[str, dict[str, str]]:
+    """What stands for the interpreter of a process with `env` beside our variables, and the variables that it needs."""
+    if not can_fork(env):
+        return sys.executable, {}
+    addresses = interpreters(measures)
+    return _stand_in(addresses), {ADDRESS: addresses}
+
+
+def start_by_forks(here: pytest.MonkeyPatch, *, measures: bool = False) -> None:
+    """Let this process start scripts of the target's side as forks, unless another interpreter is asked for."""
+    python, variables = forking({}, measures=measures)
+    here.setattr(sys, "executable", python)
+    for name, value in variables.items():
+        here.setenv(name, value)
+
+
+def _stand_in(addresses: str) -> str:
+    """What starts our scripts of the target's side as `python` does, as a fork, and all else as Python itself."""
+    return str(Path(addresses.split(os.pathsep)[0]).with_name("python"))
 
 
 def _text(stream: Any) -> str:
@@ -99,7 +118,9 @@ def server(what: str) -> str:
     folder = tempfile.TemporaryDirectory(prefix="warm-")
     address = str(Path(folder.name) / "socket")
     env = {**os.environ, **(dict.fromkeys(MEASURING, "0") if what == "measuring" else {})}
-    process = subprocess.Popen([sys.executable, str(SELF), "serve", address, what], stdin=subprocess.PIPE, env=env)
+    process = subprocess.Popen(
+        [sys.executable, str(SELF), "serve", address, what], stdin=subprocess.PIPE, env=env, cwd=os.sep
+    )
     atexit.register(_end, process, folder)
     deadline = time.monotonic() + START_SECONDS
     while not Path(address).exists():
@@ -267,7 +288,7 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     )
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     if "module" in request:
-        sys.executable = str(Path(os.environ[ADDRESS].split(os.pathsep)[0]).with_name("python"))
+        sys.executable = _stand_in(os.environ[ADDRESS])
         sys.path.insert(0, request["cwd"])
         runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
     else:
