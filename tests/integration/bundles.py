@@ -6,12 +6,12 @@ import json
 import os
 import pickle
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from warm_starts import forking
 
 from dynalyze.launch.question import START
 from limits import WALL_SECONDS
@@ -131,7 +131,8 @@ def assert_same(found: dict[str, Any], seen: list[torch.Tensor]) -> None:
 
 
 def _python(*arguments: str, work: Path) -> subprocess.CompletedProcess[str]:
+    python, variables = forking({})
     return subprocess.run(
-        [sys.executable, *arguments], cwd=work, env=dict(os.environ), stdin=subprocess.DEVNULL, capture_output=True,
+        [python, *arguments], cwd=work, env={**os.environ, **variables}, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=WALL_SECONDS, check=False,
     )  # fmt: skip

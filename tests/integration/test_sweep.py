@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from program import Outcome
+from program import Outcome, dynalyze
 from shared_runs import made_once
 
 from dynalyze.fleet.folder import SweepFolder
@@ -71,17 +71,6 @@ EXPECTED = {
     "raises.py": "eager_error",
     "defines.py": "create_error",
 }
-
-
-# Every program but those that fail at once imports torch: minutes, on a machine that does other things as well.
-
-
-def dynalyze(*arguments: str, cwd: Path) -> Outcome:
-    ended = subprocess.run(
-        [sys.executable, "-m", "dynalyze", *arguments], cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, timeout=WALL_SECONDS, check=False,
-    )  # fmt: skip
-    return Outcome(ended.returncode, ended.stdout, ended.stderr)
 
 
 class Swept(NamedTuple):

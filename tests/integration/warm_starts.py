@@ -59,7 +59,13 @@ def can_fork(env: Mapping[str, str]) -> bool:
 
 
 def run_dynalyze(
-    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: str | None, seconds: float, *, measures: bool = False
+    arguments: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: str | None,
+    seconds: float,
+    *,
+    measures: bool = False,
 ) -> tuple[int, str, str]:
     """Exit status and both streams of `python -m dynalyze ARGUMENTS`; `measures`: it starts processes that measure.
 
