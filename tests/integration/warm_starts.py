@@ -79,7 +79,8 @@ def run_dynalyze(
             given.write(stdin.encode())
             given.seek(0)
         request = {
-            "argv": ["dynalyze", *arguments], "cwd": str(cwd), "env": {**os.environ, **env, ADDRESS: interpreters(measures)},
+            "argv": ["dynalyze", *arguments], "cwd": str(cwd),
+            "env": {**os.environ, **env, ADDRESS: interpreters(measures)},
             "module": "dynalyze",
         }  # fmt: skip
         with given:
