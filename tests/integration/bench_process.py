@@ -15,10 +15,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from warm_starts import forking
+
 from dynalyze.capture.bench.protocol import SOCKET_FILE, Configuration, WorkerRequest
 from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.launch.question import START
-from warm_starts import forking
 from limits import WALL_SECONDS
 
 EAGER = Configuration("eager", compile=False)

@@ -204,8 +204,10 @@ def serve(address: str, what: str) -> None:
     if what != "command":
         sys.modules["torch._dynamo"].list_backends(exclude_tags=None)  # Imports them all.
     stand_in = Path(address).with_name("python")
+    script = f"{SELF.parents[2]}/*/capture/start.py"
+    forked = "|".join(f"{script}:{what}" for what in ("explain", "measure", "warmup", "serve", "fork-measures"))
     stand_in.write_text(
-        f'#!/bin/sh\ncase "$1" in {SELF.parents[2]}/*/capture/start*.py) exec {sys.executable} -IS {SELF} target "$@";;'
+        f'#!/bin/sh\ncase "$1:$2" in {forked}) exec {sys.executable} -IS {SELF} target "$@";;'
         f' *) exec {sys.executable} "$@";; esac\n'
     )
     stand_in.chmod(0o700)
