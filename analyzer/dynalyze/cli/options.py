@@ -137,13 +137,18 @@ report_options = _all(
 )  # fmt: skip
 """Where a report goes, and what it may show."""
 
+FORMATS = {
+    "chrome_trace": ("Chrome trace", "Write the compile times for Perfetto."),
+    "graphml": ("GraphML", "Write the map of compiles and breaks as GraphML."),
+    "sarif": ("SARIF", "Write the findings as SARIF 2.1.0, for code scanning."),
+    "junit": ("JUnit", "Write rules and checks as JUnit XML, for CI."),
+    "markdown": ("Markdown", "Write a comment for a pull request; - for standard output."),
+    "bug_report": ("Bug report", "Write an issue for PyTorch; - for standard output."),
+}
+"""Outputs that are one file each: the module in `render/`, which names the option; its title and what `--help` says."""
+
 output_options = _all(
-    click.option("--chrome-trace", metavar="FILE", help="Write the compile times for Perfetto."),
-    click.option("--graphml", metavar="FILE", help="Write the map of compiles and breaks as GraphML."),
-    click.option("--sarif", metavar="FILE", help="Write the findings as SARIF 2.1.0, for code scanning."),
-    click.option("--junit", metavar="FILE", help="Write rules and checks as JUnit XML, for CI."),
-    click.option("--markdown", metavar="FILE", help="Write a comment for a pull request; - for standard output."),
-    click.option("--bug-report", metavar="FILE", help="Write an issue for PyTorch; - for standard output."),
+    *(click.option(f"--{name.replace('_', '-')}", metavar="FILE", help=says) for name, (_, says) in FORMATS.items()),
     report_options,
 )
 """Where the report of what was compiled goes, and what it may show."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from dynalyze import privacy
 from dynalyze.cli.files import check_outputs, print_document, print_summary, write_whole
+from dynalyze.cli.options import FORMATS
 from dynalyze.events.log import RunLog
 from dynalyze.launch.artifacts import check_folder, write_artifacts
 from dynalyze.launch.interrupts import first_signal, how_it_ended
@@ -23,11 +24,6 @@ from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
 _DEFAULT_FOLDER = "dynalyze-reports"
-# Outputs that are one file each: the option's parameter, which is the renderer's module too, and what it is called.
-_FORMATS = {
-    "chrome_trace": "Chrome trace", "graphml": "GraphML", "sarif": "SARIF", "junit": "JUnit", "markdown": "Markdown",
-    "bug_report": "Bug report",
-}  # fmt: skip
 _DOCUMENTS = ("json_file", "markdown", "bug_report")
 """Outputs that may be standard output, which then carries nothing else."""
 _STATUSES: dict[Status, int] = {
@@ -46,7 +42,7 @@ class Outputs:
         """
         self._options = options
         self._artifacts: str | None = options.get("artifacts")
-        names = ("json_file", "html_file", *_FORMATS)
+        names = ("json_file", "html_file", *FORMATS)
         self._files: dict[str, str] = {name: file for name in names if (file := options.get(name)) is not None}
         streamed = [name for name in _DOCUMENTS if self._files.get(name) == "-"]
         if len(streamed) > 1:
@@ -127,7 +123,7 @@ class Outputs:
 
         shown = redaction() if self._options["redact"] else str
         written = [("Page", self._page), ("JSON", self._files.get("json_file"))]
-        written += [(title, self._files.get(name)) for name, title in _FORMATS.items()]
+        written += [(title, self._files.get(name)) for name, (title, _) in FORMATS.items()]
         written.append(("Artifacts", self._artifacts))
         files = [(name, shown(str(path))) for name, path in written if path is not None]
         print_summary(terminal.render(report, files=files))
