@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.accuracy import TOLERANCE, accuracy
-from dynalyze.capture.bench.bisect_graph import Probed, probed, tapped
+from dynalyze.capture.bench.bisect_graph import Probed, outputs_of, probed, tapped
 from dynalyze.capture.bench.bisect_operations import GradientJudge, LocalJudge, OperationFault
 from dynalyze.capture.bench.bisect_scripts import operation_name, write_scripts
 from dynalyze.capture.bench.configure import CallableGroup, CompilePart, configured, shell_of
@@ -26,6 +26,7 @@ from dynalyze.capture.bench.output_capture import OutputCapture
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.call_context import RandomState
 from dynalyze.capture.compiling import backend_of
 from dynalyze.capture.torch_private import dynamo, numerics
 
@@ -33,8 +34,6 @@ _SEED = 1337
 _BACKENDS = {"dynamo": "eager", "aot_autograd": "aot_eager", "decompositions": "aot_eager_decomp_partition"}
 
 Answer = dict[str, Any]
-_BACKEND = f"{__name__}:observing"
-_HOLDERS = (torch.nn.ModuleList, torch.nn.ModuleDict)
 
 
 class Bisector:
@@ -84,26 +83,24 @@ class Bisector:
         return _summary(accuracy(self._workload, target, alone, self._device))
 
     def _operations(self, command: dict[str, Any]) -> Answer:
-        """One pass with every operation judged; where one is wrong, scripts that show it go to `folder`."""
+        """One pass with every operation judged; where one is wrong, scripts that show it go to `folder`.
+
+        Where the pass fails with the gradients looked at, it is made without.
+        """
         compiled_so_far = self._as_far_as(command["stage"])
-        watch = self._watched(compiled_so_far)
+        wants_gradients = self._workload.phase == "train"
+        try:
+            watch = self._watch(compiled_so_far, gradients=wants_gradients)
+        except Exception as error:
+            if not wants_gradients:
+                raise
+            watch = self._watch(compiled_so_far, gradients=False)
+            watch.problems.append(f"The gradients were not looked at one by one: {one_line(error)}.")
         answer: Answer = {"judged": watch.judged, "problems": watch.problems, "fault": None}
         if watch.fault is not None:
             answer["fault"] = self._described(watch.fault)
             answer["scripts"] = write_scripts(watch.fault, compiled_so_far, Path(command["folder"]))
         return answer
-
-    def _watched(self, configuration: Configuration) -> Watch:
-        """The run with everything looked at; without the gradients where it fails with them."""
-        wants_gradients = self._workload.phase == "train"
-        try:
-            return self._watch(configuration, gradients=wants_gradients)
-        except Exception as error:
-            if not wants_gradients:
-                raise
-            watch = self._watch(configuration, gradients=False)
-            watch.problems.append(f"The gradients were not looked at one by one: {one_line(error)}.")
-            return watch
 
     def _watch(self, configuration: Configuration, *, gradients: bool) -> Watch:
         dynamic = {"on": True, "off": False}.get(configuration.dynamic)
@@ -127,7 +124,11 @@ class Bisector:
         return self._configuration if backend is None else replace(self._configuration, backend=backend, mode=None)
 
     def _described(self, fault: OperationFault) -> Answer:
-        module, module_class = self._module_of(fault.operation)
+        model = self._workload.model
+        modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()
+        names = {id(part): (name, type(part).__name__) for name, part in modules}
+        innermost = (names[found] for found in reversed(numerics.module_ids(fault.operation)) if found in names)
+        module, module_class = next(innermost, ("", ""))
         file, line = numerics.place_of(fault.operation)
         facts = fault.judged.facts
         return {
@@ -143,14 +144,6 @@ class Bisector:
             "nonfinite": facts.get("nonfinite", 0),
             "gradient": fault.gradient,
         }
-
-    def _module_of(self, node: torch.fx.Node) -> tuple[str, str]:
-        """Path and class of the innermost module of the model that the node comes from."""
-        model = self._workload.model
-        if not isinstance(model, torch.nn.Module):
-            return "", ""
-        names = {id(part): (name, type(part).__name__) for name, part in model.named_modules()}
-        return next((names[found] for found in reversed(numerics.module_ids(node)) if found in names), ("", ""))
 
 
 def _summary(answer: Answer) -> Answer:
@@ -197,15 +190,14 @@ class Watch:
             backward = GradientJudge(watched_gradients, forward)
             outputs = run(*arguments, *backward.fresh_probes())
             if self.fault is None:
+                forward.outputs = outputs
                 if watched_gradients.probes:  # Kept until the backward is over: a CUDA graph writes over its outputs.
                     forward.outputs = [
                         one.clone() if isinstance(one, torch.Tensor) and one.is_cuda else one for one in outputs
                     ]
                     self._waiting.append(backward)
-                else:
-                    forward.outputs = outputs
                 self._judge(forward)
-            return tuple(outputs[: watched.own_outputs])
+            return tuple(outputs[: len(outputs_of(graph))])
 
         return call
 
@@ -216,10 +208,13 @@ class Watch:
         self._waiting.clear()
 
     def _judge(self, judge: LocalJudge | GradientJudge) -> None:
+        before = RandomState.now()
         try:
             self.fault = judge.first_fault()
         except Exception as error:
             self.problems.append(f"The operations of a graph could not be judged: {one_line(error)}.")
+        finally:
+            before.restore()
         self.judged += judge.judged
 
 
@@ -237,7 +232,7 @@ def watching(watch: Watch) -> Iterator[str]:
     _watching.append(watch)
     try:
         with numerics.comparable_code(emulate=True):
-            yield _BACKEND
+            yield f"{__name__}:observing"
     finally:
         _watching.pop()
 
@@ -249,7 +244,8 @@ def children_of(model: Any, path: str) -> list[str]:
     found: list[str] = []
     for name, child in model.get_submodule(path).named_children():
         below = f"{path}.{name}".lstrip(".")
-        found += children_of(model, below) if isinstance(child, _HOLDERS) else [below]
+        is_container = isinstance(child, (torch.nn.ModuleList, torch.nn.ModuleDict))
+        found += children_of(model, below) if is_container else [below]
     return found
 
 

@@ -26,7 +26,7 @@ _WRITING = {operator.setitem} | {
     for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul")
 }
 # Functions whose last argument says whether they write into their input.
-_TOLD_LAST = {
+_INPLACE_LAST = {
     "relu", "relu6", "elu", "selu", "celu", "leaky_relu", "silu", "mish", "hardtanh", "hardswish", "hardsigmoid",
     "threshold", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
 }  # fmt: skip
@@ -57,11 +57,6 @@ class Tapped:
     version: dict[str, int] = field(default_factory=dict)
     cut: int = 0
     transformed: frozenset[str] = frozenset()
-
-    @property
-    def own_outputs(self) -> int:
-        """How many outputs the original has."""
-        return len(_outputs(self.original))
 
 
 def tapped(original: torch.fx.GraphModule, only: frozenset[str] | None = None) -> Tapped:
@@ -103,7 +98,7 @@ def tapped(original: torch.fx.GraphModule, only: frozenset[str] | None = None) -
                 tap(used)
         if node.op not in ("placeholder", "get_attr"):
             tap(node)
-    own = [copies[item] if isinstance(item, torch.fx.Node) else item for item in _outputs(original)]
+    own = [copies[item] if isinstance(item, torch.fx.Node) else item for item in outputs_of(original)]
     graph.output((*own, *taps.values()))
     made = torch.fx.GraphModule(original, graph)
     made.meta = original.meta
@@ -140,10 +135,11 @@ def writes(node: torch.fx.Node) -> bool:
     if any(known in name for known in _STATISTICS):
         return True
     switches = [argument for argument in node.args if isinstance(argument, bool)]
-    return bool(node.kwargs.get("inplace")) or (name in _TOLD_LAST and switches[-1:] == [True])
+    return bool(node.kwargs.get("inplace")) or (name in _INPLACE_LAST and switches[-1:] == [True])
 
 
-def _outputs(graph: torch.fx.GraphModule) -> tuple[Any, ...]:
+def outputs_of(graph: torch.fx.GraphModule) -> tuple[Any, ...]:
+    """What the graph returns: nodes and constants."""
     (output,) = (node for node in graph.graph.nodes if node.op == "output")
     return tuple(output.args[0])
 
@@ -161,17 +157,11 @@ class Probed:
 
     def fresh(self) -> list[torch.Tensor]:
         """New probes, which want gradients."""
-        values = [numerics.value_of(probe) for probe in self.probes.values()]
-        # As large as the value, and takes no memory.
+        # Each is as large as the value, and takes no memory.
         return [
             torch.zeros((), dtype=value.dtype, device=value.device).expand(tuple(value.shape)).requires_grad_()
-            for value in values
+            for value in map(numerics.value_of, self.probes.values())
         ]
-
-    def gradient_of(self, node: torch.fx.Node, gradients: dict[Use, torch.Tensor]) -> torch.Tensor | None:
-        """The gradient that the operation gets for its result."""
-        uses = [(node.name, ""), *((node.name, user.name) for user in node.users)]
-        return next((gradients[use] for use in uses if use in gradients), None)
 
 
 def probed(tapped: Tapped) -> Probed:

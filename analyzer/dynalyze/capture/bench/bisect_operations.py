@@ -8,11 +8,11 @@ the compiled code computed on its way forward, with the gradient that the compil
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -22,16 +22,16 @@ from dynalyze.capture.bench.bisect_graph import Probed, Tapped, Use, writes
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.fp64_reference import Fp64Reference, raised
 from dynalyze.capture.bench.judge import Judged, Runs, judge
-from dynalyze.capture.bench.output_capture import Key, Run
+from dynalyze.capture.bench.output_capture import Kind, Run
 from dynalyze.capture.bench.state_snapshot import random_position
-from dynalyze.capture.call_context import Modes, RandomState
+from dynalyze.capture.call_context import Modes
 
 # What switches autograd on and off says nothing about a value.
 _SWITCHES = ("_set_grad_enabled",)
 # What these give is whatever stood in memory before.
 _UNFILLED = ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_")
 Incoming = tuple[tuple[int | None, torch.Tensor], ...]
-Gradients = dict[str, torch.Tensor]
+Tensors = dict[str, torch.Tensor]
 
 
 class Unknown(Exception):
@@ -57,73 +57,56 @@ class OperationFault:
     autocast: str = ""
     gradient: bool = False
     towards: str = ""
-    incoming: tuple[tuple[int | None, torch.Tensor], ...] = ()
-
-
-@dataclass
-class Value:
-    """The value of a node: in the compiled run, and in fp64 where it is computed again."""
-
-    given: Any
-    exact: Any = None
-
-    def to_fp64(self) -> Any:
-        """The same in fp64."""
-        if isinstance(self.given, torch.Tensor):
-            return raised(self.given.detach())
-        return self.given if self.exact is None else self.exact
+    incoming: Incoming = ()
 
 
 @dataclass
 class LocalJudge:
-    """Judges one run of a tapped graph, whose `outputs` it is given once they are there."""
+    """Judges one run of a tapped graph, whose `outputs` it is given once they are there.
+
+    `_values` are those of the nodes: in the compiled run, and in fp64 where it is computed again.
+    """
 
     tapped: Tapped
     arguments: tuple[Any, ...]
     tolerance: float
     outputs: Sequence[Any] = ()
     judged: int = 0
-    _values: dict[str, Value] = field(default_factory=dict)
+    _values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def first_fault(self) -> OperationFault | None:
-        """The first operation whose result is wrong; random states are left as they were."""
-        before = RandomState.now()
+        """The first operation whose result is wrong."""
         arguments = iter(self.arguments)
         exactly = Fp64Reference(evaluate, draws=False)
-        try:
-            with torch.no_grad():
-                for node in self.tapped.original.graph.nodes:
-                    if node.op == "output":
-                        break
-                    if node.op == "placeholder":
-                        self._values[node.name] = Value(next(arguments))
-                    elif (fault := self._at(node, exactly)) is not None:
-                        return fault
-        finally:
-            before.restore()
+        with torch.no_grad():
+            for node in self.tapped.original.graph.nodes:
+                if node.op == "output":
+                    break
+                if node.op == "placeholder":
+                    self._values[node.name] = next(arguments), None
+                elif (fault := self._at(node, exactly)) is not None:
+                    return fault
         return None
 
     def _at(self, node: torch.fx.Node, exactly: Fp64Reference) -> OperationFault | None:
         version = self.tapped.version[node.name]
         name = str(getattr(node.target, "__name__", node.target))
-        if name in _SWITCHES:
-            self._values[node.name] = Value(None)
-            return None
-        if node.name in self.tapped.transformed:
-            self._values[node.name] = Value(Unknown("it is inside of a transform"))
+        if name in _SWITCHES or node.name in self.tapped.transformed:
+            self._values[node.name] = None if name in _SWITCHES else Unknown("it is inside of a transform"), None
             return None
         compiled = self._result(node, version)
         try:
             eager, exact = self._both(node, version, exactly)
         except Exception as error:
-            self._values[node.name] = Value(compiled if compiled is not None else Unknown(one_line(error)))
+            self._values[node.name] = compiled if compiled is not None else Unknown(one_line(error)), None
             return None
-        self._values[node.name] = Value(eager, exact) if compiled is None else Value(compiled)
+        self._values[node.name] = (eager, exact) if compiled is None else (compiled, None)
         if not isinstance(eager, torch.Tensor) or not isinstance(compiled, torch.Tensor) or name in _UNFILLED:
             return None
         self.judged += 1
-        judged = judged_alone(eager, exact if isinstance(exact, torch.Tensor) else None, compiled, self.tolerance)
-        if judged.verdict != "suspicious":
+        references = {"result": exact} if isinstance(exact, torch.Tensor) else {}
+        judged = wrong_one("output", {"result": eager}, references, {"result": compiled}, self.tolerance)
+        if judged is None:
             return None
         operation = node  # The one that made the value, where the node only takes one of several.
         while operation.target is operator.getitem and isinstance(origin := operation.args[0], torch.fx.Node):
@@ -134,25 +117,24 @@ class LocalJudge:
 
     def _both(self, node: torch.fx.Node, version: int, exactly: Fp64Reference) -> tuple[Any, Any]:
         """The result in eager and in fp64, from the inputs that the compiled code had."""
-        root = self.tapped.original
         read, read_exact = (self.reader(node, version, exact=exact) for exact in (False, True))
-        inputs = map_aggregate(node.args, read), map_aggregate(node.kwargs, read)
-        exact_inputs = map_aggregate(node.args, read_exact), map_aggregate(node.kwargs, read_exact)
+        inputs, exact_inputs = (
+            [map_aggregate(part, r) for part in (node.args, node.kwargs)] for r in (read, read_exact)
+        )
         before = random_position()
-        eager = evaluate(root, node, *inputs)
+        eager = evaluate(self.tapped.original, node, *inputs)
         if random_position() != before:
             raise Unknown("it draws random numbers")
         try:
-            exact = exactly(root, node, *exact_inputs)
+            return eager, exactly(self.tapped.original, node, *exact_inputs)
         except Exception as error:
             if not isinstance(eager, torch.Tensor):
                 raise Unknown(one_line(error)) from error
-            exact = None
-        return eager, exact
+            return eager, None
 
     def reader(
         self, node: torch.fx.Node, version: int, *, exact: bool, wanted: Sequence[str] = (),
-        leaves: Gradients | None = None,
+        leaves: Tensors | None = None,
     ) -> Callable[[Any], Any]:  # fmt: skip
         """Gives the values of a node's inputs; those that are `wanted` as leaves of their own, noted in `leaves`."""
         copied, leaves = writes(node), {} if leaves is None else leaves
@@ -162,8 +144,11 @@ class LocalJudge:
                 return used
             if used.name in leaves:
                 return leaves[used.name]
-            value = self.read(used, version)
-            found = value.to_fp64() if exact else value.given
+            found, in_fp64 = self.read(used, version)
+            if exact and isinstance(found, torch.Tensor):
+                found = raised(found.detach())
+            elif exact and in_fp64 is not None:
+                found = in_fp64
             if isinstance(found, Unknown):
                 raise found
             if used.name in wanted:
@@ -172,10 +157,10 @@ class LocalJudge:
 
         return read
 
-    def read(self, node: torch.fx.Node, version: int) -> Value:
-        """The value of a node, as it was after so many writes."""
+    def read(self, node: torch.fx.Node, version: int) -> tuple[Any, Any]:
+        """The value of a node, as it was after so many writes, and that in fp64 where it was computed again."""
         place = self.tapped.taps.get((node.name, version))
-        return self._values[node.name] if place is None else Value(self.outputs[place])
+        return self._values[node.name] if place is None else (self.outputs[place], None)
 
     def _result(self, node: torch.fx.Node, version: int) -> Any:
         """The compiled code's result; of a node that writes, the tensor that it wrote to. None where it is unknown."""
@@ -188,7 +173,7 @@ class LocalJudge:
     def fault(self, node: torch.fx.Node, operation: torch.fx.Node, judged: Judged) -> OperationFault:
         """The record of an operation with a wrong result, or one that passes a wrong gradient back."""
         version = self.tapped.version[operation.name]
-        inputs = {used.name: self.read(used, version).given for used in operation.all_input_nodes}
+        inputs = {used.name: self.read(used, version)[0] for used in operation.all_input_nodes}
         device = next((value.device.type for value in inputs.values() if isinstance(value, torch.Tensor)), "cpu")
         autocast = str(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else ""
         return OperationFault(
@@ -196,19 +181,14 @@ class LocalJudge:
         )
 
 
-def judged_alone(eager: torch.Tensor, exact: torch.Tensor | None, compiled: torch.Tensor, tolerance: float) -> Judged:
-    """The verdict on one tensor, by the rule that outputs are judged by."""
-    key: Key = (0, "output", "result")
-    once = Run({key: plain(eager)})
-    runs = Runs(once, once, Run({key: plain(compiled)}), None, tolerance)
-    runs.exact = Run({key: plain(exact)}) if exact is not None else None
-    (judged,) = judge(runs)
-    return judged
-
-
-def plain(tensor: torch.Tensor) -> torch.Tensor:
-    """On the host, with nothing left to be conjugated or negated."""
-    return tensor.detach().to("cpu").resolve_conj().resolve_neg()
+def wrong_one(kind: Kind, eager: Tensors, exact: Tensors, compiled: Tensors, tolerance: float) -> Judged | None:
+    """The worst of some tensors, by the rule that outputs are judged by; None where none is wrong."""
+    once, reference, other = (
+        Run({(0, kind, n): t.detach().to("cpu").resolve_conj().resolve_neg() for n, t in tensors.items()})
+        for tensors in (eager, exact, compiled)
+    )
+    worst = next(iter(judge(Runs(once, once, other, reference, tolerance))), None)
+    return worst if worst is not None and worst.verdict == "suspicious" else None
 
 
 def evaluate(root: torch.fx.GraphModule, node: torch.fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -226,44 +206,37 @@ def evaluate(root: torch.fx.GraphModule, node: torch.fx.Node, args: tuple[Any, .
     return args[0] if result is None and writes(node) and args else result
 
 
+@dataclass
 class GradientJudge:
     """Judges one run of a graph with probes, of which `forward` has judged the values.
 
     To be made while the run is under way: its modes are those that the operations are differentiated in.
     """
 
-    def __init__(self, probed: Probed, forward: LocalJudge) -> None:
-        self._probed = probed
-        self._forward = forward
-        self._modes = Modes.now()
-        self._gradients: dict[Use, torch.Tensor] = {}
-        self._exactly = Fp64Reference(evaluate, draws=False)
-        self.judged = 0
+    probed: Probed
+    forward: LocalJudge
+    judged: int = 0
+    _modes: Modes = field(default_factory=Modes.now)
+    _gradients: dict[Use, torch.Tensor] = field(default_factory=dict)
+    _exactly: Fp64Reference = field(default_factory=lambda: Fp64Reference(evaluate, draws=False))
 
     def fresh_probes(self) -> list[torch.Tensor]:
         """Probes for the run; what gradients they get is noted."""
-        made = self._probed.fresh()
-        for use, probe in zip(self._probed.probes, made, strict=True):
-            probe.register_hook(functools.partial(self._note, use))
-        return made
 
-    def _note(self, use: Use, gradient: torch.Tensor | None) -> None:
-        if gradient is not None:
-            self._gradients.setdefault(use, gradient.detach().clone())
+        def note(use: Use, gradient: torch.Tensor | None) -> None:
+            if gradient is not None:
+                self._gradients.setdefault(use, gradient.detach().clone())
+
+        made = self.probed.fresh()
+        for use, probe in zip(self.probed.probes, made, strict=True):
+            probe.register_hook(functools.partial(note, use))
+        return made
 
     def first_fault(self) -> OperationFault | None:
         """The first operation on the way back that passes on a wrong gradient."""
-        before = RandomState.now()
-        try:
-            with self._modes.applied():
-                for node in reversed(self._probed.tapped.original.graph.nodes):
-                    if node.op.startswith("call_"):
-                        fault = self._added_up(node) or self._at(node)
-                        if fault is not None:
-                            return fault
-        finally:
-            before.restore()
-        return None
+        with self._modes.applied():
+            nodes = [n for n in reversed(self.probed.tapped.original.graph.nodes) if n.op.startswith("call_")]
+            return next((fault for node in nodes if (fault := self._added_up(node) or self._at(node))), None)
 
     def _added_up(self, node: torch.fx.Node) -> OperationFault | None:
         """Several operations use a value: is the sum of what they pass back right?"""
@@ -279,7 +252,7 @@ class GradientJudge:
         worst.why = (
             f"the gradients that {len(parts)} operations pass back to its result are added up wrong: {worst.why}"
         )
-        return dataclasses.replace(self._forward.fault(node, node, worst), gradient=True)
+        return replace(self.forward.fault(node, node, worst), gradient=True)
 
     def _at(self, node: torch.fx.Node) -> OperationFault | None:
         uses = {used.name: (used.name, node.name) for used in node.all_input_nodes}
@@ -287,38 +260,38 @@ class GradientJudge:
         incoming = self._incoming(node)
         if not compiled or not incoming:
             return None
-        try:
+        eager: Tensors = {}
+        exact: Tensors = {}
+        with contextlib.suppress(Exception):  # It draws random numbers, or cannot be differentiated by itself.
             eager = self._passed_back(node, tuple(compiled), incoming, exact=False)
-        except Exception:  # It draws random numbers, or cannot be differentiated by itself.
-            return None
-        try:
             exact = self._passed_back(node, tuple(compiled), incoming, exact=True)
-        except Exception:
-            exact = {}
         worst = self._worst(eager, exact, {name: one for name, one in compiled.items() if name in eager})
         if worst is None:
             return None
-        fault = self._forward.fault(node, node, worst)
-        return dataclasses.replace(fault, gradient=True, towards=worst.name, incoming=incoming)
+        fault = self.forward.fault(node, node, worst)
+        return replace(fault, gradient=True, towards=worst.name, incoming=incoming)
 
     def _incoming(self, node: torch.fx.Node) -> Incoming:
         """The gradients that the results of an operation got."""
-        own = self._probed.gradient_of(node, self._gradients)
+
+        def gradient_of(result: torch.fx.Node) -> torch.Tensor | None:
+            uses = [(result.name, ""), *((result.name, user.name) for user in result.users)]
+            return next((self._gradients[use] for use in uses if use in self._gradients), None)
+
+        own = gradient_of(node)
         if own is not None:
             return ((None, own),)
         parts = [user for user in node.users if user.target is operator.getitem and isinstance(user.args[1], int)]
-        found = ((part.args[1], self._probed.gradient_of(part, self._gradients)) for part in parts)
+        found = ((part.args[1], gradient_of(part)) for part in parts)
         return tuple((place, gradient) for place, gradient in found if gradient is not None)
 
-    def _passed_back(
-        self, node: torch.fx.Node, wanted: tuple[str, ...], incoming: Incoming, *, exact: bool
-    ) -> Gradients:
+    def _passed_back(self, node: torch.fx.Node, wanted: tuple[str, ...], incoming: Incoming, *, exact: bool) -> Tensors:
         """The gradients towards the wanted inputs, by eager's own backward."""
-        leaves: Gradients = {}
-        version = self._probed.tapped.version[node.name]
-        read = self._forward.reader(node, version, exact=exact, wanted=wanted, leaves=leaves)
+        leaves: Tensors = {}
+        version = self.probed.tapped.version[node.name]
+        read = self.forward.reader(node, version, exact=exact, wanted=wanted, leaves=leaves)
         args, kwargs = map_aggregate(node.args, read), map_aggregate(node.kwargs, read)
-        root, before = self._probed.tapped.original, random_position()
+        root, before = self.probed.tapped.original, random_position()
         with torch.enable_grad():
             result = (self._exactly if exact else evaluate)(root, node, args, kwargs)
         if random_position() != before:
@@ -328,14 +301,6 @@ class GradientJudge:
         found = torch.autograd.grad(results, list(leaves.values()), gradients, allow_unused=True)
         return {name: one for name, one in zip(leaves, found, strict=True) if one is not None}
 
-    def _worst(self, eager: Gradients, exact: Gradients, compiled: Gradients) -> Judged | None:
-        """The worst of the gradients, if it is wrong."""
+    def _worst(self, eager: Tensors, exact: Tensors, compiled: Tensors) -> Judged | None:
         self.judged += len(compiled)
-        once = _run(eager)
-        worst = next(iter(judge(Runs(once, once, _run(compiled), _run(exact), self._forward.tolerance))), None)
-        return worst if worst is not None and worst.verdict == "suspicious" else None
-
-
-def _run(gradients: Gradients) -> Run:
-    tensors: dict[Key, torch.Tensor] = {(0, "gradient", name): plain(one) for name, one in gradients.items()}
-    return Run(tensors)
+        return wrong_one("gradient", eager, exact, compiled, self.forward.tolerance)

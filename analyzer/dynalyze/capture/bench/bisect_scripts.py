@@ -6,13 +6,14 @@ themselves, kept in a file beside the script; and with the program's own file im
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import math
 import operator
 import re
 import sys
 import types
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,36 +40,31 @@ def write_scripts(fault: OperationFault, configuration: Configuration, folder: P
     main = sys.argv[0] if sys.argv else ""
     # Imports the program's own file, where the model was taken from one.
     from_file = main.endswith(".py") and Path(main).is_file()
-    prelude = f"import_program({str(Path(main).resolve())!r})" if from_file else ""
+    prelude = [f"import_program({str(Path(main).resolve())!r})"] if from_file else []
     written = []
     for name, make in (("gradient", backward),) if fault.gradient else (("operation", alone), ("graph", within)):
         try:
             form = make(fault)
         except CannotWrite:
             continue
-        ways = [(f"{name}_seeded", True, ""), (f"{name}_saved", False, "")]
-        ways += [(f"{name}_in_program", False, prelude)] if prelude else []
-        for stem, seeded, line in ways:
-            data = "" if seeded else f"{stem}.pt"
+        ways: list[tuple[str, str, list[str]]] = [("seeded", "", []), ("saved", f"{name}_saved.pt", [])]
+        ways += [("in_program", f"{name}_in_program.pt", prelude)] if prelude else []
+        for way, data, lines in ways:
             try:
-                script = folder / f"{stem}.py"
-                script.write_text(_text(form, fault, configuration, data, line), encoding="utf-8")
+                script = folder / f"{name}_{way}.py"
+                script.write_text(_text(form, fault, configuration, data, lines), encoding="utf-8")
                 if data:
-                    _save(form.inputs, folder / data)
+                    tensors = [value.detach().cpu() for value in form.inputs if isinstance(value, torch.Tensor)]
+                    if sum(tensor.untyped_storage().nbytes() for tensor in tensors) > _MOST_BYTES:
+                        raise CannotWrite("its inputs are too large to be kept in a file")
+                    torch.save(tensors, folder / data)
                 written.append({"script": script.name, "data": data, "problem": ""})
             except Exception as error:  # A value that cannot be saved; another way may do without it.
                 written.append({"problem": one_line(error)})
     return written
 
 
-def _save(inputs: tuple[Any, ...], path: Path) -> None:
-    tensors = [value.detach().cpu() for value in inputs if isinstance(value, torch.Tensor)]
-    if sum(tensor.untyped_storage().nbytes() for tensor in tensors) > _MOST_BYTES:
-        raise CannotWrite("its inputs are too large to be kept in a file")
-    torch.save(tensors, path)
-
-
-def _text(form: Form, fault: OperationFault, configuration: Configuration, data: str, prelude: str) -> str:
+def _text(form: Form, fault: OperationFault, configuration: Configuration, data: str, prelude: list[str]) -> str:
     setup, backend = _backend(configuration)
     name = operation_name(fault.operation).replace("`", "'")
     options = {"mode": configuration.mode, "dynamic": {"on": True, "off": False}.get(configuration.dynamic)}
@@ -77,7 +73,7 @@ def _text(form: Form, fault: OperationFault, configuration: Configuration, data:
         "OPERATION": f"the gradient of {name}" if fault.gradient else name,
         "WHERE": form.description,
         "TORCH": torch.__version__,
-        "IMPORTS": "\n".join([*form.imports, *setup, *([prelude] if prelude else [])]),
+        "IMPORTS": "\n".join([*form.imports, *setup, *prelude]),
         "BACKEND": backend,
         "OPTIONS": repr({name: value for name, value in options.items() if value is not None}),
         "AUTOCAST": f"torch.{fault.autocast}" if fault.autocast else "None",
@@ -97,26 +93,23 @@ def _backend(configuration: Configuration) -> tuple[list[str], str]:
     module, colon, function = configuration.backend.partition(":")
     if not colon:
         return [], repr(configuration.backend)
-    lines = [f"from {module} import {function}"]
     file = getattr(sys.modules.get(module), "__file__", None)
-    if file:
-        root = Path(file).resolve().parents[module.count(".")]
-        lines.insert(0, f"sys.path.insert(0, {str(root)!r})")
-    return lines, function
+    path = [f"sys.path.insert(0, {str(Path(file).resolve().parents[module.count('.')])!r})"] if file else []
+    return [*path, f"from {module} import {function}"], function
 
 
 def _inputs(values: tuple[Any, ...], data: str) -> str:
     """The list of inputs as Python; from `data`, or drawn with the moments that they had."""
-    lines, number = [], 0
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            saved = f"SAVED[{number}].to({str(value.device.type)!r})"
-            lines.append(f"    {saved if data else _drawn(value, number)},")
-            number += 1
-        else:
-            lines.append(f"    {value!r},")
+    numbers = itertools.count()
+
+    def source(value: Any) -> str:
+        if not isinstance(value, torch.Tensor):
+            return repr(value)
+        number = next(numbers)
+        return f"SAVED[{number}].to({str(value.device.type)!r})" if data else _drawn(value, number)
+
     head = f'SAVED = torch.load(Path(__file__).with_name("{data}"), weights_only=True)\n' if data else ""
-    return f"{head}INPUTS = [\n" + "\n".join(lines) + "\n]"
+    return f"{head}INPUTS = [\n" + "\n".join(f"    {source(value)}," for value in values) + "\n]"
 
 
 def _drawn(value: torch.Tensor, seed: int) -> str:
@@ -149,51 +142,41 @@ class Form:
     imports: tuple[str, ...]
     inputs: tuple[Any, ...]
     description: str
-    towards: int | None = None
-    incoming: int = 0
+    towards: int | None
+    incoming: int
 
 
 def alone(fault: OperationFault) -> Form:
-    """The operation by itself.
-
-    Raises:
-        CannotWrite
-    """
+    """The operation by itself."""
     operation, tensors = _operation_graph(fault)
     graph = torch.fx.Graph()
-    given = {node.name: graph.placeholder(node.name) for node in operation.nodes if node.op == "placeholder"}
-    result = graph.graph_copy(operation, {node: given[node.name] for node in operation.nodes if node.name in given})
-    graph.output((*given.values(), result))
+    copies = {node: graph.placeholder(node.name) for node in operation.nodes if node.op == "placeholder"}
+    placeholders = list(copies.values())
+    graph.output((*placeholders, graph.graph_copy(operation, copies)))
     return _form(fault, operation, graph, tensors, "the operation by itself")
 
 
 def backward(fault: OperationFault) -> Form:
-    """The operation by itself, with the gradients that it got.
-
-    Raises:
-        CannotWrite
-    """
+    """The operation by itself, with the gradients that it got."""
     operation, tensors = _operation_graph(fault)
     names = [node.name for node in operation.nodes if node.op == "placeholder"]
     if fault.towards not in names:
         raise CannotWrite(f"the gradient is not one of {', '.join(names)}")
     gradients = tuple(gradient for _, gradient in fault.incoming)
-    form = _form(fault, operation, operation, (*tensors, *gradients), "the operation by itself, and its backward")
-    return replace(form, towards=names.index(fault.towards), incoming=len(gradients))
+    description = "the operation by itself, and its backward"
+    towards = names.index(fault.towards)
+    return _form(fault, operation, operation, (*tensors, *gradients), description, towards, len(gradients))
 
 
 def within(fault: OperationFault) -> Form:
     """The operation behind all that the graph computes before it; the whole graph gives what the operation took and
     what it gave.
-
-    Raises:
-        CannotWrite
     """
     operation, _ = _operation_graph(fault)
     used = [name for name, value in fault.inputs.items() if isinstance(value, torch.Tensor)]
     watched = tapped(fault.graph, frozenset({*used, fault.node.name}))
     graph = watched.graph.graph
-    (output,) = (node for node in graph.nodes if node.op == "output")
+    *_, output = graph.nodes
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
     version = watched.version[fault.operation.name]
     after = max(v for name, v in watched.taps if name == fault.node.name)
@@ -209,11 +192,13 @@ def within(fault: OperationFault) -> Form:
 
 
 def _form(
-    fault: OperationFault, operation: torch.fx.Graph, graph: torch.fx.Graph, inputs: tuple[Any, ...], description: str
-) -> Form:
+    fault: OperationFault, operation: torch.fx.Graph, graph: torch.fx.Graph, inputs: tuple[Any, ...], description: str,
+    towards: int | None = None, incoming: int = 0,
+) -> Form:  # fmt: skip
     source, imports = _source(fault.graph, operation)
     whole, more = _source(fault.graph, graph)
-    return Form(whole, source, tuple(dict.fromkeys([*imports, *more])), inputs, description)
+    every_import = tuple(dict.fromkeys([*imports, *more]))
+    return Form(whole, source, every_import, inputs, description, towards, incoming)
 
 
 def _operation_graph(fault: OperationFault) -> tuple[torch.fx.Graph, tuple[Any, ...]]:
@@ -235,14 +220,15 @@ def _operation_graph(fault: OperationFault) -> tuple[torch.fx.Graph, tuple[Any, 
             tuple(copied if at is None else graph.call_function(operator.getitem, (copied, at)) for at in places)
         )
         return graph, tensors
-    node, steps = fault.node, []
-    while node is not fault.operation:  # What takes the result out of several.
-        steps.append(node)
+
+    def taken_out(node: torch.fx.Node) -> torch.fx.Node:
+        """The wrong result, where the operation gives several."""
+        if node is fault.operation:
+            return copied
         assert isinstance(node.args[0], torch.fx.Node)
-        node = node.args[0]
-    for step in reversed(steps):
-        copied = graph.call_function(step.target, (copied, *step.args[1:]))
-    graph.output(copied)
+        return graph.call_function(node.target, (taken_out(node.args[0]), *node.args[1:]))
+
+    graph.output(taken_out(fault.node))
     return graph, tensors
 
 
