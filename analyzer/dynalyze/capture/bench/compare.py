@@ -23,22 +23,6 @@ _LOOSE = 0.04
 _FLOOR = 1e-3
 
 
-@dataclass(frozen=True)
-class Yardstick:
-    """How exact a tensor has to be.
-
-    `reference` is what its size is seen against: 1, or for gradients the largest of all (their root mean squares). A
-    tensor is held to `tolerance` times its own size, never more than 1 and never less than a thousandth of `reference`.
-    """
-
-    tolerance: float
-    reference: float = 1.0
-
-    def absolute(self, size: float) -> float:
-        reference = min(1.0, self.reference)
-        return self.tolerance * min(1.0, max(size, _FLOOR * reference))
-
-
 @dataclass
 class Measured:
     """Sums and counts over all elements of a tensor. Errors are against fp64, over elements finite on all sides.
@@ -127,17 +111,25 @@ def size_of(tensor: torch.Tensor) -> float:
     return math.sqrt(total / count) if count else 0.0
 
 
-def measure(eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None, yardstick: Yardstick) -> Measured:
-    """Compare tensors of one shape; `exact` None leaves the errors out."""
+def measure(
+    eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None, tolerance: float, reference: float
+) -> Measured:
+    """Compare tensors of one shape; `exact` None leaves the errors out.
+
+    `reference` is what its size is seen against: 1, or for gradients the largest of all (their root mean squares). A
+    tensor is held to `tolerance` times its own size, never more than 1 and never less than a thousandth of `reference`.
+    """
     floating = eager.is_floating_point() or eager.is_complex()
-    size = size_of(eager if exact is None else exact) if floating else 0.0
+    slack = 0.0
+    if floating:
+        size = size_of(eager if exact is None else exact)
+        slack = tolerance * min(1.0, max(size, _FLOOR * min(1.0, reference)))
     small = eager.numel() < _SMALL or eager.dtype in _HALVES
-    slack = yardstick.absolute(size) if floating else 0.0
     measured = Measured(factor=3.0 if small else 2.0, slack=slack)
     sides = (eager, compiled) if exact is None else (eager, compiled, exact)
     for piece in _pieces(*sides):
         if floating:
-            _add_floats(measured, piece[0], piece[1], piece[2] if exact is not None else None, yardstick.tolerance)
+            _add_floats(measured, tolerance, *piece)
         else:
             _add_integers(measured, *piece)
     return measured
@@ -152,7 +144,7 @@ def _pieces(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 
 
 def _add_floats(
-    to: Measured, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None, tolerance: float
+    to: Measured, tolerance: float, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None = None
 ) -> None:
     eager_fine, compiled_fine = torch.isfinite(eager), torch.isfinite(compiled)
     new = (compiled.isnan() & ~eager.isnan()) | (compiled.isinf() & (compiled != eager) & ~eager.isnan())
@@ -175,21 +167,15 @@ def _add_floats(
     to.eager_norm += float(e.square().sum())
     to.compiled_norm += float(c.square().sum())
     if exact is not None:
-        _add_errors(to, e, c, exact[both], tolerance)
-
-
-def _add_errors(
-    to: Measured, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor, tolerance: float
-) -> None:
-    fine = torch.isfinite(exact)
-    x = exact[fine]
-    eager_error, compiled_error = (eager[fine] - x).abs(), (compiled[fine] - x).abs()
-    to.anchored += x.numel()
-    to.exact_norm += float(x.square().sum())
-    to.eager_square += float(eager_error.square().sum())
-    to.compiled_square += float(compiled_error.square().sum())
-    to.eager_furthest = max(to.eager_furthest, _most(eager_error))
-    to.compiled_furthest = max(to.compiled_furthest, _most(compiled_error - tolerance * x.abs()))
+        fine = torch.isfinite(exact[both])
+        x = exact[both][fine]
+        eager_error, compiled_error = (e[fine] - x).abs(), (c[fine] - x).abs()
+        to.anchored += x.numel()
+        to.exact_norm += float(x.square().sum())
+        to.eager_square += float(eager_error.square().sum())
+        to.compiled_square += float(compiled_error.square().sum())
+        to.eager_furthest = max(to.eager_furthest, _most(eager_error))
+        to.compiled_furthest = max(to.compiled_furthest, _most(compiled_error - tolerance * x.abs()))
 
 
 def _add_integers(to: Measured, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None = None) -> None:

@@ -33,31 +33,26 @@ _CACHES = "TORCHINDUCTOR_CACHE_DIR"  # Inductor sets it when it is imported.
 _moved: list[Any] = []
 
 
-class _Safety:
-    """Why this process must not fork; asked after every import."""
+def _reason_against_forks(native_threads: int) -> str:
+    """Why this process must not fork, where there were so many threads before the first import; else ""."""
+    import torch
 
-    def __init__(self) -> None:
-        with contextlib.suppress(ImportError):
-            importlib.import_module("numpy")  # The threads of its library are its own: it ends them before a fork.
-        self._threads = _threads()
-
-    def against(self) -> str:
-        import torch
-
-        if torch.cuda.is_initialized():
-            return "CUDA was initialised by an import"
-        if threading.active_count() > 1 or _threads() > self._threads:
-            return "an import started threads"
-        child = os.fork()
-        if child == 0:
-            os._exit(runtime.is_bad_fork())
-        return "an import has used CUDA" if os.waitpid(child, 0)[1] else ""
+    if torch.cuda.is_initialized():
+        return "CUDA was initialised by an import"
+    if threading.active_count() > 1 or _threads() > native_threads:
+        return "an import started threads"
+    child = os.fork()
+    if child == 0:
+        os._exit(runtime.is_bad_fork())
+    return "an import has used CUDA" if os.waitpid(child, 0)[1] else ""
 
 
 def serve(address: str, what: list[str]) -> int:
     """Import torch and what `what` names ("inductor", "cpu" for it, "transformers"), then fork for who connects."""
     own = os.environ.get(_CACHES)
-    safety = _Safety()
+    with contextlib.suppress(ImportError):
+        importlib.import_module("numpy")  # The threads of its library are its own: it ends them before a fork.
+    native_threads = _threads()
     began = time.perf_counter()
     importlib.import_module("torch")
     os.environ[IMPORT_SECONDS_VARIABLE] = str(time.perf_counter() - began)
@@ -74,7 +69,7 @@ def serve(address: str, what: list[str]) -> int:
         _import(modules)
         os.environ.pop(_CACHES, None)
         os.environ.update({} if own is None else {_CACHES: own})
-        return safety.against()
+        return _reason_against_forks(native_threads)
 
     if against := imported(()):
         print(against, file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.bench.compare import Measured, Yardstick, measure, size_of
+from dynalyze.capture.bench.compare import Measured, measure, size_of
 from dynalyze.capture.bench.output_capture import Key, Run
 from dynalyze.capture.bench.state_snapshot import identical
 
@@ -62,10 +62,11 @@ class Judged:
 
 def judge(runs: Runs) -> list[Judged]:
     """A verdict for each tensor that eager or compiled gave, the worst first."""
-    judge_one = _Judge(runs)
+    gradients = [t for (_, kind, _), t in runs.eager.tensors.items() if kind == "gradient"]
+    references = {"output": 1.0, "gradient": max((size_of(t) for t in gradients), default=1.0)}
     worst: dict[tuple[str, str], Judged] = {}
     for key in dict.fromkeys([*runs.eager.tensors, *runs.compiled.tensors]):
-        found = judge_one.tensor(key)
+        found = _judge_one(runs, key, references[key[1]])
         if found is not None:
             known = worst.get((found.kind, found.name))
             if known is None or found.rank() > known.rank():
@@ -73,87 +74,74 @@ def judge(runs: Runs) -> list[Judged]:
     return sorted(worst.values(), key=Judged.rank, reverse=True)
 
 
-class _Judge:
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
-        gradients = [t for (_, kind, _), t in runs.eager.tensors.items() if kind == "gradient"]
-        self._reference = {"output": 1.0, "gradient": max((size_of(t) for t in gradients), default=1.0)}
+def _judge_one(runs: Runs, key: Key, reference: float) -> Judged | None:
+    _, kind, name = key
+    eager, compiled = runs.eager.tensors.get(key), runs.compiled.tensors.get(key)
+    there = eager if eager is not None else compiled
+    assert there is not None
+    facts: dict[str, Any] = {
+        "dtype": _dtype(eager) if eager is not None else "",
+        "compiled_dtype": _dtype(compiled) if compiled is not None else "",
+        "elements": there.numel(),
+    }
+    if eager is None or compiled is None:
+        if kind == "gradient" and not bool(there.any()):
+            return None  # No gradient and a gradient of zeros are the same.
+        side = "eager" if eager is not None else "compiled"
+        return Judged(name, kind, "suspicious", f"only {side} gives it", facts)
+    if mismatch := _mismatch(eager, compiled):
+        return Judged(name, kind, "suspicious", mismatch, facts)
+    exact = _usable(runs.exact, key, eager)
+    measured = measure(eager, compiled, exact, runs.tolerance, reference)
+    verdict, why = _verdict(runs, key, measured, reference)
+    facts |= {
+        "eager_rmse": _finite(measured.eager_rmse),
+        "compiled_rmse": _finite(measured.compiled_rmse),
+        "max_difference": _finite(measured.largest),
+        "cosine": _finite(measured.cosine),
+        "nonfinite": measured.introduced,
+    }
+    rounded = runs.emulated.tensors.get(key) if runs.emulated is not None else None
+    if rounded is not None and not _mismatch(eager, rounded):
+        emulated = measure(eager, rounded, exact, runs.tolerance, reference)
+        facts["emulated_rmse"] = _finite(emulated.compiled_rmse)
+        # Where emulating eager's rounding removes the gap, only rounding was different.
+        if verdict == "suspicious" and not measured.introduced and (emulated.equal or emulated.no_worse):
+            verdict, why = "rounding only", ""
+    return Judged(name, kind, verdict, why, facts)
 
-    def tensor(self, key: Key) -> Judged | None:
-        _, kind, name = key
-        eager, compiled = self._runs.eager.tensors.get(key), self._runs.compiled.tensors.get(key)
-        there = eager if eager is not None else compiled
-        assert there is not None
-        facts: dict[str, Any] = {
-            "dtype": _dtype(eager) if eager is not None else "",
-            "compiled_dtype": _dtype(compiled) if compiled is not None else "",
-            "elements": there.numel(),
-        }
-        if eager is None or compiled is None:
-            if kind == "gradient" and not bool(there.any()):
-                return None  # No gradient and a gradient of zeros are the same.
-            side = "eager" if eager is not None else "compiled"
-            return Judged(name, kind, "suspicious", f"only {side} gives it", facts)
-        if mismatch := _mismatch(eager, compiled):
-            return Judged(name, kind, "suspicious", mismatch, facts)
-        yardstick = Yardstick(self._runs.tolerance, self._reference[kind])
-        exact = _usable(self._runs.exact, key, eager)
-        measured = measure(eager, compiled, exact, yardstick)
-        verdict, why = self._verdict(key, measured, yardstick)
-        facts |= {
-            "eager_rmse": _finite(measured.eager_rmse),
-            "compiled_rmse": _finite(measured.compiled_rmse),
-            "max_difference": _finite(measured.largest),
-            "cosine": _finite(measured.cosine),
-            "nonfinite": measured.introduced,
-        }
-        rounded = self._runs.emulated.tensors.get(key) if self._runs.emulated is not None else None
-        if rounded is not None and not _mismatch(eager, rounded):
-            emulated = measure(eager, rounded, exact, yardstick)
-            facts["emulated_rmse"] = _finite(emulated.compiled_rmse)
-            # Where emulating eager's rounding removes the gap, only rounding was different.
-            if verdict == "suspicious" and not measured.introduced and (emulated.equal or emulated.no_worse):
-                verdict, why = "rounding only", ""
-        return Judged(name, kind, verdict, why, facts)
 
-    def _verdict(self, key: Key, measured: Measured, yardstick: Yardstick) -> tuple[str, str]:
-        if measured.introduced:
-            return "suspicious", f"compiling made {measured.introduced:,} NaN or infinite"
-        if measured.equal:
-            return "equal", ""
-        if not self._runs.aligned:
-            return "not comparable", "compiled draws other random numbers than eager"
-        again = self._runs.again.tensors.get(key)
-        eager = self._runs.eager.tensors[key]
-        if again is None or not identical(eager, again):
-            return self._by_repetition(eager, again, measured, yardstick)
-        if self._runs.tokens and not (eager.is_floating_point() or eager.is_complex()):
-            return "not comparable", "other tokens: after one near tie all that follow differ"
-        if measured.far_from_exact(yardstick.reference):
-            if measured.alike:
-                return "benign", ""
-            if measured.anchored and not measured.lost:
-                return "not comparable", "eager itself is far from fp64"
-            return "suspicious", f"cosine to eager {measured.cosine:.4f}"
-        if measured.no_worse:
-            return "benign", ""
-        if measured.lost:
-            return "suspicious", f"{measured.lost:,} values that are NaN or infinite in eager are others in compiled"
-        ours, theirs = measured.compiled_rmse or 0.0, measured.eager_rmse or 0.0
-        return "suspicious", f"its error against fp64 is {ours:.3g}, that of eager {theirs:.3g}"
-
-    def _by_repetition(
-        self, eager: torch.Tensor, again: torch.Tensor | None, measured: Measured, yardstick: Yardstick
-    ) -> tuple[str, str]:
-        """Eager differs from itself: compiled may differ from it as much."""
+def _verdict(runs: Runs, key: Key, measured: Measured, reference: float) -> tuple[str, str]:
+    if measured.introduced:
+        return "suspicious", f"compiling made {measured.introduced:,} NaN or infinite"
+    if measured.equal:
+        return "equal", ""
+    if not runs.aligned:
+        return "not comparable", "compiled draws other random numbers than eager"
+    eager, again = runs.eager.tensors[key], runs.again.tensors.get(key)
+    if again is None or not identical(eager, again):  # Compiled may differ from eager as much as that from itself.
         if again is None or again.shape != eager.shape or again.dtype != eager.dtype:
             return "not comparable", "eager does not give it the same way twice"
-        itself = measure(eager, again, None, yardstick)
+        itself = measure(eager, again, None, runs.tolerance, reference)
         if itself.cosine < _REPEATABLE or itself.introduced or itself.lost:
             return "not comparable", "eager gives something else each time"
         if not measured.lost and measured.rmse_between <= measured.factor * itself.rmse_between + measured.slack / 10:
             return "benign", ""
         return "suspicious", "it differs from eager by more than eager does from itself"
+    if runs.tokens and not (eager.is_floating_point() or eager.is_complex()):
+        return "not comparable", "other tokens: after one near tie all that follow differ"
+    if measured.far_from_exact(reference):
+        if measured.alike:
+            return "benign", ""
+        if measured.anchored and not measured.lost:
+            return "not comparable", "eager itself is far from fp64"
+        return "suspicious", f"cosine to eager {measured.cosine:.4f}"
+    if measured.no_worse:
+        return "benign", ""
+    if measured.lost:
+        return "suspicious", f"{measured.lost:,} values that are NaN or infinite in eager are others in compiled"
+    ours, theirs = measured.compiled_rmse or 0.0, measured.eager_rmse or 0.0
+    return "suspicious", f"its error against fp64 is {ours:.3g}, that of eager {theirs:.3g}"
 
 
 def _mismatch(eager: torch.Tensor, compiled: torch.Tensor) -> str:

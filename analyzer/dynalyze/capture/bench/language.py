@@ -2,7 +2,7 @@
 
 All of it goes by what such a model has (a config with a vocabulary, `generate`), so nothing of transformers is imported
 before the model itself came from it. Tokens are drawn once from a seed; decoding feeds these same tokens whatever the
-model answers, so eager and compiled do equal work even where their logits differ.
+model outputs, so eager and compiled do equal work even where their logits differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dynalyze.capture.bench.workload import Step, Workload
@@ -50,7 +50,8 @@ def language_workload(
         raise Misuse(
             f"--phase {phase} needs a language model of transformers: {type(model).__name__} has no generate()"
         )
-    if _encodes(model) and phase != "generate":
+    encodes = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+    if encodes and phase != "generate":
         raise Misuse(
             f"--phase {phase} is for models that only decode: {type(model).__name__} has an encoder; --phase generate "
             "is for it"
@@ -62,7 +63,7 @@ def language_workload(
         prompt.tokens = own.to(prompt.tokens.device)
         # The arguments of the first example call beside the tokens and what follows from them.
         prompt.beside = {name: value for name, value in calls[0].kwargs.items() if name not in _OWN} if calls else {}
-    if _encodes(model) and calls and calls[0].kwargs:  # These inputs of an encoder are the prompt, of their batch.
+    if encodes and calls and calls[0].kwargs:  # These inputs of an encoder are the prompt, of their batch.
         prompt.encoded = dict(calls[0].kwargs)
         sizes = (len(value) for value in prompt.encoded.values() if getattr(value, "ndim", 0))
         prompt.batch = next(sizes, prompt.batch)
@@ -154,44 +155,40 @@ class LanguageWorkload(Workload):
             return [_GenerateStep(target, self.model, prompt)]
         if self.phase == "prefill":
             # A server keeps its static cache and empties it: new tensors would be new addresses to CUDA graphs.
-            return [_PrefillStep(target, prompt, prompt.filled() if prompt.static_cache else None)]
+            kept = prompt.filled() if prompt.static_cache else None
+
+            def prefill() -> dict[str, Any]:
+                if kept is not None:
+                    kept.reset()
+                return prompt.arguments(prompt.tokens, prompt.new_cache() if kept is None else kept, 0)
+
+            return [_ForwardStep(target, prefill)]
         cache = _DecodeCache(prompt)
-        return [_DecodeStep(target, prompt, cache, number) for number in range(prompt.new_tokens)]
+
+        def decode(number: int) -> dict[str, Any]:
+            if number == 0:
+                cache.restore()
+            tokens = prompt.following[:, number : number + 1].contiguous()
+            return prompt.arguments(tokens, cache.cache, prompt.sequence + number)
+
+        return [_ForwardStep(target, functools.partial(decode, number)) for number in range(prompt.new_tokens)]
 
 
 @dataclass(eq=False)
 class _ForwardStep(Step):
-    """A call of the model, whose keyword arguments `prepare` makes."""
+    """A call of the model with the keyword arguments that `arguments` makes, untimed."""
 
     target: Callable[..., Any]
-    prompt: _Prompt
-    cache: Any
-    arguments: dict[str, Any] = field(init=False)
+    arguments: Callable[[], dict[str, Any]]
+
+    def prepare(self) -> None:
+        self._made = self.arguments()
 
     def run(self) -> Any:
         import torch
 
         with torch.no_grad():
-            return self.target(**self.arguments)
-
-
-class _PrefillStep(_ForwardStep):
-    def prepare(self) -> None:
-        if self.cache is not None:
-            self.cache.reset()
-        cache = self.cache if self.cache is not None else self.prompt.new_cache()
-        self.arguments = self.prompt.arguments(self.prompt.tokens, cache, 0)
-
-
-@dataclass(eq=False)
-class _DecodeStep(_ForwardStep):
-    number: int
-
-    def prepare(self) -> None:
-        if self.number == 0:
-            self.cache.restore()
-        tokens = self.prompt.following[:, self.number : self.number + 1].contiguous()
-        self.arguments = self.prompt.arguments(tokens, self.cache.cache, self.prompt.sequence + self.number)
+            return self.target(**self._made)
 
 
 class _DecodeCache:
@@ -281,10 +278,6 @@ def _own_tokens(calls: list[Inputs] | None) -> Any:
             if isinstance(value, torch.Tensor) and value.dim() == 2 and value.dtype in (torch.int64, torch.int32):
                 return value
     return None
-
-
-def _encodes(model: Any) -> bool:
-    return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
 
 
 def _generates(model: Any) -> bool:

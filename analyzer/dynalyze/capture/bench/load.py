@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from dynalyze.capture.bench.failures import Failed, kind_of
@@ -23,40 +23,9 @@ from dynalyze.capture.shapes import resized
 _ANY_INPUT = "None"  # Says that the target is the model itself, whatever it is called with later.
 
 
-@dataclass
-class Loaded:
-    """A workload with what it took to get it; of a program that was run again, all calls that it made."""
-
-    workload: Workload
-    import_seconds: float | None
-    load_seconds: float
-    made: list[Any] | None = None
-
-    def facts(self) -> dict[str, Any]:
-        """The answer to the command `load`."""
-        import torch
-
-        workload, model = self.workload, self.workload.model
-        return {
-            "import_seconds": self.import_seconds,
-            "load_seconds": self.load_seconds,
-            "calls": len(workload.steps(model)),
-            "items": workload.items,
-            "tokens": workload.tokens,
-            "batch": workload.batch,
-            "sequence": workload.sequence,
-            "phase": workload.phase,
-            "threads": torch.get_num_threads(),
-            "name": type(model).__name__ if _is_module(model) else getattr(model, "__name__", type(model).__name__),
-            "notes": workload.notes,
-            "made": self.made,
-            "environment": vars(torch_facts(torch)),
-            **_placement(workload),
-        }
-
-
-def load(request: WorkerRequest) -> Loaded:
-    """The workload that `request` asks for; whatever the target's own code raises passes through.
+def load(request: WorkerRequest) -> tuple[Workload, dict[str, Any]]:
+    """The workload that `request` asks for, and the answer to the command `load`: what it took to get it and, of a
+    program that was run again, all calls that it made. Whatever the target's own code raises passes through.
 
     Raises:
         Misuse: the target, its inputs or the phase cannot be had as asked.
@@ -77,7 +46,21 @@ def load(request: WorkerRequest) -> Loaded:
         from dynalyze.capture.bench.call_workload import TrainWorkload
 
         workload = TrainWorkload(workload)
-    return Loaded(workload, import_seconds, time.perf_counter() - started, made)
+    load_seconds = time.perf_counter() - started
+    import torch
+
+    model = workload.model
+    return workload, {
+        "import_seconds": import_seconds,
+        "load_seconds": load_seconds,
+        "calls": len(workload.steps(model)),
+        **{name: getattr(workload, name) for name in ("items", "tokens", "batch", "sequence", "phase", "notes")},
+        "threads": torch.get_num_threads(),
+        "name": type(model).__name__ if _is_module(model) else getattr(model, "__name__", type(model).__name__),
+        "made": made,
+        "environment": vars(torch_facts(torch)),
+        **_placement(workload),
+    }
 
 
 def load_shapes(requests: Sequence[WorkerRequest]) -> list[Workload]:
@@ -94,12 +77,20 @@ def load_shapes(requests: Sequence[WorkerRequest]) -> list[Workload]:
 def _workloads(requests: Sequence[WorkerRequest], *, note_how_built: bool = False) -> list[Workload]:
     seed(requests[0].seed)
     check_placement(requests[0])
-    kind = requests[0].source["kind"]
-    if kind == "transformers":
-        return _transformers(requests, note_how_built)
-    if kind == "program":
-        raise Failed("not_replayable", "a program that is run again in each process keeps the sizes that it has")
-    return _objects(requests) if kind == "object" else _bundles(requests)
+    match requests[0].source["kind"]:
+        case "transformers":
+            return _transformers(requests, note_how_built)
+        case "program":
+            raise Failed("not_replayable", "a program that is run again in each process keeps the sizes that it has")
+        case "object":
+            return _objects(requests)
+    from dynalyze.capture.bench.bundle import check_sizes, open_bundle, workload_of
+
+    for request in requests:
+        check_sizes(request)
+    sys.argv = [requests[0].source["file"], *requests[0].source.get("arguments", [])]
+    bundle = open_bundle(requests[0])
+    return [workload_of(bundle, request) for request in requests]
 
 
 def _import_torch(threads: int | None) -> float:
@@ -259,16 +250,6 @@ def _workload_over(model: Any, calls: list[Inputs] | None, request: WorkerReques
     from dynalyze.capture.bench.call_workload import CallsWorkload
 
     return CallsWorkload(model, calls or [], phase=request.phase, grad=request.phase == "train")
-
-
-def _bundles(requests: Sequence[WorkerRequest]) -> list[Workload]:
-    from dynalyze.capture.bench.bundle import check_sizes, open_bundle, workload_of
-
-    for request in requests:
-        check_sizes(request)
-    sys.argv = [requests[0].source["file"], *requests[0].source.get("arguments", [])]
-    bundle = open_bundle(requests[0])
-    return [workload_of(bundle, request) for request in requests]
 
 
 def _notes_on(model: Any, request: WorkerRequest) -> list[str]:

@@ -24,27 +24,19 @@ _CGROUP = Path("/sys/fs/cgroup")
 def peaks(device: str, run_passes: Callable[[], None]) -> dict[str, Any]:
     """The peak since the process began, and that of `run_passes` alone, as the answer to the command `memory`."""
     if device == "cuda":
-        return _on_cuda(run_passes)
+        torch.cuda.synchronize()
+        compile_peak = torch.cuda.max_memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        run_passes()
+        torch.cuda.synchronize()
+        steady_peak, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+        return {"kind": "cuda", "steady_peak": steady_peak, "compile_peak": compile_peak, "reserved_peak": reserved}
     if (_PROC / "self" / "clear_refs").exists():
         with contextlib.suppress(OSError):
             return _on_linux(run_passes)
     run_passes()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else _KILO)
     return {"kind": "process", "steady_peak": peak, "compile_peak": peak, "reserved_peak": None}
-
-
-def _on_cuda(run_passes: Callable[[], None]) -> dict[str, Any]:
-    torch.cuda.synchronize()
-    compile_peak = torch.cuda.max_memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    run_passes()
-    torch.cuda.synchronize()
-    return {
-        "kind": "cuda",
-        "steady_peak": torch.cuda.max_memory_allocated(),
-        "compile_peak": compile_peak,
-        "reserved_peak": torch.cuda.max_memory_reserved(),
-    }
 
 
 def _on_linux(run_passes: Callable[[], None]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import gc
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,16 +42,14 @@ class Timer(Protocol):
 
 def timer_for(device: str) -> Timer:
     """The timer for a type of device, "" being the CPU."""
-    if device == "cuda":
-        return CudaTimer()
-    return ClockTimer(device if device not in ("", "cpu", "meta") else "")
+    return CudaTimer() if device == "cuda" else ClockTimer(device)
 
 
 class ClockTimer:
-    """Times by the clock; waits for `device` before and after each call where there is one."""
+    """Times by the clock; waits for `device` before and after each call where it is another than the CPU."""
 
-    def __init__(self, device: str = "") -> None:
-        self._synchronize = torch.accelerator.synchronize if device else None
+    def __init__(self, device: str) -> None:
+        self._synchronize = None if device in ("", "cpu", "meta") else torch.accelerator.synchronize
 
     def passes(self, steps: Sequence[Step], count: int, *, flush: bool = True) -> list[float]:
         return [sum(self._timed(step) for step in steps) / 1e6 for _ in range(count)]
@@ -109,7 +107,11 @@ def block(
 
     `lead` passes come before and do not count: since the last block another process has had the caches.
     """
-    with without_collecting():
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.freeze()  # To look through all of torch again takes longer than most blocks.
+    gc.disable()
+    try:
         if lead:
             timer.passes(steps, lead)
         if passes is not None:
@@ -119,6 +121,9 @@ def block(
         while not samples or (sum(samples) < seconds * 1e3 and time.perf_counter() - began < _PATIENCE * seconds):
             samples += timer.passes(steps, 1)
         return samples
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def lead_in(recent_ms: Sequence[float]) -> int:
@@ -127,23 +132,6 @@ def lead_in(recent_ms: Sequence[float]) -> int:
     if one > _LONG_MS:
         return 0
     return 1 if one > _SHORT_MS else 3
-
-
-@contextlib.contextmanager
-def without_collecting() -> Iterator[None]:
-    """Collect garbage now, and not until the end of the block.
-
-    What is left is set aside: to look through all of torch again takes longer than most blocks.
-    """
-    was_on = gc.isenabled()
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def clocks() -> dict[str, float]:

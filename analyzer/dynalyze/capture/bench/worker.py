@@ -11,7 +11,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
@@ -19,10 +19,10 @@ from typing import Any
 
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.forking import imported_modules
-from dynalyze.capture.bench.load import Loaded, load
+from dynalyze.capture.bench.load import load
 from dynalyze.capture.bench.protocol import AS_WRITTEN, SOCKET_FILE, Configuration, Failure, WorkerRequest
 from dynalyze.capture.bench.validity import Compiles, look, reason_against
-from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.torch_private import runtime
@@ -41,31 +41,28 @@ Answer = dict[str, Any]
 def main(run: Path) -> int:
     """Serve the parent that listens in `run` until it says `end` or goes away."""
     request = read_request(json.loads((run / REQUEST_FILE).read_text(encoding="utf-8")))
-    connection = _connect(run)
+    before = Path.cwd()
+    os.chdir(run)
+    try:  # By a relative name: the path of a socket must not be longer than some hundred bytes.
+        connection = Client(SOCKET_FILE, "AF_UNIX")
+    finally:
+        os.chdir(before)
     _live_unobserved()
     session = Session(request)
     with connection, contextlib.suppress(EOFError, OSError):
         while (command := json.loads(connection.recv_bytes()))["do"] != "end":
             _send(connection, session.handle(command))
         _send(connection, {"ok": True, "modules": imported_modules() if command.get("modules") else []})
-    _leave()
-    return 0
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(0)  # At once: the target's exit handlers and threads have no say in a measurement.
 
 
 def read_request(fields: dict[str, Any]) -> WorkerRequest:
     """A request out of its JSON."""
     dims = tuple(Dim(*dim) for dim in fields["dims"])
     return WorkerRequest(**{**fields, "configuration": Configuration(**fields["configuration"]), "dims": dims})
-
-
-def _connect(folder: Path) -> Connection[bytes, bytes]:
-    """By a relative name: the path of a socket must not be longer than some hundred bytes."""
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        return Client(SOCKET_FILE, "AF_UNIX")
-    finally:
-        os.chdir(before)
 
 
 def _live_unobserved() -> None:
@@ -94,16 +91,6 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _leave() -> None:
-    """End at once: the target's exit handlers and threads have no say in a measurement."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:
-            continue
-    os._exit(0)
-
-
 class Session:
     """One configuration of one workload in this process."""
 
@@ -111,7 +98,7 @@ class Session:
         self._request = request
         self._configuration = request.configuration
         self._compiles = Compiles()
-        self._loaded: Loaded | None = None
+        self._loaded: Workload | None = None
         self._device = ""
         self._steps: list[Any] = []
         self._timer: Any = None
@@ -137,17 +124,20 @@ class Session:
     def _load(self, _: Command) -> Answer:
         is_program = self._request.source["kind"] == "program"
         if not is_program:
-            self._attend()
-        self._loaded = load(self._request)
+            self._watch_compiles()
+        self._loaded, facts = load(self._request)
         if is_program:  # Torch is imported by the program, as it would be without us; nothing compiles until here.
-            self._attend()
-        facts = self._loaded.facts()
+            self._watch_compiles()
         self._device = facts["device"]
-        self._check_others()
+        from dynalyze.capture.bench.configure import check
+
+        # A configuration that torch does not know is refused before anything is measured.
+        for fields in self._request.extra.get("check", ()):
+            check(Configuration(**fields))
         return facts
 
-    def _attend(self) -> None:
-        """Hear of every compile from here on; in the eager arm there is to be none."""
+    def _watch_compiles(self) -> None:
+        """Count every compile from here on; in the eager arm there is to be none."""
         self._compiles.listen()
         if not self._configuration.compile:
             runtime.stay_eager()
@@ -156,13 +146,14 @@ class Session:
         from dynalyze.capture.bench.timing import warm
 
         self._configure()
+
+        def one_pass() -> float:
+            # Without a flush: its buffer would count as the model's memory.
+            return float(self._timer.passes(self._steps, 1, flush=False)[0])
+
+        limits = command.get("seconds", _MOST_SECONDS), command.get("most", _MOST_PASSES)
         try:
-            warmed = warm(
-                self._one_pass,
-                lambda: self._compiles.activity,
-                command.get("seconds", _MOST_SECONDS),
-                command.get("most", _MOST_PASSES),
-            )
+            warmed = warm(one_pass, lambda: self._compiles.activity, *limits)
         except (Exception, SystemExit) as error:
             raise self._judged(error) from None
         self._recent = warmed.calls_ms[-5:]
@@ -187,11 +178,11 @@ class Session:
         while_timing = self._compiles.since_mark()
         evidence = look(self._steps, self._compiles)
         replays = evidence.replays if self._device == "cuda" else None
-        counts = {**self._compiles.counts(), "recompiles_while_timing": while_timing, "cudagraph_replays": replays}
+        timed = {"recompiles_while_timing": while_timing, "cudagraph_replays": replays}
+        counts = {**self._compiles.counts(), **timed}
         return {
             "counts": counts,
-            "recompiles_while_timing": while_timing,
-            "cudagraph_replays": replays,
+            **timed,
             "steps_in_eager": evidence.steps_in_eager,
             "invalid": reason_against(self._configuration, counts, evidence, self._device),
         }
@@ -201,7 +192,7 @@ class Session:
 
         def run(passes: int) -> None:
             for _ in range(passes):
-                self._pass_untimed()
+                _run_untimed(self._steps)
 
         if not self._steps:
             self._configure()
@@ -221,13 +212,6 @@ class Session:
 
         return Bisector(self._workload(), self._configuration, self._device).take(command["step"], command)
 
-    def _check_others(self) -> None:
-        """A configuration that torch does not know is told before anything is measured."""
-        from dynalyze.capture.bench.configure import check
-
-        for fields in self._request.extra.get("check", ()):
-            check(Configuration(**fields))
-
     def _configure(self) -> None:
         """Make the steps of the configured target, once."""
         if self._steps:
@@ -246,36 +230,31 @@ class Session:
             return configured(workload.model, self._configuration, self._device)
         return configured(workload.as_written(), replace(self._configuration, compile=False), self._device)
 
-    def _workload(self) -> Any:
+    def _workload(self) -> Workload:
         if self._loaded is None:
             raise Failed("internal", "nothing is loaded yet")
-        return self._loaded.workload
-
-    def _one_pass(self) -> float:
-        # Without a flush: its buffer would count as the model's memory.
-        return float(self._timer.passes(self._steps, 1, flush=False)[0])
-
-    def _pass_untimed(self) -> None:
-        for step in self._steps:
-            step.prepare()
-            step.run()
+        return self._loaded
 
     def _blame(self) -> Failure:
         return "compile" if self._configuration.compile else "eager"
 
     def _judged(self, error: BaseException) -> Failed:
-        """The failure, told as eager's where the model fails in eager as well."""
+        """The failure, which is eager's where the model fails in eager as well."""
         kind, message = kind_of(error, self._blame()), one_line(error)
         reset_traceback(error)
         if kind == "compile":
             workload = self._workload()
             try:
-                for step in workload.steps(workload.model):
-                    step.prepare()
-                    step.run()
+                _run_untimed(workload.steps(workload.model))
             except (Exception, SystemExit) as again:
                 kind, message = kind_of(again, "eager"), one_line(again)
         return Failed(kind, message)
+
+
+def _run_untimed(steps: Iterable[Step]) -> None:
+    for step in steps:
+        step.prepare()
+        step.run()
 
 
 def attention_of(workload: Workload, names: list[str], dtypes: list[str]) -> dict[str, Any]:
