@@ -32,8 +32,7 @@ from dynalyze.capture.torch_private import dynamo, numerics
 
 _SEED = 1337
 _LISTED = 100
-TOLERANCES = {"train": 1e-2}
-TOLERANCE = 1e-3
+TOLERANCE, _TRAINING_TOLERANCE = 1e-3, 1e-2
 
 Target = Callable[..., Any]
 _LOGITS_WIDTH = 16
@@ -83,9 +82,8 @@ class _Test:
         eager, again = self._eager(reference=True), self._eager()
         exact = self._exact(eager)
         compiled = self._compiled()
-        tokens = self.workload.phase == "generate"
-        tolerance = TOLERANCES.get(self.workload.phase, TOLERANCE)
-        runs = Runs(eager, again, compiled, exact, tolerance, tokens)
+        tolerance = _TRAINING_TOLERANCE if self.workload.phase == "train" else TOLERANCE
+        runs = Runs(eager, again, compiled, exact, tolerance, tokens=self.workload.phase == "generate")
         tensors = judge(runs)
         if any(each.verdict == "suspicious" and "cosine" in each.facts for each in tensors):
             runs.emulated = self._emulated()

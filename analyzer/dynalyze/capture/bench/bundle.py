@@ -98,23 +98,11 @@ def open_bundle(request: WorkerRequest) -> Bundle:
 
 
 def workload_of(bundle: Bundle, request: WorkerRequest) -> Workload:
-    """The calls of a bundle, or the phase of a language model that is asked for."""
-    return _language(bundle, request) if request.phase in LANGUAGE_PHASES else RecordedWorkload(bundle, request)
-
-
-def check_sizes(request: WorkerRequest) -> None:
-    """Refuse sizes for calls that have theirs.
-
-    Raises:
-        Misuse: --batch or --sequence outside the phases of a language model.
+    """The calls of a bundle, or the phase that is asked for of the language model that the program called, with the
+    sizes of its first call where none are given.
     """
-    sized = request.batch is not None or request.sequence is not None
-    if sized and request.phase not in LANGUAGE_PHASES:
-        raise Misuse("--batch and --sequence need a model that makes its inputs: these are the calls of a program")
-
-
-def _language(bundle: Bundle, request: WorkerRequest) -> Workload:
-    """A phase of the language model that the program called, with the sizes of its first call where none are given."""
+    if request.phase not in LANGUAGE_PHASES:
+        return RecordedWorkload(bundle, request)
     from dynalyze.capture.bench.language import language_workload
 
     recorded = RecordedWorkload(bundle, replace(request, phase="forward", shape=()))
@@ -126,6 +114,17 @@ def _language(bundle: Bundle, request: WorkerRequest) -> Workload:
         model, request.phase, calls=[Inputs(*call.inputs.thaw())], batch=request.batch, sequence=request.sequence,
         seed=request.seed, **settings_of(request, Generation),
     )  # fmt: skip
+
+
+def check_sizes(request: WorkerRequest) -> None:
+    """Refuse sizes for calls that have theirs.
+
+    Raises:
+        Misuse: --batch or --sequence outside the phases of a language model.
+    """
+    sized = request.batch is not None or request.sequence is not None
+    if sized and request.phase not in LANGUAGE_PHASES:
+        raise Misuse("--batch and --sequence need a model that makes its inputs: these are the calls of a program")
 
 
 class RecordedWorkload(Workload):
@@ -158,21 +157,19 @@ class RecordedWorkload(Workload):
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         stand_ins = _stand_ins(self.model, target)
         shared: list[Any] = []
-        steps: list[Step] = []
-        for call in self.calls:
+
+        def step(call: BundledCall) -> Step:
             called, state = target, call.state
             if isinstance(target, CallableGroup):
                 called = target.callables[call.target]
             elif isinstance(self.model, CallableGroup):
                 called = functools.partial(target, call.target)
-            moved_state = ModuleState(
-                [stand_ins.get(id(part), part) for part in state.parts],
-                state.training,
-                [(stand_ins.get(id(owner), owner), frozen) for owner, frozen in state.buffers],
-            )
-            grad = self.phase == "train"
-            steps.append(RecordedStep(called, replace(call, state=moved_state), self._placement, grad, shared))
-        return steps
+            parts = [stand_ins.get(id(part), part) for part in state.parts]
+            buffers = [(stand_ins.get(id(owner), owner), frozen) for owner, frozen in state.buffers]
+            call = replace(call, state=ModuleState(parts, state.training, buffers))
+            return RecordedStep(called, call, self._placement, self.phase == "train", shared)
+
+        return list(map(step, self.calls))
 
     def tensors(self) -> Iterator[torch.Tensor]:
         for module in reachable_modules(self.model.callables if isinstance(self.model, CallableGroup) else self.model):
@@ -202,8 +199,7 @@ class RecordedWorkload(Workload):
         for target in {call.target for call in self.calls}:
             own = [number for number, call in enumerate(self.calls) if call.target == target]
             inputs = [Inputs(*self.calls[number].inputs.thaw()) for number in own]
-            made = resized(inputs, request.dims, shape, targets[target])
-            for number, each in zip(own, made, strict=True):
+            for number, each in zip(own, resized(inputs, request.dims, shape, targets[target]), strict=True):
                 self.calls[number] = replace(self.calls[number], inputs=freeze(tuple(each), _NO_BUDGET))
 
 
@@ -220,7 +216,15 @@ class RecordedStep(Step):
     shared: list[Any]
 
     def __post_init__(self) -> None:
-        self._surroundings = _surroundings(self.call.modes, self.grad)
+        modes = replace(self.call.modes, grad=True, inference=False) if self.grad else self.call.modes
+        # Nothing is entered where the modes are torch's defaults: this is inside the timed part.
+        self._entered: Callable[[], contextlib.AbstractContextManager[Any]] = (
+            modes.applied
+            if modes.autocast or modes.inference
+            else contextlib.nullcontext
+            if modes.grad
+            else torch.no_grad
+        )
         self._parameters = [p for part in self.call.state.parts for p in part._parameters.values() if p is not None]
 
     def prepare(self) -> None:
@@ -237,17 +241,8 @@ class RecordedStep(Step):
 
     def run(self) -> Any:
         args, kwargs = self.shared[0]
-        with self._surroundings():
+        with self._entered():
             return self.target(*args, **kwargs)
-
-
-def _surroundings(modes: Modes, grad: bool) -> Callable[[], contextlib.AbstractContextManager[Any]]:
-    """Enters the modes of a call, and nothing where they are torch's defaults: this is inside the timed part."""
-    if grad:
-        modes = replace(modes, grad=True, inference=False)
-    if modes.autocast or modes.inference:
-        return modes.applied
-    return contextlib.nullcontext if modes.grad else torch.no_grad
 
 
 def _stand_ins(model: Any, target: Any) -> dict[int, torch.nn.Module]:
@@ -263,13 +258,12 @@ def _module_behind(target: Any) -> torch.nn.Module | None:
     """The uncompiled module that a call of `target` ends in; None where it is a function."""
     for _ in range(10):
         if isinstance(target, torch.nn.Module):
-            inner = target._modules.get("_orig_mod")
-            if inner is None:
+            if target._modules.get("_orig_mod") is None:
                 return target
-            target = inner
-            continue
-        held = (getattr(target, name, None) for name in ("__wrapped__", "model", "__self__"))
-        target = next((each for each in held if each is not None), None)
+            target = target._modules["_orig_mod"]
+        else:
+            held = (getattr(target, name, None) for name in ("__wrapped__", "model", "__self__"))
+            target = next((each for each in held if each is not None), None)
     return None
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
@@ -24,20 +24,18 @@ from dynalyze.capture.events import BundleWritten
 from dynalyze.capture.inputs import Inputs
 
 BYTE_CAP = 16 << 30
-Made: TypeAlias = tuple[str, str, int]
-"""Name of the callable, signature of the call as a text, number of calls."""
 _PARAMETERS_NOTE = "Parameters are those that the program ended with, in every call."
 
 
 @dataclass
 class Collected:
     """The calls to write; `cut` says what was not recorded, and `made` lists all calls that the program made, kept or
-    not: by what they were given, how often it was.
+    not: name of the callable, signature of the call as a text, number of calls.
     """
 
     bundle: Bundle
     cut: list[str] = field(default_factory=list)
-    made: list[Made] = field(default_factory=list)
+    made: list[tuple[str, str, int]] = field(default_factory=list)
 
 
 def from_recordings(compiled: CompiledRecording | None, eager: Recorder | None) -> Collected | None:
@@ -45,12 +43,12 @@ def from_recordings(compiled: CompiledRecording | None, eager: Recorder | None) 
 
     A callable that the program compiled in two ways is listed twice, so that it can be compiled so again.
     """
-    recorder, written = eager, []
+    recorder, written, chosen = eager, [], []
     if compiled is not None:
         compiled.recorder.stop()
-        if choose(compiled.recorder):
+        if chosen := choose(compiled.recorder):
             recorder, written = compiled.recorder, compiled.written
-    chosen = choose(recorder) if recorder is not None else []
+    chosen = chosen or (choose(recorder) if recorder is not None else [])
     if recorder is None or not chosen:
         return None
     bundle = Bundle([], [], [], [])
@@ -128,7 +126,7 @@ def write(collected: Collected, run: Path, cloudpickle: str | None) -> BundleWri
 
 def nothing(compiled: CompiledRecording | None, eager: Recorder | None) -> BundleWritten:
     """The event where no call can be made again: the reason, in a sentence."""
-    cut = [*(compiled.unsupported if compiled else ()), *(compiled.recorder.cut if compiled else ())]
+    cut = [*compiled.unsupported, *compiled.recorder.cut] if compiled else []
     cut += eager.cut if eager else []
     reason = "no call of a module or of a compiled function was seen in the program's main process"
     if eager is None:

@@ -35,7 +35,10 @@ class CallsWorkload(Workload):
     def __init__(self, model: Callable[..., Any], calls: list[Inputs], *, phase: str, grad: bool) -> None:
         super().__init__(model, phase, **pass_sizes(calls))
         self._grad = grad
-        self._frozen = [_frozen(call) for call in calls]
+        try:
+            self._frozen = [freeze(tuple(call), _NO_BUDGET) for call in calls]
+        except CannotClone as error:
+            raise Failed("not_replayable", f"the inputs cannot be kept for later calls: {error}") from error
         self._random = RandomState.now()
         self._buffers = _Buffers(model)
 
@@ -120,13 +123,6 @@ class _Buffers:
             for tensor in held.values()
             if isinstance(tensor, torch.Tensor)
         ]
-
-
-def _frozen(call: Inputs) -> Frozen:
-    try:
-        return freeze(tuple(call), _NO_BUDGET)
-    except CannotClone as error:
-        raise Failed("not_replayable", f"the inputs cannot be kept for later calls: {error}") from error
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

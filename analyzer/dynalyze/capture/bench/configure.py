@@ -38,7 +38,15 @@ def configured(model: Target, configuration: Configuration, device: str = "cpu")
     target = model if not configuration.compile else _compiled(model, configuration)
     if configuration.dynamic == "mark" and configuration.compile:
         target = _marking(target)
-    return _autocasting(target, device or "cpu", configuration.autocast) if configuration.autocast else target
+    if not configuration.autocast:
+        return target
+    uncast, dtype = target, _autocast_dtype(configuration.autocast)
+
+    def autocast(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device or "cpu", dtype):
+            return uncast(*args, **kwargs)
+
+    return _standing_for(autocast, uncast)
 
 
 def uncompiled(model: Target) -> tuple[Target, list[str]]:
@@ -56,11 +64,8 @@ def uncompiled(model: Target) -> tuple[Target, list[str]]:
     if runtime.compiled_in_place(model):
         runtime.drop_compiled_call(model)
         notes = ["The target called .compile() on itself; that was undone, and each configuration compiles it."]
-    inside = [
-        name
-        for name, part in model.named_modules()
-        if name and (wrapped_by_compile(part) is not None or runtime.compiled_in_place(part))
-    ]
+    parts = ((name, part) for name, part in model.named_modules() if name)
+    inside = [n for n, part in parts if wrapped_by_compile(part) is not None or runtime.compiled_in_place(part)]
     if inside:
         names = ", ".join([*inside[:3], *(["..."] if len(inside) > 3 else [])])
         notes.append(f"The target compiles parts of itself ({names}); eager runs them in eager.")
@@ -137,16 +142,6 @@ def _marking(target: Target) -> Target:
     return _standing_for(call, target)
 
 
-def _autocasting(target: Target, device: str, dtype: str) -> Target:
-    wanted = _autocast_dtype(dtype)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with torch.autocast(device, wanted):
-            return target(*args, **kwargs)
-
-    return _standing_for(call, target)
-
-
 def _autocast_dtype(name: str) -> torch.dtype:
     wanted = getattr(torch, name, None)
     if not isinstance(wanted, torch.dtype):
@@ -204,10 +199,7 @@ class CallableGroup(torch.nn.Module):  # type: ignore[misc]
 
     def each(self, make: Callable[[Target], Target]) -> CallableGroup:
         """The same with every part replaced by what `make` returns for it; one that stands twice is made once."""
-        made: dict[int, Target] = {}
-        for part in self.callables:
-            if id(part) not in made:
-                made[id(part)] = make(part)
+        made = {key: make(part) for key, part in {id(part): part for part in self.callables}.items()}
         return CallableGroup([made[id(part)] for part in self.callables])
 
     def forward(self, index: int, *args: Any, **kwargs: Any) -> Any:

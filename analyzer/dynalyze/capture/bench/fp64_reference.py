@@ -55,10 +55,8 @@ def fp64_model(model: Callable[..., Any]) -> Callable[..., Any]:
     try:
         for tensor in _tensors_of(model):
             copied = tensor.detach().to(_RAISED.get(tensor.dtype, tensor.dtype), copy=True)
-            if isinstance(tensor, torch.nn.Parameter):
-                memo[id(tensor)] = torch.nn.Parameter(copied, requires_grad=tensor.requires_grad)
-            else:
-                memo[id(tensor)] = copied.requires_grad_(tensor.requires_grad)
+            copied = torch.nn.Parameter(copied, False) if isinstance(tensor, torch.nn.Parameter) else copied
+            memo[id(tensor)] = copied.requires_grad_(tensor.requires_grad)
         made: Callable[..., Any] = copy.deepcopy(model, memo)
     except Exception as error:
         if kind_of(error, "internal") == "out_of_memory":
@@ -121,7 +119,11 @@ def to_fp64(value: Any) -> Any:
             if value.dtype in _RAISED and not isinstance(value, torch.nn.Parameter):
                 made = raised(value.detach()).requires_grad_(value.requires_grad)
         elif isinstance(value, tuple):
-            made = _like_tuple(value, [raise_all(item) for item in value])
+            items = [raise_all(item) for item in value]
+            try:
+                made = tuple.__new__(type(value), items)
+            except TypeError:  # A struct sequence, as torch.return_types.max.
+                made = type(value)(items)
         elif not isinstance(value, (torch.nn.Module, torch.optim.Optimizer, set, frozenset)):
             if container_base(value) is None and not is_plain_object(value):
                 return value
@@ -134,15 +136,6 @@ def to_fp64(value: Any) -> Any:
         return made
 
     return raise_all(value)
-
-
-def _like_tuple(value: tuple[Any, ...], items: list[Any]) -> Any:
-    if type(value) is tuple:
-        return tuple(items)
-    try:
-        return tuple.__new__(type(value), items)
-    except TypeError:  # A struct sequence, as torch.return_types.max.
-        return type(value)(items)
 
 
 def _put(owner: Any, key: Any, value: Any) -> None:
@@ -164,17 +157,15 @@ class _Lifted(TorchFunctionMode):  # type: ignore[misc]
     """Raises the floating types that the code of a model names."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def lifted(value: Any) -> Any:
+            return _RAISED.get(value, value) if isinstance(value, torch.dtype) else value
+
         kwargs = kwargs or {}
         if func in _NARROWING:
             return torch.Tensor.double(args[0])
-        if func not in _REINTERPRETING:
-            args = tuple(_lifted(value) for value in args)
-            kwargs = {name: _lifted(value) for name, value in kwargs.items()}
-        return func(*args, **kwargs)
-
-
-def _lifted(value: Any) -> Any:
-    return _RAISED.get(value, value) if isinstance(value, torch.dtype) else value
+        if func in _REINTERPRETING:
+            return func(*args, **kwargs)
+        return func(*map(lifted, args), **{name: lifted(value) for name, value in kwargs.items()})
 
 
 @dataclass(frozen=True)
