@@ -56,7 +56,7 @@ def test_forward_tells_what_it_takes_and_what_it_needs() -> None:
 
 
 def test_tokens_stay_in_the_vocabulary_and_off_special_ids() -> None:
-    drawn = values.tokens(made(), (50, 50))
+    drawn = made().tokens((50, 50))
     assert set(drawn.unique().tolist()) == set(range(1, 30))
 
 
@@ -67,23 +67,23 @@ def test_special_ids_of_sub_configurations_count_as_well() -> None:
 
 def test_a_vocabulary_of_special_ids_alone_is_used_as_it_is() -> None:
     of = made(Reader(Config(vocab_size=2, pad_token_id=0, eos_token_id=1)))
-    assert set(values.tokens(of, (50,)).tolist()) == {0, 1}
+    assert set(of.tokens((50,)).tolist()) == {0, 1}
 
 
 @pytest.mark.parametrize(("told", "rows", "expected"), [(32, 20, 20), (20, 32, 20), (None, 32, 32)])
 def test_the_smaller_of_what_is_told_and_what_is_there_is_the_vocabulary(told: Any, rows: int, expected: int) -> None:
-    assert values.vocabulary_size(made(Reader(Config(vocab_size=told), rows))) == expected
+    assert made(Reader(Config(vocab_size=told), rows)).vocabulary_size() == expected
 
 
 def test_without_any_vocabulary_there_are_characters() -> None:
     model = torch.nn.Linear(1, 1)
     model.config = Config()
-    assert values.vocabulary_size(made(model)) == 128
+    assert made(model).vocabulary_size() == 128
 
 
 def test_floats_have_the_dtype_of_the_model_and_the_seed_decides() -> None:
     half = Reader(Config(vocab_size=32)).to(torch.float16)
-    one, same, other = (values.floats(made(half, seed=seed), (8,)) for seed in (1, 1, 2))
+    one, same, other = (made(half, seed=seed).floats((8,)) for seed in (1, 1, 2))
     assert one.dtype == torch.float16
     assert torch.equal(one, same)
     assert not torch.equal(one, other)

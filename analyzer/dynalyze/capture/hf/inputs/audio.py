@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import values
 from dynalyze.capture.hf.inputs.features import features_per_sample
-from dynalyze.capture.hf.inputs.input_builder import Placeholder
-
-if TYPE_CHECKING:
-    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
 
 # How configurations call the part that reads sound.
 _PARTS = (
@@ -68,18 +67,18 @@ def hop_length(part: Any) -> int:
 def _add_waveform(builder: InputBuilder) -> None:
     part = audio_part(builder.config)
     if hasattr(part, "num_mel_bins") and hasattr(part, "max_length"):
-        builder.inputs["input_values"] = values.floats(builder, (builder.batch, part.max_length, part.num_mel_bins))
+        builder.inputs["input_values"] = builder.floats((builder.batch, part.max_length, part.num_mel_bins))
         return
     length = samples(builder)
     channels = _channels(builder)
     shape = (builder.batch, length) if channels is None else (builder.batch, channels, length)
-    builder.inputs["input_values"] = values.floats(builder, shape, scale=0.1)
+    builder.inputs["input_values"] = builder.floats(shape, scale=0.1)
     if builder.wants("padding_mask"):
-        builder.inputs["padding_mask"] = values.ones(builder, (builder.batch, length))
+        builder.inputs["padding_mask"] = builder.ones((builder.batch, length))
     # The extractors return no mask for models whose convolutions normalise over the whole sound.
     is_masked = builder.wants("attention_mask") and getattr(part, "feat_extract_norm", None) == "layer"
     if builder.needs("attention_mask") or is_masked:
-        builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, length))
+        builder.inputs["attention_mask"] = builder.ones((builder.batch, length))
 
 
 def _channels(builder: InputBuilder) -> int | None:
@@ -109,13 +108,13 @@ def _add_features(builder: InputBuilder) -> None:
     elif builder.request.sequence is not None:
         frames = int(builder.request.sequence * values.first(part, "subsampling_factor", default=1))
     shape = (builder.batch, frames, size) if convolution is None else (builder.batch, size, frames)
-    builder.inputs["input_features"] = values.floats(builder, shape)
+    builder.inputs["input_features"] = builder.floats(shape)
     masks = [name for name in _FEATURE_MASKS if builder.wants(name)]
     # Beside text, `attention_mask` is the text's; extractors that pad to one fixed length return none.
     if builder.wants("attention_mask") and "input_ids" not in builder.takes and not fixed:
         masks.append("attention_mask")
     for name in masks:
-        builder.inputs[name] = values.ones(builder, (builder.batch, frames))
+        builder.inputs[name] = builder.ones((builder.batch, frames))
 
 
 def feature_size(part: Any) -> int | None:
@@ -126,8 +125,6 @@ def feature_size(part: Any) -> int | None:
 
 def _first_convolution(model: Any, size: int) -> Any:
     """The convolution over time that takes the features as its channels, as Whisper's encoder begins."""
-    import torch
-
     for name, module in model.named_modules():
         if name.endswith("conv1") and isinstance(module, torch.nn.Conv1d) and module.in_channels == size:
             return module

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.inputs.values import sub_configs
-
-if TYPE_CHECKING:
-    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 
 def features_per_sample(builder: InputBuilder, kind: str) -> int | None:
@@ -68,8 +68,6 @@ def untouched(model: Any) -> Iterator[None]:
     """Inside: no gradients and no dropout. Afterwards the random state, and the attributes and buffers of every
     module and configuration are those from before.
     """
-    import torch
-
     kept = [(vars(each), _copy(vars(each))) for each in [*model.modules(), *sub_configs(model.config)]]
     random = torch.get_rng_state()
     try:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import torch
+
+from dynalyze.capture.hf.inputs.values import first, special_ids
 from dynalyze.capture.hf.request import ModelRequest
-
-if TYPE_CHECKING:
-    import torch
 
 Kind = Literal["text", "image", "video", "audio"]
 
 DEFAULT_BATCH = 2
 DEFAULT_SEQUENCE = 16
+# The vocabulary of models that read characters as they are: those of ASCII.
+_CHARACTERS = 128
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,6 @@ class InputBuilder:
     placeholders: list[Placeholder] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        import torch
-
         self.config: Any = self.model.config
         self.batch: int = self.request.batch or DEFAULT_BATCH
         self.train = bool(self.request.train)
@@ -73,6 +75,39 @@ class InputBuilder:
     def needs(self, name: str) -> bool:
         """Whether forward cannot be called without `name`, and nobody has made it yet."""
         return name in self.requires and name not in self.inputs
+
+    def tokens(self, shape: Sequence[int], vocabulary: int | None = None) -> torch.Tensor:
+        """Token ids inside the vocabulary, none of which has a special meaning where others are left."""
+        size = vocabulary if vocabulary is not None else self.vocabulary_size()
+        special = special_ids(self.config)
+        usable = [token for token in range(size) if token not in special] or list(range(size))
+        drawn = torch.randint(len(usable), tuple(shape), generator=self.generator)
+        return torch.tensor(usable)[drawn].to(self.device)
+
+    def vocabulary_size(self) -> int:
+        """How many tokens the model can embed: its own table tells, the configuration may count other tokens."""
+        told = first(self.text_config, "vocab_size") or first(self.config, "vocab_size")
+        table = None
+        with contextlib.suppress(AttributeError, NotImplementedError):  # What a model without one raises.
+            table = getattr(self.model.get_input_embeddings(), "num_embeddings", None)
+        known = [size for size in (told, table) if isinstance(size, int) and size > 0]
+        return min(known, default=_CHARACTERS)
+
+    def integers(self, shape: Sequence[int], low: int, high: int) -> torch.Tensor:
+        """Whole numbers from `low` to `high` - 1."""
+        return torch.randint(low, high, tuple(shape), generator=self.generator).to(self.device)
+
+    def floats(self, shape: Sequence[int], scale: float = 1.0) -> torch.Tensor:
+        """Normally distributed values in the model's dtype."""
+        drawn = torch.randn(tuple(shape), generator=self.generator) * scale
+        return drawn.to(device=self.device, dtype=self.dtype)
+
+    def full(self, shape: Sequence[int], value: float, dtype: torch.dtype = torch.long) -> torch.Tensor:
+        return torch.full(tuple(shape), value, dtype=dtype, device=self.device)
+
+    def ones(self, shape: Sequence[int], dtype: torch.dtype = torch.long) -> torch.Tensor:
+        """A mask that hides nothing, as a tokenizer returns it for texts of one length."""
+        return self.full(shape, 1, dtype)
 
 
 def forward_parameters(model: Any) -> tuple[frozenset[str], frozenset[str]]:

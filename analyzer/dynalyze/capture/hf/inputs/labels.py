@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
 
 from dynalyze.capture.hf.inputs import values
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.inputs.text import decoder_part
-
-if TYPE_CHECKING:
-    import torch
-
-    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 # Heads that score a sample as a whole, and heads that score each token, by how transformers ends their names.
 _OF_SAMPLES = (
@@ -39,11 +35,11 @@ def add(builder: InputBuilder) -> None:
             builder.inputs["labels"] = label
     for name in _OF_PAIRS:
         if builder.wants(name):
-            builder.inputs[name] = values.integers(builder, (builder.batch,), 0, 2)
+            builder.inputs[name] = builder.integers((builder.batch,), 0, 2)
     if all(builder.wants(name) for name in _OF_ANSWERS) and "input_ids" in builder.inputs:
         length = builder.inputs["input_ids"].shape[-1]
         for name in _OF_ANSWERS:
-            builder.inputs[name] = values.integers(builder, (builder.batch,), 0, length)
+            builder.inputs[name] = builder.integers((builder.batch,), 0, length)
     if builder.wants("return_loss"):
         builder.inputs["return_loss"] = True
 
@@ -52,24 +48,24 @@ def _labels(builder: InputBuilder) -> torch.Tensor | None:
     ids = builder.inputs.get("input_ids")
     if builder.name.endswith(_OF_SAMPLES):
         classes = int(values.first(builder.config, "num_labels", default=2))
-        return values.integers(builder, (builder.batch,), 0, max(2, classes))
+        return builder.integers((builder.batch,), 0, max(2, classes))
     if builder.name.endswith("ForCTC"):
-        return values.tokens(builder, (builder.batch, _TRANSCRIPT))
+        return builder.tokens((builder.batch, _TRANSCRIPT))
     if builder.name.endswith(_OF_TRANSCRIPTS):
         # The decoder reads a start token before them.
-        return values.tokens(builder, (builder.batch, builder.inputs["decoder_input_ids"].shape[-1] - 1))
+        return builder.tokens((builder.batch, builder.inputs["decoder_input_ids"].shape[-1] - 1))
     if "decoder_input_ids" in builder.inputs:  # What the decoder of an encoder-decoder is trained to write.
         shape = builder.inputs["decoder_input_ids"].shape
-        return values.tokens(builder, shape, decoder_part(builder.config).vocab_size) if len(shape) == 2 else None
+        return builder.tokens(shape, decoder_part(builder.config).vocab_size) if len(shape) == 2 else None
     if ids is None:
         return None
     if builder.name.endswith("ForMultipleChoice"):
-        return values.integers(builder, (builder.batch,), 0, ids.shape[1])
+        return builder.integers((builder.batch,), 0, ids.shape[1])
     if builder.name.endswith("ForTokenClassification"):
-        return values.integers(builder, ids.shape, 0, builder.config.num_labels)
+        return builder.integers(ids.shape, 0, builder.config.num_labels)
     if builder.name.endswith("ForPreTraining") and not any(name in builder.takes for name in _OF_PAIRS):
         # Whether each token was replaced.
-        return values.integers(builder, ids.shape, 0, 2)
+        return builder.integers(ids.shape, 0, 2)
     if not builder.name.endswith((*_OF_VOCABULARY, "ForPreTraining")):
         return None
     # What a language model is trained on: its own tokens, but for those that stand for other modalities.

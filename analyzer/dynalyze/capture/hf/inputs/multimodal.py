@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
 
 from dynalyze.capture.hf.inputs import geometry
 from dynalyze.capture.hf.inputs.features import features_per_sample
-from dynalyze.capture.hf.inputs.input_builder import Placeholder
-from dynalyze.capture.hf.inputs.values import first, integers
-
-if TYPE_CHECKING:
-    import torch
-
-    from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Kind
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Kind, Placeholder
+from dynalyze.capture.hf.inputs.values import first
 
 _PIXELS: dict[Kind, str] = {"image": "pixel_values", "video": "pixel_values_videos"}
 # Tokens that processors write around an image or a video, by the names that configurations give them.
@@ -48,12 +43,10 @@ def placeholder_token(builder: InputBuilder, kind: Kind) -> int | None:
 
 def _boxes(builder: InputBuilder) -> torch.Tensor:
     """For each token its word's box, the corners as the model counts them: two in thousandths, or four as fractions."""
-    import torch
-
     places = first(builder.config, "max_2d_position_embeddings", "max_xpath_depth", default=_PAGE + 1)
     shape = (builder.batch, builder.sequence, 2)
-    start = integers(builder, shape, 0, min(_PAGE, places - 1) - _WORD)
-    extent = integers(builder, shape, 1, _WORD)
+    start = builder.integers(shape, 0, min(_PAGE, places - 1) - _WORD)
+    extent = builder.integers(shape, 1, _WORD)
     box = torch.cat([start, start + extent], dim=-1)
     if first(builder.config, "dim_bbox") == 8:
         corners = box[..., [0, 1, 2, 1, 2, 3, 0, 3]]

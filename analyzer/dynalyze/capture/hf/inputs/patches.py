@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from dynalyze.capture.hf.inputs import geometry
 from dynalyze.capture.hf.inputs.features import extractor, taken_by, untouched
-from dynalyze.capture.hf.inputs.values import floats, full, ones
-
-if TYPE_CHECKING:
-    import torch
-
-    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 # Tokens of text along the edge of an image: small, and about 450 pixels for a model at full size.
 _SMALL_SIDE = 4
@@ -26,45 +23,37 @@ def grid_side(builder: InputBuilder) -> int:
 
 def add_grid(builder: InputBuilder, pixels: str, grid: str, times: int = 1) -> None:
     """The patches of all images in one list, and `grid`: for each image its patches in time, height and width."""
-    import torch
-
     side = grid_side(builder)
     builder.inputs[grid] = torch.tensor([[times, side, side]] * builder.batch, device=builder.device)
     for name in ("merge_sizes", grid.replace("grid_thw", "merge_sizes")):
         if builder.wants(name):
-            builder.inputs[name] = full(builder, (builder.batch,), geometry.merge_size(builder.config))
+            builder.inputs[name] = builder.full((builder.batch,), geometry.merge_size(builder.config))
     patches = builder.batch * times * side * side
     builder.inputs[pixels] = _accepted(builder, pixels, patches)
 
 
 def add_packed(builder: InputBuilder) -> None:
     """The patches of each image in a padded row, with a mask of the real ones and the grid's height and width."""
-    import torch
-
     side = grid_side(builder)
-    builder.inputs["pixel_values"] = floats(builder, (builder.batch, side * side, patch_values(builder)))
+    builder.inputs["pixel_values"] = builder.floats((builder.batch, side * side, patch_values(builder)))
     builder.inputs["spatial_shapes"] = torch.tensor([[side, side]] * builder.batch, device=builder.device)
     if "pixel_attention_mask" in builder.takes:
-        builder.inputs["pixel_attention_mask"] = ones(builder, (builder.batch, side * side))
+        builder.inputs["pixel_attention_mask"] = builder.ones((builder.batch, side * side))
 
 
 def add_positioned(builder: InputBuilder, pixels: str, positions: str, images: int) -> None:
     """The patches of each image in a row, with the column and line of each patch."""
-    import torch
-
     side = grid_side(builder)
     places = torch.cartesian_prod(torch.arange(side), torch.arange(side)).flip(-1)
-    builder.inputs[pixels] = floats(builder, (images, side * side, patch_values(builder)))
+    builder.inputs[pixels] = builder.floats((images, side * side, patch_values(builder)))
     builder.inputs[positions] = places.expand(images, -1, -1).contiguous().to(builder.device)
 
 
 def add_flattened(builder: InputBuilder) -> None:
     """The patches of each image in a row, the line and column of each as its first two values."""
-    import torch
-
     side = grid_side(builder)
     places = torch.cartesian_prod(torch.arange(side), torch.arange(side)) + 1
-    values = floats(builder, (builder.batch, side * side, patch_values(builder)))
+    values = builder.floats((builder.batch, side * side, patch_values(builder)))
     placed = places.expand(builder.batch, -1, -1).to(values)
     builder.inputs["flattened_patches"] = torch.cat([placed, values], dim=-1)
 
@@ -107,7 +96,7 @@ def _accepted(builder: InputBuilder, pixels: str, patches: int) -> torch.Tensor:
     if hasattr(projection, "kernel_size"):
         image = _patch_image(projection)
         shapes += [(patches, *image), (1, patches, *image)]
-    values = floats(builder, shapes[0])
+    values = builder.floats(shapes[0])
     for shape in shapes:
         reshaped = values.reshape(shape)
         if len(shapes) == 1 or _reads(builder, pixels, {**builder.inputs, pixels: reshaped}):

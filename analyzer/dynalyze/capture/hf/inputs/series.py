@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
 
 from dynalyze.capture.hf.inputs import values
-
-if TYPE_CHECKING:
-    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 
 def add(builder: InputBuilder) -> None:
     """`past_values` and, where forward has them, their time features, masks and static features."""
-    import torch
-
     if not builder.wants("past_values"):
         return
     # What the model conditions on, which its configuration fixes, and before it what its lags look back at.
     length: int = values.first(builder.config, "context_length", "sequence_length", default=builder.sequence)
     past = int(length) + max(values.first(builder.config, "lags_sequence", default=[0]))
-    builder.inputs["past_values"] = values.floats(builder, _with_channels(builder, past))
+    builder.inputs["past_values"] = builder.floats(_with_channels(builder, past))
     # Masks that are multiplied into the values are floating.
     dtype = builder.dtype if "past_time_features" in builder.takes else torch.bool
     for name in ("past_observed_mask", "observed_mask"):
         if builder.wants(name):
-            builder.inputs[name] = values.ones(builder, _with_channels(builder, past), dtype=dtype)
+            builder.inputs[name] = builder.ones(_with_channels(builder, past), dtype=dtype)
     if builder.wants("past_time_features"):
         features = getattr(builder.config, "num_time_features", 0)
         future = values.first(builder.config, "prediction_length", default=1)
-        builder.inputs["past_time_features"] = values.floats(builder, (builder.batch, past, features))
-        builder.inputs["future_values"] = values.floats(builder, _with_channels(builder, future))
-        builder.inputs["future_time_features"] = values.floats(builder, (builder.batch, future, features))
+        builder.inputs["past_time_features"] = builder.floats((builder.batch, past, features))
+        builder.inputs["future_values"] = builder.floats(_with_channels(builder, future))
+        builder.inputs["future_time_features"] = builder.floats((builder.batch, future, features))
     _add_static(builder)
     if builder.train:
         _add_targets(builder)
     if builder.needs("past_values_padding"):
-        builder.inputs["past_values_padding"] = values.zeros(builder, (builder.batch, past))
+        builder.inputs["past_values_padding"] = builder.full((builder.batch, past), 0)
     if builder.needs("freq"):
-        builder.inputs["freq"] = values.zeros(builder, (builder.batch, 1))
+        builder.inputs["freq"] = builder.full((builder.batch, 1), 0)
 
 
 def _with_channels(builder: InputBuilder, length: int) -> tuple[int, ...]:
@@ -50,21 +46,21 @@ def _add_static(builder: InputBuilder) -> None:
     categories = values.first(builder.config, "num_static_categorical_features", default=0)
     sizes = values.first(builder.config, "cardinality", default=[1])
     if categories and builder.wants("static_categorical_features"):
-        chosen = values.integers(builder, (builder.batch, categories), 0, min(sizes))
+        chosen = builder.integers((builder.batch, categories), 0, min(sizes))
         builder.inputs["static_categorical_features"] = chosen
     reals = values.first(builder.config, "num_static_real_features", default=0)
     if reals and builder.wants("static_real_features"):
-        builder.inputs["static_real_features"] = values.floats(builder, (builder.batch, reals))
+        builder.inputs["static_real_features"] = builder.floats((builder.batch, reals))
 
 
 def _add_targets(builder: InputBuilder) -> None:
     """What is to be foretold of each channel, or a class or numbers of the whole series."""
     future = values.first(builder.config, "prediction_length")
     if builder.wants("future_values") and future is not None:
-        builder.inputs["future_values"] = values.floats(builder, _with_channels(builder, future))
+        builder.inputs["future_values"] = builder.floats(_with_channels(builder, future))
     if builder.wants("target_values"):
         count = values.first(builder.config, "num_targets", default=1)
         if builder.name.endswith("Classification"):
-            builder.inputs["target_values"] = values.integers(builder, (builder.batch,), 0, int(count))
+            builder.inputs["target_values"] = builder.integers((builder.batch,), 0, int(count))
         else:
-            builder.inputs["target_values"] = values.floats(builder, (builder.batch, count))
+            builder.inputs["target_values"] = builder.floats((builder.batch, count))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from dynalyze.capture.hf.inputs import values
-
-if TYPE_CHECKING:
-    import torch
-
-    from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Kind
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Kind
 
 # What transformers writes into `mm_token_type_ids` for each kind of token.
 _KINDS: dict[Kind, int] = {"text": 0, "image": 1, "video": 2, "audio": 3}
@@ -34,29 +32,27 @@ def _add_tokens(builder: InputBuilder) -> None:
     if ids is None:
         return
     if builder.wants("attention_mask"):
-        builder.inputs["attention_mask"] = values.ones(builder, ids.shape)
+        builder.inputs["attention_mask"] = builder.ones(ids.shape)
     if builder.wants("mm_token_type_ids"):
         builder.inputs["mm_token_type_ids"] = token_kinds(builder, ids)
     if builder.needs("token_type_ids"):
-        builder.inputs["token_type_ids"] = values.zeros(builder, ids.shape)
+        builder.inputs["token_type_ids"] = builder.full(ids.shape, 0)
 
 
 def token_kinds(builder: InputBuilder, ids: torch.Tensor) -> torch.Tensor:
     """For each token the modality that it stands for, in transformers' numbers."""
-    kinds = values.zeros(builder, ids.shape)
+    kinds = builder.full(ids.shape, 0)
     for placeholder in builder.placeholders:
         kinds[ids == placeholder.token_id] = _KINDS[placeholder.kind]
     return kinds
 
 
 def _input_ids(builder: InputBuilder) -> torch.Tensor:
-    import torch
-
     # Multiple choice scores several texts a sample; nothing but the class's name tells.
     choices = (_CHOICES,) if builder.name.endswith(("ForMultipleChoice", "DoubleHeadsModel")) else ()
-    ids = values.tokens(builder, (builder.batch, *choices, builder.sequence))
+    ids = builder.tokens((builder.batch, *choices, builder.sequence))
     end = getattr(builder.config, "eos_token_id", None)
-    size = values.vocabulary_size(builder)
+    size = builder.vocabulary_size()
     if getattr(builder.config, "is_encoder_decoder", False) and isinstance(end, int) and end < size:
         # Their tokenizers end what the encoder reads, and heads look for that token.
         ids[..., -1] = end
@@ -76,14 +72,14 @@ def _add_decoder(builder: InputBuilder) -> None:
     """`decoder_input_ids`: the start token and what was written so far."""
     if builder.wants("decoder_input_ids"):
         config = decoder_part(builder.config)
-        ids = values.tokens(builder, (builder.batch, builder.sequence), vocabulary=config.vocab_size)
+        ids = builder.tokens((builder.batch, builder.sequence), vocabulary=config.vocab_size)
         starts = [values.first(each, "decoder_start_token_id", "bos_token_id") for each in (builder.config, config)]
         start = next((each for each in starts if isinstance(each, int)), config.vocab_size)
         if start < config.vocab_size:
             ids[:, 0] = start
         builder.inputs["decoder_input_ids"] = ids
     if builder.needs("decoder_attention_mask") and "decoder_input_ids" in builder.inputs:
-        builder.inputs["decoder_attention_mask"] = values.ones(builder, builder.inputs["decoder_input_ids"].shape)
+        builder.inputs["decoder_attention_mask"] = builder.ones(builder.inputs["decoder_input_ids"].shape)
 
 
 def decoder_part(config: Any) -> Any:
@@ -105,20 +101,20 @@ def _add_embeddings(builder: InputBuilder) -> None:
         return
     for name in ("inputs_embeds", "hidden_states"):
         if builder.needs(name) and "grid_thw" not in builder.takes:
-            builder.inputs[name] = values.floats(builder, (builder.batch, builder.sequence, width))
+            builder.inputs[name] = builder.floats((builder.batch, builder.sequence, width))
     if builder.needs("latents"):
-        builder.inputs["latents"] = values.floats(builder, (builder.batch, width, builder.sequence))
+        builder.inputs["latents"] = builder.floats((builder.batch, width, builder.sequence))
     if builder.wants("query_embeds"):
         _add_queries(builder, width)
 
 
 def _add_queries(builder: InputBuilder, width: int) -> None:
     queries = values.first(builder.config, "num_query_tokens", default=_QUERIES)
-    builder.inputs["query_embeds"] = values.floats(builder, (builder.batch, queries, width))
+    builder.inputs["query_embeds"] = builder.floats((builder.batch, queries, width))
     if builder.wants("encoder_hidden_states"):
         attended = values.first(builder.config, "encoder_hidden_size", default=width)
-        builder.inputs["encoder_hidden_states"] = values.floats(builder, (builder.batch, builder.sequence, attended))
+        builder.inputs["encoder_hidden_states"] = builder.floats((builder.batch, builder.sequence, attended))
     ids = builder.inputs.get("input_ids")
     if ids is not None and "attention_mask" in builder.inputs:
         # The queries stand before the text.
-        builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, queries + ids.shape[-1]))
+        builder.inputs["attention_mask"] = builder.ones((builder.batch, queries + ids.shape[-1]))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
 
 from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import geometry, patches, tiles
 from dynalyze.capture.hf.inputs.features import extractor, required_parameters
-from dynalyze.capture.hf.inputs.input_builder import forward_parameters
-from dynalyze.capture.hf.inputs.values import first, floats, integers, ones, zeros
-
-if TYPE_CHECKING:
-    import torch
-
-    from dynalyze.capture.hf.inputs.input_builder import InputBuilder
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, forward_parameters
+from dynalyze.capture.hf.inputs.values import first
 
 
 def add(builder: InputBuilder) -> None:
@@ -24,8 +19,8 @@ def add(builder: InputBuilder) -> None:
     if builder.wants("input_points") and builder.wants("input_labels"):
         # One point of the object for each image: (batch, objects, points, 2), and 1 for "inside".
         edge = min(geometry.image_size(builder.config, builder.request.full_size))
-        builder.inputs["input_points"] = integers(builder, (builder.batch, 1, 1, 2), 0, edge).to(builder.dtype)
-        builder.inputs["input_labels"] = ones(builder, (builder.batch, 1, 1))
+        builder.inputs["input_points"] = builder.integers((builder.batch, 1, 1, 2), 0, edge).to(builder.dtype)
+        builder.inputs["input_labels"] = builder.ones((builder.batch, 1, 1))
     # Videos where they are what the model is for, rather than something that its image encoder reads as well.
     about_videos = "video" in f"{builder.config.model_type} {builder.name}".lower()
     if builder.wants("pixel_values_videos") and ("pixel_values" not in builder.takes or about_videos):
@@ -50,7 +45,7 @@ def clips(builder: InputBuilder) -> torch.Tensor:
     """A batch of clips: frames before channels."""
     height, width = geometry.image_size(builder.config, builder.request.full_size)
     frames = geometry.frames_or_few(builder.config)
-    return floats(builder, (builder.batch, frames, geometry.channels(builder.config), height, width))
+    return builder.floats((builder.batch, frames, geometry.channels(builder.config), height, width))
 
 
 def _add_pixels(builder: InputBuilder) -> None:
@@ -102,7 +97,7 @@ def _add_what_goes_with_pixels(builder: InputBuilder) -> None:
     """Masks and the like that a processor returns beside the pixels, or that forward cannot do without."""
     if builder.wants("pixel_mask") and "pixel_values" in builder.inputs:
         pixels = builder.inputs["pixel_values"]
-        builder.inputs["pixel_mask"] = ones(builder, (*pixels.shape[:-3], *pixels.shape[-2:]))
+        builder.inputs["pixel_mask"] = builder.ones((*pixels.shape[:-3], *pixels.shape[-2:]))
     guesses = "MaskedImageModeling" in builder.name or "ForPreTraining" in builder.name
     if builder.needs("bool_masked_pos") or (builder.wants("bool_masked_pos") and guesses):
         builder.inputs["bool_masked_pos"] = _masked_patches(builder)
@@ -115,6 +110,6 @@ def _masked_patches(builder: InputBuilder) -> torch.Tensor:
     count = (height // edge) * (width // edge)
     if _reads_videos(builder):  # A patch is of as many frames as the model takes together.
         count *= geometry.frames_or_few(builder.config) // int(first(builder.config, "tubelet_size", default=1))
-    masked = zeros(builder, (builder.batch, count)).bool()
+    masked = builder.full((builder.batch, count), 0).bool()
     masked[:, ::2] = True
     return masked

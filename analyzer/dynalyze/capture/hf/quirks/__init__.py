@@ -64,7 +64,7 @@ KINDS: tuple[Kind[Any], ...] = (completes, shrinks, makes_pixels, makes_sounds, 
 
 @functools.cache
 def load() -> None:
-    """Import all files of quirks, which imports no torch. By name: they import the code that asks for them."""
+    """Import all files of quirks. By name: they import the code that asks for them."""
     for name in _FILES:
         importlib.import_module(f"{__name__}.{name}")
 

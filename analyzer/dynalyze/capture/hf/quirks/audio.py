@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalyze.capture.hf.inputs import values
+import torch
+
 from dynalyze.capture.hf.inputs.audio import audio_part, hop_length
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.quirks import changes_inputs, completes, keep_equal, makes_sounds, set_small, shrinks
@@ -44,14 +45,12 @@ keep_equal(
 @makes_sounds("clap_audio_model", "clap")
 def clap_sounds(builder: InputBuilder) -> None:
     """Images of spectrograms, one a sample or, with fusion, four crops of it; `is_longer`: than ten seconds."""
-    import torch
-
     part = audio_part(builder.config)
     crops = 4 if part.enable_fusion else 1
     # Ten seconds, as its feature extractor cuts or repeats every sound to.
     frames = min(1001, part.spec_size * (part.spec_size // part.num_mel_bins))
-    builder.inputs["input_features"] = values.floats(builder, (builder.batch, crops, frames, part.num_mel_bins))
-    builder.inputs["is_longer"] = values.zeros(builder, (builder.batch, 1), dtype=torch.bool)
+    builder.inputs["input_features"] = builder.floats((builder.batch, crops, frames, part.num_mel_bins))
+    builder.inputs["is_longer"] = builder.full((builder.batch, 1), 0, dtype=torch.bool)
 
 
 @makes_sounds("dots3_note_audio_encoder", "dots3_note")
@@ -59,22 +58,20 @@ def dots3_note_sounds(builder: InputBuilder) -> None:
     """One chunk a sample, mel bins first, with its length in samples; eight frames become a token."""
     part = audio_part(builder.config)
     frames = builder.sequence * 8
-    builder.inputs["input_features"] = values.floats(builder, (builder.batch, part.feature_size, frames))
-    builder.inputs["chunk_sample_lengths"] = values.full(builder, (builder.batch,), frames * part.hop_length)
+    builder.inputs["input_features"] = builder.floats((builder.batch, part.feature_size, frames))
+    builder.inputs["chunk_sample_lengths"] = builder.full((builder.batch,), frames * part.hop_length)
 
 
 @makes_sounds("gemma4_audio", "gemma4", "gemma3n", "embedding_gemma2")
 def gemma4_sounds(builder: InputBuilder) -> None:
     """The encoder has its number of mel bins in its code alone; the mask stands beside the text's in a larger model."""
-    import torch
-
     if not builder.wants("input_features"):
         return
     # The encoder makes one token of four frames.
     frames = builder.request.sequence * 4 if builder.request.sequence else 128
-    builder.inputs["input_features"] = values.floats(builder, (builder.batch, frames, 128))
+    builder.inputs["input_features"] = builder.floats((builder.batch, frames, 128))
     mask = "input_features_mask" if "input_features_mask" in builder.takes else "attention_mask"
-    builder.inputs[mask] = values.ones(builder, (builder.batch, frames), dtype=torch.bool)
+    builder.inputs[mask] = builder.ones((builder.batch, frames), dtype=torch.bool)
 
 
 @changes_inputs("gemma4_unified")
@@ -91,9 +88,9 @@ def inkling_sounds(builder: InputBuilder) -> None:
         return
     part = audio_part(builder.config)
     shape = (builder.batch, builder.sequence, part.num_codebooks)
-    builder.inputs["audio_input_ids"] = values.integers(builder, shape, 0, part.codebook_size)
+    builder.inputs["audio_input_ids"] = builder.integers(shape, 0, part.codebook_size)
     if builder.wants("audio_input_ids_mask"):
-        builder.inputs["audio_input_ids_mask"] = values.ones(builder, shape[:2])
+        builder.inputs["audio_input_ids_mask"] = builder.ones(shape[:2])
 
 
 @makes_sounds("muse_spark_audio", "muse_spark")
@@ -102,29 +99,25 @@ def muse_spark_sounds(builder: InputBuilder) -> None:
     if not builder.wants("input_values"):
         return
     samples = builder.sequence * audio_part(builder.config).samples_per_token
-    builder.inputs["input_values"] = values.floats(builder, (builder.batch, samples), scale=0.1)
+    builder.inputs["input_values"] = builder.floats((builder.batch, samples), scale=0.1)
     if builder.wants("input_values_mask"):
-        builder.inputs["input_values_mask"] = values.ones(builder, (builder.batch, samples))
+        builder.inputs["input_values_mask"] = builder.ones((builder.batch, samples))
 
 
 @changes_inputs("phi4_multimodal_audio")
 def phi4_multimodal_audio(builder: InputBuilder) -> None:
     """The encoder alone calls its spectrogram `hidden_states`."""
-    import torch
-
     frames = builder.request.sequence or 128
-    builder.inputs["hidden_states"] = values.floats(builder, (builder.batch, frames, builder.config.input_size))
-    builder.inputs["mask"] = values.ones(builder, (builder.batch, frames), dtype=torch.bool)
+    builder.inputs["hidden_states"] = builder.floats((builder.batch, frames, builder.config.input_size))
+    builder.inputs["mask"] = builder.ones((builder.batch, frames), dtype=torch.bool)
 
 
 @makes_sounds("pe_audio")
 def pe_audio(builder: InputBuilder) -> None:
     """Waveforms of whole frames of its codec, with a mask of samples."""
-    import torch
-
     samples = (builder.request.sequence or 8) * hop_length(audio_part(builder.config).dac_config)
-    builder.inputs["input_values"] = values.floats(builder, (builder.batch, 1, samples), scale=0.1)
-    builder.inputs["padding_mask"] = values.ones(builder, (builder.batch, samples), dtype=torch.bool)
+    builder.inputs["input_values"] = builder.floats((builder.batch, 1, samples), scale=0.1)
+    builder.inputs["padding_mask"] = builder.ones((builder.batch, samples), dtype=torch.bool)
 
 
 @shrinks("xcodec")
@@ -145,24 +138,24 @@ def xcodec2_sounds(builder: InputBuilder) -> None:
     frames = builder.request.sequence or 25
     samples = frames * hop_length(builder.config)
     bins = builder.config.semantic_model_config.feature_projection_input_dim
-    builder.inputs["input_values"] = values.floats(builder, (builder.batch, 1, samples), scale=0.1)
-    builder.inputs["padding_mask"] = values.ones(builder, (builder.batch, samples))
-    builder.inputs["input_features"] = values.floats(builder, (builder.batch, frames, bins))
-    builder.inputs["input_features_mask"] = values.ones(builder, (builder.batch, frames))
+    builder.inputs["input_values"] = builder.floats((builder.batch, 1, samples), scale=0.1)
+    builder.inputs["padding_mask"] = builder.ones((builder.batch, samples))
+    builder.inputs["input_features"] = builder.floats((builder.batch, frames, bins))
+    builder.inputs["input_features_mask"] = builder.ones((builder.batch, frames))
 
 
 @changes_inputs("vibevoice_acoustic_tokenizer_encoder")
 def vibevoice_encoder(builder: InputBuilder) -> None:
     """The encoder calls its waveform `hidden_states`; each frame is thousands of samples."""
     shape = (builder.batch, builder.config.channels, (builder.request.sequence or 2) * builder.config.hop_length)
-    builder.inputs = {"hidden_states": values.floats(builder, shape, scale=0.1)}
+    builder.inputs = {"hidden_states": builder.floats(shape, scale=0.1)}
 
 
 @changes_inputs("vibevoice_acoustic_tokenizer_decoder")
 def vibevoice_decoder(builder: InputBuilder) -> None:
     """The decoder makes a waveform of latents whose width comes first; each frame becomes thousands of samples."""
     shape = (builder.batch, builder.config.hidden_size, builder.request.sequence or 2)
-    builder.inputs = {"hidden_states": values.floats(builder, shape)}
+    builder.inputs = {"hidden_states": builder.floats(shape)}
 
 
 @completes("musicgen")
@@ -191,19 +184,17 @@ def musicgen_codes(builder: InputBuilder) -> None:
     """One row a codebook of the codes that were written so far, and in training those that come next."""
     decoder = builder.config.decoder
     codes = (builder.batch * decoder.num_codebooks, builder.sequence)
-    builder.inputs["decoder_input_ids"] = values.integers(builder, codes, 0, decoder.vocab_size)
+    builder.inputs["decoder_input_ids"] = builder.integers(codes, 0, decoder.vocab_size)
     if builder.train:
         labels = (builder.batch, builder.sequence, decoder.num_codebooks)
-        builder.inputs["labels"] = values.integers(builder, labels, 0, decoder.vocab_size)
+        builder.inputs["labels"] = builder.integers(labels, 0, decoder.vocab_size)
 
 
 @makes_sounds("musicgen_melody")
 def musicgen_melody(builder: InputBuilder) -> None:
     """A chroma of the melody, each frame of one pitch."""
-    import torch
-
     config = builder.config
-    pitches = values.integers(builder, (builder.batch, config.chroma_length), 0, config.num_chroma)
+    pitches = builder.integers((builder.batch, config.chroma_length), 0, config.num_chroma)
     builder.inputs["input_features"] = torch.nn.functional.one_hot(pitches, config.num_chroma).to(builder.dtype)
 
 
@@ -211,16 +202,16 @@ def musicgen_melody(builder: InputBuilder) -> None:
 def musicgen_decoder(builder: InputBuilder) -> None:
     """The decoder alone reads one row of tokens a codebook."""
     codebooks, vocabulary = builder.config.num_codebooks, builder.config.vocab_size
-    builder.inputs["input_ids"] = values.integers(builder, (builder.batch * codebooks, builder.sequence), 0, vocabulary)
-    builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, builder.sequence))
+    builder.inputs["input_ids"] = builder.integers((builder.batch * codebooks, builder.sequence), 0, vocabulary)
+    builder.inputs["attention_mask"] = builder.ones((builder.batch, builder.sequence))
     if builder.train:
         labels = (builder.batch, builder.sequence, codebooks)
-        builder.inputs["labels"] = values.integers(builder, labels, 0, vocabulary)
+        builder.inputs["labels"] = builder.integers(labels, 0, vocabulary)
 
 
 @changes_inputs("pop2piano")
 def pop2piano(builder: InputBuilder) -> None:
     """Its encoder reads spectrograms as embeddings of its own width, in place of tokens."""
     builder.inputs.pop("input_ids", None)
-    builder.inputs["input_features"] = values.floats(builder, (builder.batch, builder.sequence, builder.config.d_model))
-    builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, builder.sequence))
+    builder.inputs["input_features"] = builder.floats((builder.batch, builder.sequence, builder.config.d_model))
+    builder.inputs["attention_mask"] = builder.ones((builder.batch, builder.sequence))

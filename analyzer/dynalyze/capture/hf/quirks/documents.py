@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalyze.capture.hf.inputs import geometry, patches, tiles, values
+import torch
+
+from dynalyze.capture.hf.inputs import geometry, patches, tiles
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.quirks import (
     changes_inputs,
@@ -55,28 +57,24 @@ def lilt(config: Any) -> None:
 def markuplm(builder: InputBuilder) -> None:
     """It reads for each token the path of its node in the document: tags and their places among siblings."""
     shape = (*builder.inputs["input_ids"].shape, builder.config.max_depth)
-    builder.inputs["xpath_tags_seq"] = values.integers(builder, shape, 0, builder.config.tag_pad_id)
-    builder.inputs["xpath_subs_seq"] = values.integers(builder, shape, 0, builder.config.subs_pad_id)
+    builder.inputs["xpath_tags_seq"] = builder.integers(shape, 0, builder.config.tag_pad_id)
+    builder.inputs["xpath_subs_seq"] = builder.integers(shape, 0, builder.config.subs_pad_id)
 
 
 @changes_inputs("tapas")
 def tapas(builder: InputBuilder) -> None:
     """It reads for each token its segment, column, row and ranks in a table, which its tokenizer returns as types."""
-    import torch
-
     shape = builder.inputs["input_ids"].shape
-    kinds = [values.integers(builder, shape, 0, size) for size in builder.config.type_vocab_sizes]
+    kinds = [builder.integers(shape, 0, size) for size in builder.config.type_vocab_sizes]
     builder.inputs["token_type_ids"] = torch.stack(kinds, dim=-1)
 
 
 @makes_pixels("granite_docling")
 def granite_docling(builder: InputBuilder) -> None:
     """An image is a row of tiles, and the mask tells which of them are real."""
-    import torch
-
     count = 2
     builder.inputs["pixel_values"] = tiles.images(builder, count)
-    builder.inputs["pixel_attention_mask"] = values.ones(builder, (builder.batch, count), dtype=torch.bool)
+    builder.inputs["pixel_attention_mask"] = builder.ones((builder.batch, count), dtype=torch.bool)
 
 
 @changes_inputs("kosmos-2")
@@ -85,17 +83,15 @@ def kosmos_2(builder: InputBuilder) -> None:
 
     As many tokens for the image as it is resampled to, after the first token of the text.
     """
-    import torch
-
     count = getattr(builder.config, "latent_query_num", None)
     if count is None or "input_ids" not in builder.inputs:
         return
     ids = builder.inputs["input_ids"]
-    mask = values.zeros(builder, (builder.batch, count + ids.shape[1]))
+    mask = builder.full((builder.batch, count + ids.shape[1]), 0)
     mask[:, 1 : count + 1] = 1
-    image = values.tokens(builder, (builder.batch, count))
+    image = builder.tokens((builder.batch, count))
     builder.inputs["input_ids"] = torch.cat([ids[:, :1], image, ids[:, 1:]], dim=1)
-    builder.inputs["attention_mask"] = values.ones(builder, mask.shape)
+    builder.inputs["attention_mask"] = builder.ones(mask.shape)
     builder.inputs["image_embeds_position_mask"] = mask
 
 
@@ -103,7 +99,7 @@ def kosmos_2(builder: InputBuilder) -> None:
 def kosmos_2_5(builder: InputBuilder) -> None:
     """Patches with their places, their rows and columns counted, and Kosmos-2's mask in the text."""
     for name in ("width", "height"):
-        builder.inputs[name] = values.full(builder, (builder.batch,), patches.grid_side(builder))
+        builder.inputs[name] = builder.full((builder.batch,), patches.grid_side(builder))
     kosmos_2(builder)
 
 
@@ -112,7 +108,7 @@ def pp_ocrv5_mobile_det(builder: InputBuilder) -> None:
     """PP-OCR's mobile text detector: the bare model calls its image `hidden_states`."""
     if builder.needs("hidden_states"):
         shape = (builder.batch, 3, *geometry.image_size(builder.config))
-        builder.inputs["hidden_states"] = values.floats(builder, shape)
+        builder.inputs["hidden_states"] = builder.floats(shape)
 
 
 @makes_pixels("pp_ocrv5_mobile_rec", "pp_ocrv5_server_rec", "pp_ocrv6_small_rec", "pp_ocrv6_tiny_rec")
@@ -122,7 +118,7 @@ def pp_ocr_line(builder: InputBuilder) -> None:
     The default backbone of the mobile one has strides that need twice that.
     """
     height = 96 if builder.config.model_type == "pp_ocrv5_mobile_rec" else 48
-    builder.inputs["pixel_values"] = values.floats(builder, (builder.batch, 3, height, 320))
+    builder.inputs["pixel_values"] = builder.floats((builder.batch, 3, height, 320))
 
 
 @completes("pp_ocrv5_server_det")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalyze.capture.hf.inputs import geometry, tiles, values, vision
+from dynalyze.capture.hf.inputs import geometry, tiles, vision
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.quirks import changes_inputs, completes, fill_open, makes_pixels, set_small
 
@@ -53,7 +53,7 @@ def flava(builder: InputBuilder) -> None:
     if "codebook_pixel_values" in builder.takes:
         edge = 112
         shape = (builder.batch, geometry.channels(builder.config.image_codebook_config), edge, edge)
-        builder.inputs["codebook_pixel_values"] = values.floats(builder, shape)
+        builder.inputs["codebook_pixel_values"] = builder.floats(shape)
         builder.inputs["input_ids_masked"] = builder.inputs["input_ids"].clone()
 
 
@@ -61,9 +61,9 @@ def flava(builder: InputBuilder) -> None:
 def lxmert(builder: InputBuilder) -> None:
     """It reads features and boxes of the ten regions that a detector found in an image."""
     shape = (builder.batch, 10)
-    builder.inputs["visual_feats"] = values.floats(builder, (*shape, builder.config.visual_feat_dim))
-    builder.inputs["visual_pos"] = values.floats(builder, (*shape, builder.config.visual_pos_dim)).sigmoid()
-    builder.inputs["visual_attention_mask"] = values.ones(builder, shape)
+    builder.inputs["visual_feats"] = builder.floats((*shape, builder.config.visual_feat_dim))
+    builder.inputs["visual_pos"] = builder.floats((*shape, builder.config.visual_pos_dim)).sigmoid()
+    builder.inputs["visual_attention_mask"] = builder.ones(shape)
 
 
 @changes_inputs("visual_bert")
@@ -71,11 +71,11 @@ def visual_bert(builder: InputBuilder) -> None:
     """It reads embeddings of the ten regions that a detector found in an image, beside the text."""
     # One more dimension where several choices are scored.
     shape = (*builder.inputs["input_ids"].shape[:-1], 10)
-    builder.inputs["visual_embeds"] = values.floats(builder, (*shape, builder.config.visual_embedding_dim))
-    builder.inputs["visual_attention_mask"] = values.ones(builder, shape)
-    builder.inputs["visual_token_type_ids"] = values.ones(builder, shape)
+    builder.inputs["visual_embeds"] = builder.floats((*shape, builder.config.visual_embedding_dim))
+    builder.inputs["visual_attention_mask"] = builder.ones(shape)
+    builder.inputs["visual_token_type_ids"] = builder.ones(shape)
     if "region_to_phrase_position" in builder.takes:
-        builder.inputs["region_to_phrase_position"] = values.integers(builder, (builder.batch, 10), 0, builder.sequence)
+        builder.inputs["region_to_phrase_position"] = builder.integers((builder.batch, 10), 0, builder.sequence)
 
 
 @completes("vilt")
@@ -97,7 +97,7 @@ def tvp_pixels(builder: InputBuilder) -> None:
     """One video where nobody asks for more: the positions of its frames' columns fit a batch of one alone."""
     builder.batch = builder.request.batch or 1
     frames, edge = geometry.frames_or_few(builder.config), builder.config.max_img_size
-    builder.inputs["pixel_values"] = values.floats(builder, (builder.batch, frames, 3, edge, edge))
+    builder.inputs["pixel_values"] = builder.floats((builder.batch, frames, 3, edge, edge))
 
 
 @makes_pixels("xclip_vision_model")

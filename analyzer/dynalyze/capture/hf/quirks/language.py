@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynalyze.capture.hf.inputs import values
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.quirks import changes_inputs, completes, fill_open, keep_equal, set_small, shrinks
 
@@ -146,10 +145,10 @@ def gemma4_assistant(builder: InputBuilder) -> None:
         return
     del builder.inputs["input_ids"]
     width = 2 * builder.config.backbone_hidden_size
-    builder.inputs["inputs_embeds"] = values.floats(builder, (builder.batch, 1, width))
-    builder.inputs["position_ids"] = values.full(builder, (builder.batch, 1), builder.sequence)
+    builder.inputs["inputs_embeds"] = builder.floats((builder.batch, 1, width))
+    builder.inputs["position_ids"] = builder.full((builder.batch, 1), builder.sequence)
     builder.inputs["shared_kv_states"] = {
-        attention.layer_type: tuple(values.floats(builder, _cached(builder, attention)) for _ in ("key", "value"))
+        attention.layer_type: tuple(builder.floats(_cached(builder, attention)) for _ in ("key", "value"))
         for attention in (layer.self_attn for layer in builder.model.model.layers)
     }
 
@@ -165,9 +164,9 @@ def muse_glimmer_assistant(builder: InputBuilder) -> None:
     config = builder.config
     block, width = config.block_size, config.hidden_size
     states = (builder.batch, builder.sequence, len(config.target_layer_ids) * width)
-    builder.inputs["noise_embeds"] = values.floats(builder, (builder.batch, block, width))
-    builder.inputs["context_hidden_states"] = values.floats(builder, states)
-    builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, builder.sequence + block))
+    builder.inputs["noise_embeds"] = builder.floats((builder.batch, block, width))
+    builder.inputs["context_hidden_states"] = builder.floats(states)
+    builder.inputs["attention_mask"] = builder.ones((builder.batch, builder.sequence + block))
 
 
 @changes_inputs("jev")
@@ -175,10 +174,10 @@ def jev(builder: InputBuilder) -> None:
     """JEV decides questions at marked tokens of one prompt."""
     questions, options = (1, 2), 2
     builder.inputs = {
-        "input_ids": values.tokens(builder, (1, builder.sequence)),
-        "marks": values.full(builder, questions, builder.sequence),
-        "num_options": values.full(builder, questions, options),
-        "question_type_ids": values.zeros(builder, questions),
+        "input_ids": builder.tokens((1, builder.sequence)),
+        "marks": builder.full(questions, builder.sequence),
+        "num_options": builder.full(questions, options),
+        "question_type_ids": builder.full(questions, 0),
     }
 
 
@@ -198,12 +197,12 @@ def luke(builder: InputBuilder) -> None:
     entities = 2 if builder.name.endswith("PairClassification") else 1
     # Several choices are several texts a sample.
     shape = (*builder.inputs["input_ids"].shape[:-1], entities)
-    builder.inputs["entity_ids"] = values.integers(builder, shape, 1, builder.config.entity_vocab_size)
-    builder.inputs["entity_attention_mask"] = values.ones(builder, shape)
-    builder.inputs["entity_position_ids"] = values.integers(builder, (*shape, mentioned), 1, builder.sequence)
+    builder.inputs["entity_ids"] = builder.integers(shape, 1, builder.config.entity_vocab_size)
+    builder.inputs["entity_attention_mask"] = builder.ones(shape)
+    builder.inputs["entity_position_ids"] = builder.integers((*shape, mentioned), 1, builder.sequence)
     for name in ("entity_start_positions", "entity_end_positions"):
         if name in builder.takes:
-            builder.inputs[name] = values.integers(builder, shape, 1, builder.sequence)
+            builder.inputs[name] = builder.integers(shape, 1, builder.sequence)
 
 
 @changes_inputs("openai-gpt")
@@ -219,9 +218,9 @@ def rag(builder: InputBuilder) -> None:
     documents = builder.config.n_docs
     texts = (builder.batch * documents, builder.sequence)
     vocabulary = builder.config.generator.vocab_size
-    builder.inputs["context_input_ids"] = values.tokens(builder, texts, vocabulary=vocabulary)
-    builder.inputs["context_attention_mask"] = values.ones(builder, texts)
-    builder.inputs["doc_scores"] = values.floats(builder, (builder.batch, documents))
+    builder.inputs["context_input_ids"] = builder.tokens(texts, vocabulary=vocabulary)
+    builder.inputs["context_attention_mask"] = builder.ones(texts)
+    builder.inputs["doc_scores"] = builder.floats((builder.batch, documents))
     if builder.train:
         builder.inputs["reduce_loss"] = True
 
@@ -232,8 +231,8 @@ def reformer(builder: InputBuilder) -> None:
     if not (builder.train and builder.config.axial_pos_embds):
         return
     length = math.prod(builder.config.axial_pos_shape)
-    builder.inputs["input_ids"] = values.tokens(builder, (builder.batch, length))
-    builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, length))
+    builder.inputs["input_ids"] = builder.tokens((builder.batch, length))
+    builder.inputs["attention_mask"] = builder.ones((builder.batch, length))
     if "labels" in builder.inputs and builder.inputs["labels"].dim() == 2:
         builder.inputs["labels"] = builder.inputs["input_ids"].clone()
 
@@ -242,8 +241,8 @@ def reformer(builder: InputBuilder) -> None:
 def roc_bert(builder: InputBuilder) -> None:
     """RoCBert reads the shape and the sound of each character beside its id."""
     shape = builder.inputs["input_ids"].shape
-    builder.inputs["input_shape_ids"] = values.integers(builder, shape, 1, builder.config.shape_vocab_size)
-    sounds = values.integers(builder, shape, 1, builder.config.pronunciation_vocab_size)
+    builder.inputs["input_shape_ids"] = builder.integers(shape, 1, builder.config.shape_vocab_size)
+    sounds = builder.integers(shape, 1, builder.config.pronunciation_vocab_size)
     builder.inputs["input_pronunciation_ids"] = sounds
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalyze.capture.hf.inputs import tiles, values
+import torch
+
+from dynalyze.capture.hf.inputs import tiles
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
 from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, makes_pixels, set_small
@@ -33,21 +35,19 @@ def decision_transformer(builder: InputBuilder) -> None:
     if not builder.wants("states"):
         return
     shape = (builder.batch, builder.sequence)
-    builder.inputs["states"] = values.floats(builder, (*shape, builder.config.state_dim))
-    builder.inputs["actions"] = values.floats(builder, (*shape, builder.config.act_dim))
-    builder.inputs["rewards"] = values.floats(builder, (*shape, 1))
-    builder.inputs["returns_to_go"] = values.floats(builder, (*shape, 1))
-    builder.inputs["timesteps"] = values.arange(builder, builder.batch, builder.sequence)
-    builder.inputs["attention_mask"] = values.ones(builder, shape)
+    builder.inputs["states"] = builder.floats((*shape, builder.config.state_dim))
+    builder.inputs["actions"] = builder.floats((*shape, builder.config.act_dim))
+    builder.inputs["rewards"] = builder.floats((*shape, 1))
+    builder.inputs["returns_to_go"] = builder.floats((*shape, 1))
+    builder.inputs["timesteps"] = torch.arange(builder.sequence, device=builder.device).repeat(builder.batch, 1)
+    builder.inputs["attention_mask"] = builder.ones(shape)
 
 
 @makes_pixels("pi0")
 def pi0_pixels(builder: InputBuilder) -> None:
     """One camera for the vision-language part, its mask, and a placeholder for each of its features."""
-    import torch
-
     builder.inputs["pixel_values"] = cameras = tiles.images(builder, 1)
-    builder.inputs["pixel_attention_mask"] = values.ones(builder, cameras.shape[:2], dtype=torch.bool)
+    builder.inputs["pixel_attention_mask"] = builder.ones(cameras.shape[:2], dtype=torch.bool)
     with untouched(builder.model):
         features = count(extractor(builder.model, "image")(cameras.flatten(0, 1)))
     builder.placeholders.append(Placeholder(builder.config.vlm_config.image_token_id, features // builder.batch))
@@ -58,12 +58,12 @@ def pi0_inputs(builder: InputBuilder) -> None:
     """The robot's state and a noisy action for the other part."""
     config = builder.config
     if "state" in builder.takes:
-        builder.inputs["state"] = values.floats(builder, (builder.batch, config.max_state_dim))
-        builder.inputs["noise"] = values.floats(builder, (builder.batch, config.chunk_size, config.max_action_dim))
-        builder.inputs["timestep"] = values.floats(builder, (builder.batch,)).sigmoid()
+        builder.inputs["state"] = builder.floats((builder.batch, config.max_state_dim))
+        builder.inputs["noise"] = builder.floats((builder.batch, config.chunk_size, config.max_action_dim))
+        builder.inputs["timestep"] = builder.floats((builder.batch,)).sigmoid()
     elif "action_embeds" in builder.takes:
         shape = (builder.batch, config.chunk_size + 1, config.dit_config.hidden_size)
-        builder.inputs["action_embeds"] = values.floats(builder, shape)
+        builder.inputs["action_embeds"] = builder.floats(shape)
 
 
 @completes("esm")
@@ -81,7 +81,7 @@ def esm(config: Any) -> None:
 def esm_inputs(builder: InputBuilder) -> None:
     """The folding model reads residues as AlphaFold counts them: twenty."""
     if builder.name.endswith("ForProteinFolding"):
-        builder.inputs["input_ids"] = values.integers(builder, (builder.batch, builder.sequence), 0, 20)
+        builder.inputs["input_ids"] = builder.integers((builder.batch, builder.sequence), 0, 20)
 
 
 @changes_inputs("esmfold2")
@@ -94,7 +94,7 @@ def esmfold2_inputs(builder: InputBuilder) -> None:
     from transformers.models.esmfold2.protein_utils import prepare_protein_features
 
     amino_acids = "ACDEFGHIKLMNPQRSTVWY"
-    letters = values.integers(builder, (builder.sequence,), 0, len(amino_acids))
+    letters = builder.integers((builder.sequence,), 0, len(amino_acids))
     features = prepare_protein_features("".join(amino_acids[letter] for letter in letters), device=builder.device)
     batched = {name: feature.repeat_interleave(builder.batch, 0) for name, feature in features.items()}
     atoms = {name: batched.pop(name) for name in EsmFold2AtomInputs.__dataclass_fields__}
@@ -107,8 +107,8 @@ def evolla(builder: InputBuilder) -> None:
     """It answers questions about a protein, which its own encoder reads as tokens of structure and sequence."""
     shape = (builder.batch, builder.sequence)
     vocabulary = builder.config.protein_encoder_config.vocab_size
-    builder.inputs["protein_input_ids"] = values.tokens(builder, shape, vocabulary=vocabulary)
-    builder.inputs["protein_attention_mask"] = values.ones(builder, shape)
+    builder.inputs["protein_input_ids"] = builder.tokens(shape, vocabulary=vocabulary)
+    builder.inputs["protein_attention_mask"] = builder.ones(shape)
 
 
 @completes("perceiver")
@@ -123,7 +123,7 @@ def perceiver_inputs(builder: InputBuilder) -> None:
     """It reads an array of any modality; without a preprocessor, its values as they are. Optical flow has one."""
     if builder.name.endswith("ForOpticalFlow"):
         # Two frames, and around each pixel three by three pixels of three colours.
-        builder.inputs["inputs"] = values.floats(builder, (builder.batch, 2, 27, *builder.config.train_size))
+        builder.inputs["inputs"] = builder.floats((builder.batch, 2, 27, *builder.config.train_size))
     if builder.needs("inputs"):
-        builder.inputs["inputs"] = values.floats(builder, (builder.batch, builder.sequence, builder.config.d_model))
-        builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, builder.sequence))
+        builder.inputs["inputs"] = builder.floats((builder.batch, builder.sequence, builder.config.d_model))
+        builder.inputs["attention_mask"] = builder.ones((builder.batch, builder.sequence))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from dynalyze.capture.hf.inputs import values
 from dynalyze.capture.hf.inputs.audio import audio_part
 from dynalyze.capture.hf.inputs.features import features_per_sample
@@ -74,7 +76,7 @@ def clvp_sounds(builder: InputBuilder) -> None:
     """The text is conditioned on a spectrogram whose mel bins come first."""
     if builder.wants("input_features"):
         shape = (builder.batch, builder.config.decoder_config.feature_size, 128)
-        builder.inputs["input_features"] = values.floats(builder, shape)
+        builder.inputs["input_features"] = builder.floats(shape)
 
 
 @makes_sounds("csm")
@@ -87,8 +89,8 @@ def csm_sounds(builder: InputBuilder) -> None:
         return
     frames, codec = 8, builder.config.codec_config
     samples = frames * int(codec.sampling_rate / codec.frame_rate)
-    builder.inputs["input_values"] = values.floats(builder, (builder.batch, 1, samples), scale=0.1)
-    builder.inputs["input_values_cutoffs"] = values.full(builder, (builder.batch, 1), samples)
+    builder.inputs["input_values"] = builder.floats((builder.batch, 1, samples), scale=0.1)
+    builder.inputs["input_values_cutoffs"] = builder.full((builder.batch, 1), samples)
     end = builder.config.audio_eos_token_id
     builder.placeholders.append(Placeholder(builder.config.audio_token_id, frames, "audio", end=end))
 
@@ -98,7 +100,7 @@ def csm_inputs(builder: InputBuilder) -> None:
     """The backbone alone reads frames of codes."""
     if "input_values_cutoffs" not in builder.inputs:
         shape = (builder.batch, builder.sequence, builder.config.num_codebooks)
-        builder.inputs["input_ids"] = values.integers(builder, shape, 0, builder.config.codebook_size)
+        builder.inputs["input_ids"] = builder.integers(shape, 0, builder.config.codebook_size)
 
 
 @changes_inputs("dia")
@@ -106,12 +108,12 @@ def dia(builder: InputBuilder) -> None:
     """Its decoder reads the codes of several channels of sound."""
     encoder, decoder = builder.config.encoder_config, builder.config.decoder_config
     texts = builder.inputs["input_ids"].shape
-    builder.inputs["input_ids"] = values.tokens(builder, texts, vocabulary=encoder.vocab_size)
+    builder.inputs["input_ids"] = builder.tokens(texts, vocabulary=encoder.vocab_size)
     codes = (builder.batch, builder.sequence, decoder.num_channels)
-    builder.inputs["decoder_input_ids"] = values.tokens(builder, codes, vocabulary=decoder.vocab_size)
+    builder.inputs["decoder_input_ids"] = builder.tokens(codes, vocabulary=decoder.vocab_size)
     if builder.train:
         labels = (builder.batch * decoder.num_channels, builder.sequence)
-        builder.inputs["labels"] = values.tokens(builder, labels, vocabulary=decoder.vocab_size)
+        builder.inputs["labels"] = builder.tokens(labels, vocabulary=decoder.vocab_size)
 
 
 @changes_inputs("fine_acoustics")
@@ -119,23 +121,21 @@ def bark_fine(builder: InputBuilder) -> None:
     """Bark's fine model reads all codebooks of a sound and foretells one of them."""
     config = builder.config
     shape = (builder.batch, builder.sequence, config.n_codes_total)
-    builder.inputs["input_ids"] = values.integers(builder, shape, 0, config.input_vocab_size)
-    builder.inputs["attention_mask"] = values.ones(builder, shape[:2])
+    builder.inputs["input_ids"] = builder.integers(shape, 0, config.input_vocab_size)
+    builder.inputs["attention_mask"] = builder.ones(shape[:2])
     builder.inputs["codebook_idx"] = config.n_codes_given
 
 
 @makes_sounds("granite_speech", "granite_speech_plus")
 def granite_speech_sounds(builder: InputBuilder) -> None:
     """Windows of the encoder's states are projected to a few tokens, and the processor's mask is that of these."""
-    import torch
-
     if not builder.wants("input_features"):
         return
     frames, bins = builder.request.sequence or 128, builder.config.encoder_config.input_dim
-    builder.inputs["input_features"] = values.floats(builder, (builder.batch, frames, bins))
+    builder.inputs["input_features"] = builder.floats((builder.batch, frames, bins))
     tokens = features_per_sample(builder, "audio")
     if tokens is not None:
-        builder.inputs["input_features_mask"] = values.ones(builder, (builder.batch, tokens), dtype=torch.bool)
+        builder.inputs["input_features_mask"] = builder.ones((builder.batch, tokens), dtype=torch.bool)
         builder.placeholders.append(Placeholder(builder.config.audio_token_id, tokens, "audio"))
 
 
@@ -144,19 +144,17 @@ def granite_speech5(builder: InputBuilder) -> None:
     """It stacks two frames of mel bins and their changes."""
     frames = builder.request.sequence or 64
     bins = audio_part(builder.config).num_mel_bins
-    builder.inputs["input_features"] = values.floats(builder, (builder.batch, frames, 4 * bins))
-    builder.inputs["attention_mask"] = values.ones(builder, (builder.batch, frames))
+    builder.inputs["input_features"] = builder.floats((builder.batch, frames, 4 * bins))
+    builder.inputs["attention_mask"] = builder.ones((builder.batch, frames))
 
 
 @makes_sounds("higgs_audio_v2")
 def higgs_audio_v2(builder: InputBuilder) -> None:
     """It reads the codes of a reference sound, a placeholder in the text for each of its frames."""
-    import torch
-
     frames, config = 16, builder.config
     shape = (builder.batch, frames, config.num_codebooks)
-    builder.inputs["audio_input_ids"] = values.integers(builder, shape, 0, config.codebook_size)
-    builder.inputs["audio_input_ids_mask"] = values.ones(builder, shape[:2], dtype=torch.bool)
+    builder.inputs["audio_input_ids"] = builder.integers(shape, 0, config.codebook_size)
+    builder.inputs["audio_input_ids_mask"] = builder.ones(shape[:2], dtype=torch.bool)
     begin = config.audio_bos_token_id
     builder.placeholders.append(Placeholder(config.audio_token_id, frames, "audio", begin=begin))
 
@@ -164,14 +162,12 @@ def higgs_audio_v2(builder: InputBuilder) -> None:
 @changes_inputs("kyutai_speech_to_text")
 def kyutai_speech_to_text(builder: InputBuilder) -> None:
     """It reads, for each frame, a token of text and the codes of the sound."""
-    import torch
-
     config = builder.config
-    text = values.tokens(builder, (builder.batch, builder.sequence, 1), vocabulary=config.vocab_size)
+    text = builder.tokens((builder.batch, builder.sequence, 1), vocabulary=config.vocab_size)
     codes = (builder.batch, builder.sequence, config.num_codebooks)
-    sound = values.integers(builder, codes, 0, config.codebook_vocab_size)
+    sound = builder.integers(codes, 0, config.codebook_vocab_size)
     builder.inputs["input_ids"] = torch.cat([text, sound], dim=-1)
-    builder.inputs["attention_mask"] = values.ones(builder, codes[:2])
+    builder.inputs["attention_mask"] = builder.ones(codes[:2])
     if builder.train and "labels" in builder.takes:
         builder.inputs["labels"] = text.squeeze(-1)
 
@@ -200,7 +196,7 @@ def moshi_inputs(builder: InputBuilder) -> None:
     codec = builder.config.audio_encoder_config
     samples = builder.sequence * int(codec.sampling_rate / codec.frame_rate)
     for name in ("user_input_values", "moshi_input_values"):
-        builder.inputs[name] = values.floats(builder, (builder.batch, codec.audio_channels, samples), scale=0.1)
+        builder.inputs[name] = builder.floats((builder.batch, codec.audio_channels, samples), scale=0.1)
     if builder.train:
         builder.inputs["text_labels"] = builder.inputs["input_ids"].clone()
 
@@ -209,7 +205,7 @@ def moshi_inputs(builder: InputBuilder) -> None:
 def moss_transcribe_diarize(builder: InputBuilder) -> None:
     """It tells the length of each sound in samples beside its chunks of features: one whole chunk a sample."""
     if builder.wants("padding_mask"):
-        builder.inputs["padding_mask"] = values.ones(builder, (builder.batch, builder.config.audio_chunk_size))
+        builder.inputs["padding_mask"] = builder.ones((builder.batch, builder.config.audio_chunk_size))
 
 
 @makes_sounds("pocket_tts", "gradium_phonon_tts")
@@ -217,8 +213,8 @@ def pocket_tts_sounds(builder: InputBuilder) -> None:
     """It speaks a text with the voice of a prompt: latents of its audio tokenizer, a placeholder for each."""
     config = builder.config
     shape = (builder.batch, 8, values.first(config, "audio_prompt_dim", "latent_dim"))
-    builder.inputs["audio_prompt_latents"] = values.floats(builder, shape)
-    builder.inputs["audio_prompt_latents_mask"] = values.ones(builder, shape[:2])
+    builder.inputs["audio_prompt_latents"] = builder.floats(shape)
+    builder.inputs["audio_prompt_latents_mask"] = builder.ones(shape[:2])
     begin = getattr(config, "audio_prompt_bos_token_id", None)
     builder.placeholders.append(Placeholder(config.audio_prompt_token_id, shape[1], "audio", begin=begin))
 
@@ -235,8 +231,8 @@ def qwen3_asr_sounds(builder: InputBuilder) -> None:
     if builder.wants("input_features"):
         part = audio_part(builder.config)
         frames = 2 * part.n_window
-        builder.inputs["input_features"] = values.floats(builder, (builder.batch, part.num_mel_bins, frames))
-        builder.inputs["input_features_mask"] = values.ones(builder, (builder.batch, frames))
+        builder.inputs["input_features"] = builder.floats((builder.batch, part.num_mel_bins, frames))
+        builder.inputs["input_features_mask"] = builder.ones((builder.batch, frames))
 
 
 @completes("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker")
@@ -255,8 +251,8 @@ def qwen2_5_omni_talker(builder: InputBuilder) -> None:
         _embeddings_for_tokens(builder, builder.config.hidden_size)
         return
     shape = (builder.batch, builder.sequence, builder.config.embedding_size)
-    builder.inputs["thinker_reply_part"] = values.floats(builder, shape)
-    builder.inputs["input_text_ids"] = values.tokens(builder, shape[:2])
+    builder.inputs["thinker_reply_part"] = builder.floats(shape)
+    builder.inputs["input_text_ids"] = builder.tokens(shape[:2])
 
 
 @changes_inputs("qwen2_5_omni_dit")
@@ -265,11 +261,11 @@ def qwen2_5_omni_dit(builder: InputBuilder) -> None:
     config = builder.config
     frames = (builder.batch, builder.sequence * config.repeats)
     builder.inputs = {
-        "hidden_states": values.floats(builder, (*frames, config.mel_dim)),
-        "condition_vector": values.floats(builder, (*frames, config.mel_dim)),
-        "speaker_embedding": values.floats(builder, (*frames, config.enc_emb_dim)),
-        "quantized_code": values.integers(builder, (builder.batch, builder.sequence), 0, config.num_embeds),
-        "time_step": values.floats(builder, (builder.batch,)).abs(),
+        "hidden_states": builder.floats((*frames, config.mel_dim)),
+        "condition_vector": builder.floats((*frames, config.mel_dim)),
+        "speaker_embedding": builder.floats((*frames, config.enc_emb_dim)),
+        "quantized_code": builder.integers((builder.batch, builder.sequence), 0, config.num_embeds),
+        "time_step": builder.floats((builder.batch,)).abs(),
     }
 
 
@@ -277,7 +273,7 @@ def qwen2_5_omni_dit(builder: InputBuilder) -> None:
 def qwen2_5_omni_bigvgan(builder: InputBuilder) -> None:
     """The vocoder of Qwen2.5-Omni: a mel spectrogram to a waveform."""
     shape = (builder.batch, builder.config.mel_dim, builder.sequence)
-    builder.inputs = {"mel_spectrogram": values.floats(builder, shape)}
+    builder.inputs = {"mel_spectrogram": builder.floats(shape)}
 
 
 @changes_inputs("qwen2_5_omni_token2wav")
@@ -285,9 +281,9 @@ def qwen2_5_omni_token2wav(builder: InputBuilder) -> None:
     """Codes of speech and the voice of a reference to a waveform; its sampler takes one sample at a time."""
     dit = builder.config.dit_config
     builder.inputs = {
-        "code": values.integers(builder, (1, builder.sequence), 0, dit.num_embeds),
-        "conditioning": values.floats(builder, (1, dit.enc_emb_dim)),
-        "reference_mel": values.floats(builder, (1, builder.sequence * dit.repeats, dit.mel_dim)),
+        "code": builder.integers((1, builder.sequence), 0, dit.num_embeds),
+        "conditioning": builder.floats((1, dit.enc_emb_dim)),
+        "reference_mel": builder.floats((1, builder.sequence * dit.repeats, dit.mel_dim)),
         "num_steps": 2,
     }
 
@@ -310,7 +306,7 @@ def qwen3_omni_talker_text_inputs(builder: InputBuilder) -> None:
 def qwen3_omni_code_predictor(builder: InputBuilder) -> None:
     """It starts from the talker's hidden state and the first code's embedding."""
     del builder.inputs["input_ids"], builder.inputs["attention_mask"]
-    builder.inputs["inputs_embeds"] = values.floats(builder, (builder.batch, 2, builder.config.hidden_size))
+    builder.inputs["inputs_embeds"] = builder.floats((builder.batch, 2, builder.config.hidden_size))
 
 
 @changes_inputs("Qwen3OmniMoeCode2WavConfig")
@@ -319,14 +315,14 @@ def qwen3_omni_vocoder(builder: InputBuilder) -> None:
     config = builder.config
     if "codes" in builder.takes:
         codes = (builder.batch, config.num_quantizers, builder.sequence)
-        builder.inputs = {"codes": values.integers(builder, codes, 0, config.codebook_size)}
+        builder.inputs = {"codes": builder.integers(codes, 0, config.codebook_size)}
     else:
         _embeddings_for_tokens(builder, config.hidden_size)
 
 
 def _embeddings_for_tokens(builder: InputBuilder, width: int) -> None:
     del builder.inputs["input_ids"]
-    builder.inputs["inputs_embeds"] = values.floats(builder, (builder.batch, builder.sequence, width))
+    builder.inputs["inputs_embeds"] = builder.floats((builder.batch, builder.sequence, width))
 
 
 @changes_inputs("seamless_m4t", "seamless_m4t_v2")
@@ -334,7 +330,7 @@ def seamless_m4t(builder: InputBuilder) -> None:
     """It reads speech or text, never both: the bare model is given speech, its heads for text show the text."""
     if "input_features" in builder.inputs and "input_ids" in builder.inputs:
         del builder.inputs["input_ids"]
-        builder.inputs["attention_mask"] = values.ones(builder, builder.inputs["input_features"].shape[:2])
+        builder.inputs["attention_mask"] = builder.ones(builder.inputs["input_features"].shape[:2])
     if "TextToUnit" in builder.name:
         # The units are made of the text decoder's states.
         _embeddings_for_tokens(builder, builder.config.hidden_size)
@@ -347,15 +343,15 @@ def speecht5(builder: InputBuilder) -> None:
     if spoken not in builder.takes:
         return
     if "speaker_embeddings" in builder.takes:
-        builder.inputs["speaker_embeddings"] = values.floats(builder, (builder.batch, config.speaker_embedding_dim))
+        builder.inputs["speaker_embeddings"] = builder.floats((builder.batch, config.speaker_embedding_dim))
     if getattr(builder.model, "base_model", None) is builder.model:
-        builder.inputs["input_values"] = values.floats(builder, (builder.batch, builder.sequence, config.hidden_size))
-        builder.inputs[spoken] = values.floats(builder, (builder.batch, frames, config.hidden_size))
+        builder.inputs["input_values"] = builder.floats((builder.batch, builder.sequence, config.hidden_size))
+        builder.inputs[spoken] = builder.floats((builder.batch, frames, config.hidden_size))
         return
-    builder.inputs[spoken] = values.floats(builder, (builder.batch, frames, config.num_mel_bins))
+    builder.inputs[spoken] = builder.floats((builder.batch, frames, config.num_mel_bins))
     if builder.train:
         written = frames * config.reduction_factor
-        builder.inputs["labels"] = values.floats(builder, (builder.batch, written, config.num_mel_bins))
+        builder.inputs["labels"] = builder.floats((builder.batch, written, config.num_mel_bins))
 
 
 @makes_sounds("voxtral_realtime")
@@ -364,5 +360,5 @@ def voxtral_realtime(builder: InputBuilder) -> None:
     if builder.wants("input_features"):
         frames = builder.sequence * builder.config.audio_length_per_tok
         bins = builder.config.audio_config.num_mel_bins
-        builder.inputs["input_features"] = values.floats(builder, (builder.batch, bins, frames))
+        builder.inputs["input_features"] = builder.floats((builder.batch, bins, frames))
         builder.inputs["num_delay_tokens"] = builder.config.default_num_delay_tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from dynalyze.capture.hf.inputs import geometry, tiles, values
+from dynalyze.capture.hf.inputs import geometry, tiles
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.quirks import (
     changes_inputs,
@@ -94,7 +94,7 @@ def depth_pro(config: Any) -> None:
 @makes_pixels("depth_pro")
 def depth_pro_pixels(builder: InputBuilder) -> None:
     edge = int(builder.config.patch_size / min(builder.config.scaled_images_ratios))
-    builder.inputs["pixel_values"] = values.floats(builder, (builder.batch, 3, edge, edge))
+    builder.inputs["pixel_values"] = builder.floats((builder.batch, 3, edge, edge))
 
 
 @makes_pixels("efficientloftr")
@@ -109,7 +109,7 @@ def seggpt(builder: InputBuilder) -> None:
     """An image to segment beside an example with its mask, each half of what the encoder sees."""
     height, width = geometry.image_size(builder.config)
     for name in ("pixel_values", "prompt_pixel_values", "prompt_masks"):
-        builder.inputs[name] = values.floats(builder, (builder.batch, builder.config.num_channels, height // 2, width))
+        builder.inputs[name] = builder.floats((builder.batch, builder.config.num_channels, height // 2, width))
 
 
 @completes("vitmatte")
@@ -178,4 +178,4 @@ def small_rf_detr_backbone(config: Any) -> None:
 def oneformer(builder: InputBuilder) -> None:
     """A sentence tells which of its tasks is asked for; texts of what may be seen are for training alone."""
     shape = (builder.batch, builder.config.task_seq_len)
-    builder.inputs["task_inputs"] = values.tokens(builder, shape, builder.config.text_encoder_vocab_size)
+    builder.inputs["task_inputs"] = builder.tokens(shape, builder.config.text_encoder_vocab_size)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from dynalyze.capture.hf.inputs import geometry, patches, tiles, values
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
@@ -188,8 +190,8 @@ def instructblip_inputs(builder: InputBuilder) -> None:
     """The instruction once more for the Q-Former."""
     if "qformer_input_ids" in builder.takes:
         shape = (builder.batch, builder.sequence)
-        builder.inputs["qformer_input_ids"] = values.tokens(builder, shape, builder.config.qformer_config.vocab_size)
-        builder.inputs["qformer_attention_mask"] = values.ones(builder, shape)
+        builder.inputs["qformer_input_ids"] = builder.tokens(shape, builder.config.qformer_config.vocab_size)
+        builder.inputs["qformer_attention_mask"] = builder.ones(shape)
 
 
 @makes_pixels("deepseek_vl_hybrid")
@@ -198,7 +200,7 @@ def deepseek_vl_hybrid(builder: InputBuilder) -> None:
     builder.inputs["pixel_values"] = tiles.images(builder)
     fine = builder.config.high_res_vision_config
     shape = (builder.batch, geometry.channels(fine), *geometry.image_size(fine))
-    builder.inputs["high_res_pixel_values"] = values.floats(builder, shape)
+    builder.inputs["high_res_pixel_values"] = builder.floats(shape)
 
 
 @makes_pixels("fuyu")
@@ -207,14 +209,14 @@ def fuyu(builder: InputBuilder) -> None:
     if builder.wants("pixel_values"):
         side = patches.grid_side(builder)
         width = builder.config.num_channels * builder.config.patch_size**2
-        builder.inputs["pixel_values"] = values.floats(builder, (builder.batch, side * side, width))
+        builder.inputs["pixel_values"] = builder.floats((builder.batch, side * side, width))
 
 
 @makes_pixels("neomme")
 def neomme(builder: InputBuilder) -> None:
     """No encoder; the patches of all images are one list, and each becomes a token."""
     side = patches.grid_side(builder)
-    builder.inputs["pixel_values"] = values.floats(builder, (builder.batch * side * side, builder.config.patch_dim))
+    builder.inputs["pixel_values"] = builder.floats((builder.batch * side * side, builder.config.patch_dim))
 
 
 @makes_pixels("glm_image")
@@ -225,7 +227,7 @@ def glm_image_pixels(builder: InputBuilder) -> None:
     """
     patches.add_grid(builder, "pixel_values", "image_grid_thw")
     builder.inputs["image_grid_thw"] = builder.inputs["image_grid_thw"].repeat_interleave(2, dim=0)
-    builder.inputs["images_per_sample"] = values.full(builder, (builder.batch,), 2)
+    builder.inputs["images_per_sample"] = builder.full((builder.batch,), 2)
     config = builder.config
     tokens = patches.grid_side(builder) ** 2
     builder.placeholders.append(
@@ -276,7 +278,7 @@ def idefics(builder: InputBuilder) -> None:
 def idefics_inputs(builder: InputBuilder) -> None:
     """A mask tells which token attends to which image: each to the one."""
     if "pixel_values" in builder.inputs:
-        builder.inputs["image_attention_mask"] = values.ones(builder, (*builder.inputs["input_ids"].shape, 1))
+        builder.inputs["image_attention_mask"] = builder.ones((*builder.inputs["input_ids"].shape, 1))
 
 
 @changes_inputs("mllama")
@@ -285,20 +287,18 @@ def mllama(builder: InputBuilder) -> None:
     if "input_ids" in builder.inputs and "aspect_ratio_mask" in builder.inputs:
         batch, *images = builder.inputs["aspect_ratio_mask"].shape
         shape = (batch, builder.inputs["input_ids"].shape[-1], *images)
-        builder.inputs["cross_attention_mask"] = values.ones(builder, shape)
+        builder.inputs["cross_attention_mask"] = builder.ones(shape)
 
 
 @makes_pixels("inkling2", "inkling2_vision")
 def inkling2(builder: InputBuilder) -> None:
     """An image is a row of squares, one a token, each of several patches, its channels last."""
-    import torch
-
     if not builder.wants("pixel_values"):
         return
     side = 4
     edge = geometry.patch_size(builder.config) * geometry.merge_size(builder.config)
     shape = (builder.batch * side * side, edge, edge, geometry.channels(builder.config))
-    builder.inputs["pixel_values"] = values.floats(builder, shape)
+    builder.inputs["pixel_values"] = builder.floats(shape)
     builder.inputs["image_grid_thw"] = torch.tensor([[1, side, side]] * builder.batch, device=builder.device)
 
 
@@ -319,7 +319,7 @@ def inkling_pixels(builder: InputBuilder) -> None:
     vision = getattr(builder.config, "vision_config", builder.config)
     edge = vision.patch_size
     shape = (builder.batch * 16, vision.temporal_patch_size, edge, edge, vision.num_channels)
-    builder.inputs["pixel_values"] = values.floats(builder, shape)
+    builder.inputs["pixel_values"] = builder.floats(shape)
 
 
 @makes_pixels("molmo2")
@@ -329,19 +329,17 @@ def molmo2_pixels(builder: InputBuilder) -> None:
     An image is a small whole and one crop, both of the encoder's size. What is left over at the edge of a crop belongs
     to no token.
     """
-    import torch
-
     vision = builder.config.vision_config
     side = vision.image_size[0] // vision.patch_size
     pool, crops, width = 2, 2 * builder.batch, vision.num_channels * vision.patch_size**2
-    builder.inputs["pixel_values"] = values.floats(builder, (crops, side * side, width))
+    builder.inputs["pixel_values"] = builder.floats((crops, side * side, width))
     squares = side // pool
     numbers = torch.arange(side * side).view(side, side)[: squares * pool, : squares * pool]
     pooled = numbers.view(squares, pool, squares, pool).transpose(1, 2).reshape(squares * squares, pool * pool)
     starts = torch.arange(crops) * side * side
     builder.inputs["image_token_pooling"] = (starts[:, None, None] + pooled).flatten(0, 1).to(builder.device)
-    builder.inputs["image_grids"] = values.full(builder, (builder.batch, 4), squares)
-    builder.inputs["image_num_crops"] = values.full(builder, (builder.batch,), 2)
+    builder.inputs["image_grids"] = builder.full((builder.batch, 4), squares)
+    builder.inputs["image_num_crops"] = builder.full((builder.batch,), 2)
 
 
 @makes_pixels("molmo2_vision")
@@ -349,7 +347,7 @@ def molmo2_vision(builder: InputBuilder) -> None:
     """The vision part alone: crops, each a row of patches."""
     config = builder.config
     shape = (builder.batch, config.num_position_embeddings, config.num_channels * config.patch_size**2)
-    builder.inputs["pixel_values"] = values.floats(builder, shape)
+    builder.inputs["pixel_values"] = builder.floats(shape)
 
 
 @makes_pixels("phi4_multimodal")
@@ -360,9 +358,9 @@ def phi4_multimodal_pixels(builder: InputBuilder) -> None:
     vision = builder.config.vision_config
     edge = vision.image_size
     side = edge // vision.patch_size
-    builder.inputs["image_pixel_values"] = values.floats(builder, (builder.batch, 2, 3, edge, edge))
-    builder.inputs["image_sizes"] = values.full(builder, (builder.batch, 2), vision.crop_size)
-    builder.inputs["image_attention_mask"] = values.ones(builder, (builder.batch, 2, side, side))
+    builder.inputs["image_pixel_values"] = builder.floats((builder.batch, 2, 3, edge, edge))
+    builder.inputs["image_sizes"] = builder.full((builder.batch, 2), vision.crop_size)
+    builder.inputs["image_attention_mask"] = builder.ones((builder.batch, 2, side, side))
     # Both views are pooled by two; a separator ends each of their rows, and one stands between them.
     pooled = math.ceil(side / 2)
     builder.placeholders.append(Placeholder(vision.image_token_id, 2 * pooled * (pooled + 1) + 1))
@@ -371,13 +369,11 @@ def phi4_multimodal_pixels(builder: InputBuilder) -> None:
 @makes_sounds("phi4_multimodal")
 def phi4_multimodal_sounds(builder: InputBuilder) -> None:
     """A spectrogram, whose frames the encoder makes a token of by eights; its length in tokens stands beside it."""
-    import torch
-
     if not builder.wants("audio_input_features"):
         return
     frames, audio = 128, builder.config.audio_config
     tokens = -(-frames // (audio.time_reduction * audio.downsample_rate))
-    builder.inputs["audio_input_features"] = values.floats(builder, (builder.batch, frames, audio.input_size))
-    builder.inputs["audio_embed_sizes"] = values.full(builder, (builder.batch,), tokens)
-    builder.inputs["audio_attention_mask"] = values.ones(builder, (builder.batch, frames), dtype=torch.bool)
+    builder.inputs["audio_input_features"] = builder.floats((builder.batch, frames, audio.input_size))
+    builder.inputs["audio_embed_sizes"] = builder.full((builder.batch,), tokens)
+    builder.inputs["audio_attention_mask"] = builder.ones((builder.batch, frames), dtype=torch.bool)
     builder.placeholders.append(Placeholder(audio.audio_token_id, tokens, "audio"))
