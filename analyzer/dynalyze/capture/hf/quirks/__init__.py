@@ -7,9 +7,10 @@ There are five kinds of quirk, and a model type has at most one of each:
 - `@makes_pixels("fuyu")`, `@makes_sounds("csm")`: `function(builder)` makes odd inputs before the generic code does;
 - `@changes_inputs("tapas")`: `function(builder)` changes `builder.inputs`, which the generic code has made.
 
-A model type is transformers' `model_type`; a configuration without one is named by its class. What only sets fields is
-a row of a table: `fill_open`, `set_small`, `keep_equal`. A row may be for several types, with spaces between, and a
-value may be a function of the configuration. A file holds the quirks of one modality.
+A model type is transformers' `model_type`; a configuration without one is named by its class. What only sets fields
+or inputs is a row of a table: `fill_open`, `set_small`, `keep_equal`, `add_inputs`. A row may be for several types,
+with spaces between, and a value may be a function of the configuration or of the builder. A file holds the quirks of
+one modality.
 """
 
 from __future__ import annotations
@@ -87,6 +88,21 @@ def keep_equal(table: dict[str, dict[str, Any]], *kinds: Kind[Any]) -> None:
         values = {name: each if callable(each) else operator.attrgetter(each) for name, each in sources.items()}
         for kind in kinds:
             kind(*model_types.split())(functools.partial(_assign, values=values))
+
+
+def add_inputs(kind: Kind[InputBuilder], table: dict[str, dict[str, Any]]) -> None:
+    """Rows of that kind: inputs with their values, or functions of the builder, for what forward takes.
+
+    Those of `changes_inputs` take the place of what the generic code has made.
+    """
+    for model_types, inputs in table.items():
+        kind(*model_types.split())(functools.partial(_add, inputs=inputs, replaces=kind is changes_inputs))
+
+
+def _add(builder: InputBuilder, inputs: dict[str, Any], replaces: bool) -> None:
+    for name, value in inputs.items():
+        if name in builder.takes and (replaces or name not in builder.inputs):
+            builder.inputs[name] = value(builder) if callable(value) else value
 
 
 def fill(config: Any, values: dict[str, Any]) -> None:

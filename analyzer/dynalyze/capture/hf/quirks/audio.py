@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from dynalyze.capture.hf.inputs.audio import audio_part, hop_length
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.quirks import changes_inputs, completes, keep_equal, makes_sounds, set_small, shrinks
+from dynalyze.capture.hf.quirks import (
+    add_inputs,
+    changes_inputs,
+    completes,
+    keep_equal,
+    makes_sounds,
+    set_small,
+    shrinks,
+)
 
 set_small(
     {
@@ -18,17 +24,29 @@ set_small(
         "dots3_note_audio_encoder": {"conv_output_size": lambda c: c.downsample_hidden_size * -(-c.feature_size // 8)},
         # One layer a width: its pyramid is not cut.
         "muse_spark_audio": {"num_hidden_layers": lambda c: len(c.hidden_sizes)},
+        # They quantise acoustic and semantic states side by side.
+        "xcodec": {"codebook_dim": lambda c: c.acoustic_model_config.hidden_size + c.semantic_model_config.hidden_size},
+        "xcodec2 neucodec": {"quantization_dim": lambda c: c.hidden_size + c.semantic_model_config.hidden_size},
     }
+)
+keep_equal(
+    {
+        # The codec's bandwidth is that of as many codebooks as the decoder reads.
+        "musicgen": {
+            "audio_encoder.target_bandwidths": lambda c: [
+                c.decoder.num_codebooks * c.audio_encoder.frame_rate * c.audio_encoder.codebook_nbits / 1000
+            ]
+        }
+    },
+    completes,
 )
 keep_equal(
     {
         # Both halves are projected to one width.
         "clap": {"text_config.projection_dim": "projection_dim", "audio_config.projection_dim": "projection_dim"},
         # Each channel is upsampled by itself, in as many groups, and latents have the width of the codebooks.
-        "mimi": {"upsample_groups": "hidden_size", "codebook_dim": "vector_quantization_hidden_dimension"},
-        "mimi_decoder": {"upsample_groups": "hidden_size", "codebook_dim": "vector_quantization_hidden_dimension"},
-        "pocket_tts_audio_tokenizer": {"upsample_groups": "hidden_size"},
-        "pocket_tts_audio_tokenizer_decoder": {"upsample_groups": "hidden_size"},
+        "mimi mimi_decoder": {"upsample_groups": "hidden_size", "codebook_dim": "vector_quantization_hidden_dimension"},
+        "pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder": {"upsample_groups": "hidden_size"},
         # Its audio states are turned by rotary embeddings of their time, over a part of their width.
         "musicflamingo": {"head_dim": "audio_config.hidden_size"},
         # The convolutions keep the width.
@@ -39,6 +57,47 @@ keep_equal(
         },
     },
     shrinks,
+)
+add_inputs(
+    makes_sounds,
+    {
+        # One chunk a sample, mel bins first, with its length in samples; eight frames become a token.
+        "dots3_note_audio_encoder dots3_note": {
+            "input_features": lambda b: b.floats((b.batch, audio_part(b.config).feature_size, b.sequence * 8)),
+            "chunk_sample_lengths": lambda b: b.full((b.batch,), b.sequence * 8 * audio_part(b.config).hop_length),
+        },
+        # Spectrograms whose values are quantised: one code a mel bin and frame, with their mask beside text.
+        "inkling_audio inkling_mm_model": {
+            "audio_input_ids": lambda b: b.integers(
+                (b.batch, b.sequence, audio_part(b.config).num_codebooks), 0, audio_part(b.config).codebook_size
+            ),
+            "audio_input_ids_mask": lambda b: b.ones((b.batch, b.sequence)),
+        },
+        # Whole patches of samples, with the mask that a larger model takes.
+        "muse_spark_audio muse_spark": {
+            "input_values": lambda b: b.floats((b.batch, b.sequence * audio_part(b.config).samples_per_token), 0.1),
+            "input_values_mask": lambda b: b.ones(b.inputs["input_values"].shape),
+        },
+    },
+)
+add_inputs(
+    changes_inputs,
+    {
+        # The encoder alone calls its spectrogram `hidden_states`.
+        "phi4_multimodal_audio": {
+            "hidden_states": lambda b: b.floats((b.batch, b.request.sequence or 128, b.config.input_size)),
+            "mask": lambda b: b.ones((b.batch, b.request.sequence or 128), dtype=torch.bool),
+        },
+        # Encoder and decoder call waveform and latents `hidden_states`; each frame is thousands of samples.
+        "vibevoice_acoustic_tokenizer_encoder": {
+            "hidden_states": lambda b: b.floats(
+                (b.batch, b.config.channels, (b.request.sequence or 2) * b.config.hop_length), scale=0.1
+            )
+        },
+        "vibevoice_acoustic_tokenizer_decoder": {
+            "hidden_states": lambda b: b.floats((b.batch, b.config.hidden_size, b.request.sequence or 2))
+        },
+    },
 )
 
 
@@ -51,15 +110,6 @@ def clap_sounds(builder: InputBuilder) -> None:
     frames = min(1001, part.spec_size * (part.spec_size // part.num_mel_bins))
     builder.inputs["input_features"] = builder.floats((builder.batch, crops, frames, part.num_mel_bins))
     builder.inputs["is_longer"] = builder.full((builder.batch, 1), 0, dtype=torch.bool)
-
-
-@makes_sounds("dots3_note_audio_encoder", "dots3_note")
-def dots3_note_sounds(builder: InputBuilder) -> None:
-    """One chunk a sample, mel bins first, with its length in samples; eight frames become a token."""
-    part = audio_part(builder.config)
-    frames = builder.sequence * 8
-    builder.inputs["input_features"] = builder.floats((builder.batch, part.feature_size, frames))
-    builder.inputs["chunk_sample_lengths"] = builder.full((builder.batch,), frames * part.hop_length)
 
 
 @makes_sounds("gemma4_audio", "gemma4", "gemma3n", "embedding_gemma2")
@@ -81,55 +131,12 @@ def gemma4_unified(builder: InputBuilder) -> None:
         builder.inputs["input_features_mask"] = builder.inputs["input_features_mask"].bool()
 
 
-@makes_sounds("inkling_audio", "inkling_mm_model")
-def inkling_sounds(builder: InputBuilder) -> None:
-    """Spectrograms whose values are quantised: one code a mel bin and frame, with their mask beside text."""
-    if not builder.wants("audio_input_ids"):
-        return
-    part = audio_part(builder.config)
-    shape = (builder.batch, builder.sequence, part.num_codebooks)
-    builder.inputs["audio_input_ids"] = builder.integers(shape, 0, part.codebook_size)
-    if builder.wants("audio_input_ids_mask"):
-        builder.inputs["audio_input_ids_mask"] = builder.ones(shape[:2])
-
-
-@makes_sounds("muse_spark_audio", "muse_spark")
-def muse_spark_sounds(builder: InputBuilder) -> None:
-    """Whole patches of samples, with the mask that a larger model takes."""
-    if not builder.wants("input_values"):
-        return
-    samples = builder.sequence * audio_part(builder.config).samples_per_token
-    builder.inputs["input_values"] = builder.floats((builder.batch, samples), scale=0.1)
-    if builder.wants("input_values_mask"):
-        builder.inputs["input_values_mask"] = builder.ones((builder.batch, samples))
-
-
-@changes_inputs("phi4_multimodal_audio")
-def phi4_multimodal_audio(builder: InputBuilder) -> None:
-    """The encoder alone calls its spectrogram `hidden_states`."""
-    frames = builder.request.sequence or 128
-    builder.inputs["hidden_states"] = builder.floats((builder.batch, frames, builder.config.input_size))
-    builder.inputs["mask"] = builder.ones((builder.batch, frames), dtype=torch.bool)
-
-
 @makes_sounds("pe_audio")
 def pe_audio(builder: InputBuilder) -> None:
     """Waveforms of whole frames of its codec, with a mask of samples."""
     samples = (builder.request.sequence or 8) * hop_length(audio_part(builder.config).dac_config)
     builder.inputs["input_values"] = builder.floats((builder.batch, 1, samples), scale=0.1)
     builder.inputs["padding_mask"] = builder.ones((builder.batch, samples), dtype=torch.bool)
-
-
-@shrinks("xcodec")
-def xcodec(config: Any) -> None:
-    """It quantises acoustic and semantic states side by side."""
-    config.codebook_dim = config.acoustic_model_config.hidden_size + config.semantic_model_config.hidden_size
-
-
-@shrinks("xcodec2", "neucodec")
-def xcodec2(config: Any) -> None:
-    """It quantises acoustic and semantic states side by side."""
-    config.quantization_dim = config.hidden_size + config.semantic_model_config.hidden_size
 
 
 @makes_sounds("xcodec2", "neucodec")
@@ -142,28 +149,6 @@ def xcodec2_sounds(builder: InputBuilder) -> None:
     builder.inputs["padding_mask"] = builder.ones((builder.batch, samples))
     builder.inputs["input_features"] = builder.floats((builder.batch, frames, bins))
     builder.inputs["input_features_mask"] = builder.ones((builder.batch, frames))
-
-
-@changes_inputs("vibevoice_acoustic_tokenizer_encoder")
-def vibevoice_encoder(builder: InputBuilder) -> None:
-    """The encoder calls its waveform `hidden_states`; each frame is thousands of samples."""
-    shape = (builder.batch, builder.config.channels, (builder.request.sequence or 2) * builder.config.hop_length)
-    builder.inputs = {"hidden_states": builder.floats(shape, scale=0.1)}
-
-
-@changes_inputs("vibevoice_acoustic_tokenizer_decoder")
-def vibevoice_decoder(builder: InputBuilder) -> None:
-    """The decoder makes a waveform of latents whose width comes first; each frame becomes thousands of samples."""
-    shape = (builder.batch, builder.config.hidden_size, builder.request.sequence or 2)
-    builder.inputs = {"hidden_states": builder.floats(shape)}
-
-
-@completes("musicgen")
-def musicgen(config: Any) -> None:
-    """The codec's bandwidth is that of as many codebooks as the decoder reads."""
-    codec = config.audio_encoder
-    bits = config.decoder.num_codebooks * codec.frame_rate * codec.codebook_nbits
-    codec.target_bandwidths = [bits / 1000]
 
 
 @changes_inputs("musicgen")
@@ -179,12 +164,16 @@ def musicgen_inputs(builder: InputBuilder) -> None:
     musicgen_codes(builder)
 
 
-@changes_inputs("musicgen_melody")
+@changes_inputs("musicgen_melody", "musicgen_decoder", "musicgen_melody_decoder")
 def musicgen_codes(builder: InputBuilder) -> None:
     """One row a codebook of the codes that were written so far, and in training those that come next."""
-    decoder = builder.config.decoder
-    codes = (builder.batch * decoder.num_codebooks, builder.sequence)
-    builder.inputs["decoder_input_ids"] = builder.integers(codes, 0, decoder.vocab_size)
+    decoder = getattr(builder.config, "decoder", builder.config)
+    codes = builder.integers((builder.batch * decoder.num_codebooks, builder.sequence), 0, decoder.vocab_size)
+    if decoder is builder.config:  # The decoder alone.
+        builder.inputs["input_ids"] = codes
+        builder.inputs["attention_mask"] = builder.ones((builder.batch, builder.sequence))
+    else:
+        builder.inputs["decoder_input_ids"] = codes
     if builder.train:
         labels = (builder.batch, builder.sequence, decoder.num_codebooks)
         builder.inputs["labels"] = builder.integers(labels, 0, decoder.vocab_size)
@@ -196,17 +185,6 @@ def musicgen_melody(builder: InputBuilder) -> None:
     config = builder.config
     pitches = builder.integers((builder.batch, config.chroma_length), 0, config.num_chroma)
     builder.inputs["input_features"] = torch.nn.functional.one_hot(pitches, config.num_chroma).to(builder.dtype)
-
-
-@changes_inputs("musicgen_decoder", "musicgen_melody_decoder")
-def musicgen_decoder(builder: InputBuilder) -> None:
-    """The decoder alone reads one row of tokens a codebook."""
-    codebooks, vocabulary = builder.config.num_codebooks, builder.config.vocab_size
-    builder.inputs["input_ids"] = builder.integers((builder.batch * codebooks, builder.sequence), 0, vocabulary)
-    builder.inputs["attention_mask"] = builder.ones((builder.batch, builder.sequence))
-    if builder.train:
-        labels = (builder.batch, builder.sequence, codebooks)
-        builder.inputs["labels"] = builder.integers(labels, 0, vocabulary)
 
 
 @changes_inputs("pop2piano")

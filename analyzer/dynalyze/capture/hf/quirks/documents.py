@@ -9,6 +9,7 @@ import torch
 from dynalyze.capture.hf.inputs import geometry, patches, tiles
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.quirks import (
+    add_inputs,
     changes_inputs,
     completes,
     fill,
@@ -44,6 +45,36 @@ set_small(
 )  # fmt: skip
 # Its head reads all stages of its backbone, which hands out one by default.
 keep_equal({"uvdoc": {"backbone_config.out_features": lambda c: c.backbone_config.stage_names[1:]}}, completes)
+add_inputs(
+    makes_pixels,
+    {
+        # An image is a row of tiles, and the mask tells which of them are real.
+        "granite_docling": {
+            "pixel_values": lambda b: tiles.images(b, 2),
+            "pixel_attention_mask": lambda b: b.ones((b.batch, 2), dtype=torch.bool),
+        },
+        # PP-OCR's mobile text detector: the bare model calls its image `hidden_states`.
+        "pp_ocrv5_mobile_det": {"hidden_states": lambda b: b.floats((b.batch, 3, *geometry.image_size(b.config)))},
+        # PP-OCR's readers see one line of text, 48 pixels high as their processors make it. The default backbone of the
+        # mobile one has strides that need twice that.
+        "pp_ocrv5_server_rec pp_ocrv6_small_rec pp_ocrv6_tiny_rec": {
+            "pixel_values": lambda b: b.floats((b.batch, 3, 48, 320))
+        },
+        "pp_ocrv5_mobile_rec": {"pixel_values": lambda b: b.floats((b.batch, 3, 96, 320))},
+    },
+)
+add_inputs(
+    changes_inputs,
+    {
+        # It reads for each token the path of its node in the document: tags and their places among siblings.
+        "markuplm": {
+            "xpath_tags_seq": lambda b: b.integers(
+                (*b.inputs["input_ids"].shape, b.config.max_depth), 0, b.config.tag_pad_id
+            ),
+            "xpath_subs_seq": lambda b: b.integers(b.inputs["xpath_tags_seq"].shape, 0, b.config.subs_pad_id),
+        },
+    },
+)
 
 
 @shrinks("lilt")
@@ -53,28 +84,12 @@ def lilt(config: Any) -> None:
     config.hidden_size = max(config.hidden_size // step, 1) * step
 
 
-@changes_inputs("markuplm")
-def markuplm(builder: InputBuilder) -> None:
-    """It reads for each token the path of its node in the document: tags and their places among siblings."""
-    shape = (*builder.inputs["input_ids"].shape, builder.config.max_depth)
-    builder.inputs["xpath_tags_seq"] = builder.integers(shape, 0, builder.config.tag_pad_id)
-    builder.inputs["xpath_subs_seq"] = builder.integers(shape, 0, builder.config.subs_pad_id)
-
-
 @changes_inputs("tapas")
 def tapas(builder: InputBuilder) -> None:
     """It reads for each token its segment, column, row and ranks in a table, which its tokenizer returns as types."""
     shape = builder.inputs["input_ids"].shape
     kinds = [builder.integers(shape, 0, size) for size in builder.config.type_vocab_sizes]
     builder.inputs["token_type_ids"] = torch.stack(kinds, dim=-1)
-
-
-@makes_pixels("granite_docling")
-def granite_docling(builder: InputBuilder) -> None:
-    """An image is a row of tiles, and the mask tells which of them are real."""
-    count = 2
-    builder.inputs["pixel_values"] = tiles.images(builder, count)
-    builder.inputs["pixel_attention_mask"] = builder.ones((builder.batch, count), dtype=torch.bool)
 
 
 @changes_inputs("kosmos-2")
@@ -101,24 +116,6 @@ def kosmos_2_5(builder: InputBuilder) -> None:
     for name in ("width", "height"):
         builder.inputs[name] = builder.full((builder.batch,), patches.grid_side(builder))
     kosmos_2(builder)
-
-
-@makes_pixels("pp_ocrv5_mobile_det")
-def pp_ocrv5_mobile_det(builder: InputBuilder) -> None:
-    """PP-OCR's mobile text detector: the bare model calls its image `hidden_states`."""
-    if builder.needs("hidden_states"):
-        shape = (builder.batch, 3, *geometry.image_size(builder.config))
-        builder.inputs["hidden_states"] = builder.floats(shape)
-
-
-@makes_pixels("pp_ocrv5_mobile_rec", "pp_ocrv5_server_rec", "pp_ocrv6_small_rec", "pp_ocrv6_tiny_rec")
-def pp_ocr_line(builder: InputBuilder) -> None:
-    """PP-OCR's readers see one line of text, 48 pixels high as their processors make it.
-
-    The default backbone of the mobile one has strides that need twice that.
-    """
-    height = 96 if builder.config.model_type == "pp_ocrv5_mobile_rec" else 48
-    builder.inputs["pixel_values"] = builder.floats((builder.batch, 3, height, 320))
 
 
 @completes("pp_ocrv5_server_det")

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynalyze.capture.hf.inputs import geometry, tiles, vision
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.quirks import changes_inputs, completes, fill_open, makes_pixels, set_small
+from dynalyze.capture.hf.quirks import add_inputs, changes_inputs, completes, fill_open, makes_pixels, set_small
 
 fill_open(
     {
@@ -29,53 +29,44 @@ set_small(
         },
     }
 )
-
-
-@makes_pixels("colmodernvbert")
-def colmodernvbert(builder: InputBuilder) -> None:
-    """ModernVBERT's images in a row, without the mask that its own processor makes."""
-    builder.inputs["pixel_values"] = tiles.images(builder, 1)
-
-
-@changes_inputs("colqwen2")
-def colqwen2(builder: InputBuilder) -> None:
-    """Qwen2-VL's patches, a padded row of them for each image.
-
-    After the placeholders were counted on the patches of all images in one list.
-    """
-    pixels = builder.inputs["pixel_values"]
-    builder.inputs["pixel_values"] = pixels.view(builder.batch, -1, pixels.shape[-1])
-
-
-@changes_inputs("flava")
-def flava(builder: InputBuilder) -> None:
-    """To learn from an image it also sees it in the size of its codebook, and to learn from a text also masked."""
-    if "codebook_pixel_values" in builder.takes:
-        edge = 112
-        shape = (builder.batch, geometry.channels(builder.config.image_codebook_config), edge, edge)
-        builder.inputs["codebook_pixel_values"] = builder.floats(shape)
-        builder.inputs["input_ids_masked"] = builder.inputs["input_ids"].clone()
-
-
-@changes_inputs("lxmert")
-def lxmert(builder: InputBuilder) -> None:
-    """It reads features and boxes of the ten regions that a detector found in an image."""
-    shape = (builder.batch, 10)
-    builder.inputs["visual_feats"] = builder.floats((*shape, builder.config.visual_feat_dim))
-    builder.inputs["visual_pos"] = builder.floats((*shape, builder.config.visual_pos_dim)).sigmoid()
-    builder.inputs["visual_attention_mask"] = builder.ones(shape)
-
-
-@changes_inputs("visual_bert")
-def visual_bert(builder: InputBuilder) -> None:
-    """It reads embeddings of the ten regions that a detector found in an image, beside the text."""
-    # One more dimension where several choices are scored.
-    shape = (*builder.inputs["input_ids"].shape[:-1], 10)
-    builder.inputs["visual_embeds"] = builder.floats((*shape, builder.config.visual_embedding_dim))
-    builder.inputs["visual_attention_mask"] = builder.ones(shape)
-    builder.inputs["visual_token_type_ids"] = builder.ones(shape)
-    if "region_to_phrase_position" in builder.takes:
-        builder.inputs["region_to_phrase_position"] = builder.integers((builder.batch, 10), 0, builder.sequence)
+add_inputs(
+    makes_pixels,
+    {
+        # ModernVBERT's images in a row, without the mask that its own processor makes.
+        "colmodernvbert": {"pixel_values": lambda b: tiles.images(b, 1)},
+        # The vision part of X-CLIP alone: the frames of all clips are one batch of images.
+        "xclip_vision_model": {"pixel_values": lambda b: vision.clips(b).flatten(0, 1)},
+    },
+)
+add_inputs(
+    changes_inputs,
+    {
+        # Qwen2-VL's patches, a padded row of them for each image. After the placeholders were counted on the patches of
+        # all images in one list.
+        "colqwen2": {"pixel_values": lambda b: b.inputs["pixel_values"].unflatten(0, (b.batch, -1))},
+        # To learn from an image it also sees it in the size of its codebook, and to learn from a text also masked.
+        "flava": {
+            "codebook_pixel_values": lambda b: b.floats(
+                (b.batch, geometry.channels(b.config.image_codebook_config), 112, 112)
+            ),
+            "input_ids_masked": lambda b: b.inputs["input_ids"].clone(),
+        },
+        # It reads features and boxes of the ten regions that a detector found in an image.
+        "lxmert": {
+            "visual_feats": lambda b: b.floats((b.batch, 10, b.config.visual_feat_dim)),
+            "visual_pos": lambda b: b.floats((b.batch, 10, b.config.visual_pos_dim)).sigmoid(),
+            "visual_attention_mask": lambda b: b.ones((b.batch, 10)),
+        },
+        # It reads embeddings of the ten regions that a detector found in an image, beside the text: one more dimension
+        # where several choices are scored.
+        "visual_bert": {
+            "visual_embeds": lambda b: b.floats((*b.inputs["input_ids"].shape[:-1], 10, b.config.visual_embedding_dim)),
+            "visual_attention_mask": lambda b: b.ones(b.inputs["visual_embeds"].shape[:-1]),
+            "visual_token_type_ids": lambda b: b.ones(b.inputs["visual_embeds"].shape[:-1]),
+            "region_to_phrase_position": lambda b: b.integers((b.batch, 10), 0, b.sequence),
+        },
+    },
+)
 
 
 @completes("vilt")
@@ -98,9 +89,3 @@ def tvp_pixels(builder: InputBuilder) -> None:
     builder.batch = builder.request.batch or 1
     frames, edge = geometry.frames_or_few(builder.config), builder.config.max_img_size
     builder.inputs["pixel_values"] = builder.floats((builder.batch, frames, 3, edge, edge))
-
-
-@makes_pixels("xclip_vision_model")
-def xclip_vision_model(builder: InputBuilder) -> None:
-    """The vision part of X-CLIP alone: the frames of all clips are one batch of images."""
-    builder.inputs["pixel_values"] = vision.clips(builder).flatten(0, 1)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.quirks import changes_inputs, completes, fill_open, keep_equal, set_small, shrinks
+from dynalyze.capture.hf.quirks import add_inputs, changes_inputs, completes, fill_open, keep_equal, set_small, shrinks
 
 fill_open(
     {
@@ -30,6 +30,14 @@ fill_open(
             "layer_types": lambda c: [
                 "full_attention" if number % 4 == 2 else "conv" for number in range(c.num_hidden_layers)
             ]
+        },
+        # Its full attention chooses tokens by an indexer, whose sizes a checkpoint gives.
+        "qwen4_exp_text": {
+            "indexer_n_heads": 4,
+            "indexer_kv_heads": 1,
+            "indexer_head_dim": lambda c: c.head_dim,
+            "indexer_budget": 64,
+            "indexer_compress_ratio": 4,
         },
         # Its sliding window; its checkpoint has 512.
         "step3p5": {"sliding_window": 512},
@@ -72,6 +80,35 @@ keep_equal(
     completes,
     shrinks,
 )
+keep_equal(
+    {
+        # Its rotary embeddings, cut in three sections, cover half of a head.
+        "glm4v_text glm_image_text": {
+            "rope_parameters": lambda c: {"partial_rotary_factor": 0.5, **(c.rope_parameters or {})}
+        }
+    },
+    completes,
+)
+add_inputs(
+    changes_inputs,
+    {
+        # A drafting model: it denoises a block of tokens after the hidden states of the model it assists.
+        "muse_glimmer_assistant": {
+            "noise_embeds": lambda b: b.floats((b.batch, b.config.block_size, b.config.hidden_size)),
+            "context_hidden_states": lambda b: b.floats(
+                (b.batch, b.sequence, len(b.config.target_layer_ids) * b.config.hidden_size)
+            ),
+            "attention_mask": lambda b: b.ones((b.batch, b.sequence + b.config.block_size)),
+        },
+        # RoCBert reads the shape and the sound of each character beside its id.
+        "roc_bert": {
+            "input_shape_ids": lambda b: b.integers(b.inputs["input_ids"].shape, 1, b.config.shape_vocab_size),
+            "input_pronunciation_ids": lambda b: b.integers(
+                b.inputs["input_ids"].shape, 1, b.config.pronunciation_vocab_size
+            ),
+        },
+    },
+)
 
 
 @completes("bamba")
@@ -98,17 +135,6 @@ def t5gemma(config: Any) -> None:
         config.is_encoder_decoder = False
 
 
-@completes("qwen4_exp_text")
-def qwen4_exp_text(config: Any) -> None:
-    """Its full attention chooses tokens by an indexer, whose sizes a checkpoint gives."""
-    if config.indexer_n_heads is None:
-        config.indexer_n_heads = 4
-        config.indexer_kv_heads = 1
-        config.indexer_head_dim = config.head_dim
-        config.indexer_budget = 64
-        config.indexer_compress_ratio = 4
-
-
 @completes("cohere_compass_text")
 def cohere_compass_text(config: Any) -> None:
     """A checkpoint gives the rotary embeddings of each kind of layer; the default gives one for all."""
@@ -116,12 +142,6 @@ def cohere_compass_text(config: Any) -> None:
     if not set(rotary) & set(config.layer_types):
         rotary = {"rope_type": "default", "rope_theta": 10000.0, **rotary}
         config.rope_parameters = {kind: dict(rotary) for kind in dict.fromkeys(config.layer_types)}
-
-
-@completes("glm4v_text", "glm_image_text")
-def glm4v_text(config: Any) -> None:
-    """Its rotary embeddings, cut in three sections, cover half of a head."""
-    config.rope_parameters = {"partial_rotary_factor": 0.5, **(config.rope_parameters or {})}
 
 
 @completes("hunyuan_vl_text")
@@ -156,17 +176,6 @@ def gemma4_assistant(builder: InputBuilder) -> None:
 def _cached(builder: InputBuilder, attention: Any) -> tuple[int, ...]:
     heads = attention.config.num_attention_heads // attention.num_key_value_groups
     return (builder.batch, heads, builder.sequence, attention.head_dim)
-
-
-@changes_inputs("muse_glimmer_assistant")
-def muse_glimmer_assistant(builder: InputBuilder) -> None:
-    """A drafting model: it denoises a block of tokens after the hidden states of the model it assists."""
-    config = builder.config
-    block, width = config.block_size, config.hidden_size
-    states = (builder.batch, builder.sequence, len(config.target_layer_ids) * width)
-    builder.inputs["noise_embeds"] = builder.floats((builder.batch, block, width))
-    builder.inputs["context_hidden_states"] = builder.floats(states)
-    builder.inputs["attention_mask"] = builder.ones((builder.batch, builder.sequence + block))
 
 
 @changes_inputs("jev")
@@ -235,15 +244,6 @@ def reformer(builder: InputBuilder) -> None:
     builder.inputs["attention_mask"] = builder.ones((builder.batch, length))
     if "labels" in builder.inputs and builder.inputs["labels"].dim() == 2:
         builder.inputs["labels"] = builder.inputs["input_ids"].clone()
-
-
-@changes_inputs("roc_bert")
-def roc_bert(builder: InputBuilder) -> None:
-    """RoCBert reads the shape and the sound of each character beside its id."""
-    shape = builder.inputs["input_ids"].shape
-    builder.inputs["input_shape_ids"] = builder.integers(shape, 1, builder.config.shape_vocab_size)
-    sounds = builder.integers(shape, 1, builder.config.pronunciation_vocab_size)
-    builder.inputs["input_pronunciation_ids"] = sounds
 
 
 @changes_inputs("splinter")

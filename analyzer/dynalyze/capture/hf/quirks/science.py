@@ -9,14 +9,12 @@ import torch
 from dynalyze.capture.hf.inputs import tiles
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
-from dynalyze.capture.hf.quirks import changes_inputs, completes, fill, fill_open, makes_pixels, set_small
+from dynalyze.capture.hf.quirks import add_inputs, changes_inputs, completes, fill, fill_open, makes_pixels, set_small
 
 fill_open(
     {
         # How far they foretell, and from how much: a user always chooses.
-        "autoformer": {"prediction_length": 8, "context_length": 16},
-        "informer": {"prediction_length": 8, "context_length": 16},
-        "time_series_transformer": {"prediction_length": 8, "context_length": 16},
+        "autoformer informer time_series_transformer": {"prediction_length": 8, "context_length": 16},
     }
 )
 set_small(
@@ -27,20 +25,25 @@ set_small(
         "perceiver": {"train_size": [32, 48]},
     }
 )
-
-
-@changes_inputs("decision_transformer")
-def decision_transformer(builder: InputBuilder) -> None:
-    """Trajectories: states, actions, rewards, the returns still wanted, and the time steps."""
-    if not builder.wants("states"):
-        return
-    shape = (builder.batch, builder.sequence)
-    builder.inputs["states"] = builder.floats((*shape, builder.config.state_dim))
-    builder.inputs["actions"] = builder.floats((*shape, builder.config.act_dim))
-    builder.inputs["rewards"] = builder.floats((*shape, 1))
-    builder.inputs["returns_to_go"] = builder.floats((*shape, 1))
-    builder.inputs["timesteps"] = torch.arange(builder.sequence, device=builder.device).repeat(builder.batch, 1)
-    builder.inputs["attention_mask"] = builder.ones(shape)
+add_inputs(
+    changes_inputs,
+    {
+        # Trajectories: states, actions, rewards, the returns still wanted, and the time steps.
+        "decision_transformer": {
+            "states": lambda b: b.floats((b.batch, b.sequence, b.config.state_dim)),
+            "actions": lambda b: b.floats((b.batch, b.sequence, b.config.act_dim)),
+            "rewards": lambda b: b.floats((b.batch, b.sequence, 1)),
+            "returns_to_go": lambda b: b.floats((b.batch, b.sequence, 1)),
+            "timesteps": lambda b: torch.arange(b.sequence, device=b.device).repeat(b.batch, 1),
+            "attention_mask": lambda b: b.ones((b.batch, b.sequence)),
+        },
+        # It answers questions about a protein, which its own encoder reads as tokens of structure and sequence.
+        "evolla": {
+            "protein_input_ids": lambda b: b.tokens((b.batch, b.sequence), b.config.protein_encoder_config.vocab_size),
+            "protein_attention_mask": lambda b: b.ones((b.batch, b.sequence)),
+        },
+    },
+)
 
 
 @makes_pixels("pi0")
@@ -100,15 +103,6 @@ def esmfold2_inputs(builder: InputBuilder) -> None:
     atoms = {name: batched.pop(name) for name in EsmFold2AtomInputs.__dataclass_fields__}
     taken = {name: feature for name, feature in batched.items() if name in builder.takes}
     builder.inputs = {**taken, "atom_inputs": EsmFold2AtomInputs(**atoms)}
-
-
-@changes_inputs("evolla")
-def evolla(builder: InputBuilder) -> None:
-    """It answers questions about a protein, which its own encoder reads as tokens of structure and sequence."""
-    shape = (builder.batch, builder.sequence)
-    vocabulary = builder.config.protein_encoder_config.vocab_size
-    builder.inputs["protein_input_ids"] = builder.tokens(shape, vocabulary=vocabulary)
-    builder.inputs["protein_attention_mask"] = builder.ones(shape)
 
 
 @completes("perceiver")

@@ -11,6 +11,7 @@ from dynalyze.capture.hf.inputs.audio import audio_part
 from dynalyze.capture.hf.inputs.features import features_per_sample
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
 from dynalyze.capture.hf.quirks import (
+    add_inputs,
     changes_inputs,
     completes,
     fill,
@@ -69,14 +70,68 @@ keep_equal(
     },
     completes,
 )
-
-
-@makes_sounds("clvp")
-def clvp_sounds(builder: InputBuilder) -> None:
-    """The text is conditioned on a spectrogram whose mel bins come first."""
-    if builder.wants("input_features"):
-        shape = (builder.batch, builder.config.decoder_config.feature_size, 128)
-        builder.inputs["input_features"] = builder.floats(shape)
+add_inputs(
+    makes_sounds,
+    {
+        # The text is conditioned on a spectrogram whose mel bins come first.
+        "clvp": {"input_features": lambda b: b.floats((b.batch, b.config.decoder_config.feature_size, 128))},
+        # It stacks two frames of mel bins and their changes.
+        "granite_speech5_ctc granite_speech5_encoder": {
+            "input_features": lambda b: b.floats(
+                (b.batch, b.request.sequence or 64, 4 * audio_part(b.config).num_mel_bins)
+            ),
+            "attention_mask": lambda b: b.ones((b.batch, b.request.sequence or 64)),
+        },
+        # It tells the length of each sound in samples beside its chunks of features: one whole chunk a sample.
+        "moss_transcribe_diarize": {"padding_mask": lambda b: b.ones((b.batch, b.config.audio_chunk_size))},
+        # Its encoder takes whole windows of frames, here one.
+        "qwen3_asr": {
+            "input_features": lambda b: b.floats(
+                (b.batch, audio_part(b.config).num_mel_bins, 2 * audio_part(b.config).n_window)
+            ),
+            "input_features_mask": lambda b: b.ones((b.batch, 2 * audio_part(b.config).n_window)),
+        },
+        # It adds an embedding of audio to each token of text, so both have one length; its processor returns the delay.
+        "voxtral_realtime": {
+            "input_features": lambda b: b.floats(
+                (b.batch, b.config.audio_config.num_mel_bins, b.sequence * b.config.audio_length_per_tok)
+            ),
+            "num_delay_tokens": lambda b: b.config.default_num_delay_tokens,
+        },
+    },
+)
+add_inputs(
+    changes_inputs,
+    {
+        # Bark's fine model reads all codebooks of a sound and foretells one of them.
+        "fine_acoustics": {
+            "input_ids": lambda b: b.integers(
+                (b.batch, b.sequence, b.config.n_codes_total), 0, b.config.input_vocab_size
+            ),
+            "attention_mask": lambda b: b.ones((b.batch, b.sequence)),
+            "codebook_idx": lambda b: b.config.n_codes_given,
+        },
+        # The diffusion step of Qwen2.5-Omni's speech: noisy mel frames, the speaker, and codes of the speech.
+        "qwen2_5_omni_dit": {
+            "hidden_states": lambda b: b.floats((b.batch, b.sequence * b.config.repeats, b.config.mel_dim)),
+            "condition_vector": lambda b: b.floats((b.batch, b.sequence * b.config.repeats, b.config.mel_dim)),
+            "speaker_embedding": lambda b: b.floats((b.batch, b.sequence * b.config.repeats, b.config.enc_emb_dim)),
+            "quantized_code": lambda b: b.integers((b.batch, b.sequence), 0, b.config.num_embeds),
+            "time_step": lambda b: b.floats((b.batch,)).abs(),
+        },
+        # The vocoder of Qwen2.5-Omni: a mel spectrogram to a waveform.
+        "qwen2_5_omni_bigvgan": {"mel_spectrogram": lambda b: b.floats((b.batch, b.config.mel_dim, b.sequence))},
+        # Codes of speech and the voice of a reference to a waveform; its sampler takes one sample at a time.
+        "qwen2_5_omni_token2wav": {
+            "code": lambda b: b.integers((1, b.sequence), 0, b.config.dit_config.num_embeds),
+            "conditioning": lambda b: b.floats((1, b.config.dit_config.enc_emb_dim)),
+            "reference_mel": lambda b: b.floats(
+                (1, b.sequence * b.config.dit_config.repeats, b.config.dit_config.mel_dim)
+            ),
+            "num_steps": 2,
+        },
+    },
+)
 
 
 @makes_sounds("csm")
@@ -116,16 +171,6 @@ def dia(builder: InputBuilder) -> None:
         builder.inputs["labels"] = builder.tokens(labels, vocabulary=decoder.vocab_size)
 
 
-@changes_inputs("fine_acoustics")
-def bark_fine(builder: InputBuilder) -> None:
-    """Bark's fine model reads all codebooks of a sound and foretells one of them."""
-    config = builder.config
-    shape = (builder.batch, builder.sequence, config.n_codes_total)
-    builder.inputs["input_ids"] = builder.integers(shape, 0, config.input_vocab_size)
-    builder.inputs["attention_mask"] = builder.ones(shape[:2])
-    builder.inputs["codebook_idx"] = config.n_codes_given
-
-
 @makes_sounds("granite_speech", "granite_speech_plus")
 def granite_speech_sounds(builder: InputBuilder) -> None:
     """Windows of the encoder's states are projected to a few tokens, and the processor's mask is that of these."""
@@ -137,15 +182,6 @@ def granite_speech_sounds(builder: InputBuilder) -> None:
     if tokens is not None:
         builder.inputs["input_features_mask"] = builder.ones((builder.batch, tokens), dtype=torch.bool)
         builder.placeholders.append(Placeholder(builder.config.audio_token_id, tokens, "audio"))
-
-
-@makes_sounds("granite_speech5_ctc", "granite_speech5_encoder")
-def granite_speech5(builder: InputBuilder) -> None:
-    """It stacks two frames of mel bins and their changes."""
-    frames = builder.request.sequence or 64
-    bins = audio_part(builder.config).num_mel_bins
-    builder.inputs["input_features"] = builder.floats((builder.batch, frames, 4 * bins))
-    builder.inputs["attention_mask"] = builder.ones((builder.batch, frames))
 
 
 @makes_sounds("higgs_audio_v2")
@@ -201,13 +237,6 @@ def moshi_inputs(builder: InputBuilder) -> None:
         builder.inputs["text_labels"] = builder.inputs["input_ids"].clone()
 
 
-@makes_sounds("moss_transcribe_diarize")
-def moss_transcribe_diarize(builder: InputBuilder) -> None:
-    """It tells the length of each sound in samples beside its chunks of features: one whole chunk a sample."""
-    if builder.wants("padding_mask"):
-        builder.inputs["padding_mask"] = builder.ones((builder.batch, builder.config.audio_chunk_size))
-
-
 @makes_sounds("pocket_tts", "gradium_phonon_tts")
 def pocket_tts_sounds(builder: InputBuilder) -> None:
     """It speaks a text with the voice of a prompt: latents of its audio tokenizer, a placeholder for each."""
@@ -225,16 +254,6 @@ def pocket_tts_inputs(builder: InputBuilder) -> None:
     builder.inputs.pop("labels", None)
 
 
-@makes_sounds("qwen3_asr")
-def qwen3_asr_sounds(builder: InputBuilder) -> None:
-    """Its encoder takes whole windows of frames, here one."""
-    if builder.wants("input_features"):
-        part = audio_part(builder.config)
-        frames = 2 * part.n_window
-        builder.inputs["input_features"] = builder.floats((builder.batch, part.num_mel_bins, frames))
-        builder.inputs["input_features_mask"] = builder.ones((builder.batch, frames))
-
-
 @completes("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker")
 def qwen_omni_thinker(config: Any) -> None:
     """Images begin with a token that its default does not name and its positions ask for."""
@@ -243,49 +262,22 @@ def qwen_omni_thinker(config: Any) -> None:
         config.vision_start_token_id = 151652
 
 
-@changes_inputs("qwen2_5_omni_talker")
-def qwen2_5_omni_talker(builder: InputBuilder) -> None:
-    """The talker continues codes of speech, led by the hidden states of the thinker's reply."""
-    if "thinker_reply_part" not in builder.takes:
-        # The decoder alone, behind the projection of the codes' embeddings.
-        _embeddings_for_tokens(builder, builder.config.hidden_size)
-        return
-    shape = (builder.batch, builder.sequence, builder.config.embedding_size)
-    builder.inputs["thinker_reply_part"] = builder.floats(shape)
-    builder.inputs["input_text_ids"] = builder.tokens(shape[:2])
+@changes_inputs("qwen2_5_omni_talker", "qwen3_omni_moe_talker_text", "Qwen3OmniMoeCode2WavConfig")
+def qwen_omni_speakers(builder: InputBuilder) -> None:
+    """The talker continues codes of speech, led by the hidden states of the thinker's reply; the vocoder reads codes.
 
-
-@changes_inputs("qwen2_5_omni_dit")
-def qwen2_5_omni_dit(builder: InputBuilder) -> None:
-    """The diffusion step of Qwen2.5-Omni's speech: noisy mel frames, the speaker, and codes of the speech."""
+    The decoders in them read embeddings of codes.
+    """
     config = builder.config
-    frames = (builder.batch, builder.sequence * config.repeats)
-    builder.inputs = {
-        "hidden_states": builder.floats((*frames, config.mel_dim)),
-        "condition_vector": builder.floats((*frames, config.mel_dim)),
-        "speaker_embedding": builder.floats((*frames, config.enc_emb_dim)),
-        "quantized_code": builder.integers((builder.batch, builder.sequence), 0, config.num_embeds),
-        "time_step": builder.floats((builder.batch,)).abs(),
-    }
-
-
-@changes_inputs("qwen2_5_omni_bigvgan")
-def qwen2_5_omni_bigvgan(builder: InputBuilder) -> None:
-    """The vocoder of Qwen2.5-Omni: a mel spectrogram to a waveform."""
-    shape = (builder.batch, builder.config.mel_dim, builder.sequence)
-    builder.inputs = {"mel_spectrogram": builder.floats(shape)}
-
-
-@changes_inputs("qwen2_5_omni_token2wav")
-def qwen2_5_omni_token2wav(builder: InputBuilder) -> None:
-    """Codes of speech and the voice of a reference to a waveform; its sampler takes one sample at a time."""
-    dit = builder.config.dit_config
-    builder.inputs = {
-        "code": builder.integers((1, builder.sequence), 0, dit.num_embeds),
-        "conditioning": builder.floats((1, dit.enc_emb_dim)),
-        "reference_mel": builder.floats((1, builder.sequence * dit.repeats, dit.mel_dim)),
-        "num_steps": 2,
-    }
+    if "thinker_reply_part" in builder.takes:
+        shape = (builder.batch, builder.sequence, config.embedding_size)
+        builder.inputs["thinker_reply_part"] = builder.floats(shape)
+        builder.inputs["input_text_ids"] = builder.tokens(shape[:2])
+    elif "codes" in builder.takes:
+        codes = (builder.batch, config.num_quantizers, builder.sequence)
+        builder.inputs = {"codes": builder.integers(codes, 0, config.codebook_size)}
+    else:
+        _embeddings_for_tokens(builder, config.hidden_size)
 
 
 @changes_inputs("Qwen3OmniMoeTalkerConfig")
@@ -296,28 +288,11 @@ def qwen3_omni_talker(builder: InputBuilder) -> None:
         _embeddings_for_tokens(builder, builder.config.text_config.hidden_size)
 
 
-@changes_inputs("qwen3_omni_moe_talker_text")
-def qwen3_omni_talker_text_inputs(builder: InputBuilder) -> None:
-    """The decoder of the talker reads embeddings that the talker makes."""
-    _embeddings_for_tokens(builder, builder.config.hidden_size)
-
-
 @changes_inputs("qwen3_omni_moe_talker_code_predictor")
 def qwen3_omni_code_predictor(builder: InputBuilder) -> None:
     """It starts from the talker's hidden state and the first code's embedding."""
     del builder.inputs["input_ids"], builder.inputs["attention_mask"]
     builder.inputs["inputs_embeds"] = builder.floats((builder.batch, 2, builder.config.hidden_size))
-
-
-@changes_inputs("Qwen3OmniMoeCode2WavConfig")
-def qwen3_omni_vocoder(builder: InputBuilder) -> None:
-    """The vocoder reads codes, and the transformer in it their embeddings."""
-    config = builder.config
-    if "codes" in builder.takes:
-        codes = (builder.batch, config.num_quantizers, builder.sequence)
-        builder.inputs = {"codes": builder.integers(codes, 0, config.codebook_size)}
-    else:
-        _embeddings_for_tokens(builder, config.hidden_size)
 
 
 def _embeddings_for_tokens(builder: InputBuilder, width: int) -> None:
@@ -352,13 +327,3 @@ def speecht5(builder: InputBuilder) -> None:
     if builder.train:
         written = frames * config.reduction_factor
         builder.inputs["labels"] = builder.floats((builder.batch, written, config.num_mel_bins))
-
-
-@makes_sounds("voxtral_realtime")
-def voxtral_realtime(builder: InputBuilder) -> None:
-    """It adds an embedding of audio to each token of text, so both have one length; its processor returns the delay."""
-    if builder.wants("input_features"):
-        frames = builder.sequence * builder.config.audio_length_per_tok
-        bins = builder.config.audio_config.num_mel_bins
-        builder.inputs["input_features"] = builder.floats((builder.batch, bins, frames))
-        builder.inputs["num_delay_tokens"] = builder.config.default_num_delay_tokens

@@ -11,6 +11,7 @@ from dynalyze.capture.hf.inputs import geometry, patches, tiles, values
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
 from dynalyze.capture.hf.quirks import (
+    add_inputs,
     changes_inputs,
     completes,
     fill,
@@ -33,6 +34,52 @@ fill_open(
             "video_token_id": lambda c: c.text_config.vocab_size - 2,
         },
     }
+)
+add_inputs(
+    makes_pixels,
+    {
+        # Each image in two resolutions, one for each of its encoders.
+        "deepseek_vl_hybrid": {
+            "pixel_values": tiles.images,
+            "high_res_pixel_values": lambda b: b.floats(
+                (
+                    b.batch,
+                    geometry.channels(b.config.high_res_vision_config),
+                    *geometry.image_size(b.config.high_res_vision_config),
+                )
+            ),
+        },
+        # No encoder; the patches of an image go straight into the text.
+        "fuyu": {
+            "pixel_values": lambda b: b.floats(
+                (b.batch, patches.grid_side(b) ** 2, b.config.num_channels * b.config.patch_size**2)
+            )
+        },
+        # No encoder; the patches of all images are one list, and each becomes a token.
+        "neomme": {"pixel_values": lambda b: b.floats((b.batch * patches.grid_side(b) ** 2, b.config.patch_dim))},
+        # Several images a sample.
+        "idefics": {"pixel_values": lambda b: tiles.images(b, 1)},
+        # The vision part alone: crops, each a row of patches.
+        "molmo2_vision": {
+            "pixel_values": lambda b: b.floats(
+                (b.batch, b.config.num_position_embeddings, b.config.num_channels * b.config.patch_size**2)
+            )
+        },
+    },
+)
+add_inputs(
+    changes_inputs,
+    {
+        # The retrieval model matches each text with its image, as its documentation shows first.
+        "blip-2": {"use_image_text_matching_head": True},
+        # A mask tells which token attends to which image: each to the one.
+        "idefics": {"image_attention_mask": lambda b: b.ones((*b.inputs["input_ids"].shape, 1))},
+        # The instruction once more for the Q-Former.
+        "instructblip instructblipvideo": {
+            "qformer_input_ids": lambda b: b.tokens((b.batch, b.sequence), b.config.qformer_config.vocab_size),
+            "qformer_attention_mask": lambda b: b.ones((b.batch, b.sequence)),
+        },
+    },
 )
 
 
@@ -169,13 +216,6 @@ def blip_2_pixels(builder: InputBuilder) -> None:
         builder.placeholders.append(Placeholder(builder.config.image_token_index, builder.config.num_query_tokens))
 
 
-@changes_inputs("blip-2")
-def blip_2_inputs(builder: InputBuilder) -> None:
-    """The retrieval model matches each text with its image, as its documentation shows first."""
-    if "use_image_text_matching_head" in builder.takes:
-        builder.inputs["use_image_text_matching_head"] = True
-
-
 @makes_pixels("instructblipvideo")
 def instructblipvideo_pixels(builder: InputBuilder) -> None:
     """Four frames a video, each as many tokens as an image."""
@@ -183,40 +223,6 @@ def instructblipvideo_pixels(builder: InputBuilder) -> None:
     builder.inputs["pixel_values"] = tiles.images(builder, frames)
     tokens = frames * builder.config.num_query_tokens
     builder.placeholders.append(Placeholder(builder.config.video_token_index, tokens, "video"))
-
-
-@changes_inputs("instructblip", "instructblipvideo")
-def instructblip_inputs(builder: InputBuilder) -> None:
-    """The instruction once more for the Q-Former."""
-    if "qformer_input_ids" in builder.takes:
-        shape = (builder.batch, builder.sequence)
-        builder.inputs["qformer_input_ids"] = builder.tokens(shape, builder.config.qformer_config.vocab_size)
-        builder.inputs["qformer_attention_mask"] = builder.ones(shape)
-
-
-@makes_pixels("deepseek_vl_hybrid")
-def deepseek_vl_hybrid(builder: InputBuilder) -> None:
-    """Each image in two resolutions, one for each of its encoders."""
-    builder.inputs["pixel_values"] = tiles.images(builder)
-    fine = builder.config.high_res_vision_config
-    shape = (builder.batch, geometry.channels(fine), *geometry.image_size(fine))
-    builder.inputs["high_res_pixel_values"] = builder.floats(shape)
-
-
-@makes_pixels("fuyu")
-def fuyu(builder: InputBuilder) -> None:
-    """No encoder; the patches of an image go straight into the text."""
-    if builder.wants("pixel_values"):
-        side = patches.grid_side(builder)
-        width = builder.config.num_channels * builder.config.patch_size**2
-        builder.inputs["pixel_values"] = builder.floats((builder.batch, side * side, width))
-
-
-@makes_pixels("neomme")
-def neomme(builder: InputBuilder) -> None:
-    """No encoder; the patches of all images are one list, and each becomes a token."""
-    side = patches.grid_side(builder)
-    builder.inputs["pixel_values"] = builder.floats((builder.batch * side * side, builder.config.patch_dim))
 
 
 @makes_pixels("glm_image")
@@ -265,20 +271,6 @@ def granite4_vision_pixels(builder: InputBuilder) -> None:
         output = extractor(builder.model, "image")(builder.inputs["pixel_values"], builder.inputs["image_sizes"])
     _, features = output.deepstack_features[0]
     builder.placeholders.append(Placeholder(builder.config.image_token_index, count(features) // builder.batch))
-
-
-@makes_pixels("idefics")
-def idefics(builder: InputBuilder) -> None:
-    """Several images a sample."""
-    if builder.wants("pixel_values"):
-        builder.inputs["pixel_values"] = tiles.images(builder, 1)
-
-
-@changes_inputs("idefics")
-def idefics_inputs(builder: InputBuilder) -> None:
-    """A mask tells which token attends to which image: each to the one."""
-    if "pixel_values" in builder.inputs:
-        builder.inputs["image_attention_mask"] = builder.ones((*builder.inputs["input_ids"].shape, 1))
 
 
 @changes_inputs("mllama")
@@ -340,14 +332,6 @@ def molmo2_pixels(builder: InputBuilder) -> None:
     builder.inputs["image_token_pooling"] = (starts[:, None, None] + pooled).flatten(0, 1).to(builder.device)
     builder.inputs["image_grids"] = builder.full((builder.batch, 4), squares)
     builder.inputs["image_num_crops"] = builder.full((builder.batch,), 2)
-
-
-@makes_pixels("molmo2_vision")
-def molmo2_vision(builder: InputBuilder) -> None:
-    """The vision part alone: crops, each a row of patches."""
-    config = builder.config
-    shape = (builder.batch, config.num_position_embeddings, config.num_channels * config.patch_size**2)
-    builder.inputs["pixel_values"] = builder.floats(shape)
 
 
 @makes_pixels("phi4_multimodal")
