@@ -8,9 +8,13 @@ There are five kinds of quirk, and a model type has at most one of each:
 - `@changes_inputs("tapas")`: `function(builder)` changes `builder.inputs`, which the generic code has made.
 
 A model type is transformers' `model_type`; a configuration without one is named by its class. What only sets fields
-or inputs is a row of a table: `fill_open`, `set_small`, `keep_equal`, `add_inputs`. A row may be for several types,
-with spaces between, and a value may be a function of the configuration or of the builder. A file holds the quirks of
-one modality.
+or inputs is a row of a table: its types, with spaces between, and its values, which may be functions of the
+configuration or of the builder. A file holds the quirks of one modality, and has any of these tables:
+
+- `OPEN`: fields that the defaults leave open (None, or not there at all);
+- `COMPLETE`, `SMALL`, `EQUAL`: fields to set in a default configuration, in a small one, or in both, also to another
+  field, by its name;
+- `PIXELS`, `SOUNDS`, `INPUTS`: inputs that are made before the generic code makes any, or changed after it.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 _FILES = ("language", "vision", "image_text", "vision_language", "documents", "audio", "speech", "science")
 
 Subject = TypeVar("Subject")
+Table = dict[str, dict[str, Any]]
 
 
 class Kind(Generic[Subject]):
@@ -63,46 +68,10 @@ changes_inputs: Kind[InputBuilder] = Kind("changes_inputs")
 KINDS: tuple[Kind[Any], ...] = (completes, shrinks, makes_pixels, makes_sounds, changes_inputs)
 
 
-@functools.cache
-def load() -> None:
-    """Import all files of quirks. By name: they import the code that asks for them."""
-    for name in _FILES:
-        importlib.import_module(f"{__name__}.{name}")
-
-
-def fill_open(table: dict[str, dict[str, Any]]) -> None:
-    """Rows of `completes`: fields that the defaults leave open (None, or not there at all), and their values."""
+def _register(kind: Kind[Any], table: Table, apply: Callable[..., None]) -> None:
+    """A function of that kind for each row, which gives `apply` the values of the row."""
     for model_types, values in table.items():
-        completes(*model_types.split())(functools.partial(fill, values=values))
-
-
-def set_small(table: dict[str, dict[str, Any]]) -> None:
-    """Rows of `shrinks`: fields with the values that they have in a small variant."""
-    for model_types, values in table.items():
-        shrinks(*model_types.split())(functools.partial(_assign, values=values))
-
-
-def keep_equal(table: dict[str, dict[str, Any]], *kinds: Kind[Any]) -> None:
-    """Rows of those kinds: fields that take the value of another one, by its name, or of a function."""
-    for model_types, sources in table.items():
-        values = {name: each if callable(each) else operator.attrgetter(each) for name, each in sources.items()}
-        for kind in kinds:
-            kind(*model_types.split())(functools.partial(_assign, values=values))
-
-
-def add_inputs(kind: Kind[InputBuilder], table: dict[str, dict[str, Any]]) -> None:
-    """Rows of that kind: inputs with their values, or functions of the builder, for what forward takes.
-
-    Those of `changes_inputs` take the place of what the generic code has made.
-    """
-    for model_types, inputs in table.items():
-        kind(*model_types.split())(functools.partial(_add, inputs=inputs, replaces=kind is changes_inputs))
-
-
-def _add(builder: InputBuilder, inputs: dict[str, Any], replaces: bool) -> None:
-    for name, value in inputs.items():
-        if name in builder.takes and (replaces or name not in builder.inputs):
-            builder.inputs[name] = value(builder) if callable(value) else value
+        kind(*model_types.split())(functools.partial(apply, values=values))
 
 
 def fill(config: Any, values: dict[str, Any]) -> None:
@@ -118,3 +87,41 @@ def _assign(config: Any, values: dict[str, Any]) -> None:
         *parts, field = name.split(".")
         own = value(config) if callable(value) else copy.deepcopy(value)
         setattr(functools.reduce(getattr, parts, config), field, own)
+
+
+def _follow(config: Any, values: dict[str, Any]) -> None:
+    """Set all of the fields; a text is the name of another field, whose value they take."""
+    _assign(config, {name: operator.attrgetter(v) if isinstance(v, str) else v for name, v in values.items()})
+
+
+def _add(builder: InputBuilder, values: dict[str, Any]) -> None:
+    """Make those of the inputs that forward takes and that nobody has made yet."""
+    _change(builder, {name: value for name, value in values.items() if name not in builder.inputs})
+
+
+def _change(builder: InputBuilder, values: dict[str, Any]) -> None:
+    """Make those of the inputs that forward takes, in place of what the generic code has made."""
+    for name, value in values.items():
+        if name in builder.takes:
+            builder.inputs[name] = value(builder) if callable(value) else value
+
+
+_TABLES: dict[str, tuple[tuple[Kind[Any], ...], Callable[..., None]]] = {
+    "OPEN": ((completes,), fill),
+    "COMPLETE": ((completes,), _follow),
+    "SMALL": ((shrinks,), _follow),
+    "EQUAL": ((completes, shrinks), _follow),
+    "PIXELS": ((makes_pixels,), _add),
+    "SOUNDS": ((makes_sounds,), _add),
+    "INPUTS": ((changes_inputs,), _change),
+}
+
+
+@functools.cache
+def load() -> None:
+    """Import all files of quirks, and register their tables. By name: they import the code that asks for them."""
+    for file in _FILES:
+        module = importlib.import_module(f"{__name__}.{file}")
+        for table, (kinds, apply) in _TABLES.items():
+            for kind in kinds:
+                _register(kind, getattr(module, table, {}), apply)

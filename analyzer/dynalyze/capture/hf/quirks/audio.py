@@ -4,104 +4,80 @@ from __future__ import annotations
 
 import torch
 
+from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs.audio import audio_part, hop_length
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.quirks import (
-    add_inputs,
-    changes_inputs,
-    completes,
-    keep_equal,
-    makes_sounds,
-    set_small,
-    shrinks,
-)
 
-set_small(
-    {
-        # Each stage but the last doubles the width.
-        "clap_audio_model": {"hidden_size": lambda c: c.patch_embeds_hidden_size * 2 ** (len(c.depths) - 1)},
-        # Three convolutions halve the mel bins, for each of their channels.
-        "dots3_note_audio_encoder": {"conv_output_size": lambda c: c.downsample_hidden_size * -(-c.feature_size // 8)},
-        # One layer a width: its pyramid is not cut.
-        "muse_spark_audio": {"num_hidden_layers": lambda c: len(c.hidden_sizes)},
-        # They quantise acoustic and semantic states side by side.
-        "xcodec": {"codebook_dim": lambda c: c.acoustic_model_config.hidden_size + c.semantic_model_config.hidden_size},
-        "xcodec2 neucodec": {"quantization_dim": lambda c: c.hidden_size + c.semantic_model_config.hidden_size},
-    }
-)
-keep_equal(
-    {
-        # The codec's bandwidth is that of as many codebooks as the decoder reads.
-        "musicgen": {
-            "audio_encoder.target_bandwidths": lambda c: [
-                c.decoder.num_codebooks * c.audio_encoder.frame_rate * c.audio_encoder.codebook_nbits / 1000
-            ]
-        }
+COMPLETE: quirks.Table = {
+    # The codec's bandwidth is that of as many codebooks as the decoder reads.
+    "musicgen": {
+        "audio_encoder.target_bandwidths": lambda c: [
+            c.decoder.num_codebooks * c.audio_encoder.frame_rate * c.audio_encoder.codebook_nbits / 1000
+        ]
     },
-    completes,
-)
-keep_equal(
-    {
-        # Both halves are projected to one width.
-        "clap": {"text_config.projection_dim": "projection_dim", "audio_config.projection_dim": "projection_dim"},
-        # Each channel is upsampled by itself, in as many groups, and latents have the width of the codebooks.
-        "mimi mimi_decoder": {"upsample_groups": "hidden_size", "codebook_dim": "vector_quantization_hidden_dimension"},
-        "pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder": {"upsample_groups": "hidden_size"},
-        # Its audio states are turned by rotary embeddings of their time, over a part of their width.
-        "musicflamingo": {"head_dim": "audio_config.hidden_size"},
-        # The convolutions keep the width.
-        "phi4_multimodal_audio": {
-            "ext_pw_out_channel": "hidden_size",
-            "depthwise_separable_out_channel": "hidden_size",
-            "nemo_conv_channels": "hidden_size",
-        },
+}
+SMALL: quirks.Table = {
+    # Each stage but the last doubles the width.
+    "clap_audio_model": {"hidden_size": lambda c: c.patch_embeds_hidden_size * 2 ** (len(c.depths) - 1)},
+    # Three convolutions halve the mel bins, for each of their channels.
+    "dots3_note_audio_encoder": {"conv_output_size": lambda c: c.downsample_hidden_size * -(-c.feature_size // 8)},
+    # One layer a width: its pyramid is not cut.
+    "muse_spark_audio": {"num_hidden_layers": lambda c: len(c.hidden_sizes)},
+    # They quantise acoustic and semantic states side by side.
+    "xcodec": {"codebook_dim": lambda c: c.acoustic_model_config.hidden_size + c.semantic_model_config.hidden_size},
+    "xcodec2 neucodec": {"quantization_dim": lambda c: c.hidden_size + c.semantic_model_config.hidden_size},
+    # Both halves are projected to one width.
+    "clap": {"text_config.projection_dim": "projection_dim", "audio_config.projection_dim": "projection_dim"},
+    # Each channel is upsampled by itself, in as many groups, and latents have the width of the codebooks.
+    "mimi mimi_decoder": {"upsample_groups": "hidden_size", "codebook_dim": "vector_quantization_hidden_dimension"},
+    "pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder": {"upsample_groups": "hidden_size"},
+    # Its audio states are turned by rotary embeddings of their time, over a part of their width.
+    "musicflamingo": {"head_dim": "audio_config.hidden_size"},
+    # The convolutions keep the width.
+    "phi4_multimodal_audio": {
+        "ext_pw_out_channel": "hidden_size",
+        "depthwise_separable_out_channel": "hidden_size",
+        "nemo_conv_channels": "hidden_size",
     },
-    shrinks,
-)
-add_inputs(
-    makes_sounds,
-    {
-        # One chunk a sample, mel bins first, with its length in samples; eight frames become a token.
-        "dots3_note_audio_encoder dots3_note": {
-            "input_features": lambda b: b.floats((b.batch, audio_part(b.config).feature_size, b.sequence * 8)),
-            "chunk_sample_lengths": lambda b: b.full((b.batch,), b.sequence * 8 * audio_part(b.config).hop_length),
-        },
-        # Spectrograms whose values are quantised: one code a mel bin and frame, with their mask beside text.
-        "inkling_audio inkling_mm_model": {
-            "audio_input_ids": lambda b: b.integers(
-                (b.batch, b.sequence, audio_part(b.config).num_codebooks), 0, audio_part(b.config).codebook_size
-            ),
-            "audio_input_ids_mask": lambda b: b.ones((b.batch, b.sequence)),
-        },
-        # Whole patches of samples, with the mask that a larger model takes.
-        "muse_spark_audio muse_spark": {
-            "input_values": lambda b: b.floats((b.batch, b.sequence * audio_part(b.config).samples_per_token), 0.1),
-            "input_values_mask": lambda b: b.ones(b.inputs["input_values"].shape),
-        },
+}
+SOUNDS: quirks.Table = {
+    # One chunk a sample, mel bins first, with its length in samples; eight frames become a token.
+    "dots3_note_audio_encoder dots3_note": {
+        "input_features": lambda b: b.floats((b.batch, audio_part(b.config).feature_size, b.sequence * 8)),
+        "chunk_sample_lengths": lambda b: b.full((b.batch,), b.sequence * 8 * audio_part(b.config).hop_length),
     },
-)
-add_inputs(
-    changes_inputs,
-    {
-        # The encoder alone calls its spectrogram `hidden_states`.
-        "phi4_multimodal_audio": {
-            "hidden_states": lambda b: b.floats((b.batch, b.request.sequence or 128, b.config.input_size)),
-            "mask": lambda b: b.ones((b.batch, b.request.sequence or 128), dtype=torch.bool),
-        },
-        # Encoder and decoder call waveform and latents `hidden_states`; each frame is thousands of samples.
-        "vibevoice_acoustic_tokenizer_encoder": {
-            "hidden_states": lambda b: b.floats(
-                (b.batch, b.config.channels, (b.request.sequence or 2) * b.config.hop_length), scale=0.1
-            )
-        },
-        "vibevoice_acoustic_tokenizer_decoder": {
-            "hidden_states": lambda b: b.floats((b.batch, b.config.hidden_size, b.request.sequence or 2))
-        },
+    # Spectrograms whose values are quantised: one code a mel bin and frame, with their mask beside text.
+    "inkling_audio inkling_mm_model": {
+        "audio_input_ids": lambda b: b.integers(
+            (b.batch, b.sequence, audio_part(b.config).num_codebooks), 0, audio_part(b.config).codebook_size
+        ),
+        "audio_input_ids_mask": lambda b: b.ones((b.batch, b.sequence)),
     },
-)
+    # Whole patches of samples, with the mask that a larger model takes.
+    "muse_spark_audio muse_spark": {
+        "input_values": lambda b: b.floats((b.batch, b.sequence * audio_part(b.config).samples_per_token), 0.1),
+        "input_values_mask": lambda b: b.ones(b.inputs["input_values"].shape),
+    },
+}
+INPUTS: quirks.Table = {
+    # The encoder alone calls its spectrogram `hidden_states`.
+    "phi4_multimodal_audio": {
+        "hidden_states": lambda b: b.floats((b.batch, b.request.sequence or 128, b.config.input_size)),
+        "mask": lambda b: b.ones((b.batch, b.request.sequence or 128), dtype=torch.bool),
+    },
+    # Encoder and decoder call waveform and latents `hidden_states`; each frame is thousands of samples.
+    "vibevoice_acoustic_tokenizer_encoder": {
+        "hidden_states": lambda b: b.floats(
+            (b.batch, b.config.channels, (b.request.sequence or 2) * b.config.hop_length), scale=0.1
+        )
+    },
+    "vibevoice_acoustic_tokenizer_decoder": {
+        "hidden_states": lambda b: b.floats((b.batch, b.config.hidden_size, b.request.sequence or 2))
+    },
+}
 
 
-@makes_sounds("clap_audio_model", "clap")
+@quirks.makes_sounds("clap_audio_model", "clap")
 def clap_sounds(builder: InputBuilder) -> None:
     """Images of spectrograms, one a sample or, with fusion, four crops of it; `is_longer`: than ten seconds."""
     part = audio_part(builder.config)
@@ -112,7 +88,7 @@ def clap_sounds(builder: InputBuilder) -> None:
     builder.inputs["is_longer"] = builder.full((builder.batch, 1), 0, dtype=torch.bool)
 
 
-@makes_sounds("gemma4_audio", "gemma4", "gemma3n", "embedding_gemma2")
+@quirks.makes_sounds("gemma4_audio", "gemma4", "gemma3n", "embedding_gemma2")
 def gemma4_sounds(builder: InputBuilder) -> None:
     """The encoder has its number of mel bins in its code alone; the mask stands beside the text's in a larger model."""
     if not builder.wants("input_features"):
@@ -124,14 +100,14 @@ def gemma4_sounds(builder: InputBuilder) -> None:
     builder.inputs[mask] = builder.ones((builder.batch, frames), dtype=torch.bool)
 
 
-@changes_inputs("gemma4_unified")
+@quirks.changes_inputs("gemma4_unified")
 def gemma4_unified(builder: InputBuilder) -> None:
     """The mask of the sounds picks features by it, and so has to be one of truth values."""
     if "input_features_mask" in builder.inputs:
         builder.inputs["input_features_mask"] = builder.inputs["input_features_mask"].bool()
 
 
-@makes_sounds("pe_audio")
+@quirks.makes_sounds("pe_audio")
 def pe_audio(builder: InputBuilder) -> None:
     """Waveforms of whole frames of its codec, with a mask of samples."""
     samples = (builder.request.sequence or 8) * hop_length(audio_part(builder.config).dac_config)
@@ -139,7 +115,7 @@ def pe_audio(builder: InputBuilder) -> None:
     builder.inputs["padding_mask"] = builder.ones((builder.batch, samples), dtype=torch.bool)
 
 
-@makes_sounds("xcodec2", "neucodec")
+@quirks.makes_sounds("xcodec2", "neucodec")
 def xcodec2_sounds(builder: InputBuilder) -> None:
     """A sound is heard twice: its waveform, and a spectrogram of pairs of frames for the semantic encoder."""
     frames = builder.request.sequence or 25
@@ -151,7 +127,7 @@ def xcodec2_sounds(builder: InputBuilder) -> None:
     builder.inputs["input_features_mask"] = builder.ones((builder.batch, frames))
 
 
-@changes_inputs("musicgen")
+@quirks.changes_inputs("musicgen")
 def musicgen_inputs(builder: InputBuilder) -> None:
     """It continues a sound as a text describes it: the model makes the decoder's codes of the waveform.
 
@@ -164,7 +140,7 @@ def musicgen_inputs(builder: InputBuilder) -> None:
     musicgen_codes(builder)
 
 
-@changes_inputs("musicgen_melody", "musicgen_decoder", "musicgen_melody_decoder")
+@quirks.changes_inputs("musicgen_melody", "musicgen_decoder", "musicgen_melody_decoder")
 def musicgen_codes(builder: InputBuilder) -> None:
     """One row a codebook of the codes that were written so far, and in training those that come next."""
     decoder = getattr(builder.config, "decoder", builder.config)
@@ -179,7 +155,7 @@ def musicgen_codes(builder: InputBuilder) -> None:
         builder.inputs["labels"] = builder.integers(labels, 0, decoder.vocab_size)
 
 
-@makes_sounds("musicgen_melody")
+@quirks.makes_sounds("musicgen_melody")
 def musicgen_melody(builder: InputBuilder) -> None:
     """A chroma of the melody, each frame of one pitch."""
     config = builder.config
@@ -187,7 +163,7 @@ def musicgen_melody(builder: InputBuilder) -> None:
     builder.inputs["input_features"] = torch.nn.functional.one_hot(pitches, config.num_chroma).to(builder.dtype)
 
 
-@changes_inputs("pop2piano")
+@quirks.changes_inputs("pop2piano")
 def pop2piano(builder: InputBuilder) -> None:
     """Its encoder reads spectrograms as embeddings of its own width, in place of tokens."""
     builder.inputs.pop("input_ids", None)

@@ -6,85 +6,68 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import geometry, patches, tiles
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.quirks import (
-    add_inputs,
-    changes_inputs,
-    completes,
-    fill,
-    fill_open,
-    keep_equal,
-    makes_pixels,
-    set_small,
-    shrinks,
-)
 
-fill_open(
-    {
-        # Pix2Struct's decoder asks for a range of its initial weights that only the whole model names.
-        "pix2struct_text_model": {"initializer_range": 0.02},
-    }
-)
-set_small(
-    {
-        # Its queries stand beside the features of SAM's encoder, in one width.
-        "deepseek_ocr2_vision": {
-            "sam_config.downsample_channels": lambda c: [
-                *c.sam_config.downsample_channels[:-1], c.encoder_config.hidden_size
-            ]
-        },
-        # The embeddings of a box's corners, height and width fill the hidden size together.
-        "layoutlmv3": {
-            "shape_size": lambda c: c.hidden_size // 12 * 2,
-            "coordinate_size": lambda c: (c.hidden_size - 2 * c.shape_size) // 4
-        },
-        # Its list of stages tells the depths too, and holds the widths.
-        "uvdoc_backbone": {"depths": lambda c: [len(stages) for stages in c.stage_configs]},
-    }
-)  # fmt: skip
-# Its head reads all stages of its backbone, which hands out one by default.
-keep_equal({"uvdoc": {"backbone_config.out_features": lambda c: c.backbone_config.stage_names[1:]}}, completes)
-add_inputs(
-    makes_pixels,
-    {
-        # An image is a row of tiles, and the mask tells which of them are real.
-        "granite_docling": {
-            "pixel_values": lambda b: tiles.images(b, 2),
-            "pixel_attention_mask": lambda b: b.ones((b.batch, 2), dtype=torch.bool),
-        },
-        # PP-OCR's mobile text detector: the bare model calls its image `hidden_states`.
-        "pp_ocrv5_mobile_det": {"hidden_states": lambda b: b.floats((b.batch, 3, *geometry.image_size(b.config)))},
-        # PP-OCR's readers see one line of text, 48 pixels high as their processors make it. The default backbone of the
-        # mobile one has strides that need twice that.
-        "pp_ocrv5_server_rec pp_ocrv6_small_rec pp_ocrv6_tiny_rec": {
-            "pixel_values": lambda b: b.floats((b.batch, 3, 48, 320))
-        },
-        "pp_ocrv5_mobile_rec": {"pixel_values": lambda b: b.floats((b.batch, 3, 96, 320))},
+OPEN: quirks.Table = {
+    # Pix2Struct's decoder asks for a range of its initial weights that only the whole model names.
+    "pix2struct_text_model": {"initializer_range": 0.02},
+}
+COMPLETE: quirks.Table = {
+    # Its head reads all stages of its backbone, which hands out one by default.
+    "uvdoc": {"backbone_config.out_features": lambda c: c.backbone_config.stage_names[1:]},
+}
+SMALL: quirks.Table = {
+    # Its queries stand beside the features of SAM's encoder, in one width.
+    "deepseek_ocr2_vision": {
+        "sam_config.downsample_channels": lambda c: [
+            *c.sam_config.downsample_channels[:-1],
+            c.encoder_config.hidden_size,
+        ]
     },
-)
-add_inputs(
-    changes_inputs,
-    {
-        # It reads for each token the path of its node in the document: tags and their places among siblings.
-        "markuplm": {
-            "xpath_tags_seq": lambda b: b.integers(
-                (*b.inputs["input_ids"].shape, b.config.max_depth), 0, b.config.tag_pad_id
-            ),
-            "xpath_subs_seq": lambda b: b.integers(b.inputs["xpath_tags_seq"].shape, 0, b.config.subs_pad_id),
-        },
+    # The embeddings of a box's corners, height and width fill the hidden size together.
+    "layoutlmv3": {
+        "shape_size": lambda c: c.hidden_size // 12 * 2,
+        "coordinate_size": lambda c: (c.hidden_size - 2 * c.shape_size) // 4,
     },
-)
+    # Its list of stages tells the depths too, and holds the widths.
+    "uvdoc_backbone": {"depths": lambda c: [len(stages) for stages in c.stage_configs]},
+}
+PIXELS: quirks.Table = {
+    # An image is a row of tiles, and the mask tells which of them are real.
+    "granite_docling": {
+        "pixel_values": lambda b: tiles.images(b, 2),
+        "pixel_attention_mask": lambda b: b.ones((b.batch, 2), dtype=torch.bool),
+    },
+    # PP-OCR's mobile text detector: the bare model calls its image `hidden_states`.
+    "pp_ocrv5_mobile_det": {"hidden_states": lambda b: b.floats((b.batch, 3, *geometry.image_size(b.config)))},
+    # PP-OCR's readers see one line of text, 48 pixels high as their processors make it. The default backbone of the
+    # mobile one has strides that need twice that.
+    "pp_ocrv5_server_rec pp_ocrv6_small_rec pp_ocrv6_tiny_rec": {
+        "pixel_values": lambda b: b.floats((b.batch, 3, 48, 320))
+    },
+    "pp_ocrv5_mobile_rec": {"pixel_values": lambda b: b.floats((b.batch, 3, 96, 320))},
+}
+INPUTS: quirks.Table = {
+    # It reads for each token the path of its node in the document: tags and their places among siblings.
+    "markuplm": {
+        "xpath_tags_seq": lambda b: b.integers(
+            (*b.inputs["input_ids"].shape, b.config.max_depth), 0, b.config.tag_pad_id
+        ),
+        "xpath_subs_seq": lambda b: b.integers(b.inputs["xpath_tags_seq"].shape, 0, b.config.subs_pad_id),
+    },
+}
 
 
-@shrinks("lilt")
+@quirks.shrinks("lilt")
 def lilt(config: Any) -> None:
     """LiLT embeds each of six numbers of a box in an equal share of its width."""
     step = 6 * config.num_attention_heads * config.channel_shrink_ratio
     config.hidden_size = max(config.hidden_size // step, 1) * step
 
 
-@changes_inputs("tapas")
+@quirks.changes_inputs("tapas")
 def tapas(builder: InputBuilder) -> None:
     """It reads for each token its segment, column, row and ranks in a table, which its tokenizer returns as types."""
     shape = builder.inputs["input_ids"].shape
@@ -92,7 +75,7 @@ def tapas(builder: InputBuilder) -> None:
     builder.inputs["token_type_ids"] = torch.stack(kinds, dim=-1)
 
 
-@changes_inputs("kosmos-2")
+@quirks.changes_inputs("kosmos-2")
 def kosmos_2(builder: InputBuilder) -> None:
     """A mask, not a token, tells where in the text the features of the image go.
 
@@ -110,7 +93,7 @@ def kosmos_2(builder: InputBuilder) -> None:
     builder.inputs["image_embeds_position_mask"] = mask
 
 
-@changes_inputs("kosmos-2.5")
+@quirks.changes_inputs("kosmos-2.5")
 def kosmos_2_5(builder: InputBuilder) -> None:
     """Patches with their places, their rows and columns counted, and Kosmos-2's mask in the text."""
     for name in ("width", "height"):
@@ -118,7 +101,7 @@ def kosmos_2_5(builder: InputBuilder) -> None:
     kosmos_2(builder)
 
 
-@completes("pp_ocrv5_server_det")
+@quirks.completes("pp_ocrv5_server_det")
 def pp_ocrv5_server_det(config: Any) -> None:
     """The shapes of its convolutions come with a checkpoint.
 
@@ -131,10 +114,10 @@ def pp_ocrv5_server_det(config: Any) -> None:
         kernels[f"horizontal_small_to_long_conv_{name}ratio"] = [[1, length], [1, 1], [0, half]]
         kernels[f"symmetric_conv_long_{name}ratio"] = [[length, length], [1, 1], [half, half]]
     shapes = {"scale_factor_list": [1, 2, 4, 8], "kernel_list": [3, 2, 2]}
-    fill(config, {"intraclass_block_config": kernels, **shapes})
+    quirks.fill(config, {"intraclass_block_config": kernels, **shapes})
 
 
-@completes("pp_ocrv6_small_det")
+@quirks.completes("pp_ocrv6_small_det")
 def pp_ocrv6_small_det(config: Any) -> None:
     """PP-OCRv6's text detectors read all stages of their backbone, each half the size of the one before.
 
@@ -150,7 +133,7 @@ def pp_ocrv6_small_det(config: Any) -> None:
         config.layer_list_out_channels = list(backbone.stage_out_channels)
 
 
-@completes("pp_ocrv6_medium_det")
+@quirks.completes("pp_ocrv6_medium_det")
 def pp_ocrv6_medium_det(config: Any) -> None:
     """The convolutions of PP-OCRv5's detector, the backbone of the small one."""
     pp_ocrv5_server_det(config)

@@ -5,120 +5,106 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.quirks import add_inputs, changes_inputs, completes, fill_open, keep_equal, set_small, shrinks
 
-fill_open(
-    {
-        # Its attention asks for what its default leaves open; the values are its checkpoint's.
-        "dbrx": {"attn_config.rope_theta": 500_000.0, "attn_config.clip_qkv": 8},
-        # Which layers have experts (in its checkpoint all but the first), and how many a token is given.
-        "deepseek_ocr2_text": {
-            "mlp_layer_types": lambda c: ["dense"] + ["sparse"] * (c.num_hidden_layers - 1),
-            "num_experts_per_tok": 6,
-        },
-        # How many experts a token is given; its checkpoints give six.
-        "deepseek_v2": {"num_experts_per_tok": 6},
-        # Its experts; the values are those of its larger relative, Gemma 4.
-        "diffusion_gemma_text": {"num_experts": 128, "top_k_experts": 8, "moe_intermediate_size": 704},
-        # Its experts; its checkpoint has 128 and two shared ones, six to a token.
-        "dots1": {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6},
-        # Its 96 heads do not divide its width: a checkpoint gives their size.
-        "glm4v_moe_text": {"head_dim": 128},
-        # A checkpoint lists its layers: short convolutions, and attention in every fourth or so.
-        "lfm2_moe": {
-            "layer_types": lambda c: [
-                "full_attention" if number % 4 == 2 else "conv" for number in range(c.num_hidden_layers)
-            ]
-        },
-        # Its full attention chooses tokens by an indexer, whose sizes a checkpoint gives.
-        "qwen4_exp_text": {
-            "indexer_n_heads": 4,
-            "indexer_kv_heads": 1,
-            "indexer_head_dim": lambda c: c.head_dim,
-            "indexer_budget": 64,
-            "indexer_compress_ratio": 4,
-        },
-        # Its sliding window; its checkpoint has 512.
-        "step3p5": {"sliding_window": 512},
-        # The language whose adapter runs, which a user chooses.
-        "xmod": {"default_language": lambda c: c.languages[0]},
-    }
-)
-set_small(
-    {
-        "bamba": {"attn_layer_indices": lambda c: [c.num_hidden_layers - 1]},
-        # Its projections are laid out for four devices, so the heads come in fours.
-        "codegen": {"n_head": 4},
-        # Its stacks run in cycles, and its number of layers counts every turn of each.
-        "hrm_text": {"num_hidden_layers": lambda c: c.num_layers_per_stack * c.H_cycles * (c.L_cycles + 1)},
-        # Its bottleneck has the width of its embeddings.
-        "mobilebert": {
-            "intra_bottleneck_size": lambda c: min(c.intra_bottleneck_size, c.hidden_size),
-            "true_hidden_size": lambda c: c.intra_bottleneck_size,
-            "embedding_size": lambda c: c.intra_bottleneck_size,
-        },
-        # It shares the states of its Mamba heads in groups, of which there are no more than heads.
-        "nemotron_h": {"n_groups": lambda c: min(c.n_groups, c.mamba_num_heads)},
-        # Two recurrent blocks go before one of attention; two layers show one of each.
-        "recurrent_gemma": {"block_types": lambda c: list(dict.fromkeys(c.block_types))},
-        # It hashes texts longer than a chunk: a short text has several, so it is hashed and sorted as a long one is.
-        "reformer": {"lsh_attn_chunk_length": 4, "local_attn_chunk_length": 4},
-        # Its hybrid layers share one transformer, and are tied only where there are two.
-        "zamba": {"layers_block_type": ["linear_attention", "hybrid", "hybrid"], "num_hidden_layers": 3},
-    }
-)
-keep_equal(
-    {
-        # Its cache asks the whole configuration for the number of layers, which only its parts have.
-        "blt": {
-            "num_hidden_layers": lambda c: max(
-                part.num_hidden_layers for part in (c.encoder_config, c.decoder_config, c.global_config)
-            )
-        },
+OPEN: quirks.Table = {
+    # Its attention asks for what its default leaves open; the values are its checkpoint's.
+    "dbrx": {"attn_config.rope_theta": 500_000.0, "attn_config.clip_qkv": 8},
+    # Which layers have experts (in its checkpoint all but the first), and how many a token is given.
+    "deepseek_ocr2_text": {
+        "mlp_layer_types": lambda c: ["dense"] + ["sparse"] * (c.num_hidden_layers - 1),
+        "num_experts_per_tok": 6,
     },
-    completes,
-    shrinks,
-)
-keep_equal(
-    {
-        # Its rotary embeddings, cut in three sections, cover half of a head.
-        "glm4v_text glm_image_text": {
-            "rope_parameters": lambda c: {"partial_rotary_factor": 0.5, **(c.rope_parameters or {})}
-        }
+    # How many experts a token is given; its checkpoints give six.
+    "deepseek_v2": {"num_experts_per_tok": 6},
+    # Its experts; the values are those of its larger relative, Gemma 4.
+    "diffusion_gemma_text": {"num_experts": 128, "top_k_experts": 8, "moe_intermediate_size": 704},
+    # Its experts; its checkpoint has 128 and two shared ones, six to a token.
+    "dots1": {"n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6},
+    # Its 96 heads do not divide its width: a checkpoint gives their size.
+    "glm4v_moe_text": {"head_dim": 128},
+    # A checkpoint lists its layers: short convolutions, and attention in every fourth or so.
+    "lfm2_moe": {
+        "layer_types": lambda c: [
+            "full_attention" if number % 4 == 2 else "conv" for number in range(c.num_hidden_layers)
+        ]
     },
-    completes,
-)
-add_inputs(
-    changes_inputs,
-    {
-        # A drafting model: it denoises a block of tokens after the hidden states of the model it assists.
-        "muse_glimmer_assistant": {
-            "noise_embeds": lambda b: b.floats((b.batch, b.config.block_size, b.config.hidden_size)),
-            "context_hidden_states": lambda b: b.floats(
-                (b.batch, b.sequence, len(b.config.target_layer_ids) * b.config.hidden_size)
-            ),
-            "attention_mask": lambda b: b.ones((b.batch, b.sequence + b.config.block_size)),
-        },
-        # RoCBert reads the shape and the sound of each character beside its id.
-        "roc_bert": {
-            "input_shape_ids": lambda b: b.integers(b.inputs["input_ids"].shape, 1, b.config.shape_vocab_size),
-            "input_pronunciation_ids": lambda b: b.integers(
-                b.inputs["input_ids"].shape, 1, b.config.pronunciation_vocab_size
-            ),
-        },
+    # Its full attention chooses tokens by an indexer, whose sizes a checkpoint gives.
+    "qwen4_exp_text": {
+        "indexer_n_heads": 4,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": lambda c: c.head_dim,
+        "indexer_budget": 64,
+        "indexer_compress_ratio": 4,
     },
-)
+    # Its sliding window; its checkpoint has 512.
+    "step3p5": {"sliding_window": 512},
+    # The language whose adapter runs, which a user chooses.
+    "xmod": {"default_language": lambda c: c.languages[0]},
+}
+COMPLETE: quirks.Table = {
+    # Its rotary embeddings, cut in three sections, cover half of a head.
+    "glm4v_text glm_image_text": {
+        "rope_parameters": lambda c: {"partial_rotary_factor": 0.5, **(c.rope_parameters or {})}
+    },
+}
+SMALL: quirks.Table = {
+    "bamba": {"attn_layer_indices": lambda c: [c.num_hidden_layers - 1]},
+    # Its projections are laid out for four devices, so the heads come in fours.
+    "codegen": {"n_head": 4},
+    # Its stacks run in cycles, and its number of layers counts every turn of each.
+    "hrm_text": {"num_hidden_layers": lambda c: c.num_layers_per_stack * c.H_cycles * (c.L_cycles + 1)},
+    # Its bottleneck has the width of its embeddings.
+    "mobilebert": {
+        "intra_bottleneck_size": lambda c: min(c.intra_bottleneck_size, c.hidden_size),
+        "true_hidden_size": lambda c: c.intra_bottleneck_size,
+        "embedding_size": lambda c: c.intra_bottleneck_size,
+    },
+    # It shares the states of its Mamba heads in groups, of which there are no more than heads.
+    "nemotron_h": {"n_groups": lambda c: min(c.n_groups, c.mamba_num_heads)},
+    # Two recurrent blocks go before one of attention; two layers show one of each.
+    "recurrent_gemma": {"block_types": lambda c: list(dict.fromkeys(c.block_types))},
+    # It hashes texts longer than a chunk: a short text has several, so it is hashed and sorted as a long one is.
+    "reformer": {"lsh_attn_chunk_length": 4, "local_attn_chunk_length": 4},
+    # Its hybrid layers share one transformer, and are tied only where there are two.
+    "zamba": {"layers_block_type": ["linear_attention", "hybrid", "hybrid"], "num_hidden_layers": 3},
+}
+EQUAL: quirks.Table = {
+    # Its cache asks the whole configuration for the number of layers, which only its parts have.
+    "blt": {
+        "num_hidden_layers": lambda c: max(
+            part.num_hidden_layers for part in (c.encoder_config, c.decoder_config, c.global_config)
+        )
+    },
+}
+INPUTS: quirks.Table = {
+    # A drafting model: it denoises a block of tokens after the hidden states of the model it assists.
+    "muse_glimmer_assistant": {
+        "noise_embeds": lambda b: b.floats((b.batch, b.config.block_size, b.config.hidden_size)),
+        "context_hidden_states": lambda b: b.floats(
+            (b.batch, b.sequence, len(b.config.target_layer_ids) * b.config.hidden_size)
+        ),
+        "attention_mask": lambda b: b.ones((b.batch, b.sequence + b.config.block_size)),
+    },
+    # RoCBert reads the shape and the sound of each character beside its id.
+    "roc_bert": {
+        "input_shape_ids": lambda b: b.integers(b.inputs["input_ids"].shape, 1, b.config.shape_vocab_size),
+        "input_pronunciation_ids": lambda b: b.integers(
+            b.inputs["input_ids"].shape, 1, b.config.pronunciation_vocab_size
+        ),
+    },
+}
 
 
-@completes("bamba")
+@quirks.completes("bamba")
 def bamba(config: Any) -> None:
     """Its default has no layer with attention, which its own code cannot run: a checkpoint has some."""
     if not config.attn_layer_indices:
         config.attn_layer_indices = list(range(9, config.num_hidden_layers, 9))
 
 
-@completes("granitemoehybrid")
+@quirks.completes("granitemoehybrid")
 def granitemoehybrid(config: Any) -> None:
     """Its default has no layer with attention, which its own code cannot run: a checkpoint has some."""
     if "full_attention" not in config.layer_types:
@@ -128,14 +114,14 @@ def granitemoehybrid(config: Any) -> None:
         ]
 
 
-@completes("t5gemma")
+@quirks.completes("t5gemma")
 def t5gemma(config: Any) -> None:
     """Its encoder alone asks for a configuration that says so."""
     if "T5GemmaEncoderModel" in (config.architectures or ()):
         config.is_encoder_decoder = False
 
 
-@completes("cohere_compass_text")
+@quirks.completes("cohere_compass_text")
 def cohere_compass_text(config: Any) -> None:
     """A checkpoint gives the rotary embeddings of each kind of layer; the default gives one for all."""
     rotary = config.rope_parameters or {}
@@ -144,7 +130,7 @@ def cohere_compass_text(config: Any) -> None:
         config.rope_parameters = {kind: dict(rotary) for kind in dict.fromkeys(config.layer_types)}
 
 
-@completes("hunyuan_vl_text")
+@quirks.completes("hunyuan_vl_text")
 def hunyuan_vl_text(config: Any) -> None:
     """Positions in four axes share the frequencies, in parts that a checkpoint names."""
     axes = 4
@@ -155,7 +141,7 @@ def hunyuan_vl_text(config: Any) -> None:
         config.rope_parameters = rope
 
 
-@changes_inputs("gemma4_assistant", "gemma4_unified_assistant")
+@quirks.changes_inputs("gemma4_assistant", "gemma4_unified_assistant")
 def gemma4_assistant(builder: InputBuilder) -> None:
     """A drafting model: it reads embeddings and states of the model it assists, and attends to that model's cache.
 
@@ -178,7 +164,7 @@ def _cached(builder: InputBuilder, attention: Any) -> tuple[int, ...]:
     return (builder.batch, heads, builder.sequence, attention.head_dim)
 
 
-@changes_inputs("jev")
+@quirks.changes_inputs("jev")
 def jev(builder: InputBuilder) -> None:
     """JEV decides questions at marked tokens of one prompt."""
     questions, options = (1, 2), 2
@@ -190,7 +176,7 @@ def jev(builder: InputBuilder) -> None:
     }
 
 
-@changes_inputs("longformer")
+@quirks.changes_inputs("longformer")
 def longformer(builder: InputBuilder) -> None:
     """It attends globally to a question, which it finds by the separators after it."""
     length = 5
@@ -199,7 +185,7 @@ def longformer(builder: InputBuilder) -> None:
             builder.inputs["input_ids"][:, position] = builder.config.sep_token_id
 
 
-@changes_inputs("luke")
+@quirks.changes_inputs("luke")
 def luke(builder: InputBuilder) -> None:
     """LUKE reads entities beside the words: each has an id, and the positions of the words that mention it."""
     mentioned = 3
@@ -214,14 +200,14 @@ def luke(builder: InputBuilder) -> None:
             builder.inputs[name] = builder.integers(shape, 1, builder.sequence)
 
 
-@changes_inputs("openai-gpt")
+@quirks.changes_inputs("openai-gpt")
 def openai_gpt(builder: InputBuilder) -> None:
     """Its double heads read several texts a sample, without a mask: its tokenizer's texts of one length need none."""
     if builder.inputs["input_ids"].dim() > 2:
         del builder.inputs["attention_mask"]
 
 
-@changes_inputs("rag")
+@quirks.changes_inputs("rag")
 def rag(builder: InputBuilder) -> None:
     """Without a retriever: the documents that one would have found, as texts with the question, and their scores."""
     documents = builder.config.n_docs
@@ -234,7 +220,7 @@ def rag(builder: InputBuilder) -> None:
         builder.inputs["reduce_loss"] = True
 
 
-@changes_inputs("reformer")
+@quirks.changes_inputs("reformer")
 def reformer(builder: InputBuilder) -> None:
     """It trains on texts as long as its axial positions multiply to."""
     if not (builder.train and builder.config.axial_pos_embds):
@@ -246,7 +232,7 @@ def reformer(builder: InputBuilder) -> None:
         builder.inputs["labels"] = builder.inputs["input_ids"].clone()
 
 
-@changes_inputs("splinter")
+@quirks.changes_inputs("splinter")
 def splinter(builder: InputBuilder) -> None:
     """Splinter answers at a question token in the text."""
     builder.inputs["input_ids"][..., 1] = builder.config.question_token_id

@@ -6,47 +6,40 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import tiles
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
-from dynalyze.capture.hf.quirks import add_inputs, changes_inputs, completes, fill, fill_open, makes_pixels, set_small
 
-fill_open(
-    {
-        # How far they foretell, and from how much: a user always chooses.
-        "autoformer informer time_series_transformer": {"prediction_length": 8, "context_length": 16},
-    }
-)
-set_small(
-    {
-        # Each token's input is its atoms' encoding, its residue, the profile of that, and one number.
-        "esmfold2": {"single_inputs_size": lambda c: c.atom_encoder.output_dim + 2 * c.num_res_types + 1},
-        # Frames of which each pixel is one element of the array.
-        "perceiver": {"train_size": [32, 48]},
-    }
-)
-add_inputs(
-    changes_inputs,
-    {
-        # Trajectories: states, actions, rewards, the returns still wanted, and the time steps.
-        "decision_transformer": {
-            "states": lambda b: b.floats((b.batch, b.sequence, b.config.state_dim)),
-            "actions": lambda b: b.floats((b.batch, b.sequence, b.config.act_dim)),
-            "rewards": lambda b: b.floats((b.batch, b.sequence, 1)),
-            "returns_to_go": lambda b: b.floats((b.batch, b.sequence, 1)),
-            "timesteps": lambda b: torch.arange(b.sequence, device=b.device).repeat(b.batch, 1),
-            "attention_mask": lambda b: b.ones((b.batch, b.sequence)),
-        },
-        # It answers questions about a protein, which its own encoder reads as tokens of structure and sequence.
-        "evolla": {
-            "protein_input_ids": lambda b: b.tokens((b.batch, b.sequence), b.config.protein_encoder_config.vocab_size),
-            "protein_attention_mask": lambda b: b.ones((b.batch, b.sequence)),
-        },
+OPEN: quirks.Table = {
+    # How far they foretell, and from how much: a user always chooses.
+    "autoformer informer time_series_transformer": {"prediction_length": 8, "context_length": 16},
+}
+SMALL: quirks.Table = {
+    # Each token's input is its atoms' encoding, its residue, the profile of that, and one number.
+    "esmfold2": {"single_inputs_size": lambda c: c.atom_encoder.output_dim + 2 * c.num_res_types + 1},
+    # Frames of which each pixel is one element of the array.
+    "perceiver": {"train_size": [32, 48]},
+}
+INPUTS: quirks.Table = {
+    # Trajectories: states, actions, rewards, the returns still wanted, and the time steps.
+    "decision_transformer": {
+        "states": lambda b: b.floats((b.batch, b.sequence, b.config.state_dim)),
+        "actions": lambda b: b.floats((b.batch, b.sequence, b.config.act_dim)),
+        "rewards": lambda b: b.floats((b.batch, b.sequence, 1)),
+        "returns_to_go": lambda b: b.floats((b.batch, b.sequence, 1)),
+        "timesteps": lambda b: torch.arange(b.sequence, device=b.device).repeat(b.batch, 1),
+        "attention_mask": lambda b: b.ones((b.batch, b.sequence)),
     },
-)
+    # It answers questions about a protein, which its own encoder reads as tokens of structure and sequence.
+    "evolla": {
+        "protein_input_ids": lambda b: b.tokens((b.batch, b.sequence), b.config.protein_encoder_config.vocab_size),
+        "protein_attention_mask": lambda b: b.ones((b.batch, b.sequence)),
+    },
+}
 
 
-@makes_pixels("pi0")
+@quirks.makes_pixels("pi0")
 def pi0_pixels(builder: InputBuilder) -> None:
     """One camera for the vision-language part, its mask, and a placeholder for each of its features."""
     builder.inputs["pixel_values"] = cameras = tiles.images(builder, 1)
@@ -56,7 +49,7 @@ def pi0_pixels(builder: InputBuilder) -> None:
     builder.placeholders.append(Placeholder(builder.config.vlm_config.image_token_id, features // builder.batch))
 
 
-@changes_inputs("pi0")
+@quirks.changes_inputs("pi0")
 def pi0_inputs(builder: InputBuilder) -> None:
     """The robot's state and a noisy action for the other part."""
     config = builder.config
@@ -69,10 +62,10 @@ def pi0_inputs(builder: InputBuilder) -> None:
         builder.inputs["action_embeds"] = builder.floats(shape)
 
 
-@completes("esm")
+@quirks.completes("esm")
 def esm(config: Any) -> None:
     """The defaults leave the alphabet of residues open (that of ESM-2 has 33 tokens), and the folding model's part."""
-    fill(config, {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32})
+    quirks.fill(config, {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32})
     if config.esmfold_config is None:
         from transformers.models.esm.configuration_esm import EsmFoldConfig, get_default_vocab_list
 
@@ -80,14 +73,14 @@ def esm(config: Any) -> None:
         config.vocab_list = get_default_vocab_list()
 
 
-@changes_inputs("esm")
+@quirks.changes_inputs("esm")
 def esm_inputs(builder: InputBuilder) -> None:
     """The folding model reads residues as AlphaFold counts them: twenty."""
     if builder.name.endswith("ForProteinFolding"):
         builder.inputs["input_ids"] = builder.integers((builder.batch, builder.sequence), 0, 20)
 
 
-@changes_inputs("esmfold2")
+@quirks.changes_inputs("esmfold2")
 def esmfold2_inputs(builder: InputBuilder) -> None:
     """Transformers itself makes the features of a sequence of amino acids.
 
@@ -105,14 +98,14 @@ def esmfold2_inputs(builder: InputBuilder) -> None:
     builder.inputs = {**taken, "atom_inputs": EsmFold2AtomInputs(**atoms)}
 
 
-@completes("perceiver")
+@quirks.completes("perceiver")
 def perceiver(config: Any) -> None:
     """Fourier features give an image a width that no number of heads but one divides, as in the released model."""
     if "ForImageClassificationFourier" in str(config.architectures):
         config.num_cross_attention_heads = 1
 
 
-@changes_inputs("perceiver")
+@quirks.changes_inputs("perceiver")
 def perceiver_inputs(builder: InputBuilder) -> None:
     """It reads an array of any modality; without a preprocessor, its values as they are. Optical flow has one."""
     if builder.name.endswith("ForOpticalFlow"):

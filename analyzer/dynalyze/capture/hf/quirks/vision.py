@@ -5,65 +5,47 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
+from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import geometry, tiles
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.quirks import (
-    changes_inputs,
-    completes,
-    fill_open,
-    keep_equal,
-    makes_pixels,
-    set_small,
-    shrinks,
-)
 
-fill_open(
-    {
-        # The decoder that it is pretrained with comes with a checkpoint.
-        "hiera": {"decoder_hidden_size": 512, "decoder_depth": 8, "decoder_num_heads": 16},
-        # How sure it has to be of each class, and the classes' order, come with a checkpoint.
-        "pp_doclayout_v2": {
-            "class_thresholds": lambda c: [0.5] * c.num_labels,
-            "class_order": lambda c: list(range(c.num_labels)),
-        },
-    }
-)
-set_small(
-    {
-        # That decoder.
-        "hiera": {"decoder_hidden_size": 128, "decoder_depth": 2, "decoder_num_heads": 4},
-        # Its decoder reads three layers of the vision part, which a small one has not: as many, some of them twice.
-        "clipseg": {
-            "extract_layers": lambda c: [
-                place * c.vision_config.num_hidden_layers // len(c.extract_layers)
-                for place in range(len(c.extract_layers))
-            ]
-        },
-        # Its list of blocks tells the depths too, and holds the strides. All blocks: without one of them the image
-        # keeps the size that it would halve.
-        "pp_lcnet_v3 pp_lcnet_v4": {"depths": lambda c: [len(blocks) for blocks in c.block_configs]},
-        # Attention is global inside stages, never where one begins: in one block, the last of the third stage.
-        "sam2_hiera_det_model": {"global_attention_blocks": lambda c: [sum(c.blocks_per_stage[:3]) - 1]},
-        # Videos of fewer frames.
-        "vjepa2": {"frames_per_clip": lambda c: 4 * c.tubelet_size, "crop_size": lambda c: 4 * c.patch_size},
-    }
-)
-keep_equal(
-    {
-        # The decoder reads what the backbone gives.
-        "vitmatte": {"hidden_size": "backbone_config.hidden_size"},
-        # What its decoder fuses and what its head reads have one width.
-        "zoedepth": {"bottleneck_features": "fusion_hidden_size"},
-        # The vision part hands features to the detector, or to the mask decoder, in the width of that.
-        "sam3": {"vision_config.fpn_hidden_size": "detr_encoder_config.hidden_size"},
-        "sam3_lite_text": {"vision_config.fpn_hidden_size": "detr_encoder_config.hidden_size"},
-        "sam3_tracker": {"vision_config.fpn_hidden_size": "mask_decoder_config.hidden_size"},
+OPEN: quirks.Table = {
+    # The decoder that it is pretrained with comes with a checkpoint.
+    "hiera": {"decoder_hidden_size": 512, "decoder_depth": 8, "decoder_num_heads": 16},
+    # How sure it has to be of each class, and the classes' order, come with a checkpoint.
+    "pp_doclayout_v2": {
+        "class_thresholds": lambda c: [0.5] * c.num_labels,
+        "class_order": lambda c: list(range(c.num_labels)),
     },
-    shrinks,
-)
+}
+SMALL: quirks.Table = {
+    # That decoder.
+    "hiera": {"decoder_hidden_size": 128, "decoder_depth": 2, "decoder_num_heads": 4},
+    # Its decoder reads three layers of the vision part, which a small one has not: as many, some of them twice.
+    "clipseg": {
+        "extract_layers": lambda c: [
+            place * c.vision_config.num_hidden_layers // len(c.extract_layers) for place in range(len(c.extract_layers))
+        ]
+    },
+    # Its list of blocks tells the depths too, and holds the strides. All blocks: without one of them the image
+    # keeps the size that it would halve.
+    "pp_lcnet_v3 pp_lcnet_v4": {"depths": lambda c: [len(blocks) for blocks in c.block_configs]},
+    # Attention is global inside stages, never where one begins: in one block, the last of the third stage.
+    "sam2_hiera_det_model": {"global_attention_blocks": lambda c: [sum(c.blocks_per_stage[:3]) - 1]},
+    # Videos of fewer frames.
+    "vjepa2": {"frames_per_clip": lambda c: 4 * c.tubelet_size, "crop_size": lambda c: 4 * c.patch_size},
+    # The decoder reads what the backbone gives.
+    "vitmatte": {"hidden_size": "backbone_config.hidden_size"},
+    # What its decoder fuses and what its head reads have one width.
+    "zoedepth": {"bottleneck_features": "fusion_hidden_size"},
+    # The vision part hands features to the detector, or to the mask decoder, in the width of that.
+    "sam3": {"vision_config.fpn_hidden_size": "detr_encoder_config.hidden_size"},
+    "sam3_lite_text": {"vision_config.fpn_hidden_size": "detr_encoder_config.hidden_size"},
+    "sam3_tracker": {"vision_config.fpn_hidden_size": "mask_decoder_config.hidden_size"},
+}
 
 
-@completes("beit")
+@quirks.completes("beit")
 def beit(config: Any) -> None:
     """Its segmentation reads four layers, and its pretraining needs a token for what is masked: neither by default."""
     if "ForMaskedImageModeling" in str(config.architectures):
@@ -73,14 +55,14 @@ def beit(config: Any) -> None:
         config.out_indices = [layers // 4, layers // 2 - 1, layers * 2 // 3 - 1, layers - 1]
 
 
-@shrinks("data2vec-vision")
+@quirks.shrinks("data2vec-vision")
 def data2vec_vision(config: Any) -> None:
     """Its segmentation reads four layers, counted from one."""
     if config.num_hidden_layers >= len(config.out_indices):
         config.out_indices = list(range(1, len(config.out_indices) + 1))
 
 
-@shrinks("depth_pro")
+@quirks.shrinks("depth_pro")
 def depth_pro(config: Any) -> None:
     """Patches of an image in several resolutions, the smallest of which is a single patch."""
     edge = 64
@@ -91,20 +73,20 @@ def depth_pro(config: Any) -> None:
     config.intermediate_hook_ids = [layers - 1 - hook % layers for hook in range(len(config.intermediate_hook_ids))]
 
 
-@makes_pixels("depth_pro")
+@quirks.makes_pixels("depth_pro")
 def depth_pro_pixels(builder: InputBuilder) -> None:
     edge = int(builder.config.patch_size / min(builder.config.scaled_images_ratios))
     builder.inputs["pixel_values"] = builder.floats((builder.batch, 3, edge, edge))
 
 
-@makes_pixels("efficientloftr")
+@quirks.makes_pixels("efficientloftr")
 def efficientloftr(builder: InputBuilder) -> None:
     """It reads pairs of images, its base model too."""
     if builder.wants("pixel_values"):
         builder.inputs["pixel_values"] = tiles.images(builder, 2)
 
 
-@makes_pixels("seggpt")
+@quirks.makes_pixels("seggpt")
 def seggpt(builder: InputBuilder) -> None:
     """An image to segment beside an example with its mask, each half of what the encoder sees."""
     height, width = geometry.image_size(builder.config)
@@ -112,7 +94,7 @@ def seggpt(builder: InputBuilder) -> None:
         builder.inputs[name] = builder.floats((builder.batch, builder.config.num_channels, height // 2, width))
 
 
-@completes("vitmatte")
+@quirks.completes("vitmatte")
 def vitmatte(config: Any) -> None:
     """It sees an image with its trimap as a fourth channel; its code adds two lists, which are tuples by default."""
     for name in ("convstream_hidden_sizes", "fusion_hidden_sizes"):
@@ -121,7 +103,7 @@ def vitmatte(config: Any) -> None:
     config.hidden_size = config.backbone_config.hidden_size
 
 
-@completes("sapiens2")
+@quirks.completes("sapiens2")
 def sapiens2(config: Any) -> None:
     """The layers of its heads come with a checkpoint: two steps of enlarging and a convolution."""
     head = config.head_config
@@ -132,7 +114,7 @@ def sapiens2(config: Any) -> None:
     head.conv_out_channels, head.conv_kernel_sizes = [width], [head.conv_kernel_size]
 
 
-@shrinks("sapiens2")
+@quirks.shrinks("sapiens2")
 def small_sapiens2(config: Any) -> None:
     head, width = config.head_config, 64
     if head is not None and head.upsample_out_channels is not None:
@@ -140,7 +122,7 @@ def small_sapiens2(config: Any) -> None:
         head.conv_out_channels = [width] * len(head.conv_out_channels or [])
 
 
-@shrinks("detr", "conditional_detr", "dab-detr", "deformable_detr", "table-transformer")
+@quirks.shrinks("detr", "conditional_detr", "dab-detr", "deformable_detr", "table-transformer")
 def detr(config: Any) -> None:
     """Its ResNet comes from timm by default; without timm, transformers' own ResNet takes its place."""
     backbone = getattr(config, "backbone_config", None)
@@ -151,7 +133,7 @@ def detr(config: Any) -> None:
     config.backbone_config = ResNetConfig(depths=[1, 1, 1, 1], out_indices=list(backbone.out_indices))
 
 
-@completes("lw_detr")
+@quirks.completes("lw_detr")
 def lw_detr(config: Any) -> None:
     """Its defaults lead no feature map to the decoder; the released models lead one."""
     if not config.projector_scale_factors:
@@ -160,21 +142,21 @@ def lw_detr(config: Any) -> None:
         config.num_feature_levels = 1
 
 
-@completes("rf_detr_dinov2")
+@quirks.completes("rf_detr_dinov2")
 def rf_detr_backbone(config: Any) -> None:
     """Its windows have to cut the patches evenly, and the default image has a prime number of them along an edge."""
     if config.image_size // config.patch_size % config.num_windows:
         config.image_size = 40 * config.patch_size
 
 
-@shrinks("rf_detr_dinov2")
+@quirks.shrinks("rf_detr_dinov2")
 def small_rf_detr_backbone(config: Any) -> None:
     patches = 4 * config.num_windows
     if config.image_size // config.patch_size % config.num_windows or patches < 40:
         config.image_size = patches * config.patch_size
 
 
-@changes_inputs("oneformer")
+@quirks.changes_inputs("oneformer")
 def oneformer(builder: InputBuilder) -> None:
     """A sentence tells which of its tasks is asked for; texts of what may be seen are for training alone."""
     shape = (builder.batch, builder.config.task_seq_len)

@@ -7,80 +7,10 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import geometry, patches, tiles, values
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
-from dynalyze.capture.hf.quirks import (
-    add_inputs,
-    changes_inputs,
-    completes,
-    fill,
-    fill_open,
-    keep_equal,
-    makes_pixels,
-    makes_sounds,
-    set_small,
-    shrinks,
-)
-
-fill_open(
-    {
-        # A Q-Former turns an image of any size into a fixed number of tokens; which token comes with a checkpoint.
-        "blip-2 instructblip": {"image_token_index": lambda c: c.text_config.vocab_size - 1},
-        "instructblipvideo": {"video_token_index": lambda c: c.text_config.vocab_size - 1},
-        # MiniCPM-V: which tokens stand for images and videos comes with a checkpoint.
-        "minicpmv4_6 minicpmv4_7 minicpm_ocr": {
-            "image_token_id": lambda c: c.text_config.vocab_size - 1,
-            "video_token_id": lambda c: c.text_config.vocab_size - 2,
-        },
-    }
-)
-add_inputs(
-    makes_pixels,
-    {
-        # Each image in two resolutions, one for each of its encoders.
-        "deepseek_vl_hybrid": {
-            "pixel_values": tiles.images,
-            "high_res_pixel_values": lambda b: b.floats(
-                (
-                    b.batch,
-                    geometry.channels(b.config.high_res_vision_config),
-                    *geometry.image_size(b.config.high_res_vision_config),
-                )
-            ),
-        },
-        # No encoder; the patches of an image go straight into the text.
-        "fuyu": {
-            "pixel_values": lambda b: b.floats(
-                (b.batch, patches.grid_side(b) ** 2, b.config.num_channels * b.config.patch_size**2)
-            )
-        },
-        # No encoder; the patches of all images are one list, and each becomes a token.
-        "neomme": {"pixel_values": lambda b: b.floats((b.batch * patches.grid_side(b) ** 2, b.config.patch_dim))},
-        # Several images a sample.
-        "idefics": {"pixel_values": lambda b: tiles.images(b, 1)},
-        # The vision part alone: crops, each a row of patches.
-        "molmo2_vision": {
-            "pixel_values": lambda b: b.floats(
-                (b.batch, b.config.num_position_embeddings, b.config.num_channels * b.config.patch_size**2)
-            )
-        },
-    },
-)
-add_inputs(
-    changes_inputs,
-    {
-        # The retrieval model matches each text with its image, as its documentation shows first.
-        "blip-2": {"use_image_text_matching_head": True},
-        # A mask tells which token attends to which image: each to the one.
-        "idefics": {"image_attention_mask": lambda b: b.ones((*b.inputs["input_ids"].shape, 1))},
-        # The instruction once more for the Q-Former.
-        "instructblip instructblipvideo": {
-            "qformer_input_ids": lambda b: b.tokens((b.batch, b.sequence), b.config.qformer_config.vocab_size),
-            "qformer_attention_mask": lambda b: b.ones((b.batch, b.sequence)),
-        },
-    },
-)
 
 
 def _quarter_of_patches(config: Any) -> int:
@@ -88,67 +18,109 @@ def _quarter_of_patches(config: Any) -> int:
     return int(config.vision_config.image_size // config.vision_config.patch_size // 4) ** 2
 
 
-set_small(
-    {
-        "aria": {
-            "vision_config.image_size": lambda c: 8 * c.vision_config.patch_size,
-            "projector_patch_to_query_dict": {64: 16},
-            "max_value_projector_patch_to_query_dict": 16,
-        },
-        "gemma3 t5gemma2_encoder": {"mm_tokens_per_image": _quarter_of_patches},
-        # Codes of images are tokens: no more of them than the small vocabulary has.
-        "glm_image": {
-            "vq_config.num_embeddings": lambda c: min(c.vq_config.num_embeddings, c.text_config.vocab_size // 2)
-        },
-        # Each layer folds neighbouring pixels, one for each prime factor of the sizes of a patch. As many layers as
-        # folds: fewer would have to leave some out, which transformers does with scipy.
-        "inkling_vision": {
-            "num_hidden_layers": lambda c: 1 + _prime_factors(c.patch_size) + _prime_factors(c.temporal_patch_size)
-        },
-        # The adapter reads the last layers of the vision part, as many as before.
-        "molmo2": {
-            "adapter_config.vision_feature_layer": lambda c: [
-                max(0, c.vision_config.num_hidden_layers - 1 - place)
-                for place in range(len(c.adapter_config.vision_feature_layer))
-            ]
-        },
-        # A Gemma 3 that answers with one of two tokens, which its configuration does not always name.
-        "shieldgemma2": {
-            "mm_tokens_per_image": _quarter_of_patches,
-            "yes_token_index": lambda c: (c.text_config.vocab_size - 1) // 2,
-            "no_token_index": lambda c: (c.text_config.vocab_size - 1) // 2 - 1,
-        },
-        # It reads as many layers of its vision part as it names, which a small one has not: as many, some of them
-        # twice, since the projector's width depends on it.
-        "vipllava": {
-            "vision_feature_layers": lambda c: [
-                -1 - place % c.vision_config.num_hidden_layers for place in range(len(c.vision_feature_layers))
-            ]
-        },
-    }
-)
-keep_equal(
-    {
-        # The projector ends in the width that the vision part names.
-        "florence2": {"vision_config.projection_dim": "text_config.d_model"},
-        "janus": {"vision_config.projection_dim": "text_config.hidden_size"},
-        # Four neighbours are folded into one, and three projections follow one another.
-        "llama4_vision_model": {
-            "intermediate_size": lambda c: int(c.hidden_size // c.pixel_shuffle_ratio**2),
-            "projector_input_dim": "vision_output_dim",
-            "projector_output_dim": "vision_output_dim",
-        },
-        # Its table of visual words has the width of the text part.
-        "ovis2": {"hidden_size": "text_config.hidden_size"},
-        # What its vision part calls its hidden size is the width that the text part reads.
-        "qwen2_vl": {"vision_config.hidden_size": "text_config.hidden_size"},
+OPEN: quirks.Table = {
+    # A Q-Former turns an image of any size into a fixed number of tokens; which token comes with a checkpoint.
+    "blip-2 instructblip": {"image_token_index": lambda c: c.text_config.vocab_size - 1},
+    "instructblipvideo": {"video_token_index": lambda c: c.text_config.vocab_size - 1},
+    # MiniCPM-V: which tokens stand for images and videos comes with a checkpoint.
+    "minicpmv4_6 minicpmv4_7 minicpm_ocr": {
+        "image_token_id": lambda c: c.text_config.vocab_size - 1,
+        "video_token_id": lambda c: c.text_config.vocab_size - 2,
     },
-    completes,
-    shrinks,
-)
+}
+SMALL: quirks.Table = {
+    "aria": {
+        "vision_config.image_size": lambda c: 8 * c.vision_config.patch_size,
+        "projector_patch_to_query_dict": {64: 16},
+        "max_value_projector_patch_to_query_dict": 16,
+    },
+    "gemma3 t5gemma2_encoder": {"mm_tokens_per_image": _quarter_of_patches},
+    # Codes of images are tokens: no more of them than the small vocabulary has.
+    "glm_image": {"vq_config.num_embeddings": lambda c: min(c.vq_config.num_embeddings, c.text_config.vocab_size // 2)},
+    # Each layer folds neighbouring pixels, one for each prime factor of the sizes of a patch. As many layers as
+    # folds: fewer would have to leave some out, which transformers does with scipy.
+    "inkling_vision": {
+        "num_hidden_layers": lambda c: 1 + _prime_factors(c.patch_size) + _prime_factors(c.temporal_patch_size)
+    },
+    # The adapter reads the last layers of the vision part, as many as before.
+    "molmo2": {
+        "adapter_config.vision_feature_layer": lambda c: [
+            max(0, c.vision_config.num_hidden_layers - 1 - place)
+            for place in range(len(c.adapter_config.vision_feature_layer))
+        ]
+    },
+    # A Gemma 3 that answers with one of two tokens, which its configuration does not always name.
+    "shieldgemma2": {
+        "mm_tokens_per_image": _quarter_of_patches,
+        "yes_token_index": lambda c: (c.text_config.vocab_size - 1) // 2,
+        "no_token_index": lambda c: (c.text_config.vocab_size - 1) // 2 - 1,
+    },
+    # It reads as many layers of its vision part as it names, which a small one has not: as many, some of them
+    # twice, since the projector's width depends on it.
+    "vipllava": {
+        "vision_feature_layers": lambda c: [
+            -1 - place % c.vision_config.num_hidden_layers for place in range(len(c.vision_feature_layers))
+        ]
+    },
+}
+EQUAL: quirks.Table = {
+    # The projector ends in the width that the vision part names.
+    "florence2": {"vision_config.projection_dim": "text_config.d_model"},
+    "janus": {"vision_config.projection_dim": "text_config.hidden_size"},
+    # Four neighbours are folded into one, and three projections follow one another.
+    "llama4_vision_model": {
+        "intermediate_size": lambda c: int(c.hidden_size // c.pixel_shuffle_ratio**2),
+        "projector_input_dim": "vision_output_dim",
+        "projector_output_dim": "vision_output_dim",
+    },
+    # Its table of visual words has the width of the text part.
+    "ovis2": {"hidden_size": "text_config.hidden_size"},
+    # What its vision part calls its hidden size is the width that the text part reads.
+    "qwen2_vl": {"vision_config.hidden_size": "text_config.hidden_size"},
+}
+PIXELS: quirks.Table = {
+    # Each image in two resolutions, one for each of its encoders.
+    "deepseek_vl_hybrid": {
+        "pixel_values": tiles.images,
+        "high_res_pixel_values": lambda b: b.floats(
+            (
+                b.batch,
+                geometry.channels(b.config.high_res_vision_config),
+                *geometry.image_size(b.config.high_res_vision_config),
+            )
+        ),
+    },
+    # No encoder; the patches of an image go straight into the text.
+    "fuyu": {
+        "pixel_values": lambda b: b.floats(
+            (b.batch, patches.grid_side(b) ** 2, b.config.num_channels * b.config.patch_size**2)
+        )
+    },
+    # No encoder; the patches of all images are one list, and each becomes a token.
+    "neomme": {"pixel_values": lambda b: b.floats((b.batch * patches.grid_side(b) ** 2, b.config.patch_dim))},
+    # Several images a sample.
+    "idefics": {"pixel_values": lambda b: tiles.images(b, 1)},
+    # The vision part alone: crops, each a row of patches.
+    "molmo2_vision": {
+        "pixel_values": lambda b: b.floats(
+            (b.batch, b.config.num_position_embeddings, b.config.num_channels * b.config.patch_size**2)
+        )
+    },
+}
+INPUTS: quirks.Table = {
+    # The retrieval model matches each text with its image, as its documentation shows first.
+    "blip-2": {"use_image_text_matching_head": True},
+    # A mask tells which token attends to which image: each to the one.
+    "idefics": {"image_attention_mask": lambda b: b.ones((*b.inputs["input_ids"].shape, 1))},
+    # The instruction once more for the Q-Former.
+    "instructblip instructblipvideo": {
+        "qformer_input_ids": lambda b: b.tokens((b.batch, b.sequence), b.config.qformer_config.vocab_size),
+        "qformer_attention_mask": lambda b: b.ones((b.batch, b.sequence)),
+    },
+}
 
 
-@completes("aria")
+@quirks.completes("aria")
 def aria(config: Any) -> None:
     """How many tokens an image becomes is told for each number of patches, none of which the default images have."""
     vision = config.vision_config
@@ -156,7 +128,7 @@ def aria(config: Any) -> None:
         vision.image_size, vision.patch_size = 490, 14
 
 
-@completes("aya_vision")
+@quirks.completes("aya_vision")
 def aya_vision(config: Any) -> None:
     """Its connector folds squares of patches, which the default image does not divide into."""
     vision = config.vision_config
@@ -165,7 +137,7 @@ def aya_vision(config: Any) -> None:
     vision.image_size -= vision.image_size % vision.patch_size
 
 
-@completes("idefics3", "smolvlm", "modernvbert", "ultravbert")
+@quirks.completes("idefics3", "smolvlm", "modernvbert", "ultravbert")
 def idefics3(config: Any) -> None:
     """Its connector folds squares of patches, which the default image does not divide into."""
     vision, factor = config.vision_config, values.first(config, "scale_factor", "pixel_shuffle_factor")
@@ -173,7 +145,7 @@ def idefics3(config: Any) -> None:
         vision.image_size = vision.patch_size * 4 * factor
 
 
-@completes("gemma3", "t5gemma2_encoder", "shieldgemma2")
+@quirks.completes("gemma3", "t5gemma2_encoder", "shieldgemma2")
 def gemma3(config: Any) -> None:
     """The features of an image are pooled to a square number, which the default vision part has too few for."""
     vision = config.vision_config
@@ -181,14 +153,14 @@ def gemma3(config: Any) -> None:
         vision.image_size, vision.patch_size = 896, 14
 
 
-@completes("chameleon", "emu3")
+@quirks.completes("chameleon", "emu3")
 def chameleon(config: Any) -> None:
     """Images become tokens of the vocabulary by a map that only checkpoints bring."""
     if config.vocabulary_map is None:
         _number_codes(config)
 
 
-@shrinks("chameleon", "emu3")
+@quirks.shrinks("chameleon", "emu3")
 def small_chameleon(config: Any) -> None:
     name = "num_embeddings" if config.model_type == "chameleon" else "codebook_size"
     setattr(config.vq_config, name, 256)
@@ -209,14 +181,14 @@ def _number_codes(config: Any) -> None:
     config.image_token_id = first + len(codes)
 
 
-@makes_pixels("blip-2", "instructblip")
+@quirks.makes_pixels("blip-2", "instructblip")
 def blip_2_pixels(builder: InputBuilder) -> None:
     """Placeholders where a language model reads them; the retrieval model has none."""
     if hasattr(builder.model, "language_model"):
         builder.placeholders.append(Placeholder(builder.config.image_token_index, builder.config.num_query_tokens))
 
 
-@makes_pixels("instructblipvideo")
+@quirks.makes_pixels("instructblipvideo")
 def instructblipvideo_pixels(builder: InputBuilder) -> None:
     """Four frames a video, each as many tokens as an image."""
     frames = 4
@@ -225,7 +197,7 @@ def instructblipvideo_pixels(builder: InputBuilder) -> None:
     builder.placeholders.append(Placeholder(builder.config.video_token_index, tokens, "video"))
 
 
-@makes_pixels("glm_image")
+@quirks.makes_pixels("glm_image")
 def glm_image_pixels(builder: InputBuilder) -> None:
     """One image to read a sample, each of its patches a token.
 
@@ -241,20 +213,20 @@ def glm_image_pixels(builder: InputBuilder) -> None:
     )
 
 
-@completes("granite4_vision")
+@quirks.completes("granite4_vision")
 def granite4_vision(config: Any) -> None:
     """Which layers feed which, and how much is folded, comes with a checkpoint.
 
     Windows of eight patches become four tokens; the last layer of the vision part feeds the first of the text's.
     """
     window, vision = 8, config.vision_config
-    fill(config, {"downsample_rate": "4/8", "deepstack_layer_map": [(-1, 0)]})
+    quirks.fill(config, {"downsample_rate": "4/8", "deepstack_layer_map": [(-1, 0)]})
     if vision.image_size // vision.patch_size % window:
         vision.image_size = edge = window * vision.patch_size
         config.image_grid_pinpoints = [[edge, 2 * edge], [2 * edge, edge], [2 * edge, 2 * edge]]
 
 
-@shrinks("granite4_vision")
+@quirks.shrinks("granite4_vision")
 def small_granite4_vision(config: Any) -> None:
     last = config.text_config.num_hidden_layers - 1
     config.deepstack_layer_map = [(-1, min(layer, last)) for _, layer in config.deepstack_layer_map[:1]]
@@ -263,7 +235,7 @@ def small_granite4_vision(config: Any) -> None:
     config.qformer_config.num_attention_heads = config.vision_config.num_attention_heads
 
 
-@makes_pixels("granite4_vision")
+@quirks.makes_pixels("granite4_vision")
 def granite4_vision_pixels(builder: InputBuilder) -> None:
     """Images in tiles; a placeholder for each feature, of which each layer that is fed gets its own set."""
     tiles.add_sized(builder)
@@ -273,7 +245,7 @@ def granite4_vision_pixels(builder: InputBuilder) -> None:
     builder.placeholders.append(Placeholder(builder.config.image_token_index, count(features) // builder.batch))
 
 
-@changes_inputs("mllama")
+@quirks.changes_inputs("mllama")
 def mllama(builder: InputBuilder) -> None:
     """Text attends to the tiles of its images through a mask of its own: each token to each tile of each image."""
     if "input_ids" in builder.inputs and "aspect_ratio_mask" in builder.inputs:
@@ -282,7 +254,7 @@ def mllama(builder: InputBuilder) -> None:
         builder.inputs["cross_attention_mask"] = builder.ones(shape)
 
 
-@makes_pixels("inkling2", "inkling2_vision")
+@quirks.makes_pixels("inkling2", "inkling2_vision")
 def inkling2(builder: InputBuilder) -> None:
     """An image is a row of squares, one a token, each of several patches, its channels last."""
     if not builder.wants("pixel_values"):
@@ -305,7 +277,7 @@ def _prime_factors(number: int) -> int:
     return found
 
 
-@makes_pixels("inkling_vision", "inkling_mm_model")
+@quirks.makes_pixels("inkling_vision", "inkling_mm_model")
 def inkling_pixels(builder: InputBuilder) -> None:
     """The patches of all images in one list, 16 an image, each a short film of one picture, its channels last."""
     vision = getattr(builder.config, "vision_config", builder.config)
@@ -314,7 +286,7 @@ def inkling_pixels(builder: InputBuilder) -> None:
     builder.inputs["pixel_values"] = builder.floats(shape)
 
 
-@makes_pixels("molmo2")
+@quirks.makes_pixels("molmo2")
 def molmo2_pixels(builder: InputBuilder) -> None:
     """Crops of patches, and for each token of text the two by two patches of the image that are pooled for it.
 
@@ -334,7 +306,7 @@ def molmo2_pixels(builder: InputBuilder) -> None:
     builder.inputs["image_num_crops"] = builder.full((builder.batch,), 2)
 
 
-@makes_pixels("phi4_multimodal")
+@quirks.makes_pixels("phi4_multimodal")
 def phi4_multimodal_pixels(builder: InputBuilder) -> None:
     """An image is a small whole and its crops, here exactly one, with a mask of patches for each."""
     if not builder.wants("image_pixel_values"):
@@ -350,7 +322,7 @@ def phi4_multimodal_pixels(builder: InputBuilder) -> None:
     builder.placeholders.append(Placeholder(vision.image_token_id, 2 * pooled * (pooled + 1) + 1))
 
 
-@makes_sounds("phi4_multimodal")
+@quirks.makes_sounds("phi4_multimodal")
 def phi4_multimodal_sounds(builder: InputBuilder) -> None:
     """A spectrogram, whose frames the encoder makes a token of by eights; its length in tokens stands beside it."""
     if not builder.wants("audio_input_features"):
