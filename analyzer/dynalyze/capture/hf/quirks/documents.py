@@ -42,12 +42,6 @@ PIXELS: quirks.Table = {
     },
     # PP-OCR's mobile text detector: the bare model calls its image `hidden_states`.
     "pp_ocrv5_mobile_det": {"hidden_states": lambda b: b.floats((b.batch, 3, *geometry.image_size(b.config)))},
-    # PP-OCR's readers see one line of text, 48 pixels high as their processors make it. The default backbone of the
-    # mobile one has strides that need twice that.
-    "pp_ocrv5_server_rec pp_ocrv6_small_rec pp_ocrv6_tiny_rec": {
-        "pixel_values": lambda b: b.floats((b.batch, 3, 48, 320))
-    },
-    "pp_ocrv5_mobile_rec": {"pixel_values": lambda b: b.floats((b.batch, 3, 96, 320))},
 }
 INPUTS: quirks.Table = {
     # It reads for each token the path of its node in the document: tags and their places among siblings.
@@ -99,6 +93,16 @@ def kosmos_2_5(builder: InputBuilder) -> None:
     for name in ("width", "height"):
         builder.inputs[name] = builder.full((builder.batch,), patches.grid_side(builder))
     kosmos_2(builder)
+
+
+@quirks.makes_pixels("pp_ocrv5_mobile_rec", "pp_ocrv5_server_rec", "pp_ocrv6_small_rec", "pp_ocrv6_tiny_rec")
+def pp_ocr_line(builder: InputBuilder) -> None:
+    """PP-OCR's readers see one line of text, 48 pixels high as their processors make it.
+
+    The default backbone of the mobile one has strides that need twice that.
+    """
+    height = 96 if builder.config.model_type == "pp_ocrv5_mobile_rec" else 48
+    builder.inputs["pixel_values"] = builder.floats((builder.batch, 3, height, 320))
 
 
 @quirks.completes("pp_ocrv5_server_det")
