@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -19,12 +19,13 @@ _SEVERITIES: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 
 Ranked: TypeAlias = tuple[int, Finding]
 """A finding and its rank, lower is more urgent."""
+Judge: TypeAlias = Callable[[Report], Iterable[Ranked]]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A diagnosis. `judge` is a pure function of the facts; `rank` and `link`, the page behind its advice, are those of
-    findings that have none of their own.
+    """A diagnosis, written as the decorator of its `judge`, a pure function of the facts, whose name is its id with
+    dashes. `rank` and `link`, the page behind its advice, are those of findings that have none of their own.
 
     `owns_breaks` gives the graph breaks, and `owns_recompiles` knows the series of recompiles, that it tells of in the
     place of graph-break and recompile: one root cause, one finding. `--fail-on` counts these to the broader rule too.
@@ -35,12 +36,12 @@ class Rule:
     advice says more.
     """
 
-    id: str
     title: str
     severity: Severity
     description: str
     passed: str
-    judge: Callable[[Report], Iterable[Ranked]]
+    id: str = ""
+    judge: Judge = lambda report: ()
     rank: int = 0
     link: str = ""
     more_ids: tuple[str, ...] = ()
@@ -50,6 +51,9 @@ class Rule:
     at_limit: str = ""
     fix: str = ""
     example: Example | None = None
+
+    def __call__(self, judge: Judge) -> Rule:
+        return replace(self, id=judge.__name__.replace("_", "-"), judge=judge)
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -24,8 +24,8 @@ from dynalyze.report import (
 )
 from dynalyze.report.measurements import Counts, Measurement, Memory, Speedup
 from dynalyze.report.models import ModuleFacts
-from dynalyze.rules.diagnoses.accelerate_settings import RULE
-from dynalyze.rules.diagnoses.distributed import DIVERGENCE
+from dynalyze.rules.diagnoses.accelerate_settings import accelerate_settings
+from dynalyze.rules.diagnoses.distributed import rank_divergence
 from dynalyze.rules.rule import judge
 from sample_measurements import MEGABYTE, measured, speedup
 from sample_reports import empty_report, graph_break, line_of, recompile
@@ -280,7 +280,7 @@ def of_accelerate(file: str, options: dict[str, Any], *causes: Cause) -> list[Fi
         modules=[ModuleFacts("m1", "Ranker", file, 2073, options=options)],
         recompiles=[Recompile(f"r{n}", f"0/{n}", "0/0", place, cause) for n, cause in enumerate(causes, 1)],
     )  # fmt: skip
-    return [finding for _, finding in RULE.judge(report)]
+    return [finding for _, finding in accelerate_settings.judge(report)]
 
 
 def test_its_settings_are_named_where_a_size_made_a_recompile() -> None:
@@ -319,7 +319,7 @@ def compilation(process: int, compile_id: str = "0/0", where: Location = F, ops:
 
 
 def divergence(found: Report) -> list[Finding]:
-    return [finding for _, finding in DIVERGENCE.judge(found)]
+    return [finding for _, finding in rank_divergence.judge(found)]
 
 
 def test_equal_ranks_do_not_diverge() -> None:

@@ -69,10 +69,21 @@ def _wrong(rule: Rule, test: Accuracy, report: Report, reason: str) -> Ranked:
     )
 
 
-def _judge_suspicious(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="Answers that rounding does not explain",
+    severity="error",
+    rank=1,
+    description="The compiled answers, or gradients, are further from fp64 than those of eager, and not by rounding; "
+    "or they have another dtype or shape. The stage of the compiler, the module and the operation are named where "
+    "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
+    "what comes after it rounds more.",
+    passed="Compiled answers are as near to fp64 as those of eager, as far as they were tested.",
+    more_ids=("accuracy-operation",),
+)
+def accuracy_suspicious(report: Report) -> Iterator[Ranked]:
     for test in report.accuracy:
         if test.verdict == "suspicious" and not _has_nan(test):
-            yield _wrong(SUSPICIOUS, test, report, test.reason)
+            yield _wrong(accuracy_suspicious, test, report, test.reason)
     for found in report.bisections:
         if found.hidden and found.op:
             yield _hidden(found)
@@ -84,7 +95,7 @@ def _hidden(found: Bisection) -> Ranked:
     if found.eager_rmse is not None and found.compiled_rmse is not None:
         errors = f" Its error against fp64 is {found.compiled_rmse:.3g}, that of eager {found.eager_rmse:.3g}."
     action = f"{advice.action}{errors} Other inputs or weights may not hide it."
-    return SUSPICIOUS.finding(
+    return accuracy_suspicious.finding(
         f"{found.configuration}, {found.phase}: {wrong_operation(found)}",
         msgspec.structs.replace(advice, action=action),
         rank=60,
@@ -94,37 +105,18 @@ def _hidden(found: Bisection) -> Ranked:
     )
 
 
-SUSPICIOUS = Rule(
-    id="accuracy-suspicious",
-    title="Answers that rounding does not explain",
-    severity="error",
-    rank=1,
-    description="The compiled answers, or gradients, are further from fp64 than those of eager, and not by rounding; "
-    "or they have another dtype or shape. The stage of the compiler, the module and the operation are named where "
-    "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
-    "what comes after it rounds more.",
-    passed="Compiled answers are as near to fp64 as those of eager, as far as they were tested.",
-    judge=_judge_suspicious,
-    more_ids=("accuracy-operation",),
-)
-
-
-def _judge_makes_nan(report: Report) -> Iterator[Ranked]:
-    for test in filter(_has_nan, report.accuracy):
-        worst = max(test.tensors, key=lambda tensor: tensor.nonfinite)
-        what = f"{'the gradient of ' if worst.kind == 'gradient' else ''}{worst.name}"
-        yield _wrong(MAKES_NAN, test, report, f"{worst.nonfinite:,} values of {what} are NaN or infinite.")
-
-
-MAKES_NAN = Rule(
-    id="compile-makes-nan",
+@Rule(
     title="Compiling makes NaN or infinities",
     severity="error",
     description="Eager's values are finite and the compiled ones are not. That is an error whatever else was measured: "
     "it spreads through all that is computed from them.",
     passed="Compiling made no NaN and no infinity, as far as answers were tested.",
-    judge=_judge_makes_nan,
 )
+def compile_makes_nan(report: Report) -> Iterator[Ranked]:
+    for test in filter(_has_nan, report.accuracy):
+        worst = max(test.tensors, key=lambda tensor: tensor.nonfinite)
+        what = f"{'the gradient of ' if worst.kind == 'gradient' else ''}{worst.name}"
+        yield _wrong(compile_makes_nan, test, report, f"{worst.nonfinite:,} values of {what} are NaN or infinite.")
 
 
 _OTHERWISE = "Nothing is known of its answers. Compare them by what your task counts, the loss or a score."
@@ -139,24 +131,20 @@ _ADVICE = (
 )  # fmt: skip
 
 
-def _judge_not_comparable(report: Report) -> Iterator[Ranked]:
-    for test in report.accuracy:
-        if test.verdict == "not comparable":
-            action = next((advice for words, advice in _ADVICE if words in test.reason), _OTHERWISE)
-            yield NOT_COMPARABLE.finding(
-                f"{test.configuration}, {test.phase}: the answers could not be compared",
-                f"{test.reason} {action}".strip(),
-                why="The test ran and could not decide; this says nothing against the answers.",
-            )
-
-
-NOT_COMPARABLE = Rule(
-    id="accuracy-not-comparable",
+@Rule(
     title="Answers that could not be compared",
     severity="info",
     rank=700,
     description="Whether compiled is as right as eager cannot be told here: other random numbers were drawn, eager "
     "differs from itself, memory ran out, or a run failed. The reason is with the finding.",
     passed="Every test of answers could be decided.",
-    judge=_judge_not_comparable,
 )
+def accuracy_not_comparable(report: Report) -> Iterator[Ranked]:
+    for test in report.accuracy:
+        if test.verdict == "not comparable":
+            action = next((advice for words, advice in _ADVICE if words in test.reason), _OTHERWISE)
+            yield accuracy_not_comparable.finding(
+                f"{test.configuration}, {test.phase}: the answers could not be compared",
+                f"{test.reason} {action}".strip(),
+                why="The test ran and could not decide; this says nothing against the answers.",
+            )

@@ -6,38 +6,35 @@ from collections.abc import Iterator
 
 from dynalyze.report import Example, Report
 from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInput
-from dynalyze.rules.report_queries import (
-    BACKENDS,
-    FROM_GRAPH,
-    HALVES,
-    calls_of,
-    counted,
-    ids,
-    on_cuda,
-    once,
-    place_of,
-    shape,
-    shown_version,
-    version,
-)
+from dynalyze.rules import report_queries as queries
 from dynalyze.rules.rule import Ranked, Rule
 
 _SWITCHES = ("flash_sdp_enabled", "mem_efficient_sdp_enabled", "cudnn_sdp_enabled")
 
 
-@once
-def _judge_sdpa_math(report: Report) -> Iterator[Ranked]:
-    for call in calls_of(report, "sdpa"):
+@Rule(
+    title="Attention without a fused kernel",
+    severity="warning",
+    link="https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
+    description="scaled_dot_product_attention has kernels that never write the matrix of scores to memory. Where none "
+    "of them fits the inputs it falls back to single operations, without a word.",
+    fix="Give query, key and value four dimensions, one width and, on a GPU, float16 or bfloat16, and leave the "
+    "fused kernels switched on.",
+    passed="No scaled_dot_product_attention was seen to run as single operations.",
+)
+@queries.once
+def sdpa_math(report: Report) -> Iterator[Ranked]:
+    for call in queries.calls_of(report, "sdpa"):
         if call.backend == "math":
             reason, action = _reason(report, call)
-            yield SDPA_MATH.finding(
+            yield sdpa_math.finding(
                 "scaled_dot_product_attention runs as single operations",
                 action,
-                why=f"{FROM_GRAPH} {reason} The whole matrix of scores is written to memory. Query "
-                f"{shape(call.query)}, key {shape(call.key)}, value {shape(call.value)}.",
-                rank=230 if on_cuda(call) else 420,
-                severity="warning" if on_cuda(call) else "info",
-                location=place_of(report, call),
+                why=f"{queries.FROM_GRAPH} {reason} The whole matrix of scores is written to memory. Query "
+                f"{queries.shape(call.query)}, key {queries.shape(call.key)}, value {queries.shape(call.value)}.",
+                rank=230 if queries.on_cuda(call) else 420,
+                severity="warning" if queries.on_cuda(call) else "info",
+                location=queries.place_of(report, call),
                 evidence=[call.id],
             )
 
@@ -50,7 +47,7 @@ def _reason(report: Report, call: AttentionCall) -> tuple[str, str]:
             "Leave `SDPBackend.MATH` out of `sdpa_kernel(...)`, or list a fused backend first.",
         )
     off = [name for name in _SWITCHES if report.settings.get(f"torch.backends.cuda.{name}") is False]
-    if len(off) == len(_SWITCHES) or (not on_cuda(call) and "flash_sdp_enabled" in off):
+    if len(off) == len(_SWITCHES) or (not queries.on_cuda(call) and "flash_sdp_enabled" in off):
         return (
             f"It is switched off: {', '.join(f'torch.backends.cuda.{name}() is False' for name in off)}.",
             "Switch the fused kernels on again: `torch.backends.cuda.enable_flash_sdp(True)` and its like.",
@@ -76,15 +73,15 @@ def _from_tensors(call: AttentionCall) -> tuple[str, str]:
             "Fused kernels take four dimensions.",
             "Give query, key and value the shape (batch, heads, length, width).",
         )
-    if not on_cuda(call) and call.dropout:
+    if not queries.on_cuda(call) and call.dropout:
         return "The fused kernel for CPUs has no dropout.", "Call it with `dropout_p=0.0` on a CPU (eval mode)."
-    if not on_cuda(call) and len(widths) > 1:
+    if not queries.on_cuda(call) and len(widths) > 1:
         return (
             "The fused kernel for CPUs takes one width of heads.",
             f"Pad value to the width of query and key (here {', '.join(sorted(widths))}), and cut the result.",
         )
-    if on_cuda(call) and any(tensor.dtype == "float64" for tensor in tensors):
-        return "No fused kernel takes float64.", f"Compute attention in {' or '.join(HALVES)}, or in float32."
+    if queries.on_cuda(call) and any(tensor.dtype == "float64" for tensor in tensors):
+        return "No fused kernel takes float64.", f"Compute attention in {' or '.join(queries.HALVES)}, or in float32."
     return (
         "Why no fused kernel was taken is unknown here.",
         "Call it once in eager under `with sdpa_kernel(SDPBackend.FLASH_ATTENTION)`: PyTorch then warns why that "
@@ -92,46 +89,7 @@ def _from_tensors(call: AttentionCall) -> tuple[str, str]:
     )
 
 
-SDPA_MATH = Rule(
-    id="sdpa-math",
-    title="Attention without a fused kernel",
-    severity="warning",
-    link="https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
-    description="scaled_dot_product_attention has kernels that never write the matrix of scores to memory. Where none "
-    "of them fits the inputs it falls back to single operations, without a word.",
-    fix="Give query, key and value four dimensions, one width and, on a GPU, float16 or bfloat16, and leave the "
-    "fused kernels switched on.",
-    passed="No scaled_dot_product_attention was seen to run as single operations.",
-    judge=_judge_sdpa_math,
-)
-
-
-def _judge_backend(report: Report) -> Iterator[Ranked]:
-    by_backend: dict[AttentionBackend, list[AttentionCall]] = {}
-    for call in calls_of(report, "sdpa"):
-        by_backend.setdefault(call.backend, []).append(call)
-    # One kernel for all calls is as it should be, or has a finding of its own; an unknown one is no news.
-    if len(by_backend.keys() - {""}) < 2:
-        return
-    parts = [
-        f"{BACKENDS[backend]} ({counted(sum(call.count for call in calls), 'call')})"
-        for backend, calls in by_backend.items()
-    ]
-    calls = [call for group in by_backend.values() for call in group]
-    yield BACKEND.finding(
-        f"scaled_dot_product_attention is computed by {', '.join(parts)}",
-        "What is unknown here is not in an ATen graph: compile with the default backend to see it."
-        if "" in by_backend
-        else BACKEND.fix,
-        why=f"{FROM_GRAPH} PyTorch chooses a kernel by device, types and shapes when a graph is made, and does not "
-        "say which.",
-        location=place_of(report, calls[0]),
-        evidence=ids(calls),
-    )
-
-
-BACKEND = Rule(
-    id="attention-backend",
+@Rule(
     title="Several kernels for attention",
     severity="info",
     rank=900,
@@ -139,27 +97,32 @@ BACKEND = Rule(
     "taken for each call. Without such a graph (backend eager) it is unknown.",
     fix="Look at the calls that have another kernel than the rest: their types, masks and shapes chose it.",
     passed="All calls of scaled_dot_product_attention have one kernel, or none is known: see `attention` in the JSON.",
-    judge=_judge_backend,
 )
+def attention_backend(report: Report) -> Iterator[Ranked]:
+    by_backend: dict[AttentionBackend, list[AttentionCall]] = {}
+    for call in queries.calls_of(report, "sdpa"):
+        by_backend.setdefault(call.backend, []).append(call)
+    # One kernel for all calls is as it should be, or has a finding of its own; an unknown one is no news.
+    if len(by_backend.keys() - {""}) < 2:
+        return
+    parts = [
+        f"{queries.BACKENDS[backend]} ({queries.counted(sum(call.count for call in calls), 'call')})"
+        for backend, calls in by_backend.items()
+    ]
+    calls = [call for group in by_backend.values() for call in group]
+    yield attention_backend.finding(
+        f"scaled_dot_product_attention is computed by {', '.join(parts)}",
+        "What is unknown here is not in an ATen graph: compile with the default backend to see it."
+        if "" in by_backend
+        else attention_backend.fix,
+        why=f"{queries.FROM_GRAPH} PyTorch chooses a kernel by device, types and shapes when a graph is made, and does "
+        "not say which.",
+        location=queries.place_of(report, calls[0]),
+        evidence=queries.ids(calls),
+    )
 
 
-@once
-def _judge_bool_mask(report: Report) -> Iterator[Ranked]:
-    for call in calls_of(report, "sdpa"):
-        if on_cuda(call) and call.mask is not None and call.mask.dtype == "bool":
-            dtype = call.query.dtype if call.query is not None else "float16"
-            yield BOOL_MASK.finding(
-                "A boolean attention mask is made into numbers in each call",
-                "Pass `is_causal=True` and no mask where the mask is causal: FlashAttention takes no mask at all. Else "
-                f"make a {dtype} mask once (0 where a key is seen, -inf elsewhere) and pass it to every layer.",
-                why=f"{FROM_GRAPH} The mask is {shape(call.mask)}. What it costs was not measured.",
-                location=place_of(report, call),
-                evidence=[call.id],
-            )
-
-
-BOOL_MASK = Rule(
-    id="sdpa-bool-mask",
+@Rule(
     title="A boolean mask for attention",
     severity="info",
     rank=510,
@@ -170,27 +133,58 @@ BOOL_MASK = Rule(
         "mask = allowed", "mask = torch.zeros(allowed.shape, dtype=query.dtype).masked_fill(~allowed, float('-inf'))"
     ),
     passed="No boolean mask was given to scaled_dot_product_attention on CUDA.",
-    judge=_judge_bool_mask,
 )
+@queries.once
+def sdpa_bool_mask(report: Report) -> Iterator[Ranked]:
+    for call in queries.calls_of(report, "sdpa"):
+        if queries.on_cuda(call) and call.mask is not None and call.mask.dtype == "bool":
+            dtype = call.query.dtype if call.query is not None else "float16"
+            yield sdpa_bool_mask.finding(
+                "A boolean attention mask is made into numbers in each call",
+                "Pass `is_causal=True` and no mask where the mask is causal: FlashAttention takes no mask at all. Else "
+                f"make a {dtype} mask once (0 where a key is seen, -inf elsewhere) and pass it to every layer.",
+                why=f"{queries.FROM_GRAPH} The mask is {queries.shape(call.mask)}. What it costs was not measured.",
+                location=queries.place_of(report, call),
+                evidence=[call.id],
+            )
 
 
 _MULTIPLE = 8
 
 
-@once
-def _judge_mask_alignment(report: Report) -> Iterator[Ranked]:
-    for call in calls_of(report, "sdpa"):
-        if not on_cuda(call) or call.mask is None or call.backend in ("flash", "math") or not _is_odd(call.mask):
+@Rule(
+    title="A mask with unaligned rows",
+    severity="warning",
+    rank=360,
+    link="https://github.com/pytorch/pytorch/issues/121943",
+    description="On CUDA the memory-efficient kernel reads a mask in aligned pieces. A mask whose last dimension is no "
+    "multiple of 8 has to be copied first, and with compiled code this has failed.",
+    fix="Make the mask a multiple of 8 wide and pass the part of it that is needed: `mask[..., :keys]`.",
+    example=Example(
+        "mask = torch.zeros(batch, 1, queries, keys)",
+        "wide = -(-keys // 8) * 8\nmask = torch.zeros(batch, 1, queries, wide)[..., :keys]",
+    ),
+    passed="Every attention mask on CUDA was aligned, or there was none.",
+)
+@queries.once
+def attention_mask_alignment(report: Report) -> Iterator[Ranked]:
+    for call in queries.calls_of(report, "sdpa"):
+        if (
+            not queries.on_cuda(call)
+            or call.mask is None
+            or call.backend in ("flash", "math")
+            or not _is_odd(call.mask)
+        ):
             continue
         keys = int(call.mask.shape[-1])
-        yield MASK_ALIGNMENT.finding(
+        yield attention_mask_alignment.finding(
             f"The attention mask is {keys} wide, no multiple of {_MULTIPLE}",
             f"Make the mask {-(-keys // _MULTIPLE) * _MULTIPLE} keys wide and pass `mask[..., :{keys}]`: its rows then "
             f"begin at multiples of {_MULTIPLE}.",
-            why=f"{FROM_GRAPH} The mask is {shape(call.mask)}. The memory-efficient kernel wants aligned rows: "
-            "compiled code copies such a mask in each call, and some versions of torch stop with "
+            why=f"{queries.FROM_GRAPH} The mask is {queries.shape(call.mask)}. The memory-efficient kernel wants "
+            "aligned rows: compiled code copies such a mask in each call, and some versions of torch stop with "
             "`attn_bias is not correctly aligned`, in compiled code alone.",
-            location=place_of(report, call),
+            location=queries.place_of(report, call),
             evidence=[call.id],
         )
 
@@ -204,58 +198,10 @@ def _is_odd(mask: AttentionInput) -> bool:
     return isinstance(step, int) and step % _MULTIPLE != 0
 
 
-MASK_ALIGNMENT = Rule(
-    id="attention-mask-alignment",
-    title="A mask with unaligned rows",
-    severity="warning",
-    rank=360,
-    link="https://github.com/pytorch/pytorch/issues/121943",
-    description="On CUDA the memory-efficient kernel reads a mask in aligned pieces. A mask whose last dimension is no "
-    "multiple of 8 has to be copied first, and with compiled code this has failed.",
-    fix="Make the mask a multiple of 8 wide and pass the part of it that is needed: `mask[..., :keys]`.",
-    example=Example(
-        "mask = torch.zeros(batch, 1, queries, keys)",
-        "wide = -(-keys // 8) * 8\nmask = torch.zeros(batch, 1, queries, wide)[..., :keys]",
-    ),
-    passed="Every attention mask on CUDA was aligned, or there was none.",
-    judge=_judge_mask_alignment,
-)
-
-
 _NORM_IN_FLOAT32 = (2, 12)
 
 
-@once
-def _judge_mixed_dtypes(report: Report) -> Iterator[Ranked]:
-    # PyTorch's own attention is put right by autocast, or refuses; other libraries' kernels are called as they are.
-    for call in calls_of(report, "flash_attn"):
-        inputs = {"query": call.query, "key": call.key, "value": call.value}
-        dtypes = {name: tensor.dtype for name, tensor in inputs.items() if tensor is not None and tensor.dtype}
-        if len(set(dtypes.values())) < 2:
-            continue
-        wanted = dtypes.get("value", "bfloat16")
-        others = " and ".join(name for name, dtype in dtypes.items() if dtype != wanted)
-        yield MIXED_DTYPES.finding(
-            f"FlashAttention is given {', '.join(f'{name} in {dtype}' for name, dtype in dtypes.items())}",
-            f"Cast {others} to value's {wanted} before the call: `query.to(value.dtype), key.to(value.dtype)`.",
-            why=f"{FROM_GRAPH} Its kernels take one type for all three. {_cause(report, call)}",
-            location=place_of(report, call),
-            evidence=[call.id],
-        )
-
-
-def _cause(report: Report, call: AttentionCall) -> str:
-    torch = version(report, "torch")
-    if torch >= _NORM_IN_FLOAT32 and _is_beside(report, call, "rms_norm"):
-        return (
-            "This graph has rms_norm, which autocast computes in float32 on CUDA since torch 2.12 "
-            f"({shown_version(torch)} here): a norm on query and key leaves them in float32."
-        )
-    return "What made them differ is not in the graph."
-
-
-MIXED_DTYPES = Rule(
-    id="attention-mixed-dtypes",
+@Rule(
     title="Attention over different types",
     severity="warning",
     rank=60,
@@ -267,5 +213,31 @@ MIXED_DTYPES = Rule(
         "flash_attn_func(query, key, value)", "flash_attn_func(query.to(value.dtype), key.to(value.dtype), value)"
     ),
     passed="Query, key and value had one type wherever a kernel of flash-attn was called.",
-    judge=_judge_mixed_dtypes,
 )
+@queries.once
+def attention_mixed_dtypes(report: Report) -> Iterator[Ranked]:
+    # PyTorch's own attention is put right by autocast, or refuses; other libraries' kernels are called as they are.
+    for call in queries.calls_of(report, "flash_attn"):
+        inputs = {"query": call.query, "key": call.key, "value": call.value}
+        dtypes = {name: tensor.dtype for name, tensor in inputs.items() if tensor is not None and tensor.dtype}
+        if len(set(dtypes.values())) < 2:
+            continue
+        wanted = dtypes.get("value", "bfloat16")
+        others = " and ".join(name for name, dtype in dtypes.items() if dtype != wanted)
+        yield attention_mixed_dtypes.finding(
+            f"FlashAttention is given {', '.join(f'{name} in {dtype}' for name, dtype in dtypes.items())}",
+            f"Cast {others} to value's {wanted} before the call: `query.to(value.dtype), key.to(value.dtype)`.",
+            why=f"{queries.FROM_GRAPH} Its kernels take one type for all three. {_cause(report, call)}",
+            location=queries.place_of(report, call),
+            evidence=[call.id],
+        )
+
+
+def _cause(report: Report, call: AttentionCall) -> str:
+    torch = queries.version(report, "torch")
+    if torch >= _NORM_IN_FLOAT32 and _is_beside(report, call, "rms_norm"):
+        return (
+            "This graph has rms_norm, which autocast computes in float32 on CUDA since torch 2.12 "
+            f"({queries.shown_version(torch)} here): a norm on query and key leaves them in float32."
+        )
+    return "What made them differ is not in the graph."

@@ -21,7 +21,16 @@ _TOLD: dict[CellOutcome, str] = {
 }
 
 
-def _judge(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="An attention implementation does not go together with compiling",
+    severity="warning",
+    description="`dynalyze audit --attention-matrix` tried every attention implementation with every dtype, and both "
+    "caches where the phase has one. This combination breaks the graph, does not compile, or gives numbers that are "
+    "farther from fp64 than rounding explains. A warning is about the combination that the model has by itself; what "
+    "fails without torch.compile, or cannot be tried on this device, is told in the matrix alone.",
+    passed="No combination of attention and dtype that was tried breaks or gives suspicious numbers.",
+)
+def attention_matrix(report: Report) -> Iterator[Ranked]:
     matrix = report.attention_matrix
     if matrix is None:
         return
@@ -48,7 +57,7 @@ def _judge(report: Report) -> Iterator[Ranked]:
 def _finding(rank: int, severity: Severity, title: str, cells: list[AttentionCell], step: str) -> Ranked:
     first = cells[0]
     reason = first.reason if not first.reason or first.reason.endswith((".", "…")) else f"{first.reason}."
-    return RULE.finding(
+    return attention_matrix.finding(
         title,
         step,
         why=f"{reason} Read from a run of each combination on this device.".lstrip(),
@@ -86,16 +95,3 @@ def _name(cell: AttentionCell) -> str:
 
 def _cache(cell: AttentionCell) -> str:
     return f" and a {cell.cache} cache" if cell.cache else ""
-
-
-RULE = Rule(
-    id="attention-matrix",
-    title="An attention implementation does not go together with compiling",
-    severity="warning",
-    description="`dynalyze audit --attention-matrix` tried every attention implementation with every dtype, and both "
-    "caches where the phase has one. This combination breaks the graph, does not compile, or gives numbers that are "
-    "farther from fp64 than rounding explains. A warning is about the combination that the model has by itself; what "
-    "fails without torch.compile, or cannot be tried on this device, is told in the matrix alone.",
-    passed="No combination of attention and dtype that was tried breaks or gives suspicious numbers.",
-    judge=_judge,
-)

@@ -8,64 +8,15 @@ from functools import partial
 
 from dynalyze.report import Example, GraphBreak, Recompile, Report
 from dynalyze.report.models import LayerGroup, ModuleFacts
+from dynalyze.rules import report_queries as queries
 from dynalyze.rules.recompile_advice.source import as_written, clipped
-from dynalyze.rules.report_queries import (
-    FROM_LAYERS,
-    FROM_RUN,
-    HALVES,
-    breaks_in,
-    called_from,
-    capability,
-    compiled_at,
-    counted,
-    ids,
-    layers_of,
-    recompile_cost,
-    shown_version,
-    times,
-    users_line,
-    version,
-)
 from dynalyze.rules.rule import Ranked, Rule, severity_of
 
 # Since these versions both kinds of layers are traced without a break.
 _TORCH, _BITSANDBYTES = (2, 8), (0, 46)
 
 
-def _judge_breaks(report: Report) -> Iterator[Ranked]:
-    if breaks := BREAKS.breaks(report):
-        yield BREAKS.finding(
-            f"bitsandbytes breaks the graph at {counted(len(breaks), 'place')}",
-            _action(version(report, "torch"), version(report, "bitsandbytes"), breaks[0]),
-            why=f"{FROM_RUN} The lines are bitsandbytes' own, so each of its layers is cut out of the graph. From "
-            "torch 2.8 and bitsandbytes 0.46 on its layers are traced whole.",
-            severity=severity_of(breaks),
-            location=users_line(breaks[0]),
-            evidence=ids(breaks),
-        )
-
-
-def _action(torch: tuple[int, ...], library: tuple[int, ...], first: GraphBreak) -> str:
-    old = []
-    if torch and torch < _TORCH:
-        old.append(f"torch to 2.8 or later (here {shown_version(torch)})")
-    if library and library < _BITSANDBYTES:
-        old.append(f"bitsandbytes to 0.46 or later (here {shown_version(library)})")
-    if old:
-        return f"Upgrade {' and '.join(old)}."
-    if not torch or not library:
-        return (
-            "Upgrade to torch 2.8 and bitsandbytes 0.46 or later, where either is older; the versions are not recorded."
-        )
-    return (
-        f"torch {shown_version(torch)} and bitsandbytes {shown_version(library)} are new enough, so their age is not "
-        f"the cause. torch says `{first.gb_type}`: look for `{first.location.function or 'the line'}` in bitsandbytes' "
-        "issues."
-    )
-
-
-BREAKS = Rule(
-    id="bitsandbytes-breaks",
+@Rule(
     title="Graph breaks inside bitsandbytes",
     severity="warning",
     rank=195,
@@ -74,40 +25,45 @@ BREAKS = Rule(
     "leaves little to compile. Newer versions trace these layers whole.",
     fix="Upgrade to torch 2.8 and bitsandbytes 0.46 or later.",
     passed="No graph break in bitsandbytes.",
-    judge=_judge_breaks,
-    owns_breaks=partial(breaks_in, folder="bitsandbytes"),
+    owns_breaks=partial(queries.breaks_in, folder="bitsandbytes"),
     precedence=1,
 )
+def bitsandbytes_breaks(report: Report) -> Iterator[Ranked]:
+    if breaks := bitsandbytes_breaks.breaks(report):
+        yield bitsandbytes_breaks.finding(
+            f"bitsandbytes breaks the graph at {queries.counted(len(breaks), 'place')}",
+            _action(queries.version(report, "torch"), queries.version(report, "bitsandbytes"), breaks[0]),
+            why=f"{queries.FROM_RUN} The lines are bitsandbytes' own, so each of its layers is cut out of the graph. "
+            "From torch 2.8 and bitsandbytes 0.46 on its layers are traced whole.",
+            severity=severity_of(breaks),
+            location=queries.users_line(breaks[0]),
+            evidence=queries.ids(breaks),
+        )
+
+
+def _action(torch: tuple[int, ...], library: tuple[int, ...], first: GraphBreak) -> str:
+    old = []
+    if torch and torch < _TORCH:
+        old.append(f"torch to 2.8 or later (here {queries.shown_version(torch)})")
+    if library and library < _BITSANDBYTES:
+        old.append(f"bitsandbytes to 0.46 or later (here {queries.shown_version(library)})")
+    if old:
+        return f"Upgrade {' and '.join(old)}."
+    if not torch or not library:
+        return (
+            "Upgrade to torch 2.8 and bitsandbytes 0.46 or later, where either is older; the versions are not recorded."
+        )
+    return (
+        f"torch {queries.shown_version(torch)} and bitsandbytes {queries.shown_version(library)} are new enough, so "
+        f"their age is not the cause. torch says `{first.gb_type}`: look for `{first.location.function or 'the line'}` "
+        "in bitsandbytes' issues."
+    )
 
 
 _CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops"
 
 
-def _judge_int8_threshold(report: Report) -> Iterator[Ranked]:
-    breaks = INT8_THRESHOLD.breaks(report)
-    if not breaks:
-        return
-    set_to = (group.facts.get("threshold") for _, group in layers_of(report, "bitsandbytes"))
-    threshold = next((f" of {value:g}" for value in set_to if value), "")
-    yield INT8_THRESHOLD.finding(
-        f"8-bit layers with an outlier threshold{threshold} break the graph "
-        f"{times(sum(found.occurrences for found in breaks))}",
-        f"Set `{_CAPTURE} = True` before the first call: the graph stays whole and the answers the same. Or load with "
-        "`BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)`: then nothing depends on the data, but "
-        "outliers are rounded to 8 bits too, so compare the answers.",
-        why=f"{FROM_RUN} With a threshold above 0 each 8-bit layer finds the columns with large values and "
-        "computes them in 16 bits. How many there are only the data tells, so the graph ends at each layer.",
-        example=INT8_THRESHOLD.example,
-        config=f"{_CAPTURE} = True",
-        config_note="The number of outlier columns becomes an unknown size in the graph.",
-        severity=severity_of(breaks),
-        location=users_line(breaks[0]),
-        evidence=ids(breaks),
-    )
-
-
-INT8_THRESHOLD = Rule(
-    id="bitsandbytes-int8-threshold",
+@Rule(
     title="8-bit layers with an outlier threshold",
     severity="warning",
     rank=190,
@@ -120,61 +76,40 @@ INT8_THRESHOLD = Rule(
         "BitsAndBytesConfig(load_in_8bit=True)", "BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)"
     ),
     passed="No 8-bit layer broke a graph over its outliers.",
-    judge=_judge_int8_threshold,
     # The number of outliers: an int8 operation whose output has a size of the data.
     owns_breaks=lambda report: [
         each
-        for each in breaks_in(report, "bitsandbytes")
+        for each in queries.breaks_in(report, "bitsandbytes")
         if "int8_" in f"{each.context} {each.explanation} {each.location.code}"
     ],
 )
+def bitsandbytes_int8_threshold(report: Report) -> Iterator[Ranked]:
+    breaks = bitsandbytes_int8_threshold.breaks(report)
+    if not breaks:
+        return
+    set_to = (group.facts.get("threshold") for _, group in queries.layers_of(report, "bitsandbytes"))
+    threshold = next((f" of {value:g}" for value in set_to if value), "")
+    yield bitsandbytes_int8_threshold.finding(
+        f"8-bit layers with an outlier threshold{threshold} break the graph "
+        f"{queries.times(sum(found.occurrences for found in breaks))}",
+        f"Set `{_CAPTURE} = True` before the first call: the graph stays whole and the answers the same. Or load with "
+        "`BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)`: then nothing depends on the data, but "
+        "outliers are rounded to 8 bits too, so compare the answers.",
+        why=f"{queries.FROM_RUN} With a threshold above 0 each 8-bit layer finds the columns with large values and "
+        "computes them in 16 bits. How many there are only the data tells, so the graph ends at each layer.",
+        example=bitsandbytes_int8_threshold.example,
+        config=f"{_CAPTURE} = True",
+        config_note="The number of outlier columns becomes an unknown size in the graph.",
+        severity=severity_of(breaks),
+        location=queries.users_line(breaks[0]),
+        evidence=queries.ids(breaks),
+    )
 
 
 _AMPERE = (8, 0)
 
 
-def _judge_compute_dtype(report: Report) -> Iterator[Ranked]:
-    for module, group in layers_of(report, "bitsandbytes"):
-        if "4bit" in group.kind and group.facts.get("compute_dtype") == "float32":
-            yield _in_float32(report, module, group)
-
-
-def _in_float32(report: Report, module: ModuleFacts, group: LayerGroup) -> Ranked:
-    # bfloat16, unless the model or the GPU is made for float16.
-    old = (capability(report) or _AMPERE) < _AMPERE
-    wanted = "float16" if old or "float16" in module.parameters else "bfloat16"
-    on_accelerator = any(not device.startswith(("cpu", "meta")) for device in module.devices)
-    # Whether the rest of the model is kept in 16 bits; packed weights count as integers.
-    floats = {name: number for name, number in module.parameters.items() if name.startswith(("float", "bfloat"))}
-    is_half = bool(floats) and max(floats, key=lambda name: floats[name]) in HALVES
-    return COMPUTE_DTYPE.finding(
-        f"{counted(group.count, '4-bit layer')} of {module.class_name} "
-        f"{'computes' if group.count == 1 else 'compute'} in float32",
-        f"Set `bnb_4bit_compute_dtype=torch.{wanted}` in the `BitsAndBytesConfig` that loads the model (its default is "
-        f"float32), or `compute_dtype=torch.{wanted}` of the layers.",
-        why=_why(group, on_accelerator=on_accelerator),
-        example=Example(
-            "BitsAndBytesConfig(load_in_4bit=True)",
-            f"BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.{wanted})",
-        ),
-        severity="warning" if on_accelerator and is_half else "info",
-        location=compiled_at(module),
-        evidence=[module.id],
-    )
-
-
-def _why(group: LayerGroup, *, on_accelerator: bool) -> str:
-    told = f"{FROM_LAYERS} `{group.first}` casts its input to float32, multiplies, and casts back."
-    unpacked = group.facts.get("quantised_from")
-    if unpacked in HALVES:
-        told += f" Its weight is unpacked to {unpacked} and cast up for that."
-    if on_accelerator:
-        return f"{told} Nothing fails or warns; it only takes the slow way. How slow was not measured."
-    return f"{told} Whether 16 bits are faster on this processor was not measured; on a GPU they are."
-
-
-COMPUTE_DTYPE = Rule(
-    id="bitsandbytes-compute-dtype",
+@Rule(
     title="4-bit layers compute in float32",
     severity="warning",
     rank=340,
@@ -188,8 +123,45 @@ COMPUTE_DTYPE = Rule(
         "BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)",
     ),
     passed="No 4-bit layer computes in float32.",
-    judge=_judge_compute_dtype,
 )
+def bitsandbytes_compute_dtype(report: Report) -> Iterator[Ranked]:
+    for module, group in queries.layers_of(report, "bitsandbytes"):
+        if "4bit" in group.kind and group.facts.get("compute_dtype") == "float32":
+            yield _in_float32(report, module, group)
+
+
+def _in_float32(report: Report, module: ModuleFacts, group: LayerGroup) -> Ranked:
+    # bfloat16, unless the model or the GPU is made for float16.
+    old = (queries.capability(report) or _AMPERE) < _AMPERE
+    wanted = "float16" if old or "float16" in module.parameters else "bfloat16"
+    on_accelerator = any(not device.startswith(("cpu", "meta")) for device in module.devices)
+    # Whether the rest of the model is kept in 16 bits; packed weights count as integers.
+    floats = {name: number for name, number in module.parameters.items() if name.startswith(("float", "bfloat"))}
+    is_half = bool(floats) and max(floats, key=lambda name: floats[name]) in queries.HALVES
+    return bitsandbytes_compute_dtype.finding(
+        f"{queries.counted(group.count, '4-bit layer')} of {module.class_name} "
+        f"{'computes' if group.count == 1 else 'compute'} in float32",
+        f"Set `bnb_4bit_compute_dtype=torch.{wanted}` in the `BitsAndBytesConfig` that loads the model (its default is "
+        f"float32), or `compute_dtype=torch.{wanted}` of the layers.",
+        why=_why(group, on_accelerator=on_accelerator),
+        example=Example(
+            "BitsAndBytesConfig(load_in_4bit=True)",
+            f"BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.{wanted})",
+        ),
+        severity="warning" if on_accelerator and is_half else "info",
+        location=queries.compiled_at(module),
+        evidence=[module.id],
+    )
+
+
+def _why(group: LayerGroup, *, on_accelerator: bool) -> str:
+    told = f"{queries.FROM_LAYERS} `{group.first}` casts its input to float32, multiplies, and casts back."
+    unpacked = group.facts.get("quantised_from")
+    if unpacked in queries.HALVES:
+        told += f" Its weight is unpacked to {unpacked} and cast up for that."
+    if on_accelerator:
+        return f"{told} Nothing fails or warns; it only takes the slow way. How slow was not measured."
+    return f"{told} Whether 16 bits are faster on this processor was not measured; on a GPU they are."
 
 
 _STATE = re.compile(r"\._parameters\['weight'\]\.(?:CB|SCB)$|\.weight\.(?:CB|SCB)$|\.state\.(?:CB|SCB)$")
@@ -197,38 +169,7 @@ _WEIGHT_SIZE = re.compile(r"^\w+(?P<path>.*)\._parameters\['weight'\](?:\.(?:siz
 _CHILD = re.compile(r"\._modules\['([^']+)'\]")
 
 
-def _judge_first_call(report: Report) -> Iterator[Ranked]:
-    series = FIRST_CALL.recompiles(report)
-    if not series:
-        return
-    members = [member for one in series for member in one.recompiles]
-    yield FIRST_CALL.finding(
-        f"bitsandbytes rearranged its weights in the first compiled call: compiled again {times(len(members))}",
-        "Call the model once before torch.compile, without gradients: bitsandbytes then rearranges its weights outside "
-        "of the compiled code, and the first compile is the only one.",
-        why=f"{FROM_RUN} An 8-bit layer moves its statistics away from the weight in its first call, and on "
-        "some processors a 4-bit weight is packed in another order. Here "
-        f"`{clipped(as_written(series[0].lead.source or ''))}` changed.",
-        example=FIRST_CALL.example,
-        location=called_from(report, series[0].lead),
-        evidence=ids(members),
-        impact=recompile_cost(members),
-    )
-
-
-def _is_packed_weight(lead: Recompile, report: Report) -> bool:
-    """Another size of the first 4-bit weight: bitsandbytes packs them anew for the processor."""
-    found = _WEIGHT_SIZE.match(lead.source or "")
-    if found is None or lead.cause not in ("shape", "rank", "stride", "dtype"):
-        return False
-    path = _CHILD.sub(r".\1", found["path"]).strip(".")
-    layers = [group.first for _, group in layers_of(report, "bitsandbytes") if "4bit" in group.kind]
-    # Two paths name one layer, seen from different roots.
-    return any(path == own or path.endswith(f".{own}") or own.endswith(f".{path}") for own in layers)
-
-
-FIRST_CALL = Rule(
-    id="bitsandbytes-first-call",
+@Rule(
     title="bitsandbytes rearranged its weights in the first call",
     severity="warning",
     rank=398,
@@ -241,9 +182,36 @@ FIRST_CALL = Rule(
         "with torch.no_grad():\n    model(**inputs)  # in eager\ncompiled = torch.compile(model)",
     ),
     passed="No layer of bitsandbytes was rearranged between two compiled calls.",
-    judge=_judge_first_call,
     owns_recompiles=lambda series, report: (
         _STATE.search(series.lead.source or "") is not None or _is_packed_weight(series.lead, report)
     ),
     precedence=1,
 )
+def bitsandbytes_first_call(report: Report) -> Iterator[Ranked]:
+    series = bitsandbytes_first_call.recompiles(report)
+    if not series:
+        return
+    members = [member for one in series for member in one.recompiles]
+    yield bitsandbytes_first_call.finding(
+        f"bitsandbytes rearranged its weights in the first compiled call: compiled again {queries.times(len(members))}",
+        "Call the model once before torch.compile, without gradients: bitsandbytes then rearranges its weights outside "
+        "of the compiled code, and the first compile is the only one.",
+        why=f"{queries.FROM_RUN} An 8-bit layer moves its statistics away from the weight in its first call, and on "
+        "some processors a 4-bit weight is packed in another order. Here "
+        f"`{clipped(as_written(series[0].lead.source or ''))}` changed.",
+        example=bitsandbytes_first_call.example,
+        location=queries.called_from(report, series[0].lead),
+        evidence=queries.ids(members),
+        impact=queries.recompile_cost(members),
+    )
+
+
+def _is_packed_weight(lead: Recompile, report: Report) -> bool:
+    """Another size of the first 4-bit weight: bitsandbytes packs them anew for the processor."""
+    found = _WEIGHT_SIZE.match(lead.source or "")
+    if found is None or lead.cause not in ("shape", "rank", "stride", "dtype"):
+        return False
+    path = _CHILD.sub(r".\1", found["path"]).strip(".")
+    layers = [group.first for _, group in queries.layers_of(report, "bitsandbytes") if "4bit" in group.kind]
+    # Two paths name one layer, seen from different roots.
+    return any(path == own or path.endswith(f".{own}") or own.endswith(f".{path}") for own in layers)

@@ -18,7 +18,16 @@ _FIRST, _AFTER_BREAKS = -100, 350
 _BY_NUMBER = re.compile(r"\.(\d+)(?=\.|$)")
 
 
-def _judge(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="Part that compiles whole",
+    severity="info",
+    description="A model breaks, but large parts of it do not: no break has a line of theirs on its stack. Compiled by "
+    "themselves they are whole graphs, and the code that breaks stays in eager around them. Where all breaks are "
+    "in a library, this is what its user can do.",
+    passed="No part of a model with graph breaks would compile whole by itself.",
+    fix="Compile the part, `model.backbone.compile()`, in place of the whole model.",
+)
+def compile_a_part(report: Report) -> Iterator[Ranked]:
     by_root: dict[str, list[Region]] = {}
     for region in report.regions if report.graph_breaks else ():
         by_root.setdefault(region.root, []).append(region)
@@ -37,7 +46,7 @@ def _finding(report: Report, root: str, parts: list[Region]) -> Ranked:
     whose = "All graph breaks are in code of libraries, so there is nothing to rewrite. " if foreign else ""
     # Of several alike without their number in the list.
     names = [_name(part) if part.count == 1 else re.sub(r"\[\d+\]", "[...]", _name(part)) for part in parts]
-    return RULE.finding(
+    return compile_a_part.finding(
         f"{listed([f'`{name}`' for name in names])} {compiles} without a graph break and {holds} {of}",
         f"Compile {it} in place of `{whole}`: `{_line(parts[0])}`.{_to_verify(report, parts)}",
         why=f"{whose}No graph break has a line of {it} on its stack.",
@@ -83,16 +92,3 @@ def _line(part: Region) -> str:
     if part.of_torch:
         return f"for i in range(len({holder})): {holder}[i]{after} = torch.compile({holder}[i]{after})"
     return f"for part in {holder}: part{after}.compile()"
-
-
-RULE = Rule(
-    id="compile-a-part",
-    title="Part that compiles whole",
-    severity="info",
-    description="A model breaks, but large parts of it do not: no break has a line of theirs on its stack. Compiled by "
-    "themselves they are whole graphs, and the code that breaks stays in eager around them. Where all breaks are "
-    "in a library, this is what its user can do.",
-    passed="No part of a model with graph breaks would compile whole by itself.",
-    judge=_judge,
-    fix="Compile the part, `model.backbone.compile()`, in place of the whole model.",
-)

@@ -53,7 +53,17 @@ _EXAMPLE = Example(
 )
 
 
-def _judge_bypass(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="A cache was bypassed",
+    severity="warning",
+    rank=600,
+    link=_TUTORIAL,
+    description="torch keeps compiled graphs on disk, so that the next start of the program is fast. Some graphs it "
+    "cannot keep, and says so only in a trace: a custom pass without a uuid, an unknown function in the graph, frozen "
+    "weights. Those are compiled anew in every process.",
+    passed="No compile went past a cache.",
+)
+def cache_bypass(report: Report) -> Iterator[Ranked]:
     groups: dict[BypassReason, list[Compilation]] = {}
     for compilation in report.compilations:
         if compilation.cache_bypasses:
@@ -75,7 +85,7 @@ def _bypass(reason: BypassReason, compilations: list[Compilation]) -> Ranked:
     quoted = f" PyTorch says: {said.rstrip('.')}." if said else ""
     names = list(dict.fromkeys(each.location.function or "a function" for each in concerned))
     times = [each.seconds["total"] for each in cold if each.seconds.get("total") is not None]
-    return BYPASS.finding(
+    return cache_bypass.finding(
         f"{listed(names, _MOST_NAMED)} {'is' if len(names) == 1 else 'are'} {'compiled' if cold else 'traced'} anew "
         f"at every start: {WHAT[reason]}",
         f"{STEPS[reason]}{quoted}",
@@ -102,28 +112,24 @@ def _why_bypass(*, whole: bool) -> str:
     )
 
 
-BYPASS = Rule(
-    id="cache-bypass",
-    title="A cache was bypassed",
+@Rule(
+    title="A second start compiles again",
     severity="warning",
-    rank=600,
+    rank=590,
     link=_TUTORIAL,
-    description="torch keeps compiled graphs on disk, so that the next start of the program is fast. Some graphs it "
-    "cannot keep, and says so only in a trace: a custom pass without a uuid, an unknown function in the graph, frozen "
-    "weights. Those are compiled anew in every process.",
-    passed="No compile went past a cache.",
-    judge=_judge_bypass,
+    description="torch keeps compiled graphs on disk. `dynalyze audit --shapes` starts a second process with the "
+    "caches that the first one left; it should find every graph there. It did not: some were missing, or went past the "
+    "cache.",
+    passed="A second start found every graph in the caches, as far as it was tried (--shapes).",
 )
-
-
-def _judge_second_start(report: Report) -> Iterator[Ranked]:
+def second_start_cold(report: Report) -> Iterator[Ranked]:
     second = report.warmup.second_start if report.warmup is not None else None
     if second is None or second.warm:
         return
     told = ((second.hits, "hit", ""), (second.misses, "miss", "misses"), (second.bypasses, "bypass", "bypasses"))
     counts = ", ".join(count_of(number, *words) for number, *words in told if number)
     quoted = f" PyTorch says: {second.said.rstrip('.')}." if second.said else ""
-    yield SECOND_START.finding(
+    yield second_start_cold.finding(
         f"A second start is not served by the caches: {counts or 'they were not asked'}",
         _action(second),
         why=f"Measured: the first calls with all shapes took {second.cold_seconds:.1f} s with empty caches, and "
@@ -146,17 +152,3 @@ def _action(second: SecondStart) -> str:
     return (
         "Turn the caches on: `torch._inductor.config.fx_graph_cache = True`, and no TORCHINDUCTOR_FORCE_DISABLE_CACHES."
     )
-
-
-SECOND_START = Rule(
-    id="second-start-cold",
-    title="A second start compiles again",
-    severity="warning",
-    rank=590,
-    link=_TUTORIAL,
-    description="torch keeps compiled graphs on disk. `dynalyze audit --shapes` starts a second process with the "
-    "caches that the first one left; it should find every graph there. It did not: some were missing, or went past the "
-    "cache.",
-    passed="A second start found every graph in the caches, as far as it was tried (--shapes).",
-    judge=_judge_second_start,
-)

@@ -22,7 +22,16 @@ _ADVICE = (
 _OTHERWISE = "Remove what it names from the compiled function, or compile this part without mode='reduce-overhead'."
 
 
-def _judge_skip(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="CUDA graphs were asked for and skipped",
+    severity="warning",
+    rank=350,
+    description="mode='reduce-overhead' replays whole graphs of kernels at once. Where a graph cannot be recorded, "
+    "each kernel is started from Python as before, so the mode gains nothing there.",
+    fix="Remove what PyTorch names: return new values instead of writing into arguments, keep every tensor on the GPU.",
+    passed="No graph was kept from running as a CUDA graph.",
+)
+def cudagraph_skip(report: Report) -> Iterator[Ranked]:
     skipped: dict[str, list[Graph]] = {}
     for graph in report.graphs:
         if graph.cudagraph_skip:
@@ -31,25 +40,12 @@ def _judge_skip(report: Report) -> Iterator[Ranked]:
             skipped.setdefault(reason, []).append(graph)
     for reason, graphs in skipped.items():
         advice = next((advice for words, advice in _ADVICE if words in reason), _OTHERWISE)
-        yield SKIP.finding(
+        yield cudagraph_skip.finding(
             f"{'A graph runs' if len(graphs) == 1 else f'{len(graphs)} graphs run'} without CUDA graphs",
             f"PyTorch says: {reason}. {advice}",
             location=graphs[0].location,
             evidence=ids(graphs),
         )
-
-
-SKIP = Rule(
-    id="cudagraph-skip",
-    title="CUDA graphs were asked for and skipped",
-    severity="warning",
-    rank=350,
-    description="mode='reduce-overhead' replays whole graphs of kernels at once. Where a graph cannot be recorded, "
-    "each kernel is started from Python as before, so the mode gains nothing there.",
-    fix="Remove what PyTorch names: return new values instead of writing into arguments, keep every tensor on the GPU.",
-    passed="No graph was kept from running as a CUDA graph.",
-    judge=_judge_skip,
-)
 
 
 _MANY = 3
@@ -59,7 +55,18 @@ _SWITCH = "torch._inductor.config.triton.cudagraphs"
 _SKIP = "torch._inductor.config.triton.cudagraph_skip_dynamic_graphs"
 
 
-def _judge_memory(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="CUDA graphs of many sizes",
+    severity="warning",
+    rank=360,
+    link=_TREES,
+    description="mode='reduce-overhead' records a CUDA graph for each size of the inputs, and a recording keeps its "
+    "memory as long as the process lives. Sizes that vary freely make it grow. Said only of graphs on a CUDA device.",
+    fix="Pad the inputs to a few fixed sizes, or let graphs of changing size run without CUDA graphs: "
+    "`torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True`.",
+    passed="CUDA graphs were not recorded for many sizes.",
+)
+def cudagraph_memory(report: Report) -> Iterator[Ranked]:
     # How CUDA graphs were asked for, by whoever compiled.
     modes = [f"mode='{each.options['mode']}'" for each in report.modules if each.options.get("mode") in _MODES]
     if not modes and report.settings.get(_SWITCH) is True:
@@ -80,7 +87,7 @@ def _recorded(report: Report, mode: str, graphs: list[Graph]) -> Iterator[Ranked
         title = f"{counted(len(sizes), 'recompile')} over sizes under {mode}: each is recorded by itself"
     else:
         return
-    yield MEMORY.finding(
+    yield cudagraph_memory.finding(
         title,
         "Pad the inputs to a few fixed sizes and run each of them once before serving; or let graphs of "
         f"changing size run without CUDA graphs: `{_SKIP} = True`.",
@@ -99,7 +106,7 @@ def _needs_more(measured: Measurement) -> Iterator[Ranked]:
     if not memory.ratio or memory.ratio < _MORE or not memory.eager_steady_peak or not counts.cudagraph_replays:
         return
     more = memory.steady_peak - memory.eager_steady_peak
-    yield MEMORY.finding(
+    yield cudagraph_memory.finding(
         f"{measured.configuration} needs {more / 1e6:,.0f} MB more than eager, {memory.ratio:.2f} times as much",
         "Compare it with mode='default', or 'max-autotune-no-cudagraphs'; pad the inputs to a few fixed "
         "sizes where they vary.",
@@ -108,21 +115,6 @@ def _needs_more(measured: Measurement) -> Iterator[Ranked]:
         severity="info",
         evidence=[measured.configuration],
     )
-
-
-MEMORY = Rule(
-    id="cudagraph-memory",
-    title="CUDA graphs of many sizes",
-    severity="warning",
-    rank=360,
-    link=_TREES,
-    description="mode='reduce-overhead' records a CUDA graph for each size of the inputs, and a recording keeps its "
-    "memory as long as the process lives. Sizes that vary freely make it grow. Said only of graphs on a CUDA device.",
-    fix="Pad the inputs to a few fixed sizes, or let graphs of changing size run without CUDA graphs: "
-    "`torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True`.",
-    passed="CUDA graphs were not recorded for many sizes.",
-    judge=_judge_memory,
-)
 
 
 _SAID = re.compile(r"accessing (gradient )?tensor output of CUDAGraphs that has been overwritten")
@@ -138,7 +130,20 @@ _GRADIENT = (
 )
 
 
-def _judge_overwritten(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="An output of a CUDA graph was overwritten",
+    severity="error",
+    rank=8,
+    link=_TREES,
+    description="mode='reduce-overhead' records CUDA graphs, which write their results to the same memory in every "
+    "call. A program that keeps the output of one call and reads it after the next is stopped by torch. Known by "
+    "torch's own message; without a CUDA device it cannot happen.",
+    fix="Clone what is kept of a call, outside of the compiled function; or call "
+    "`torch.compiler.cudagraph_mark_step_begin()` before each call where nothing is kept.",
+    example=Example("kept = [model(x) for x in batches]", "kept = [model(x).clone() for x in batches]"),
+    passed="No output of a CUDA graph was read too late.",
+)
+def cudagraph_overwritten(report: Report) -> Iterator[Ranked]:
     # What the program, a compile or a measurement ended with.
     texts = (
         ([], report.outcome.message),
@@ -154,29 +159,12 @@ def _judge_overwritten(report: Report) -> Iterator[Ranked]:
 
 def _overwritten(text: str, evidence: list[str], *, gradient: bool) -> Ranked:
     frames = _FRAME.findall(text)  # The last one made the output.
-    return OVERWRITTEN.finding(
+    return cudagraph_overwritten.finding(
         f"{'A gradient' if gradient else 'An output'} of a CUDA graph was read after a later call had written over it",
         _GRADIENT if gradient else _OUTPUT,
         why=f"{FROM_RUN} A CUDA graph writes its results to the same memory in every call, so those of the call "
         "before are gone. torch noticed that one of them was read, and stopped.",
-        example=None if gradient else OVERWRITTEN.example,
+        example=None if gradient else cudagraph_overwritten.example,
         location=Location(frames[-1][0], int(frames[-1][1]), function=frames[-1][2]) if frames else None,
         evidence=evidence,
     )
-
-
-OVERWRITTEN = Rule(
-    id="cudagraph-overwritten",
-    title="An output of a CUDA graph was overwritten",
-    severity="error",
-    rank=8,
-    link=_TREES,
-    description="mode='reduce-overhead' records CUDA graphs, which write their results to the same memory in every "
-    "call. A program that keeps the output of one call and reads it after the next is stopped by torch. Known by "
-    "torch's own message; without a CUDA device it cannot happen.",
-    fix="Clone what is kept of a call, outside of the compiled function; or call "
-    "`torch.compiler.cudagraph_mark_step_begin()` before each call where nothing is kept.",
-    example=Example("kept = [model(x) for x in batches]", "kept = [model(x).clone() for x in batches]"),
-    passed="No output of a CUDA graph was read too late.",
-    judge=_judge_overwritten,
-)

@@ -25,14 +25,35 @@ _WRAPPERS = {
 }
 
 
-def _judge_order(report: Report) -> Iterator[Ranked]:
+_DDP_EXAMPLE = Example(
+    "model = DistributedDataParallel(model)\nmodel = torch.compile(model)\n",
+    "model.compile()\nmodel = DistributedDataParallel(model)\n",
+)
+
+
+@Rule(
+    title="torch.compile and a distributed wrapper in an unlucky order",
+    severity="warning",
+    rank=120,
+    link="https://docs.pytorch.org/docs/stable/compile/programming_model.where_to_apply_compile.html",
+    description="DistributedDataParallel and FSDP do work that a graph cannot hold. Compiled from outside, the graph "
+    "breaks in their code; compiled inside of them, it does not, and DDP still splits it at its buckets. A model that "
+    "ran compiled before DDP was put around it keeps a graph that is not split.",
+    fix="With DDP call `model.compile()` and wrap the model then, before its first call. With FSDP compile each "
+    "block before it is sharded.",
+    example=_DDP_EXAMPLE,
+    passed="No distributed wrapper stands in the way of the compiler.",
+    owns_breaks=lambda report: chain.from_iterable(_breaks_of_wrappers(report).values()),
+    precedence=-2,
+)
+def distributed_order(report: Report) -> Iterator[Ranked]:
     for wrapper, breaks in _breaks_of_wrappers(report).items():
         yield _traced(wrapper, breaks, report.modules)
     for module in report.modules:
         if "DistributedDataParallel" not in module.wrappers:
             continue
         if module.compiled_unwrapped:
-            yield ORDER.finding(
+            yield distributed_order.finding(
                 f"{module.class_name} was compiled before DDP was put around it",
                 f"Put DistributedDataParallel around `{module.class_name}` before its first call: keep warm-up "
                 "calls for the wrapped model, or call `torch._dynamo.reset()` after wrapping.",
@@ -44,7 +65,7 @@ def _judge_order(report: Report) -> Iterator[Ranked]:
                 evidence=[module.id],
             )
         elif report.settings.get(_OPTIMIZE) in (False, "no_optimization"):
-            yield ORDER.finding(
+            yield distributed_order.finding(
                 f"{module.class_name} is not split at DDP's buckets: {_OPTIMIZE} is off",
                 f"Leave `{_OPTIMIZE}` at True, unless you measured that the split costs more than it hides.",
                 why="As one graph the backward pass gives all gradients at its end, so no exchange runs beside it. "
@@ -83,7 +104,7 @@ def _traced(wrapper: str, breaks: list[GraphBreak], modules: list[ModuleFacts]) 
             "with fullgraph=True it refuses. Nothing is lost by the other order: the graph is split at DDP's buckets "
             "whenever DDP makes the call, so that gradients still travel during backward."
         )
-    return ORDER.finding(
+    return distributed_order.finding(
         f"torch.compile traces {short} around {name}: {number} in torch's own code",
         action,
         why=f"{why} {FROM_RUN}",
@@ -94,10 +115,6 @@ def _traced(wrapper: str, breaks: list[GraphBreak], modules: list[ModuleFacts]) 
     )
 
 
-_DDP_EXAMPLE = Example(
-    "model = DistributedDataParallel(model)\nmodel = torch.compile(model)\n",
-    "model.compile()\nmodel = DistributedDataParallel(model)\n",
-)
 _SHARDED_EXAMPLE = Example(
     "for block in model.layers:\n    fully_shard(block)\nfully_shard(model)\nmodel = torch.compile(model)\n",
     "for block in model.layers:\n    block.compile()\n    fully_shard(block)\nfully_shard(model)\n",
@@ -124,25 +141,6 @@ def _is_in(found: GraphBreak, code: str) -> bool:
     at = max((number for number, file in enumerate(files) if f"/torch/{code}" in file), default=None)
     plumbing = ("/contextlib.py", "/functools.py")
     return at is not None and all("/torch/" in file or file.endswith(plumbing) for file in files[at + 1 :])
-
-
-ORDER = Rule(
-    id="distributed-order",
-    title="torch.compile and a distributed wrapper in an unlucky order",
-    severity="warning",
-    rank=120,
-    link="https://docs.pytorch.org/docs/stable/compile/programming_model.where_to_apply_compile.html",
-    description="DistributedDataParallel and FSDP do work that a graph cannot hold. Compiled from outside, the graph "
-    "breaks in their code; compiled inside of them, it does not, and DDP still splits it at its buckets. A model that "
-    "ran compiled before DDP was put around it keeps a graph that is not split.",
-    fix="With DDP call `model.compile()` and wrap the model then, before its first call. With FSDP compile each "
-    "block before it is sharded.",
-    example=_DDP_EXAMPLE,
-    passed="No distributed wrapper stands in the way of the compiler.",
-    judge=_judge_order,
-    owns_breaks=lambda report: chain.from_iterable(_breaks_of_wrappers(report).values()),
-    precedence=-2,
-)
 
 
 _MOST_SIDES = 4
@@ -182,7 +180,16 @@ class _Side:
         }
 
 
-def _judge_divergence(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="Ranks compiled the same function differently",
+    severity="warning",
+    rank=350,
+    description="The ranks of a distributed job differ in how often they compiled a function, in its graph breaks, its "
+    "recompiles, the size of its graphs, or in what their caches held. Ranks that run the same code on purpose "
+    "should not: one that still compiles keeps all others waiting. Stages of a pipeline differ by design.",
+    passed="No two ranks compiled a function differently.",
+)
+def rank_divergence(report: Report) -> Iterator[Ranked]:
     ranks = {process.process: process.rank for process in report.processes if process.rank is not None}
     everyone = sorted(set(ranks.values()))
     if len(everyone) < 2:
@@ -230,7 +237,7 @@ def _finding(location: Location, sides: dict[int, _Side], everyone: list[int]) -
     if not differing:
         return None
     known = [sides[rank] for rank in sorted(sides)]
-    return DIVERGENCE.finding(
+    return rank_divergence.finding(
         f"Ranks differ in {location.function or 'a function'}: {_sides(differing[0], told)}",
         " ".join([*(f"{_sides(each, told).capitalize()}." for each in differing[1:]), _ADVICE]),
         location=location,
@@ -287,16 +294,3 @@ def _sides(aspect: str, told: list[_Kind]) -> str:
 
 def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "none"
-
-
-DIVERGENCE = Rule(
-    id="rank-divergence",
-    title="Ranks compiled the same function differently",
-    severity="warning",
-    rank=350,
-    description="The ranks of a distributed job differ in how often they compiled a function, in its graph breaks, its "
-    "recompiles, the size of its graphs, or in what their caches held. Ranks that run the same code on purpose "
-    "should not: one that still compiles keeps all others waiting. Stages of a pipeline differ by design.",
-    passed="No two ranks compiled a function differently.",
-    judge=_judge_divergence,
-)

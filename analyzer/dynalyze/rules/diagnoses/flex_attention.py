@@ -21,7 +21,17 @@ _CPU_LIMITS = {
 }
 
 
-def _judge(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="flex_attention below what it can do",
+    severity="warning",
+    link="https://docs.pytorch.org/docs/stable/nn.attention.flex_attention.html",
+    description="flex_attention becomes one fused kernel inside a compiled graph alone. Outside, with a block mask "
+    "made in each call, or with new functions in each call it is slow; on a CPU it computes no gradients.",
+    fix="Compile the function that calls it, make block masks once outside of it, and define `mask_mod` and "
+    "`score_mod` at the top of a module.",
+    passed="flex_attention was compiled once, with a mask made before, or was not used.",
+)
+def flex_attention(report: Report) -> Iterator[Ranked]:
     refused = [
         (each, step)
         for each in report.compilations
@@ -29,7 +39,7 @@ def _judge(report: Report) -> Iterator[Ranked]:
         and (step := next((step for words, step in _CPU_LIMITS.items() if words in each.reason), None))
     ]
     for compilation, step in refused:
-        yield RULE.finding(
+        yield flex_attention.finding(
             "flex_attention cannot be compiled here",
             f"{step}; or use `scaled_dot_product_attention` with a mask on this device.",
             why=f"{FROM_RUN} torch says: {compilation.reason}",
@@ -43,7 +53,7 @@ def _judge(report: Report) -> Iterator[Ranked]:
     yield from _masks_made(report)
     again = [each for each in report.recompiles if _ABOUT_MASKS.search(f"{each.source or ''} {each.guard}")]
     if again:
-        yield RULE.finding(
+        yield flex_attention.finding(
             f"A new mask or score function of flex_attention: {counted(len(again), 'recompile')}",
             "Define `score_mod` and `mask_mod` once, at the top of a module, and make each block mask once: a function "
             "defined in each call is a new one for the compiler. Read changing numbers in them from tensors.",
@@ -56,7 +66,7 @@ def _judge(report: Report) -> Iterator[Ranked]:
 
 def _outside(compilations: list[Compilation]) -> Ranked:
     first = next((each for each in compilations if each.caller is not None), compilations[0])
-    return RULE.finding(
+    return flex_attention.finding(
         "flex_attention is called outside of a compiled graph",
         "Compile the function that calls it, or call `torch.compile(flex_attention)` in its place.",
         why=f"{FROM_RUN} There it runs as single operations and writes the whole matrix of scores to memory, which it "
@@ -71,7 +81,7 @@ def _outside(compilations: list[Compilation]) -> Ranked:
 def _masks_made(report: Report) -> Iterator[Ranked]:
     for call in calls_of(report, "flex_attention"):
         if call.mask_made:
-            yield RULE.finding(
+            yield flex_attention.finding(
                 "flex_attention's block mask is made anew in each call",
                 "Make it once with `create_block_mask`, outside of the compiled function, and pass it in; make a new "
                 "one only where the lengths change.",
@@ -82,17 +92,3 @@ def _masks_made(report: Report) -> Iterator[Ranked]:
                 location=place_of(report, call),
                 evidence=[call.id],
             )
-
-
-RULE = Rule(
-    id="flex-attention",
-    title="flex_attention below what it can do",
-    severity="warning",
-    link="https://docs.pytorch.org/docs/stable/nn.attention.flex_attention.html",
-    description="flex_attention becomes one fused kernel inside a compiled graph alone. Outside, with a block mask "
-    "made in each call, or with new functions in each call it is slow; on a CPU it computes no gradients.",
-    fix="Compile the function that calls it, make block masks once outside of it, and define `mask_mod` and "
-    "`score_mod` at the top of a module.",
-    passed="flex_attention was compiled once, with a mask made before, or was not used.",
-    judge=_judge,
-)

@@ -29,7 +29,14 @@ _GENERIC_HINTS = (
 )
 
 
-def _judge(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="Graph break",
+    severity="warning",
+    description="Dynamo could not trace a line. The graph ends there: what follows is compiled apart, or runs in "
+    "eager. Each break costs a return to Python and keeps the compiler from fusing across it.",
+    passed="No graph breaks: every compiled function is one graph.",
+)
+def graph_break(report: Report) -> Iterator[Ranked]:
     told = break_owners(report)
     for found in report.graph_breaks:
         if found.id in told:
@@ -37,7 +44,7 @@ def _judge(report: Report) -> Iterator[Ranked]:
         code = read_statement(found.block, found.expression)
         place = f"{found.location.file}:{found.location.function}"
         recipe = find(Broken(found.gb_type, found.explanation, found.context, place, code))
-        yield RULE.finding(
+        yield graph_break.finding(
             recipe.title if recipe is not None else found.gb_type or "Graph break",
             _advice(found, recipe, code, report),
             rank=_RANKS[found.effect] - min(found.occurrences, 99),
@@ -85,17 +92,6 @@ def _from_torch(found: GraphBreak) -> Advice:
     return Advice(action=action or "PyTorch gives no hint for this one.", why=found.explanation, link=found.url)
 
 
-RULE = Rule(
-    id="graph-break",
-    title="Graph break",
-    severity="warning",
-    description="Dynamo could not trace a line. The graph ends there: what follows is compiled apart, or runs in "
-    "eager. Each break costs a return to Python and keeps the compiler from fusing across it.",
-    passed="No graph breaks: every compiled function is one graph.",
-    judge=_judge,
-)
-
-
 _RANK_OF_ENTRIES = 90
 _MOST_NAMED = 3
 _WHY_TITLES: dict[SkipReason, str] = {
@@ -108,7 +104,17 @@ _WHY_TITLES: dict[SkipReason, str] = {
 }
 
 
-def _judge_skipped(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="A function was left in eager without a graph break",
+    severity="warning",
+    rank=210,
+    link="https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html",
+    description="torch was asked to compile the function, or met it below a compiled call, and left it in eager "
+    "without tracing it: inside a TorchDispatchMode, because of a skip list or a setting. torch reports no graph "
+    "break.",
+    passed="No function that works on tensors was skipped in silence.",
+)
+def skipped_function(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "nothing_compiled":
         return  # That finding names the reason.
     groups: dict[SkipReason, list[SkippedFrame]] = {}
@@ -119,7 +125,7 @@ def _judge_skipped(report: Report) -> Iterator[Ranked]:
         entries = [frame for frame in frames if frame.entry]
         first, *others = entries or frames  # What entries call follows them.
         names = list(dict.fromkeys(frame.location.function for frame in (first, *others)))
-        yield SKIPPED.finding(
+        yield skipped_function.finding(
             f"{listed(names, _MOST_NAMED)} {'runs' if len(names) == 1 else 'run'} in eager: {_WHY_TITLES[reason]}",
             next_step(reason),
             why=f"{first.explanation} No graph break is reported for it.",
@@ -136,20 +142,6 @@ def _tells_of(found: GraphBreak, frame: SkippedFrame) -> bool:
     return frame.location.file in told and name in told
 
 
-SKIPPED = Rule(
-    id="skipped-function",
-    title="A function was left in eager without a graph break",
-    severity="warning",
-    rank=210,
-    link="https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html",
-    description="torch was asked to compile the function, or met it below a compiled call, and left it in eager "
-    "without tracing it: inside a TorchDispatchMode, because of a skip list or a setting. torch reports no graph "
-    "break.",
-    passed="No function that works on tensors was skipped in silence.",
-    judge=_judge_skipped,
-)
-
-
 # Functions of their own up to Python 3.11.
 _COMPREHENSIONS = ("<dictcomp>", "<listcomp>", "<setcomp>", "<genexpr>")
 _FIX = (
@@ -158,9 +150,30 @@ _FIX = (
 )
 
 
-def _judge_comprehension(report: Report) -> Iterator[Ranked]:
-    for found in COMPREHENSION.breaks(report):
-        yield COMPREHENSION.finding(
+def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
+    """What torch says of the iterator, in frames that hold nothing but a comprehension."""
+    alone = {(c.process, c.epoch, c.compile_id) for c in report.compilations if c.function in _COMPREHENSIONS}
+    for each in report.graph_breaks:
+        frames = {(each.process, each.epoch, compile_id) for compile_id in each.compile_ids}
+        if each.gb_type.startswith("Missing tp_iternext") and frames and frames <= alone:
+            yield each
+
+
+@Rule(
+    title="A comprehension compiled by itself",
+    severity="info",
+    rank=390,
+    description="Up to Python 3.11 a comprehension is a function of its own. Where the function around it runs in "
+    "eager, because of another break, torch tries to compile the comprehension alone, which fails. It is a "
+    "consequence, not a cause.",
+    fix=_FIX,
+    passed="No comprehension was compiled by itself.",
+    owns_breaks=_owned_breaks,
+    precedence=2,
+)
+def comprehension_apart(report: Report) -> Iterator[Ranked]:
+    for found in comprehension_apart.breaks(report):
+        yield comprehension_apart.finding(
             "A comprehension was compiled by itself, and cannot be",
             _FIX,
             why="Seen in this run. Up to Python 3.11 a comprehension is a function of its own. Where the "
@@ -179,19 +192,3 @@ def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
         frames = {(each.process, each.epoch, compile_id) for compile_id in each.compile_ids}
         if each.gb_type.startswith("Missing tp_iternext") and frames and frames <= alone:
             yield each
-
-
-COMPREHENSION = Rule(
-    id="comprehension-apart",
-    title="A comprehension compiled by itself",
-    severity="info",
-    rank=390,
-    description="Up to Python 3.11 a comprehension is a function of its own. Where the function around it runs in "
-    "eager, because of another break, torch tries to compile the comprehension alone, which fails. It is a "
-    "consequence, not a cause.",
-    fix=_FIX,
-    passed="No comprehension was compiled by itself.",
-    judge=_judge_comprehension,
-    owns_breaks=_owned_breaks,
-    precedence=2,
-)

@@ -21,8 +21,31 @@ _OWN_LOOP = Example(
 )
 
 
-def _judge_dynamic(report: Report) -> Iterator[Ranked]:
-    series = DYNAMIC.recompiles(report)
+def _owns_dynamic(series: Series, report: Report) -> bool:
+    layer = (series.lead.source or "").endswith(".layer_idx")
+    return _is_of_cache(series.lead) or (layer and any(map(_is_of_cache, report.recompiles)))
+
+
+@Rule(
+    title="The key-value cache changed between calls",
+    severity="warning",
+    rank=397,
+    link="https://huggingface.co/docs/transformers/kv_cache",
+    description="transformers makes a cache that grows with each token, unless it is told otherwise. Its first fill "
+    "and its first growth compile the model again; layers that are compiled one by one are compiled again for each "
+    "layer.",
+    fix="Use a cache of fixed size, at its cost in memory.",
+    example=Example(
+        "output = model.generate(**inputs)", 'output = model.generate(**inputs, cache_implementation="static")'
+    ),
+    passed="No key-value cache set off a recompile.",
+    owns_recompiles=_owns_dynamic,
+    precedence=2,
+    at_limit='Use a cache of fixed size: `cache_implementation="static"` for `generate`, `StaticCache` in a loop of '
+    "your own.",
+)
+def dynamic_cache(report: Report) -> Iterator[Ranked]:
+    series = dynamic_cache.recompiles(report)
     if not series:
         return
     members = [member for one in series for member in one.recompiles]
@@ -32,11 +55,11 @@ def _judge_dynamic(report: Report) -> Iterator[Ranked]:
     generates = not callers(report, members[0]) or any(by_generate(report, each) for each in members)
     names = list(dict.fromkeys(f"`{clipped(as_written(each.source or ''))}`" for each in members))
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    yield DYNAMIC.finding(
+    yield dynamic_cache.finding(
         f"The key-value cache changed between calls: compiled again {times(len(members))}",
         _action(report, members, static=static, generates=generates),
         why=f"{FROM_RUN} {_why(static=static)} The guards were on {', '.join(names[:_MOST_NAMED])}{more}.",
-        example=None if static else DYNAMIC.example if generates else _OWN_LOOP,
+        example=None if static else dynamic_cache.example if generates else _OWN_LOOP,
         location=called_from(report, series[0].lead),
         evidence=ids(members),
         impact=recompile_cost(members),
@@ -74,47 +97,43 @@ def _why(*, static: bool) -> str:
     )
 
 
-def _owns_dynamic(series: Series, report: Report) -> bool:
-    layer = (series.lead.source or "").endswith(".layer_idx")
-    return _is_of_cache(series.lead) or (layer and any(map(_is_of_cache, report.recompiles)))
-
-
 def _is_of_cache(again: Recompile) -> bool:
     return read_source(again).is_cache or _STATE.search(again.source or "") is not None
-
-
-DYNAMIC = Rule(
-    id="dynamic-cache",
-    title="The key-value cache changed between calls",
-    severity="warning",
-    rank=397,
-    link="https://huggingface.co/docs/transformers/kv_cache",
-    description="transformers makes a cache that grows with each token, unless it is told otherwise. Its first fill "
-    "and its first growth compile the model again; layers that are compiled one by one are compiled again for each "
-    "layer.",
-    fix="Use a cache of fixed size, at its cost in memory.",
-    example=Example(
-        "output = model.generate(**inputs)", 'output = model.generate(**inputs, cache_implementation="static")'
-    ),
-    passed="No key-value cache set off a recompile.",
-    judge=_judge_dynamic,
-    owns_recompiles=_owns_dynamic,
-    precedence=2,
-    at_limit='Use a cache of fixed size: `cache_implementation="static"` for `generate`, `StaticCache` in a loop of '
-    "your own.",
-)
 
 
 _TOKENS = re.compile(r"\b(?:input_ids|inputs_embeds|position_ids|cache_position)\b[^.]*\.size\(\)\[1\]$")
 _KEYWORDS = re.compile(r"^len\(\w*kwargs\)$")
 
 
-def _judge_prefill(report: Report) -> Iterator[Ranked]:
-    members = [member for one in PREFILL.recompiles(report) for member in one.recompiles]
+def _owns_prefill(series: Series, report: Report) -> bool:
+    """One change from a prompt to single tokens, or back, in a model of transformers that generates."""
+    lead, sizes = series.lead, {series.lead.expected, series.lead.actual}
+    if series.changes != 1 or not any(module.family for module in report.modules):
+        return False
+    if lead.cause == "container" and _KEYWORDS.search(lead.source or ""):
+        return by_generate(report, lead)
+    return lead.cause == "shape" and "1" in sizes and _TOKENS.search(lead.source or "") is not None
+
+
+@Rule(
+    title="A prompt and single tokens are compiled apart",
+    severity="info",
+    rank=660,
+    link="https://huggingface.co/docs/transformers/llm_optims",
+    description="A language model is called with the whole prompt first and with one token a step then. torch compiles "
+    "a size of 1 by itself, so these are two programs: one recompile, once. More than one change of the length is the "
+    "finding recompile.",
+    fix="Call the model once with a prompt and once with a single token in the warm-up.",
+    passed="No prompt and single tokens were compiled apart.",
+    owns_recompiles=_owns_prefill,
+    precedence=-1,
+)
+def prefill_and_decode(report: Report) -> Iterator[Ranked]:
+    members = [member for one in prefill_and_decode.recompiles(report) for member in one.recompiles]
     if not members:
         return
     call = "`generate` of two tokens" if by_generate(report, members[0]) else "call with a prompt, and one with a token"
-    yield PREFILL.finding(
+    yield prefill_and_decode.finding(
         "The prompt and the single tokens after it were compiled apart",
         f"Nothing is wrong with it. Do both in the warm-up: one {call}, before the first text of a user. Prompts of "
         "another length compile once more, and from then on any length fits.",
@@ -133,20 +152,3 @@ def _owns_prefill(series: Series, report: Report) -> bool:
     if lead.cause == "container" and _KEYWORDS.search(lead.source or ""):
         return by_generate(report, lead)
     return lead.cause == "shape" and "1" in sizes and _TOKENS.search(lead.source or "") is not None
-
-
-PREFILL = Rule(
-    id="prefill-and-decode",
-    title="A prompt and single tokens are compiled apart",
-    severity="info",
-    rank=660,
-    link="https://huggingface.co/docs/transformers/llm_optims",
-    description="A language model is called with the whole prompt first and with one token a step then. torch compiles "
-    "a size of 1 by itself, so these are two programs: one recompile, once. More than one change of the length is the "
-    "finding recompile.",
-    fix="Call the model once with a prompt and once with a single token in the warm-up.",
-    passed="No prompt and single tokens were compiled apart.",
-    judge=_judge_prefill,
-    owns_recompiles=_owns_prefill,
-    precedence=-1,
-)

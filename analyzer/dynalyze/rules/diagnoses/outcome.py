@@ -13,29 +13,31 @@ from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule
 
 
-def _judge_incomplete(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="Part of the run was not recorded",
+    severity="error",
+    description="torch compiled more than was heard, or an event could not be written.",
+    passed="All that torch counted was recorded.",
+)
+def incomplete_record(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "incomplete":
-        yield INCOMPLETE.finding(
+        yield incomplete_record.finding(
             "Part of the run was not recorded",
             f"{report.outcome.message} What is told here is right, but something is missing: that nothing "
             "else broke or compiled again cannot be told from it.",
         )
 
 
-INCOMPLETE = Rule(
-    id="incomplete-record",
-    title="Part of the run was not recorded",
+@Rule(
+    title="Nothing was compiled",
     severity="error",
-    description="torch compiled more than was heard, or an event could not be written.",
-    passed="All that torch counted was recorded.",
-    judge=_judge_incomplete,
+    description="Not a single frame reached the compiler. The program ran as if torch.compile were not there.",
+    passed="At least one frame reached the compiler.",
 )
-
-
-def _judge_nothing(report: Report) -> Iterator[Ranked]:
+def nothing_compiled(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "nothing_compiled":
         skipped = [frame for frame in report.skipped_frames if frame.entry]
-        yield NOTHING.finding(
+        yield nothing_compiled.finding(
             "Nothing was compiled",
             report.outcome.message or "Call torch.compile, and call what it returns.",
             location=skipped[0].location if skipped else None,
@@ -43,21 +45,18 @@ def _judge_nothing(report: Report) -> Iterator[Ranked]:
         )
 
 
-NOTHING = Rule(
-    id="nothing-compiled",
-    title="Nothing was compiled",
+@Rule(
+    title="Every function fell back to eager",
     severity="error",
-    description="Not a single frame reached the compiler. The program ran as if torch.compile were not there.",
-    passed="At least one frame reached the compiler.",
-    judge=_judge_nothing,
+    rank=1,
+    description="Dynamo tried to compile and gave up on every frame, so the program runs in eager.",
+    passed="At least one function was compiled.",
 )
-
-
-def _judge_all_eager(report: Report) -> Iterator[Ranked]:
+def all_eager(report: Report) -> Iterator[Ranked]:
     tried = report.compilations
     given_up = tried and all(compilation.status == "eager" for compilation in tried)
     if given_up and report.graph_breaks and report.outcome.status == "complete":
-        yield ALL_EAGER.finding(
+        yield all_eager.finding(
             "Every function fell back to eager",
             "Mend the graph breaks below: until then torch.compile gains nothing here.",
             location=tried[0].location,
@@ -65,22 +64,18 @@ def _judge_all_eager(report: Report) -> Iterator[Ranked]:
         )
 
 
-ALL_EAGER = Rule(
-    id="all-eager",
-    title="Every function fell back to eager",
-    severity="error",
-    rank=1,
-    description="Dynamo tried to compile and gave up on every frame, so the program runs in eager.",
-    passed="At least one function was compiled.",
-    judge=_judge_all_eager,
-)
-
-
 _VIOLATED = re.compile(r"Constraints violated \((.+?)\)!")
 _SIZE = re.compile(r"L\['(\w+)'\]([^\s,]*?)\.size\(\)\[(\d+)\]")
 
 
-def _judge_failed(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="A compile failed",
+    severity="error",
+    rank=2,
+    description="Dynamo, AOTAutograd or the backend raised an error while compiling a frame.",
+    passed="No compile ended in an error.",
+)
+def compile_failed(report: Report) -> Iterator[Ranked]:
     refusing = {found.id for found in report.graph_breaks if found.effect == "error"}
     ended_by_us = report.outcome.status in ("timed_out", "interrupted")
     for compilation in report.compilations:
@@ -117,7 +112,7 @@ def _failed(report: Report, compilation: Compilation) -> Ranked:
         sizes = ", ".join(f"`{name}`" for name in names)
         title = f"{compilation.function} makes a constant of a dimension that is marked dynamic: {sizes}"
         advice = _forced_advice(forced, lines)
-    return FAILED.finding(
+    return compile_failed.finding(
         title,
         advice,
         location=lines[0].location if lines else compilation.location,
@@ -144,14 +139,3 @@ def _forced_advice(forced: list[tuple[str, str]], lines: list[ForcedSize]) -> st
         f"Change {' and '.join(places)} so that it takes any size.{needs} It compares with a number, counts in Python, "
         f"or meets a tensor of fixed size. Or allow the constant: {maybe}."
     )
-
-
-FAILED = Rule(
-    id="compile-failed",
-    title="A compile failed",
-    severity="error",
-    rank=2,
-    description="Dynamo, AOTAutograd or the backend raised an error while compiling a frame.",
-    passed="No compile ended in an error.",
-    judge=_judge_failed,
-)

@@ -7,25 +7,13 @@ from functools import partial
 
 from dynalyze.report import GraphBreak, Report, SkippedFrame
 from dynalyze.report.models import LayerGroup, ModuleFacts
-from dynalyze.rules.report_queries import (
-    FROM_LAYERS,
-    FROM_RUN,
-    breaks_in,
-    comes_from,
-    compiled_at,
-    counted,
-    ids,
-    layers_of,
-    shown_version,
-    skipped_in,
-    version,
-)
+from dynalyze.rules import report_queries as queries
 from dynalyze.rules.rule import Ranked, Rule, severity_of
 
 
 def _parts(breaks: list[GraphBreak], skipped: list[SkippedFrame]) -> str:
-    parts = [counted(len(breaks), "graph break")] if breaks else []
-    parts += [f"{counted(len(skipped), 'function')} left in eager"] if skipped else []
+    parts = [queries.counted(len(breaks), "graph break")] if breaks else []
+    parts += [f"{queries.counted(len(skipped), 'function')} left in eager"] if skipped else []
     return ", ".join(parts)
 
 
@@ -35,44 +23,14 @@ def _untraced(
     return rule.finding(
         title,
         action,
-        why=f"{FROM_RUN} {why}",
+        why=f"{queries.FROM_RUN} {why}",
         severity=severity_of(breaks),
         location=(breaks or skipped)[0].location,
-        evidence=[*ids(breaks), *ids(skipped)],
+        evidence=[*queries.ids(breaks), *queries.ids(skipped)],
     )
 
 
-def _judge_torchao(report: Report) -> Iterator[Ranked]:
-    breaks, skipped = TORCHAO.breaks(report), skipped_in(report, "torchao")
-    library, torch = shown_version(version(report, "torchao")), shown_version(version(report, "torch"))
-    if breaks or skipped:
-        yield _untraced(
-            TORCHAO,
-            f"In torchao's own code: {_parts(breaks, skipped)}",
-            breaks,
-            skipped,
-            f"torchao {library or '(version not known)'} with torch {torch}: install the pair that torchao's table of "
-            "versions names.",
-            "torchao's quantised weights are made for torch.compile, which fuses unpacking them into the "
-            "multiplication; where its code is not traced, each call pays for it apart.",
-        )
-    for module, group in layers_of(report, "torchao"):
-        if reason := group.facts.get("kernels_skipped"):
-            yield TORCHAO.finding(
-                f"torchao runs without its own kernels: {counted(group.count, 'weight')} of {group.kind}",
-                f"Install a torchao that is built for torch {torch}, or the torch that it asks for. torchao says: "
-                f"{str(reason).strip().rstrip('.')}.",
-                why=f"{FROM_LAYERS} Layouts that need its kernels fail or take a slower way; those of "
-                "plain PyTorch operations run as they do with them.",
-                rank=620,
-                severity="info",
-                location=compiled_at(module),
-                evidence=[module.id],
-            )
-
-
-TORCHAO = Rule(
-    id="torchao",
+@Rule(
     title="torchao's layers do not compile as they should",
     severity="warning",
     rank=196,
@@ -82,9 +40,38 @@ TORCHAO = Rule(
     "traced.",
     fix="Install a torchao that is made for your torch.",
     passed="torchao's code was traced whole.",
-    judge=_judge_torchao,
-    owns_breaks=partial(breaks_in, folder="torchao"),
+    owns_breaks=partial(queries.breaks_in, folder="torchao"),
 )
+def torchao(report: Report) -> Iterator[Ranked]:
+    breaks, skipped = torchao.breaks(report), queries.skipped_in(report, "torchao")
+    library, torch = (
+        queries.shown_version(queries.version(report, "torchao")),
+        queries.shown_version(queries.version(report, "torch")),
+    )
+    if breaks or skipped:
+        yield _untraced(
+            torchao,
+            f"In torchao's own code: {_parts(breaks, skipped)}",
+            breaks,
+            skipped,
+            f"torchao {library or '(version not known)'} with torch {torch}: install the pair that torchao's table of "
+            "versions names.",
+            "torchao's quantised weights are made for torch.compile, which fuses unpacking them into the "
+            "multiplication; where its code is not traced, each call pays for it apart.",
+        )
+    for module, group in queries.layers_of(report, "torchao"):
+        if reason := group.facts.get("kernels_skipped"):
+            yield torchao.finding(
+                f"torchao runs without its own kernels: {queries.counted(group.count, 'weight')} of {group.kind}",
+                f"Install a torchao that is built for torch {torch}, or the torch that it asks for. torchao says: "
+                f"{str(reason).strip().rstrip('.')}.",
+                why=f"{queries.FROM_LAYERS} Layouts that need its kernels fail or take a slower way; those of "
+                "plain PyTorch operations run as they do with them.",
+                rank=620,
+                severity="info",
+                location=queries.compiled_at(module),
+                evidence=[module.id],
+            )
 
 
 _NAMES = {
@@ -99,14 +86,33 @@ _NAMES = {
 _FILES = {"fbgemm": "fbgemm_fp8", "fp8": "finegrained_fp8", "gemma": "gemma_quant", "metal": "metal_quantization"}
 
 
-def _judge_other(report: Report) -> Iterator[Ranked]:
-    own = OTHER.breaks(report)
+@Rule(
+    title="A quantiser's layers are not traced",
+    severity="warning",
+    rank=197,
+    link="https://huggingface.co/docs/transformers/quantization/overview",
+    description="Layers of GPTQ, AWQ, HQQ, quanto, compressed-tensors and others call kernels of their own. Those that "
+    "are custom operators stay in the graph; others break it, or are left in eager, in every layer. The finding "
+    "quantiser-unknown says that a configuration names a quantiser and the module that ran has none of its layers.",
+    fix="Choose a kernel that is a custom operator where the quantiser's configuration offers one, or upgrade it. "
+    "Where the layers did not run, run them on the device that they need.",
+    passed="No quantiser's layer broke a graph.",
+    owns_breaks=lambda report: [
+        found
+        for library in dict.fromkeys(group.library for _, group in queries.layers_of(report, *_NAMES))
+        for found in _breaks_of(report, library)
+    ],
+    precedence=1,
+    more_ids=("quantiser-unknown",),
+)
+def other_quantiser(report: Report) -> Iterator[Ranked]:
+    own = other_quantiser.breaks(report)
     groups: dict[str, LayerGroup] = {}
-    for _, group in layers_of(report, *_NAMES):
+    for _, group in queries.layers_of(report, *_NAMES):
         groups.setdefault(group.library, group)
     for library, group in groups.items():
         breaks = [found for found in _breaks_of(report, library) if found in own]
-        skipped = skipped_in(report, library)
+        skipped = queries.skipped_in(report, library)
         if breaks or skipped:
             yield _other(group, breaks, skipped)
     for module in report.modules:
@@ -122,8 +128,8 @@ def _other(group: LayerGroup, breaks: list[GraphBreak], skipped: list[SkippedFra
     elif group.facts.get("compiled_by_generate"):
         generate = " transformers counts this quantiser among those that can be compiled."
     return _untraced(
-        OTHER,
-        f"{name}: {_parts(breaks, skipped)} in the code of {counted(group.count, group.kind + ' layer')}",
+        other_quantiser,
+        f"{name}: {_parts(breaks, skipped)} in the code of {queries.counted(group.count, group.kind + ' layer')}",
         breaks,
         skipped,
         f"Choose a kernel of {name} that is a custom operator, where its configuration offers one (`backend`), or "
@@ -134,48 +140,27 @@ def _other(group: LayerGroup, breaks: list[GraphBreak], skipped: list[SkippedFra
 
 def _unknown(report: Report, module: ModuleFacts) -> Ranked:
     weights = "with `--weights`" if report.target.kind == "transformers" else "after `from_pretrained`"
-    return OTHER.finding(
+    return other_quantiser.finding(
         f"{module.class_name} is configured for {module.quantization}, and ran without its layers",
         f"Run it {weights} where {module.quantization} is installed and has a device that it runs on: what its layers "
         "do to the graph is unknown until then.",
-        why=f"{FROM_LAYERS} The module holds no quantised layer: what ran and was measured are plain ones.",
+        why=f"{queries.FROM_LAYERS} The module holds no quantised layer: what ran and was measured are plain ones.",
         rank=630,
         rule="quantiser-unknown",
         severity="info",
-        location=compiled_at(module),
+        location=queries.compiled_at(module),
         evidence=[module.id],
     )
 
 
 def _breaks_of(report: Report, library: str) -> list[GraphBreak]:
     """The graph breaks in a quantiser's package, or in transformers' file for it."""
-    own = breaks_in(report, library)
+    own = queries.breaks_in(report, library)
     file = f"/integrations/{_FILES.get(library, library)}.py"
     return own + [
         found
         for found in report.graph_breaks
-        if found.location.file.endswith(file) and comes_from(found.location, "transformers") and found not in own
+        if found.location.file.endswith(file)
+        and queries.comes_from(found.location, "transformers")
+        and found not in own
     ]
-
-
-OTHER = Rule(
-    id="other-quantiser",
-    title="A quantiser's layers are not traced",
-    severity="warning",
-    rank=197,
-    link="https://huggingface.co/docs/transformers/quantization/overview",
-    description="Layers of GPTQ, AWQ, HQQ, quanto, compressed-tensors and others call kernels of their own. Those that "
-    "are custom operators stay in the graph; others break it, or are left in eager, in every layer. The finding "
-    "quantiser-unknown says that a configuration names a quantiser and the module that ran has none of its layers.",
-    fix="Choose a kernel that is a custom operator where the quantiser's configuration offers one, or upgrade it. "
-    "Where the layers did not run, run them on the device that they need.",
-    passed="No quantiser's layer broke a graph.",
-    judge=_judge_other,
-    owns_breaks=lambda report: [
-        found
-        for library in dict.fromkeys(group.library for _, group in layers_of(report, *_NAMES))
-        for found in _breaks_of(report, library)
-    ],
-    precedence=1,
-    more_ids=("quantiser-unknown",),
-)

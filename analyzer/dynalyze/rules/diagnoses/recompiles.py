@@ -24,7 +24,20 @@ _MOST_VALUES = 8
 _MOST_NAMES = 4
 
 
-def _judge(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="Recompilation",
+    severity="warning",
+    description="A guard of the compiled code did not hold for a new call, so functions were compiled again. "
+    "Recompiles that come of one value are one finding. After the limit (8 by default) later calls run in eager; that "
+    "is the finding recompile-limit, an error. What a library changes by itself has findings of its own, such as "
+    "adapter-switch.",
+    passed="Nothing was compiled twice.",
+    # A call past the limit that torch refuses.
+    owns_breaks=lambda report: [each for each in report.graph_breaks if each.gb_type.startswith(LIMITS)],
+    precedence=-1,
+    more_ids=("recompile-limit",),
+)
+def recompile(report: Report) -> Iterator[Ranked]:
     free, limited = gather(report)
     for series in free:
         if recompile_owner(series, report) is None:
@@ -43,7 +56,7 @@ def _changed(series: Series) -> Ranked:
     advice = advise(series)
     if told := history(series, _MOST_VALUES):
         advice = msgspec.structs.replace(advice, action=f"{advice.action} {told}")
-    return RULE.finding(
+    return recompile.finding(
         f"{what_changed(series)}: {_again(series)}",
         advice,
         rank=_rank(_RANK, series.members),
@@ -71,11 +84,11 @@ def _reached_limit(group: Limited, report: Report) -> Ranked:
     at_limit = {(each.process, each.epoch, each.compile_id) for each in group.reached}
     refused = [
         found
-        for found in RULE.breaks(report)
+        for found in recompile.breaks(report)
         if not at_limit.isdisjoint((found.process, found.epoch, each) for each in found.compile_ids)
     ]
     then = "torch raises there" if refused else f"{'runs' if len(stopped) == 1 else 'run'} in eager from there on"
-    return RULE.finding(
+    return recompile.finding(
         f"{listed(stopped, _MOST_NAMES)} reached the recompile limit and {then}",
         _limit_advice(group, stopped, recompile_owner(group.main, report), raises=bool(refused)),
         rank=_rank(_RANK_OF_LIMITS, group.members),
@@ -135,20 +148,3 @@ def _what_follows(group: Limited, stopped: list[str], *, raises: bool) -> str:
 
 def _evidence(members: list[Recompile]) -> list[str]:
     return sorted((member.id for member in members), key=lambda name: (len(name), name))
-
-
-RULE = Rule(
-    id="recompile",
-    title="Recompilation",
-    severity="warning",
-    description="A guard of the compiled code did not hold for a new call, so functions were compiled again. "
-    "Recompiles that come of one value are one finding. After the limit (8 by default) later calls run in eager; that "
-    "is the finding recompile-limit, an error. What a library changes by itself has findings of its own, such as "
-    "adapter-switch.",
-    passed="Nothing was compiled twice.",
-    judge=_judge,
-    # A call past the limit that torch refuses.
-    owns_breaks=lambda report: [each for each in report.graph_breaks if each.gb_type.startswith(LIMITS)],
-    precedence=-1,
-    more_ids=("recompile-limit",),
-)

@@ -17,7 +17,16 @@ _LIBRARY = ("mm", "addmm", "bmm", "baddbmm", "convolution", "_int_mm", "_scaled_
 _ATTENTION = ("_scaled_dot_product_", "_flash_attention_", "_efficient_attention_", "_cudnn_attention_")
 
 
-def _judge(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="Too small, or too bound by libraries, to gain",
+    severity="info",
+    rank=600,
+    description="A measurement whose interval shows no gain, where the run says why: calls far under a millisecond, or "
+    "graphs whose kernels are mostly matrix products of a library. Never said without a measurement.",
+    fix="Compile a larger piece of work, raise the batch, or leave it in eager.",
+    passed="No measurement was without a gain for want of work to fuse.",
+)
+def small_model(report: Report) -> Iterator[Ranked]:
     for measured in report.measurements:
         if _no_gain(measured) and (found := _too_small(report, measured) or _bound_by_libraries(report, measured)):
             yield found
@@ -71,7 +80,7 @@ def _is_heavy(name: str) -> bool:
 def _finding(report: Report, measured: Measurement, title: str, action: str, why: str) -> Ranked:
     assert measured.speedup is not None
     ratio = measured.speedup.ratio
-    return RULE.finding(
+    return small_model.finding(
         title,
         action,
         why=f"Measured: {measured.configuration} is {ratio.value:.2f}x eager's speed ({ratio.low:.2f} to "
@@ -81,23 +90,18 @@ def _finding(report: Report, measured: Measurement, title: str, action: str, why
     )
 
 
-RULE = Rule(
-    id="small-model",
-    title="Too small, or too bound by libraries, to gain",
-    severity="info",
-    rank=600,
-    description="A measurement whose interval shows no gain, where the run says why: calls far under a millisecond, or "
-    "graphs whose kernels are mostly matrix products of a library. Never said without a measurement.",
-    fix="Compile a larger piece of work, raise the batch, or leave it in eager.",
-    passed="No measurement was without a gain for want of work to fuse.",
-    judge=_judge,
-)
-
-
 _MOST_NAMED = 4
 
 
-def _judge_fallback(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="Kernels that Inductor does not generate",
+    severity="info",
+    rank=500,
+    description="Inductor has no code of its own for these operations and calls PyTorch's eager kernels from the "
+    "compiled code. The results are right; the call is not fused with what stands around it.",
+    passed="Inductor generated code for every operation, or called a library made for it.",
+)
+def fallback_kernels(report: Report) -> Iterator[Ranked]:
     places = Places()
     fallbacks = [
         kernel
@@ -111,7 +115,7 @@ def _judge_fallback(report: Report) -> Iterator[Ranked]:
     calls = sum(kernel.calls for kernel in fallbacks)
     names = list(dict.fromkeys(f"`{_op(kernel)}`" for kernel in fallbacks))
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    yield FALLBACK.finding(
+    yield fallback_kernels.finding(
         f"Inductor calls eager kernels for {', '.join(names[:_MOST_NAMED])}{more}",
         f"{'One place' if calls == 1 else f'{calls} places'} in the compiled code {'calls' if calls == 1 else 'call'} "
         "ATen as eager code does, and nothing is fused into such a call. Leave it where the operation itself is the "
@@ -126,15 +130,3 @@ def _op(kernel: Kernel) -> str:
     """`sort` for aten.sort.stable."""
     parts = kernel.name.split(".")
     return parts[1] if len(parts) > 1 else kernel.name
-
-
-FALLBACK = Rule(
-    id="fallback-kernels",
-    title="Kernels that Inductor does not generate",
-    severity="info",
-    rank=500,
-    description="Inductor has no code of its own for these operations and calls PyTorch's eager kernels from the "
-    "compiled code. The results are right; the call is not fused with what stands around it.",
-    passed="Inductor generated code for every operation, or called a library made for it.",
-    judge=_judge_fallback,
-)

@@ -74,7 +74,17 @@ _RANK_OF_LIMIT = 6
 _FEW = 2
 
 
-def _judge_many_versions(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="Many compiled versions for the shapes of production",
+    severity="warning",
+    rank=350,
+    link="https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html",
+    description="The shapes given by `--shapes` need more than half of the versions that torch makes of one function, "
+    "or more than it makes: then the shapes that are left over run in eager. Dynamic sizes or buckets end it; "
+    "`dynalyze audit` has tried the first and computed the second.",
+    passed="The shapes of production need few compiled versions, as far as they were tried (--shapes).",
+)
+def warmup_many_versions(report: Report) -> Iterator[Ranked]:
     warmup = report.warmup
     if warmup is None or warmup.reason or not warmup.functions:
         return
@@ -82,7 +92,7 @@ def _judge_many_versions(report: Report) -> Iterator[Ranked]:
     if function.limit or (function.versions > _FEW and 2 * function.versions > warmup.recompile_limit > 0):
         eager = [run for run in warmup.calls if run.in_eager]
         left = f" These run in eager: {_shapes_text(eager, 6)}." if eager else ""
-        yield MANY_VERSIONS.finding(
+        yield warmup_many_versions.finding(
             _title(function, warmup, len(eager)),
             _action(warmup),
             why=f"Seen in the run. torch makes at most {warmup.recompile_limit} versions of a function "
@@ -145,31 +155,26 @@ def _sizes(buckets: list[Bucket]) -> str:
     return ", ".join(f"{name} {' or '.join(f'{size:,}' for size in sorted(own))}" for name, own in names.items())
 
 
-MANY_VERSIONS = Rule(
-    id="warmup-many-versions",
-    title="Many compiled versions for the shapes of production",
-    severity="warning",
-    rank=350,
-    link="https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html",
-    description="The shapes given by `--shapes` need more than half of the versions that torch makes of one function, "
-    "or more than it makes: then the shapes that are left over run in eager. Dynamic sizes or buckets end it; "
-    "`dynalyze audit` has tried the first and computed the second.",
-    passed="The shapes of production need few compiled versions, as far as they were tried (--shapes).",
-    judge=_judge_many_versions,
-)
-
-
 _MOST_EVIDENCE = 8
 
 
-def _judge_after_warmup(report: Report) -> Iterator[Ranked]:
+@Rule(
+    title="It compiles after warm-up",
+    severity="error",
+    rank=5,
+    description="`dynalyze audit --shapes` calls the model once with every shape that production sends, and then again "
+    "with all of them in another order. Nothing may compile in the second round: a request that meets the compiler "
+    "waits for seconds or minutes.",
+    passed="No call compiled anything after the warm-up, as far as one was made (--shapes).",
+)
+def compiles_after_warmup(report: Report) -> Iterator[Ranked]:
     warmup = report.warmup
     if warmup is None or warmup.reason:
         return
     for runs, series in _changes(warmup.after_warmup):
         # How long these calls took; steady ones take next to nothing of it.
         seconds = sum(run.milliseconds for run in runs) / 1000
-        yield AFTER_WARMUP.finding(
+        yield compiles_after_warmup.finding(
             f"{what_changed(series) if series is not None else 'No failed guard is known'}: {len(runs):,} of "
             f"{count_of(len(warmup.calls), 'shape')} {'compiles' if len(runs) == 1 else 'compile'} after warm-up",
             _advice(runs, series, warmup),
@@ -194,16 +199,3 @@ def _advice(runs: list[ShapeRun], series: Series | None, warmup: Warmup) -> Advi
     advice = advise(series)
     own = f" {warmup.dynamic_advice}." if warmup.dynamic_advice and series.lead.cause in _SIZE_CAUSES else ""
     return msgspec.structs.replace(advice, action=f"{advice.action}{own}", why=f"{why} {advice.why}")
-
-
-AFTER_WARMUP = Rule(
-    id="compiles-after-warmup",
-    title="It compiles after warm-up",
-    severity="error",
-    rank=5,
-    description="`dynalyze audit --shapes` calls the model once with every shape that production sends, and then again "
-    "with all of them in another order. Nothing may compile in the second round: a request that meets the compiler "
-    "waits for seconds or minutes.",
-    passed="No call compiled anything after the warm-up, as far as one was made (--shapes).",
-    judge=_judge_after_warmup,
-)
