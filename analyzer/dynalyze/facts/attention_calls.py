@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
-from dynalyze.facts.graph_text import Assignment, Comment, Signature, TensorText, read_tensor, statements
+from dynalyze.facts.graph_text import Comment, Signature, TensorText, read_tensor, statements
 from dynalyze.facts.graphs import CompileTexts, Text
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Compilation, Graph, LineKey, Location
@@ -32,6 +33,7 @@ FUSED: dict[str, AttentionBackend] = {
 }
 """ATen's operators that compute the whole of attention."""
 
+_PYTORCHS: dict[str, AttentionOp] = {"scaled_dot_product_attention": "sdpa", "flex_attention": "flex_attention"}
 # Of the pieces that attention falls into, the one that each call leaves exactly once.
 _SOFTMAX = ("aten._safe_softmax", "aten._softmax", "aten.amax", "prims.prepare_softmax_online")
 _MAKES_BLOCK_MASK = ("create_mask", "_convert_mask_to_block_mask", "create_block_mask")
@@ -43,7 +45,6 @@ _AROUND = re.compile(r"mask|bias|cache|rotary|rope|norm|metadata", re.IGNORECASE
 _OWN_LIBRARIES = ("aten", "prims", "higher_order", "prim", "quantized")
 _OPENING, _CLOSING = "([{", ")]}"
 _KEYWORD = re.compile(r"(\w+) = (.*)", re.DOTALL)
-_NAME = re.compile(r"\w+$")
 
 
 @dataclass
@@ -73,12 +74,11 @@ class Written:
         return self.annotations.get(self.argument(position, keyword), "")
 
 
-@dataclass
-class Traced:
+class Traced(NamedTuple):
     """Attention in Dynamo's graph. `mask_made`: a block mask is made there too."""
 
-    calls: list[tuple[AttentionOp, Written]] = field(default_factory=list)
-    mask_made: bool = False
+    calls: list[tuple[AttentionOp, Written]]
+    mask_made: bool
 
 
 @dataclass
@@ -109,9 +109,11 @@ def lowered(*texts: str) -> Lowered:
     """What an ATen graph computes attention with, all of its parts together."""
     found = Lowered()
     for written in chain.from_iterable(_read(text)[0] for text in texts):
+        library, _, name = written.op.rpartition(".")
         if written.op in _SOFTMAX:
             found.at.setdefault(written.at, []).append("math")
-        elif (backend := _backend(written.op)) is not None:
+        elif written.op == "higher_order.flex_attention" or (library == "aten" and name in FUSED):
+            backend = FUSED.get(name, "flex")
             found.kernels.append((backend, written))
             found.at.setdefault(written.at, []).append(backend)
     return found
@@ -122,22 +124,13 @@ def _asked(op: str) -> AttentionOp | None:
     library, _, name = op.rpartition(".")
     if _NO_FORWARD.search(name):
         return None
-    if name == "scaled_dot_product_attention":
-        return "sdpa"
-    if name == "flex_attention":
-        return "flex_attention"
+    if name in _PYTORCHS:
+        return _PYTORCHS[name]
     if library in _OWN_LIBRARIES or not library:
         return "other" if name in FUSED or name == "multi_head_attention_forward" else None
     if _AROUND.search(name):
         return None
     return "flash_attn" if _FLASH.search(op) else "other" if _NAMED.search(op) else None
-
-
-def _backend(op: str) -> AttentionBackend | None:
-    if op == "higher_order.flex_attention":
-        return "flex"
-    library, _, name = op.rpartition(".")
-    return FUSED.get(name) if library == "aten" else None
 
 
 def _read(text: str) -> tuple[list[Written], bool]:
@@ -154,7 +147,9 @@ def _read(text: str) -> tuple[list[Written], bool]:
             if origin is not None and origin.function in _MAKES_BLOCK_MASK:
                 mask_made |= origin.file.replace("\\", "/").endswith("/flex_attention.py")
         else:
-            _note(annotations, statement)
+            # `l_x_ = L_x_` has the annotation of the other name.
+            if known := statement.annotation or annotations.get(statement.expression, ""):
+                annotations[statement.name] = known
             if (op := statement.op) in _SOFTMAX or _NAMED.search(op):
                 positional, named = _arguments(statement.expression)
                 found.append(Written(statement.name, op, origin, positional, named, annotations))
@@ -164,15 +159,6 @@ def _read(text: str) -> tuple[list[Written], bool]:
                     if written.origin is None and statement.expression.startswith(f"{written.name}["):
                         written.origin = origin
     return found, mask_made
-
-
-def _note(annotations: dict[str, str], line: Assignment) -> None:
-    """Remember the annotation of a name; `l_x_ = L_x_` has that of the other name."""
-    known = line.annotation
-    if not known and _NAME.match(line.expression):
-        known = annotations.get(line.expression, "")
-    if known:
-        annotations[line.name] = known
 
 
 def _arguments(expression: str) -> tuple[list[str], dict[str, str]]:
@@ -281,16 +267,13 @@ class _Graph:
 
     def _record(self, op: AttentionOp, written: Written, backend: AttentionBackend) -> AttentionCall:
         place = self._place(written)
-        tensors = {name: read_tensor(written.annotation(at, name)) for at, name in enumerate(_NAMES)}
-        if op == "sdpa":
-            tensors["mask"] = read_tensor(written.annotation(3, "attn_mask"))
+        names = ("query", "key", "value", *(("attn_mask",) if op == "sdpa" else ()))
+        tensors = {name: read_tensor(written.annotation(at, name)) for at, name in enumerate(names)}
         query = tensors["query"]
         return AttentionCall(
             "", self._graph.id, op, backend, place.file, place.line, place.function,
-            query=_input(query),
-            key=_input(tensors["key"]),
-            value=_input(tensors["value"]),
-            mask=_input(tensors.get("mask")),
+            query=_input(query), key=_input(tensors["key"]), value=_input(tensors["value"]),
+            mask=_input(tensors.get("attn_mask")),
             causal=_causal(op, written),
             device=query.device if query else "",
             name=written.op if op == "other" else "",
@@ -301,14 +284,9 @@ class _Graph:
     def _place(self, written: Written) -> Location:
         """The line that called it; the compiled function where torch tells only a line of its own."""
         origin = written.origin
-        if origin is not None and not self._places.is_torch(origin.file):
-            return Location(origin.file, origin.line, function=origin.function)
-        if self._graph.location is not None:
+        if self._graph.location is not None and (origin is None or self._places.is_torch(origin.file)):
             return self._graph.location
-        return Location(origin.file, origin.line, function=origin.function) if origin else Location("", 0)
-
-
-_NAMES = ("query", "key", "value")
+        return origin or Location("", 0)
 
 
 def _input(tensor: TensorText | None) -> AttentionInput | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynalyze.capture.events import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Event, Frame
 from dynalyze.capture.trace_records import LIMITS, RAISED_LIMIT, hit_limit
@@ -38,8 +38,7 @@ _RAISED = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """One graph break as torch words it. `consequence` is the gb_type of the outermost break it led to."""
 
     gb_type: str
@@ -52,10 +51,8 @@ class Message:
 
 def parse_message(message: str) -> Message:
     """Parse the message of an Unsupported; the root cause comes first, breaks that followed from it after."""
-    links = _CHAIN.split(_CAPTURED_WHOLE.sub("", message.strip()))
-    root = _parse_one(links[0])
-    last = _parse_one(links[-1]).gb_type if len(links) > 1 else ""
-    return Message(root.gb_type, root.explanation, root.hints, root.context, root.url, last)
+    root, *others = map(_parse_one, _CHAIN.split(_CAPTURED_WHOLE.sub("", message.strip())))
+    return root._replace(consequence=others[-1].gb_type) if others else root
 
 
 def message_in(payload: str) -> str:
@@ -80,11 +77,10 @@ def frames_in(payload: str) -> list[tuple[str, int, str]]:
     return [(header["file"], int(header["line"]), "")] if header else []
 
 
-def effect_in(payload: str) -> str | None:
+def effect_in(payload: str) -> Effect | None:
     """What torch says it did about a break; None where this version of torch does not say."""
-    if "Failed to handle graph break gracefully" in payload or "cannot properly resume" in payload:
-        return "eager"
-    if payload.startswith("Graph break: skip"):
+    unresumed = "Failed to handle graph break gracefully" in payload or "cannot properly resume" in payload
+    if unresumed or payload.startswith("Graph break: skip"):
         return "eager"
     if "that we cannot resume from" in payload or "skipping the rest of the function" in payload:
         return "partly_eager"
@@ -96,23 +92,13 @@ def effect_in(payload: str) -> str | None:
 def _parse_one(text: str) -> Message:
     text = _USER_CODE.split(text)[0]
     link = _LINK_LINE.search(text)
-    url = link["url"] if link else ""
-    text = _LINK_LINE.sub("", text)
-    head, _, context = _split(text, _CONTEXT)
+    head, *context = _CONTEXT.split(_LINK_LINE.sub("", text), maxsplit=1)
     head, *hints = _HINT.split(head)
-    gb_type, _, explanation = _split(head, _EXPLANATION)
+    gb_type, *explanation = _EXPLANATION.split(head, maxsplit=1)
     first = next(iter(gb_type.strip().splitlines()), "")
-    return Message(first, _flat(explanation), tuple(_flat(hint) for hint in hints), context.strip(), url)
-
-
-def _split(text: str, at: re.Pattern[str]) -> tuple[str, str, str]:
-    found = at.search(text)
-    return (text[: found.start()], found[0], text[found.end() :]) if found else (text, "", "")
-
-
-def _flat(text: str) -> str:
-    """Without the indentation of torch's message; its line breaks stay."""
-    return "\n".join(line.strip() for line in text.strip().splitlines())
+    # Without the indentation of torch's message; its line breaks stay.
+    words, *flat = ("\n".join(map(str.strip, each.strip().splitlines())) for each in ("".join(explanation), *hints))
+    return Message(first, words, tuple(flat), "".join(context).strip(), link["url"] if link else "")
 
 
 _BADNESS: dict[Effect, int] = {"split": 0, "partly_eager": 1, "eager": 2, "error": 3}
@@ -160,8 +146,7 @@ def graph_breaks(
             known = near.setdefault(key, [])
             group = next((group for group in known if _is_same(group[0], sighting)), None)
             if group is None:
-                group = []
-                known.append(group)
+                known.append(group := [])
                 groups.append(group)
             group.append(sighting)
     by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
@@ -225,21 +210,17 @@ def _effect_of_error(event: ErrorSeen, gb_id: str | None, metrics: Mapping[str, 
     # Without the live exception: a break that did not refuse the compile was logged as one.
     logged = event.logged or (not event.exception and broken)
     refused = kind in _REFUSALS if event.refused is None else event.refused
-    if logged or not known:
-        return None
-    if refused or kind == _UNCAPTURED:
+    if not logged and known and (refused or kind == _UNCAPTURED):
         return "error"
-    return "eager" if kind in _REFUSALS else None
+    return "eager" if not logged and kind in _REFUSALS else None
 
 
 def _effect_of_break(event: BreakSeen, guarded: object) -> Effect:
     """What the break did to the compiled frame: split, partly eager, eager, or an error."""
     if event.untraced:
         return "error" if event.refused else "eager"
-    told = effect_in(event.text)
-    if told == "partly_eager":
-        return "partly_eager"
-    return "eager" if told == "eager" or guarded is False else "split"
+    told = effect_in(event.text) or "split"
+    return "eager" if told == "split" and guarded is False else told
 
 
 def _with_raised_limits(log: ProcessLog) -> Iterator[Event]:
@@ -300,7 +281,7 @@ def _entry(number: str, group: list[_Sighting], sources: Sources) -> GraphBreak:
     telling = [s for s in group if s.holds or s.effect == "error"] or group
     effect = max((s.effect for s in telling), key=_BADNESS.__getitem__)
     message = first.message
-    callers = {(f.file, f.line): f for s in group if s.at > 0 for f in (s.stack[s.at - 1],)}
+    callers = {(f.file, f.line): f for s in group for f in s.stack[: s.at][-1:]}
     place = next((s.place for s in group if s.place.column is not None), first.place)
     location = _location(place, sources)
     gb_id = next((s.gb_id for s in group if s.gb_id), None)

@@ -20,6 +20,7 @@ from dynalyze.report import Candidate, Compilation, GraphBreak, Location, Region
 
 _MOST_CANDIDATES = 100
 _Key: TypeAlias = tuple[str, str, str, str, int]
+_Row: TypeAlias = tuple[_Key, bool, str]
 _Number = TypeVar("_Number", int, float)
 
 
@@ -36,10 +37,10 @@ def candidates(run: RunLog, compiled: list[Compilation], sources: Sources) -> li
     """
     if compiled and not compiled_in_place(run):
         return []
-    rows: dict[tuple[_Key, bool, str], Candidate] = {}
+    rows: dict[_Row, Candidate] = {}
     counts = {process: event for process, event in run.all() if isinstance(event, CandidatesCounted)}
     for counted in counts.values():
-        alike: dict[tuple[_Key, bool, str], list[CandidateEntry]] = {}
+        alike: dict[_Row, list[CandidateEntry]] = {}
         for entry in counted.entries:
             alike.setdefault((_key(entry), entry.compiled, entry.reason), []).append(entry)
         for key, entries in alike.items():
@@ -132,9 +133,8 @@ def _called_where_it_broke(tree: ModuleTree, breaks: Sequence[GraphBreak]) -> It
 def _is_largest(path: str, parts: dict[str, TreePart], tree: ModuleTree, whole: dict[str, bool]) -> bool:
     """Whether it compiles whole, and nothing above it that could be compiled does."""
     kind = tree.classes[parts[path].kind]
-    if not whole[path] or not kind.callable:
-        return False
-    if kind.layer and not any(each.startswith(f"{path}.") for each in parts):
+    single = kind.layer and not any(each.startswith(f"{path}.") for each in parts)
+    if not whole[path] or not kind.callable or single:
         return False
     return not any(whole.get(above) and tree.classes[parts[above].kind].callable for above in _above(path))
 

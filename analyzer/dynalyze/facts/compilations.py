@@ -41,13 +41,6 @@ def exclusive(inclusive: dict[str, float]) -> dict[str, float]:
     return own
 
 
-def _start_of(run: RunLog) -> float | None:
-    """The moment from which times count: when the first process started, else when the first compile began."""
-    starts = [log.started.at for log in run.processes if log.started.at > 0]
-    begun = (event.at for _, event in run.all() if isinstance(event, CompileStarted) and event.at > 0)
-    return min(starts or begun, default=None)
-
-
 def _began(start: float | None, event_at: float, metrics: Mapping[str, Any]) -> float | None:
     """When a compile began, from torch's own reading where it has one, else from that of its event."""
     micro = metrics.get("start_time_us")
@@ -78,23 +71,20 @@ def add_bypasses(run: RunLog, compiled: Iterable[Compilation]) -> None:
     """Give each compilation what went past a cache, once for each cache and reason, and their number."""
     by_key = {(each.process, each.epoch, each.compile_id): each for each in compiled}
     for process, event in run.all():
-        if isinstance(event, CacheBypassed):
-            compilation = by_key.get((process, event.epoch, event.id))
-            cache = next((name for name in _COUNTS if name == event.cache), None)
-            if compilation is not None and cache is not None:
-                _add_bypass(compilation, cache, event.reason)
-
-
-def _add_bypass(compilation: Compilation, cache: CacheName, said: str) -> None:
-    name = _COUNTS[cache]
-    compilation.cache[name] = compilation.cache.get(name, 0) + 1
-    for known in compilation.cache_bypasses:
-        if (known.cache, known.said) == (cache, said):
+        if not isinstance(event, CacheBypassed):
+            continue
+        compilation = by_key.get((process, event.epoch, event.id))
+        cache = next((name for name in _COUNTS if name == event.cache), None)
+        if compilation is None or cache is None:
+            continue
+        count, said = _COUNTS[cache], event.reason
+        compilation.cache[count] = compilation.cache.get(count, 0) + 1
+        known = next((each for each in compilation.cache_bypasses if (each.cache, each.said) == (cache, said)), None)
+        if known is not None:
             known.count += 1
-            return
-    lower = said.lower()
-    kinds = (kind for kind, words in _KINDS.items() if any(each in lower for each in words))
-    compilation.cache_bypasses.append(CacheBypass(cache, next(kinds, "other"), said))
+            continue
+        kinds = (kind for kind, words in _KINDS.items() if any(each in said.lower() for each in words))
+        compilation.cache_bypasses.append(CacheBypass(cache, next(kinds, "other"), said))
 
 
 # Inclusive phase times: name in the report, column of torch in microseconds, older column in seconds.
@@ -116,17 +106,24 @@ NOTHING_TRACED = "nothing to compile: no tensor operation was traced"
 
 def compilations(run: RunLog, places: Places, sources: Sources) -> list[Compilation]:
     """All compilations of a run, in the order in which they began."""
-    start = _start_of(run)
+    # Times count from the start of the first process, else from when the first compile began.
+    starts = [log.started.at for log in run.processes if log.started.at > 0]
+    begun = (event.at for _, event in run.all() if isinstance(event, CompileStarted) and event.at > 0)
+    start = min(starts or begun, default=None)
     return [each for log in run.processes for each in _of_process(log, start, places, sources)]
 
 
 def _of_process(log: ProcessLog, zero: float | None, places: Places, sources: Sources) -> Iterator[Compilation]:
     ended: dict[tuple[int, str], list[CompileEnded]] = {}
-    names = _names(log)
-    instances = {module: number for number, module in enumerate(names, 1)}
+    # What each module that was compiled is called, by its token; "" where it has the code for itself.
+    names: dict[int, str] = {}
     for event in log.events:
         if isinstance(event, CompileEnded):
             ended.setdefault((event.epoch, event.id), []).append(event)
+        elif isinstance(event, CompileStarted) and event.module:
+            names.setdefault(event.module, "")
+            names.update(_told_apart(event.names))
+    instances = {module: number for number, module in enumerate(names, 1)}
     broken = {(event.epoch, event.id) for event in log.events if isinstance(event, BreakSeen)}
     errors = {(event.epoch, event.id): event for event in log.events if isinstance(event, ErrorSeen)}
     for event in log.events:
@@ -137,16 +134,6 @@ def _of_process(log: ProcessLog, zero: float | None, places: Places, sources: So
             _add_times(found, event, ends, zero)
             found.module, found.instance = names.get(event.module, ""), instances.get(event.module)
             yield found
-
-
-def _names(log: ProcessLog) -> dict[int, str]:
-    """What each module that was compiled is called, by its token; "" where it has the code for itself."""
-    found: dict[int, str] = {}
-    for event in log.events:
-        if isinstance(event, CompileStarted) and event.module:
-            found.setdefault(event.module, "")
-            found.update(_told_apart(event.names))
-    return found
 
 
 def _told_apart(names: dict[int, list[str]]) -> dict[int, str]:
@@ -175,21 +162,17 @@ def _compilation(
     forward = next((end.metrics for end in ends if not end.backward), None)
     code = start.code or Frame()
     status, reason = _status(forward, broken, error)
-    told: list[Mapping[str, Any]] = [end.metrics for end in ends]
     caches = [f"{name}_{result}" for name in _CACHES for result in ("hit", "miss")]
-    counts = {key: sum(metrics.get(f"{key}_count", 0) for metrics in told) for key in caches}
+    counts = {key: sum(end.metrics.get(f"{key}_count", 0) for end in ends) for key in caches}
     # The line of the program that called the compiled frame.
     frames = places.stack(start.stack, [])
     at = places.innermost(frames)
     caller = sources.location(frames[at].file, frames[at].line, frames[at].name) if at is not None else None
-    name = original_name(code.name)
+    file, line, name = code.file, sources.definition(code.file, code.line), original_name(code.name)
     if caller is not None and places.is_compiler(code.file):
         # torch.compile puts such a wrapper around a module whose forward is torch's code, nn.Sequential say.
-        function = f"{start.owner}.forward" if start.owner else name
-        location = sources.location(caller.file, caller.line, function)
-    else:
-        function = f"{start.owner}.{name}" if start.owner else name
-        location = sources.location(code.file, sources.definition(code.file, code.line), function)
+        file, line, name = caller.file, caller.line, "forward" if start.owner else name
+    location = sources.location(file, line, f"{start.owner}.{name}" if start.owner else name)
     return Compilation(
         compile_id=start.id,
         process=process,

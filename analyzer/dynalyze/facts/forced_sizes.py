@@ -39,7 +39,12 @@ def forced_sizes(run: RunLog, compiled: list[Compilation], places: Places, sourc
         if not isinstance(event, SpecializedSeen):
             continue
         compilation = by_key.get((process, event.epoch, event.id))
-        location = _line(event, places, sources) or (compilation.location if compilation else None)
+        # The innermost line outside torch.
+        frames = places.stack(event.stack, [])
+        at = places.innermost(frames)
+        location = compilation.location if compilation is not None else None
+        if at is not None and not places.is_torch(frames[at].file):
+            location = sources.location(frames[at].file, frames[at].line, frames[at].name)
         if location is None:
             continue
         # What the compile failed for, because it was marked dynamic.
@@ -73,16 +78,6 @@ def connect(run: RunLog, recompiles: list[Recompile], sizes: ForcedSizes, source
             size.recompiles.append(recompile.id)
         elif recompile.cause == "symbolic":
             recompile.forced_by = asked.get((*place, recompile.compile_id))
-
-
-def _line(event: SpecializedSeen, places: Places, sources: Sources) -> Location | None:
-    """The innermost line outside torch."""
-    frames = places.stack(event.stack, [])
-    at = places.innermost(frames)
-    if at is None or places.is_torch(frames[at].file):
-        return None
-    frame = frames[at]
-    return sources.location(frame.file, frame.line, frame.name)
 
 
 def _asked_lines(run: RunLog, files: list[str], sources: Sources) -> dict[tuple[int, int, str], Location]:

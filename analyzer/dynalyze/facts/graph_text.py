@@ -112,8 +112,7 @@ _OPERATOR = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """One operation. `op` is `aten.addmm` for an operator of a library, the bare name for anything else."""
 
     name: str
@@ -209,10 +208,7 @@ def statements(text: str) -> Iterator[Statement]:
 
 def _signature(first: str, lines: Iterator[str]) -> str:
     parts = [first]
-    while not _SIGNATURE_END.search(parts[-1]):
-        following = next(lines, None)
-        if following is None:
-            break
+    while not _SIGNATURE_END.search(parts[-1]) and (following := next(lines, None)) is not None:
         parts.append(following.strip())
     return " ".join(parts)
 
@@ -230,24 +226,18 @@ def _assignment(line: str) -> Assignment | None:
 
 def _op(expression: str) -> str:
     """What an expression computes; "" for the name of an input or an attribute of the module."""
-    call = _CALL.match(expression)
-    if call is not None:
+    if (call := _CALL.match(expression)) is not None:
         # `aten.addmm` for `torch.ops.aten.addmm.default`; the last part of any other name.
         parts = call[0].split(".")
         return ".".join(parts[2:4]) if parts[:2] == ["torch", "ops"] and len(parts) >= 4 else parts[-1]
     if _PLAIN.match(expression):
         return ""
-    attribute = _ATTRIBUTE.match(expression)
-    if attribute is not None:
+    if (attribute := _ATTRIBUTE.match(expression)) is not None:
         return "" if attribute["owner"] == "self" else "getattr"
-    operator = _OPERATOR.match(expression)
-    if operator is not None:
+    if (operator := _OPERATOR.match(expression)) is not None:
         return _SYMBOLS[operator["symbol"]]
-    if expression.startswith("-"):
-        return "neg"
-    if expression.startswith("~"):
-        return "invert"
-    method = _LITERAL_METHOD.match(expression)
-    if method is not None:
+    if expression.startswith(("-", "~")):
+        return "neg" if expression.startswith("-") else "invert"
+    if (method := _LITERAL_METHOD.match(expression)) is not None:
         return method[1]
     return "getitem" if expression.endswith("]") else "other"

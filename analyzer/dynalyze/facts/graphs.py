@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from dynalyze.capture.events import CompileEnded, GraphSeen
 from dynalyze.events.log import RunLog
 from dynalyze.facts.graph_text import GraphText, graph_input, parse
-from dynalyze.facts.kernels import CameFrom, KernelFound, Tracked, aot_id, came_from, direction_of, kernels_of
+from dynalyze.facts.kernels import CameFrom, KernelFound, Tracked, aot_id, came_from, kernels_of
 from dynalyze.facts.source_files import LineOps
 from dynalyze.facts.sources import LONGEST_LINE, Sources
 from dynalyze.facts.stacks import Places
@@ -41,10 +42,6 @@ class Text:
     reference: str
     direction: Direction = ""
     part: str = ""
-
-    @property
-    def is_aten(self) -> bool:
-        return self.stage in ("forward", "backward", "inference")
 
 
 @dataclass
@@ -109,7 +106,7 @@ def _add(texts: list[Text], event: GraphSeen, run: RunLog) -> None:
 
 def _add_code(texts: list[Text], reference: str, code: str) -> None:
     """Add output code, and give its part's id to the texts that led to it."""
-    part, direction = aot_id(code), direction_of(code)
+    part, direction = aot_id(code)
     new = Text("output_code", reference, direction, part)
     if not part:
         texts.append(new)
@@ -135,8 +132,11 @@ MOST_CODE = 400_000
 
 _MOST_TEXT = 60_000
 _MOST_PLACES = 50
+_COUNTED: dict[str, StageName] = {
+    "dynamo": "dynamo", "post_grad": "post_grad", "forward": "aten", "backward": "aten", "inference": "aten",
+}  # fmt: skip
 # Texts that a page shows; the others (a repro, the joint graph, bytecode) are for files.
-_SHOWN = ("dynamo", "forward", "backward", "inference", "post_grad", "output_code")
+_SHOWN = (*_COUNTED, "output_code")
 
 
 def graphs(
@@ -168,14 +168,11 @@ class _Down:
     """What was counted of one graph so far."""
 
     dynamo: GraphText = field(default_factory=GraphText)
-    stages: dict[tuple[StageName, Direction], int] = field(default_factory=dict)
+    stages: Counter[tuple[StageName, Direction]] = field(default_factory=Counter)
     known_ops: set[str] = field(default_factory=set)
     post_grad: dict[str, dict[str, Location]] = field(default_factory=dict)
     tracked: dict[str, Tracked] = field(default_factory=dict)
     kernels: dict[tuple[str, Direction], tuple[KernelFound, CameFrom]] = field(default_factory=dict)
-
-    def count(self, stage: StageName, direction: Direction, ops: int) -> None:
-        self.stages[stage, direction] = self.stages.get((stage, direction), 0) + ops
 
     def named(self, text: Text) -> dict[str, Location]:
         """The line of each node that a comment in this output code can name.
@@ -186,23 +183,16 @@ class _Down:
         own, other = (lowered, self.dynamo.origins) if text.direction == "backward" else (self.dynamo.origins, lowered)
         return {**other, **own}
 
-    def add(self, kernel: KernelFound, origin: CameFrom, direction: Direction) -> None:
-        """A name stands for one kernel within one output code; library calls of several parts are added up."""
-        known = self.kernels.setdefault((kernel.name, direction), (kernel, origin))
-        if known[0] is not kernel:
-            known[0].merge(kernel)
-            known[1].merge(origin)
 
-
+@dataclass
 class _Reader:
     """Reads one text at a time; `_room` is how much code the report may still hold."""
 
-    def __init__(self, run: RunLog, sources: Sources, places: Places, lines: LineOps) -> None:
-        self._run = run
-        self._lines = lines
-        self._sources = sources
-        self._places = places
-        self._room = MOST_CODE
+    _run: RunLog
+    _sources: Sources
+    _places: Places
+    _lines: LineOps
+    _room: int = MOST_CODE
 
     def read(self, identity: str, texts: CompileTexts, owner: Compilation | None) -> tuple[Graph, list[Kernel]]:
         graph = Graph(identity, texts.compile_id, texts.process, texts.epoch)
@@ -245,10 +235,15 @@ class _Reader:
         kernels = kernels_of(code, down.known_ops)
         if kernels is None:
             return
-        down.count("kernels", text.direction, sum(kernel.calls for kernel in kernels))
+        down.stages["kernels", text.direction] += sum(kernel.calls for kernel in kernels)
         named, tracked = down.named(text), down.tracked.get(text.part, Tracked())
         for kernel in kernels:
-            down.add(kernel, came_from(kernel, tracked, named, self._places), text.direction)
+            # A name stands for one kernel within one output code; library calls of several parts are added up.
+            origin = came_from(kernel, tracked, named, self._places)
+            known = down.kernels.setdefault((kernel.name, text.direction), (kernel, origin))
+            if known[0] is not kernel:
+                known[0].merge(kernel)
+                known[1].merge(origin)
 
     def _keep(self, graph: Graph, file: str, code: str) -> None:
         lines = code.splitlines()
@@ -280,17 +275,11 @@ class _Reader:
 
 
 def _count_ops(down: _Down, text: Text, code: str) -> None:
-    stage: StageName
-    if text.stage == "dynamo":
-        stage = "dynamo"
-    elif text.stage == "post_grad":
-        stage = "post_grad"
-    elif text.is_aten:
-        stage = "aten"
-    else:
+    stage = _COUNTED.get(text.stage)
+    if stage is None:
         return
     read = parse(code)
-    down.count(stage, text.direction, len(read.nodes))
+    down.stages[stage, text.direction] += len(read.nodes)
     down.known_ops.update(node.op for node in read.nodes)
     if stage == "dynamo":
         down.dynamo = read

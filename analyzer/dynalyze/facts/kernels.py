@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
 
 import msgspec
 
@@ -67,11 +69,8 @@ def split_name(name: str, known: Collection[str] = ()) -> list[str]:
     parts = found["ops"].split("_")
     if found["ops"].isdigit() or len(parts) > _LONGEST_NAME:
         return []
-    return _cheapest(parts, _DECOMPOSED.union(known))
-
-
-def _cheapest(parts: list[str], words: Collection[str]) -> list[str]:
-    """The split into the fewest words, where an unknown word counts as many known ones."""
+    # The split into the fewest words, where an unknown word counts as many known ones.
+    words = _DECOMPOSED.union(known)
     best: list[tuple[int, list[str]]] = [(0, [])]
     for end in range(1, len(parts) + 1):
         ways = []
@@ -103,12 +102,11 @@ _LANGUAGES: dict[str, KernelKind] = {
 _DIRECTIONS: tuple[Direction, ...] = ("forward", "backward", "inference")
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """One call of a kernel: the nodes that the comment above it names, and Inductor's own handle of it."""
 
     nodes: list[str]
-    handle: str = ""
+    handle: str
 
 
 @dataclass
@@ -142,27 +140,20 @@ class KernelFound:
             own = self.name.removeprefix("aten.").partition(".")[0]
             ops = [op for op in ops if op.rpartition(".")[2] == own] or ops[-1:]
             nodes = nodes[-1:] if note["order"] == "Topologically Sorted" else nodes
-        self.ops = list(dict.fromkeys([*self.ops, *ops]))
-        self.source_nodes = list(dict.fromkeys([*self.source_nodes, *nodes]))
+        self.ops, self.source_nodes = _joined(self.ops, ops), _joined(self.source_nodes, nodes)
         return nodes
 
     def merge(self, other: KernelFound) -> None:
         """Add the calls of the same kernel in another part of the graph."""
         self.sites += other.sites
-        self.ops = list(dict.fromkeys([*self.ops, *other.ops]))
-        self.source_nodes = list(dict.fromkeys([*self.source_nodes, *other.source_nodes]))
+        self.ops, self.source_nodes = _joined(self.ops, other.ops), _joined(self.source_nodes, other.source_nodes)
 
 
-def aot_id(code: str) -> str:
-    """The id that AOTAutograd gave to the graph, `0_forward` say; "" where the code names none."""
+def aot_id(code: str) -> tuple[str, Direction]:
+    """The id that AOTAutograd gave to the graph, `0_forward` say, and the direction that it ends with; "" for none."""
     found = _AOT_ID.search(code)
-    return found["id"] if found else ""
-
-
-def direction_of(code: str) -> Direction:
-    """Whether the code is of a forward, a backward or an inference graph."""
-    ending = aot_id(code).rpartition("_")[2]
-    return next((each for each in _DIRECTIONS if each == ending), "")
+    part = found["id"] if found else ""
+    return part, next((each for each in _DIRECTIONS if each == part.rpartition("_")[2]), "")
 
 
 def kernels_of(code: str, known_ops: Iterable[str] = ()) -> list[KernelFound] | None:
@@ -244,6 +235,11 @@ def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def _joined(*lists: list[str]) -> list[str]:
+    """All of them, each once."""
+    return list(dict.fromkeys(chain(*lists)))
+
+
 _FRAME = re.compile(
     r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d{1,9}), in (?P<function>[^\n]+)(?:\n +(?P<code>\S[^\n]*))?',
     re.MULTILINE,
@@ -309,8 +305,8 @@ class CameFrom:
         self.lines = {**other.lines, **self.lines}
         for line, calls in other.calls.items():
             self.calls[line] = self.calls.get(line, 0) + calls
-        self.source_nodes = list(dict.fromkeys([*self.source_nodes, *other.source_nodes]))
-        self.post_grad_nodes = list(dict.fromkeys([*self.post_grad_nodes, *other.post_grad_nodes]))
+        self.source_nodes = _joined(self.source_nodes, other.source_nodes)
+        self.post_grad_nodes = _joined(self.post_grad_nodes, other.post_grad_nodes)
         self.provenance = self.provenance or other.provenance
 
 
@@ -326,8 +322,11 @@ def came_from(kernel: KernelFound, tracked: Tracked, named: Mapping[str, Locatio
             found.add_lines([each for each in known if each.at in lines] or known, "inductor")
         else:
             found.add_lines(told, "comments")
-        found.post_grad_nodes += _nodes(kernel, site, tracked)
-    found.post_grad_nodes = list(dict.fromkeys(found.post_grad_nodes))
+        nodes = tracked.nodes.get(site.handle, [])
+        if kernel.is_library_call:
+            own = set(site.nodes)
+            nodes = [each for each in nodes if each in own or own.intersection(tracked.pre_grad.get(each, ()))] or nodes
+        found.post_grad_nodes = _joined(found.post_grad_nodes, nodes)
     exact = dict.fromkeys(name for node in found.post_grad_nodes for name in tracked.pre_grad.get(node, ()))
     found.source_nodes = list(exact) or kernel.source_nodes
     return found
@@ -348,14 +347,6 @@ def lacking(graphs: Iterable[Graph], kernels: Iterable[Kernel]) -> list[str]:
         "kernels. Their lines are read from the comments in its code, which C++ kernels lack. Tracking takes torch 2.9 "
         "or later and INDUCTOR_PROVENANCE=1; code from a cache that was filled without it has none."
     ]
-
-
-def _nodes(kernel: KernelFound, site: Call, tracked: Tracked) -> list[str]:
-    nodes = tracked.nodes.get(site.handle, [])
-    if not kernel.is_library_call:
-        return nodes
-    own = set(site.nodes)
-    return [node for node in nodes if node in own or own.intersection(tracked.pre_grad.get(node, ()))] or nodes
 
 
 def _innermost(stack: str, places: Places) -> Location | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,17 +20,12 @@ _STACK = re.compile(r"\b___stack\d+\b")
 _SHAPES = ("shape", "rank", "stride", "symbolic")
 
 
-@dataclass(frozen=True)
-class _Raw:
+class _Raw(NamedTuple):
     process: int
-    epoch: int
-    compile_id: str
+    event: RecompileSeen
+    """torch's own, or what it would have been."""
     guard: str
     limit: bool
-    expected: str | None = None
-    actual: str | None = None
-    call: int = 0
-    last_batch_of: str = ""
     of_module: str = ""
 
 
@@ -57,18 +52,17 @@ def _raw(log: ProcessLog) -> Iterator[_Raw]:
             limited.discard((event.epoch, event.id))
             reasons = _reasons(event.text)
             own = next((each for each in reasons if _is_of_module(each, event, modules)), reasons[0])
-            yield _Raw(
-                log.process, event.epoch, event.id, reasons[0], limit, event.expected, event.actual, event.call,
-                event.last_batch_of, own if own != reasons[0] else "",
-            )  # fmt: skip
+            yield _Raw(log.process, event, reasons[0], limit, own if own != reasons[0] else "")
         elif isinstance(event, CompileEnded) and (event.epoch, event.id) in limited:
             # The limit was reached by a frame whose failed guards torch could not tell.
             limited.discard((event.epoch, event.id))
-            yield _Raw(log.process, event.epoch, event.id, "", True)
-        elif isinstance(event, CompileEnded) and (event.epoch, event.id) not in told:
-            refused = refused_recompile(event.metrics)
-            if refused:
-                yield _Raw(log.process, event.epoch, event.id, refused, False)
+            yield _Raw(log.process, RecompileSeen(id=event.id, epoch=event.epoch), "", True)
+        elif (
+            isinstance(event, CompileEnded)
+            and (event.epoch, event.id) not in told
+            and (refused := refused_recompile(event.metrics))
+        ):
+            yield _Raw(log.process, RecompileSeen(id=event.id, epoch=event.epoch), refused, False)
 
 
 def first_reason(text: str) -> str:
@@ -98,23 +92,24 @@ def _entry(
     number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilation], by_id: dict[str, Compilation]
 ) -> Recompile:
     failed, of_module = _failed_guard(raw.guard), _failed_guard(raw.of_module) if raw.of_module else None
-    own = by_key.get((raw.process, raw.epoch, raw.compile_id))
-    before = by_key.get((raw.process, raw.epoch, failed.previous or f"{raw.compile_id.rpartition('/')[0]}/0"))
-    described = own or before or by_id.get(raw.compile_id)
+    event = raw.event
+    own = by_key.get((raw.process, event.epoch, event.id))
+    before = by_key.get((raw.process, event.epoch, failed.previous or f"{event.id.rpartition('/')[0]}/0"))
+    described = own or before or by_id.get(event.id)
     return Recompile(
         id=number,
-        compile_id=raw.compile_id,
+        compile_id=event.id,
         previous=failed.previous,
         location=described.location if described else Location("", 1),
         cause="limit" if raw.limit else failed.cause,
         source=failed.source,
-        expected=failed.expected or raw.expected,
-        actual=failed.actual or raw.actual,
+        expected=failed.expected or event.expected,
+        actual=failed.actual or event.actual,
         guard=failed.guard,
         seconds=own.seconds.get("total") if own else None,
         process=raw.process,
-        epoch=raw.epoch,
-        last_batch_of=raw.last_batch_of,
+        epoch=event.epoch,
+        last_batch_of=event.last_batch_of,
         of_module=of_module,
     )
 
@@ -138,10 +133,10 @@ def _mark_changes(found: list[tuple[_Raw, Recompile]]) -> None:
     members: set[str] = set()
     last: tuple[object, ...] | None = None
     for raw, entry in found:
-        function = raw.compile_id.rpartition("/")[0]
-        of_sizes = raw.call and entry.cause in _SHAPES
+        function, call = entry.compile_id.rpartition("/")[0], raw.event.call
+        of_sizes = call and entry.cause in _SHAPES
         family = "shape" if of_sizes else (entry.cause, entry.expected, entry.actual)
-        key = (raw.process, raw.epoch, raw.call, family)
+        key = (entry.process, entry.epoch, call, family)
         if key != last or function in members:
             changes += 1
             members = set()

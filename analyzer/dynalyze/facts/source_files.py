@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from dynalyze.capture.events import SourceSeen, TracedSeen
@@ -57,15 +57,12 @@ class _Marks:
         self.recompiles: dict[LineKey, list[str]] = {}
         for found in report.graph_breaks:
             place = found.location
-            self.breaks.setdefault((place.file, place.line), []).append(found.id)
+            self.breaks.setdefault(place.at, []).append(found.id)
             if found.effect == "partly_eager":
                 self.gives_up.setdefault(place.file, []).append(place.line)
         for again in report.recompiles:
-            forced = again.forced_by
-            for place in (again.location,) if forced is None else (again.location, forced):
-                ids = self.recompiles.setdefault((place.file, place.line), [])
-                if again.id not in ids:
-                    ids.append(again.id)
+            for at in {place.at: None for place in (again.location, again.forced_by) if place is not None}:
+                self.recompiles.setdefault(at, []).append(again.id)
 
 
 def _functions(report: Report, sources: Sources) -> dict[str, dict[int, SourceFunction]]:
@@ -107,24 +104,13 @@ def _file(
     innermost = {number: each for each in ordered for number in range(each.line, each.last + 1)}
     lines = []
     for number, function in sorted(innermost.items(), key=lambda pair: pair[0]):
-        code = sources.line(path, number)
-        if code is not None:
-            lines.append(_line(path, number, code[:LONGEST_LINE], function, marks))
+        at, code = (path, number), sources.line(path, number)
+        if code is None:
+            continue
+        ops, state = marks.ops.get(at, {}), _state(at, code[:LONGEST_LINE], function, marks)
+        breaks, recompiles = marks.breaks.get(at, []), marks.recompiles.get(at, [])
+        lines.append(SourceLine(number, code[:LONGEST_LINE], state, sum(ops.values()), list(ops), breaks, recompiles))
     return SourceFile(path, places.origin(path), ordered, lines)
-
-
-def _line(path: str, number: int, code: str, function: SourceFunction, marks: _Marks) -> SourceLine:
-    at = (path, number)
-    ops = marks.ops.get(at, {})
-    return SourceLine(
-        number,
-        code,
-        _state(at, code, function, marks),
-        sum(ops.values()),
-        list(ops),
-        marks.breaks.get(at, []),
-        marks.recompiles.get(at, []),
-    )
 
 
 def _state(at: LineKey, code: str, function: SourceFunction, marks: _Marks) -> LineState:
@@ -146,7 +132,7 @@ def _has_break(file: SourceFile) -> bool:
 
 def _fit(file: SourceFile, room: int) -> int:
     """Leave out the functions that find no room, those without a mark first; returns what is left of it."""
-    lines = {each.line: list(_lines_of(file, each)) for each in file.functions}
+    lines = {each.line: [line for line in file.lines if each.line <= line.line <= each.last] for each in file.functions}
     marked = {at: any(line.breaks or line.recompiles for line in own) for at, own in lines.items()}
     kept: list[SourceFunction] = []
     for each in sorted(file.functions, key=lambda each: (not marked[each.line], each.line)):
@@ -165,10 +151,6 @@ def _keep(file: SourceFile, functions: list[SourceFunction]) -> None:
         spans = [range(each.line, each.last + 1) for each in functions]
         file.lines = [line for line in file.lines if any(line.line in span for span in spans)]
         file.functions = [each for each in file.functions if each in functions]
-
-
-def _lines_of(file: SourceFile, function: SourceFunction) -> Iterable[SourceLine]:
-    return (line for line in file.lines if function.line <= line.line <= function.last)
 
 
 def traced_files(run: RunLog, places: Places, *, readable: bool = True) -> list[TracedFile]:

@@ -27,13 +27,10 @@ def condition_span(line: str) -> tuple[int, int] | None:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError):
             (statement,) = ast.parse(text).body
             if isinstance(statement, ast.If | ast.While | ast.Assert) and statement.test.end_lineno == 1:
-                begins, ends = statement.test.col_offset, statement.test.end_col_offset or 0
-                return before + _characters_in(code, begins), before + _characters_in(code, ends)
+                ends = (statement.test.col_offset, statement.test.end_col_offset)
+                begin, end = (before + len(code.encode()[:byte].decode()) for byte in ends)
+                return begin, end
     return None
-
-
-def _characters_in(text: str, byte: int) -> int:
-    return len(text.encode()[:byte].decode())
 
 
 _CONTEXT_LINES = 3
@@ -60,7 +57,7 @@ class Sources:
         self._seen = seen_sources(self._run)
         self.changed: dict[str, bool] = {}
         self._files: dict[str, list[str]] = {}
-        self._trees: dict[str, ast.Module | None] = {}
+        self._trees: dict[str, list[ast.stmt]] = {}
 
     def line(self, file: str, number: int) -> str | None:
         """A line as it stands in the file, without its end; None where it cannot be had."""
@@ -146,24 +143,21 @@ class Sources:
         file cannot be read as Python.
         """
         if location.file not in self._trees:
-            self._trees[location.file] = None
+            self._trees[location.file] = []
             with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-                self._trees[location.file] = ast.parse("\n".join(self._lines(location.file)))
-        tree = self._trees[location.file]
-        if tree is None:
-            return ""
-        holder: list[ast.stmt] = tree.body
+                self._trees[location.file] = ast.parse("\n".join(self._lines(location.file))).body
+        holder = self._trees[location.file]
         found: list[ast.stmt] = []
         while following := _from(holder, location):
             found = following
             holder = _inner(found[0], location)
-        told = ""
+        text = ""
         for statement in found:
             written = ast.unparse(statement)
-            if len(told) + len(written) > _LONGEST_TEXT:
+            if len(text) + len(written) > _LONGEST_TEXT:
                 break
-            told += f"{written}\n"
-        return told
+            text += f"{written}\n"
+        return text
 
     def _ends_below(self, file: str, line: int, column: int, end: int | None) -> bool:
         """Whether `end`, in bytes, is a column of a later line: torch tells no line with it."""
@@ -193,21 +187,22 @@ class Sources:
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._files:
-            self._files[file] = self._read(file) if self._readable else []
+            self._files[file] = self._read(file)
         return self._files[file]
 
     def _read(self, file: str) -> list[str]:
+        if not self._readable:
+            return []
         seen, now = self._seen.get(file), _read(file)
         if seen is None:
             return now
-        text = self._run.read_text(seen.text) if seen.text else ""
-        kept = _lines_of(text) if text else None
-        if kept is not None and kept != now:
+        kept = _lines_of(self._run.read_text(seen.text)) if seen.text else []
+        if kept and kept != now:
             self.changed[file] = True
-        elif kept is None and changed(file, seen):
+        elif not kept and changed(file, seen):
             self.changed[file] = False
             return []
-        return now if kept is None else kept
+        return kept or now
 
 
 def seen_sources(run: RunLog) -> dict[str, SourceSeen]:
@@ -259,13 +254,10 @@ def _splits_word(text: str, at: int) -> bool:
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Whether a part of a line can be an expression: it ends within no word, and is code by itself."""
-    if _splits_word(text, end):
-        return False
-    try:
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError):
         ast.parse(text[start:end].strip())
-    except (SyntaxError, ValueError, RecursionError):
-        return False
-    return True
+        return not _splits_word(text, end)
+    return False
 
 
 def _start(node: ast.expr) -> tuple[int, int]:
@@ -274,14 +266,11 @@ def _start(node: ast.expr) -> tuple[int, int]:
 
 def _read(file: str) -> list[str]:
     path = Path(file)
-    try:
-        if not path.is_absolute() or not path.is_file():
-            return []
-        with tokenize.open(path) as source:
-            text = source.read()
-    except (OSError, SyntaxError, UnicodeDecodeError):
-        return []
-    return _lines_of(text)
+    with contextlib.suppress(OSError, SyntaxError, UnicodeDecodeError):
+        if path.is_absolute() and path.is_file():
+            with tokenize.open(path) as source:
+                return _lines_of(source.read())
+    return []
 
 
 def _lines_of(text: str) -> list[str]:
@@ -321,25 +310,18 @@ class LogSources(Sources):
         found = super().line(file, number)
         return found if found is not None else self._quoted.get((file, number))
 
-    def _lines(self, file: str) -> list[str]:
-        if file not in self._files:
-            self._files[file] = self._verified(file)
-        return self._files[file]
-
-    def _verified(self, file: str) -> list[str]:
+    def _read(self, file: str) -> list[str]:
         expected = self._hashes.get(file)
         if not expected or not Path(file).is_absolute():
             return []
-        try:
+        with contextlib.suppress(OSError, ValueError, RuntimeError, SyntaxError):
             path = Path(file).resolve(strict=True)
             if not any(path.is_relative_to(root) for root in self._roots) or not path.is_file():
                 return []
             with path.open("rb") as source:
                 content = source.read(_LARGEST_FILE)
-            if hashlib.sha256(content).hexdigest() != expected:
-                return []
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-            text = content.decode(encoding)
-        except (OSError, ValueError, RuntimeError, SyntaxError):
-            return []
-        return io.IncrementalNewlineDecoder(None, translate=True).decode(text).removesuffix("\n").split("\n")
+            if hashlib.sha256(content).hexdigest() == expected:
+                encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+                text = content.decode(encoding)
+                return io.IncrementalNewlineDecoder(None, translate=True).decode(text).removesuffix("\n").split("\n")
+        return []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.facts.kernels import KernelFound, aot_id, direction_of, kernels_of, split_name
+from dynalyze.facts.kernels import KernelFound, aot_id, kernels_of, split_name
 
 CPU = """# AOT ID: ['0_inference']
 import torch
@@ -171,9 +171,9 @@ def test_calls_that_are_written_in_cpp_are_unknown_not_none() -> None:
 
 
 def test_the_id_of_the_graph() -> None:
-    assert (aot_id(CPU), direction_of(CPU)) == ("0_inference", "inference")
-    assert (aot_id(TRITON), direction_of(TRITON)) == ("3_forward", "forward")
-    assert (aot_id("import torch"), direction_of("import torch")) == ("", "")
+    assert aot_id(CPU) == ("0_inference", "inference")
+    assert aot_id(TRITON) == ("3_forward", "forward")
+    assert aot_id("import torch") == ("", "")
 
 
 @pytest.mark.parametrize(
