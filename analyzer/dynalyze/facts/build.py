@@ -43,7 +43,6 @@ from dynalyze.facts.stacks import Places, original_name
 from dynalyze.facts.why_not_compiled import (
     doing,
     failed_stage,
-    notes,
     reason_for_candidates,
     reason_for_model,
     reason_for_silence,
@@ -181,8 +180,15 @@ def _crash(run: RunLog, status: int, asked: Target) -> str:
     if status < 0:
         known = -status in set(signal.Signals)
         how = f"The program was killed by {signal.Signals(-status).name if known else -status}"
-    pending = _pending(run)
-    return how + (f" while {pending} was compiling." if pending else f"{_before_compiling(run, asked)}.")
+    # The functions whose compile had begun and not ended, in the main process.
+    pending: dict[tuple[int, str], str] = {}
+    for event in run.processes[0].events if run.processes else []:
+        if isinstance(event, CompileStarted) and event.code:
+            pending[event.epoch, event.id] = original_name(event.code.name)
+        elif isinstance(event, CompileEnded):
+            pending.pop((event.epoch, event.id), None)
+    last = next(reversed(pending.values()), "")
+    return how + (f" while {last} was compiling." if last else f"{_before_compiling(run, asked)}.")
 
 
 def _before_compiling(run: RunLog, asked: Target, comma: str = "") -> str:
@@ -196,31 +202,18 @@ def _name(target: Target) -> str:
     return target.model.class_name if target.model is not None else target.spec.removeprefix("hf:")
 
 
-def _pending(run: RunLog) -> str:
-    """The function whose compile had begun and not ended, in the main process."""
-    open_ones: dict[tuple[int, str], str] = {}
-    for event in run.processes[0].events if run.processes else []:
-        if isinstance(event, CompileStarted) and event.code:
-            open_ones[event.epoch, event.id] = original_name(event.code.name)
-        elif isinstance(event, CompileEnded):
-            open_ones.pop((event.epoch, event.id), None)
-    return next(reversed(open_ones.values()), "")
-
-
 def _why_nothing(run: RunLog, report: Report) -> str:
-    ended = run.last(TargetEnded) is not None
-    skipped = report.skipped_frames
+    nothing, skipped = run.last(NothingCompiled), report.skipped_frames
     if report.target.model is not None:
-        return reason_for_model(report.target.model.class_name, run.last(NothingCompiled), skipped)
-    if report.candidates and run.last(NothingCompiled) is None:
+        return reason_for_model(report.target.model.class_name, nothing, skipped)
+    if report.candidates and nothing is None:
         return reason_for_candidates(report.candidates)
-    return reason_for_silence(
-        run.last(NothingCompiled), run.last(Definitions), run.last(TorchLoaded), skipped, ended=ended
-    )
+    ended = run.last(TargetEnded) is not None
+    return reason_for_silence(nothing, run.last(Definitions), run.last(TorchLoaded), skipped, ended=ended)
 
 
 def _capture(run: RunLog, called: list[Candidate]) -> Capture:
-    started = run.last(ObjectStarted)
+    started, built = run.last(ObjectStarted), run.last(ModelBuilt)
     capture = Capture(events=run.count, unreadable_lines=run.unreadable)
     capture.listener_errors = [e.message for _, e in run.all() if isinstance(e, Lost)][:_MOST_ERRORS]
     if compiled_in_place(run):
@@ -232,16 +225,15 @@ def _capture(run: RunLog, called: list[Candidate]) -> Capture:
             if isinstance(e, InPlaceFailed)
         ]
     elif started is not None:
-        capture.mode = "examples" if run.last(ProgramEnded) else "object"
-        if run.last(ModelBuilt) is not None:
-            capture.mode = "transformers"
+        capture.mode = "transformers" if built else "examples" if run.last(ProgramEnded) else "object"
         capture.replayed_calls = started.calls
         capture.notes += [
             f"Refused under --fullgraph: {e.refused}" for _, e in run.all() if isinstance(e, ObjectCall) and e.refused
         ]
     elif not any(isinstance(e, CompileStarted | ErrorSeen) for _, e in run.all()):
         capture.mode = "none"
-    capture.notes += notes(run)
+    if built is not None:
+        capture.notes += [*built.notes, *(started.notes if started is not None else ())]
     if any(isinstance(event, Reopened) for _, event in run.all()):
         capture.notes.append(
             "The program closed the file that dynalyze records to; it was opened again, and nothing lost."

@@ -60,8 +60,7 @@ def add_fingerprints(report: Report) -> None:
 
 def _subjects(report: Report) -> dict[str, set[str]]:
     """What each piece of evidence is about, in words that no run changes; PyTorch's id of a break stays too."""
-    told: list[tuple[str, str]] = []
-    told += [(each.id, f"break {each.gb_id or each.gb_type}") for each in report.graph_breaks]
+    told = [(each.id, f"break {each.gb_id or each.gb_type}") for each in report.graph_breaks]
     told += [(each.id, f"recompile {each.cause} {each.source or ''}") for each in report.recompiles]
     told += [(each.id, f"size {each.source or ''} {each.dimension}") for each in report.forced_sizes]
     told += [(each.id, f"skipped {each.reason}") for each in report.skipped_frames]

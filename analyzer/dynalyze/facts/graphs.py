@@ -192,7 +192,7 @@ class _Reader:
     _sources: Sources
     _places: Places
     _lines: LineOps
-    _room: int = MOST_CODE
+    _room: int = field(default_factory=lambda: MOST_CODE)
 
     def read(self, identity: str, texts: CompileTexts, owner: Compilation | None) -> tuple[Graph, list[Kernel]]:
         graph = Graph(identity, texts.compile_id, texts.process, texts.epoch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -101,15 +102,11 @@ def _dispatch(found: re.Match[str], _: str) -> Guard:
 
 
 def _backend(found: re.Match[str], _: str) -> Guard:
-    names = _BACKENDS.search(found.string)
-    expected, actual = (_backend_name(names["cached"]), _backend_name(names["new"])) if names else (None, None)
-    return Guard("backend", "backend" if names else None, expected, actual)
-
-
-def _backend_name(shown: str) -> str:
-    """`eager` for a wrapper that names it; the whole text where two of one name differ."""
-    named = re.search(r"compiler='?([\w.]+)", shown)
-    return named[1] if named else shown.strip()
+    if (names := _BACKENDS.search(found.string)) is None:
+        return Guard("backend")
+    # `eager` for a wrapper that names it; else the whole text.
+    named = [(re.search(r"compiler='?([\w.]+)", shown), shown.strip()) for shown in names.groups()]
+    return Guard("backend", "backend", *(name[1] if name else shown for name, shown in named))
 
 
 def _aliasing(found: re.Match[str], _: str) -> Guard:
@@ -130,11 +127,6 @@ def _check(found: re.Match[str], text: str) -> Guard:
     return Guard("value" if is_value else "tensor_type", source, name if named else None)
 
 
-def _missing(found: re.Match[str], _: str) -> Guard:
-    source, key = readable(found["source"]), found["key"]
-    return Guard("container", source, f"{key} in {source}", f"{key} not in {source}")
-
-
 def _member(found: re.Match[str], _: str) -> Guard:
     source = readable(found["source"])
     within, without = f"{found['key']} in {source}", f"{found['key']} not in {source}"
@@ -147,22 +139,16 @@ def _length(found: re.Match[str], _: str) -> Guard:
 
 
 def _symbolic(found: re.Match[str], _: str) -> Guard:
-    source, expected = _measured(readable(found.string))
-    return Guard("symbolic", source, expected)
-
-
-def _measured(condition: str) -> tuple[str, str | None]:
     """The measured side of a condition on sizes, and what was wanted of it: a value, or the whole condition."""
-    try:
+    condition, node = readable(found.string), None
+    with contextlib.suppress(SyntaxError, ValueError):
         node = ast.parse(condition, mode="eval").body
-    except (SyntaxError, ValueError):
-        return condition, None
     if not isinstance(node, ast.Compare):
-        return condition, None
+        return Guard("symbolic", condition)
     sides = [node.left, *node.comparators]
     measured = next((side for side in sides if not isinstance(side, ast.Constant)), node.left)
     plain = len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq) and measured is node.left
-    return ast.unparse(measured), ast.unparse(node.comparators[0] if plain else node)
+    return Guard("symbolic", ast.unparse(measured), ast.unparse(node.comparators[0] if plain else node))
 
 
 def _value(found: re.Match[str], text: str) -> Guard:
@@ -187,7 +173,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Guard]], .
     )),
     (_ALIAS, _aliasing),
     (_ON_SIZES, _symbolic),
-    (_MISSING, _missing),
+    (_MISSING, _member),
     (_KEYS, lambda found, _: Guard("container", readable(found["source"]), found["expected"])),
     (_MEMBER, _member),
     (_KEY, _member),

@@ -24,7 +24,7 @@ _KINDS: tuple[tuple[str, SkipReason | None], ...] = (
     ("compilation failed with a custom", None),  # The recompile limit.
     ("frame is already Dynamo-generated code", None),
 )
-_WORDS: dict[SkipReason, str] = {
+EXPLANATIONS: dict[SkipReason, str] = {
     "dispatch_mode": "It was called inside a TorchDispatchMode (FlopCounterMode, say, or another tool that watches "
     "operations). torch compiles nothing there, and from then on it runs the function in eager, even where it had "
     "compiled it before.",
@@ -36,7 +36,8 @@ _WORDS: dict[SkipReason, str] = {
     "no_tensors": "It does nothing with tensors, so there was nothing to compile.",
     "other": "torch gave another reason.",
 }
-_STEPS: dict[SkipReason, str] = {
+"""Why, in our own words alone."""
+NEXT_STEPS: dict[SkipReason, str] = {
     "dispatch_mode": 'Put `with torch.compiler.set_stance("force_eager"):` around that mode: torch is not asked there '
     "then, and later calls run compiled. Or call `torch._dynamo.reset()` after the mode has ended.",
     "skip_list": "If the file is yours, rename it: a module called like one of those packages (`tree`, `tabulate`, "
@@ -47,6 +48,7 @@ _STEPS: dict[SkipReason, str] = {
     "no_tensors": "",
     "other": "Run with TORCH_LOGS=+dynamo: the line that begins with `skipping` tells more.",
 }
+"""What the user can do, in a sentence or two."""
 
 
 def skipped_frames(run: RunLog, places: Places, sources: Sources) -> list[SkippedFrame]:
@@ -61,43 +63,20 @@ def skipped_frames(run: RunLog, places: Places, sources: Sources) -> list[Skippe
         # Whether the owner of the program can do something about it.
         if not event.entry and not (is_file(event.code.file) and places.origin(event.code.file) == "user"):
             continue
-        key = (event.code.file, event.code.line, event.code.name, reason)
-        known = found.get(key)
-        if known is None:
-            found[key] = _skipped(f"s{len(found) + 1}", process, event, reason, sources)
-        else:
-            known.count = max(known.count, event.count)
-            known.entry, known.tensors = known.entry or event.entry, known.tensors or event.tensors
+        code = event.code
+        key = (code.file, code.line, code.name, reason)
+        if (known := found.get(key)) is None:
+            function = f"{event.owner}.{code.name}" if event.owner else code.name
+            location = sources.location(code.file, sources.definition(code.file, code.line), function)
+            said = f" PyTorch says: {event.reason}." if reason == "other" and event.reason else ""
+            name, explanation = f"s{len(found) + 1}", EXPLANATIONS[reason] + said
+            known = SkippedFrame(name, location, reason, explanation, count=event.count, process=process)
+            found[key] = known
+        known.count = max(known.count, event.count)
+        known.entry, known.tensors = known.entry or event.entry, known.tensors or event.tensors
     return list(found.values())
 
 
 def costly(frames: Iterable[SkippedFrame]) -> list[SkippedFrame]:
     """Those that do something with tensors, which a compiled function would do faster."""
     return [frame for frame in frames if frame.tensors and frame.reason != "no_tensors"]
-
-
-def next_step(reason: SkipReason) -> str:
-    """What the user can do, in a sentence or two."""
-    return _STEPS[reason]
-
-
-def explain(reason: SkipReason) -> str:
-    """Why, in our own words alone."""
-    return _WORDS[reason]
-
-
-def _skipped(name: str, process: int, event: SkippedSeen, reason: SkipReason, sources: Sources) -> SkippedFrame:
-    code = event.code
-    function = f"{event.owner}.{code.name}" if event.owner else code.name
-    line = sources.definition(code.file, code.line)
-    said = f" PyTorch says: {event.reason}." if reason == "other" and event.reason else ""
-    return SkippedFrame(
-        id=name,
-        location=sources.location(code.file, line, function),
-        reason=reason,
-        explanation=_WORDS[reason] + said,
-        entry=event.entry,
-        tensors=event.tensors,
-        count=event.count,
-        process=process,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from dynalyze.capture.events import (
@@ -16,7 +16,7 @@ from dynalyze.capture.events import (
     Wrapped,
 )
 from dynalyze.events.log import RunLog
-from dynalyze.facts.skipped import next_step
+from dynalyze.facts.skipped import NEXT_STEPS
 from dynalyze.report import Candidate, FailedStage, SkippedFrame, TargetModel
 
 _NOT_BUILT = {
@@ -31,14 +31,8 @@ def target_model(run: RunLog) -> TargetModel | None:
     built, eager = run.last(ModelBuilt), run.last(EagerCall)
     if built is None:
         return None
-    return TargetModel(
-        built.class_name,
-        built.family,
-        built.parameters,
-        built.inputs,
-        warm=eager is not None,
-        eager_seconds=None if eager is None else round(eager.seconds, 3),
-    )
+    seconds = None if eager is None else round(eager.seconds, 3)
+    return TargetModel(built.class_name, built.family, built.parameters, built.inputs, eager is not None, seconds)
 
 
 def failed_stage(run: RunLog) -> FailedStage | None:
@@ -66,13 +60,6 @@ def doing(run: RunLog, name: str) -> str:
     if run.last(ObjectStarted) is not None:
         return ""
     return f"while {name} ran in eager" if run.last(ModelBuilt) is not None else f"while {name} was being built"
-
-
-def notes(run: RunLog) -> Iterator[str]:
-    """What a reader has to know of a model that was built, one sentence each."""
-    built, started = run.last(ModelBuilt), run.last(ObjectStarted)
-    if built is not None:
-        yield from (*built.notes, *(started.notes if started is not None else ()))
 
 
 def reason_for_silence(
@@ -137,19 +124,17 @@ def _by_torch(silence: NothingCompiled | None, skipped: Sequence[SkippedFrame]) 
         return ""
     place = f"{Path(entry.location.file).name}:{entry.location.line}"
     told = f"torch was given {entry.location.function}() ({place}) and left it in eager. {entry.explanation}"
-    return f"{told} {next_step(entry.reason).replace('`', '')}".strip()
+    return f"{told} {NEXT_STEPS[entry.reason].replace('`', '')}".strip()
 
 
 def _wrapped(wrapped: list[Wrapped]) -> str:
-    skipped = next((each for each in wrapped if each.in_place_of_torch), None)
-    if skipped is not None:
+    if (skipped := next((each for each in wrapped if each.in_place_of_torch), None)) is not None:
         return (
             f"{_name(skipped)} was compiled by its own compile() at {_place(skipped)}: its forward is torch's own "
             "code, which torch compiles from outside alone. Use model = torch.compile(model), and call what that "
             "returns."
         )
-    bypassed = next((each for each in wrapped if each.bypassed), None)
-    if bypassed is not None:
+    if (bypassed := next((each for each in wrapped if each.bypassed), None)) is not None:
         method = "generate()" if bypassed.generates else "a method other than the call itself"
         return (
             f"{_name(bypassed)} was compiled at {_place(bypassed)}, but the program went round the compiled wrapper: "
@@ -181,10 +166,7 @@ def _only_definitions(definitions: Definitions) -> str:
     inputs = f'--input "({tensors})"' if module.inputs > 1 else f'--input "{tensors}"'
     made, target = "Try: ", module.name
     if not module.ready:
-        made, target = (
-            f"{module.name} needs arguments: write a function make() that returns the module, then try ",
-            "make",
-        )
+        made, target = f"{target} needs arguments: write a function make() that returns the module, then try ", "make"
     return (
         f"The program only defines {names} and calls nothing. {made}dynalyze explain {definitions.spec}:{target} "
         f"{inputs}, with the shapes that its forward{module.forward} takes."
@@ -192,7 +174,7 @@ def _only_definitions(definitions: Definitions) -> str:
 
 
 def _name(wrapped: Wrapped) -> str:
-    return f"{wrapped.name}" if wrapped.kind == "module" else f"{wrapped.name}()"
+    return wrapped.name if wrapped.kind == "module" else f"{wrapped.name}()"
 
 
 def _place(wrapped: Wrapped) -> str:

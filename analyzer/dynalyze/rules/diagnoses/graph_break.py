@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 import msgspec
 
-from dynalyze.facts.skipped import costly, next_step
+from dynalyze.facts.skipped import NEXT_STEPS, costly
 from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Effect, Example, GraphBreak, Report, SkippedFrame, SkipReason
 from dynalyze.rules.recipe import Broken, Recipe, fill, find
@@ -127,7 +127,7 @@ def skipped_function(report: Report) -> Iterator[Ranked]:
         names = list(dict.fromkeys(frame.location.function for frame in (first, *others)))
         yield skipped_function.finding(
             f"{listed(names, _MOST_NAMED)} {'runs' if len(names) == 1 else 'run'} in eager: {_WHY_TITLES[reason]}",
-            next_step(reason),
+            NEXT_STEPS[reason],
             why=f"{first.explanation} No graph break is reported for it.",
             rank=_RANK_OF_ENTRIES if entries else None,
             location=first.location,

@@ -90,8 +90,8 @@ def low_precision_device(report: Report) -> Iterator[Ranked]:
         f"Use float16 in {where}: `{change}`, with a GradScaler where you train. Or use a GPU of compute capability "
         "8.0 or later.",
         why=f"{queries.FROM_GRAPH if graphs else queries.FROM_SETTINGS} Its compute capability is "
-        f"{found[0]}.{found[1]}; Triton has bfloat16 from 8.0 on. Inductor leaves such a graph in eager, which emulates "
-        "it slowly.",
+        f"{found[0]}.{found[1]}; Triton has bfloat16 from 8.0 on. Inductor leaves such a graph in eager, which "
+        "emulates it slowly.",
         config=change,
         location=graphs[0].location if graphs else None,
         evidence=[*queries.ids(graphs), *queries.ids(modules), "torch.cuda.get_device_capability"],
