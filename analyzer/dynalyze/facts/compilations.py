@@ -162,8 +162,9 @@ def _compilation(
     forward = next((end.metrics for end in ends if not end.backward), None)
     code = start.code or Frame()
     status, reason = _status(forward, broken, error)
+    metrics: list[Mapping[str, Any]] = [end.metrics for end in ends]
     caches = [f"{name}_{result}" for name in _CACHES for result in ("hit", "miss")]
-    counts = {key: sum(end.metrics.get(f"{key}_count", 0) for end in ends) for key in caches}
+    counts = {key: sum(each.get(f"{key}_count", 0) for each in metrics) for key in caches}
     # The line of the program that called the compiled frame.
     frames = places.stack(start.stack, [])
     at = places.innermost(frames)

@@ -183,12 +183,3 @@ def comprehension_apart(report: Report) -> Iterator[Ranked]:
             location=found.location,
             evidence=[found.id],
         )
-
-
-def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
-    """What torch says of the iterator, in frames that hold nothing but a comprehension."""
-    alone = {(c.process, c.epoch, c.compile_id) for c in report.compilations if c.function in _COMPREHENSIONS}
-    for each in report.graph_breaks:
-        frames = {(each.process, each.epoch, compile_id) for compile_id in each.compile_ids}
-        if each.gb_type.startswith("Missing tp_iternext") and frames and frames <= alone:
-            yield each

@@ -142,13 +142,3 @@ def prefill_and_decode(report: Report) -> Iterator[Ranked]:
         evidence=ids(members),
         impact=recompile_cost(members, "spent compiling the second of them"),
     )
-
-
-def _owns_prefill(series: Series, report: Report) -> bool:
-    """One change from a prompt to single tokens, or back, in a model of transformers that generates."""
-    lead, sizes = series.lead, {series.lead.expected, series.lead.actual}
-    if series.changes != 1 or not any(module.family for module in report.modules):
-        return False
-    if lead.cause == "container" and _KEYWORDS.search(lead.source or ""):
-        return by_generate(report, lead)
-    return lead.cause == "shape" and "1" in sizes and _TOKENS.search(lead.source or "") is not None
