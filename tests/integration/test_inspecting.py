@@ -148,14 +148,17 @@ def test_a_configuration_that_raises_costs_only_itself() -> None:
     assert any(note.startswith("Not all could be read (configuration): ") for note in facts["notes"])
 
 
-def test_contributors_are_joined_and_a_failing_one_becomes_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_contributor_that_fails_becomes_a_note_and_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def layers(module: Any) -> dict[str, Any]:
-        return {"layers": [{"library": "a", "kind": "b", "count": 1}], "config": {"rank": 8}}
+        return {"layers": [{"library": "a", "kind": "b", "count": 1}]}
+
+    def configuration(module: Any) -> dict[str, Any]:
+        return {"config": {"rank": 8}}
 
     def failing(module: Any) -> dict[str, Any]:
         raise RuntimeError("no such layer")
 
-    monkeypatch.setattr(modules, "CONTRIBUTORS", {"one": layers, "another": layers, "layers": failing})
+    monkeypatch.setattr(modules, "CONTRIBUTORS", {"one": layers, "layers": failing, "another": configuration})
     facts = inspected(Net())
     assert facts["layers"] == [{"library": "a", "kind": "b", "count": 1}]
     assert facts["config"] == {"rank": 8}

@@ -40,7 +40,7 @@ def attach_to_descendant() -> None:
 def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], object]) -> None:
     """Record what this process compiles, from when it imports torch; `torch_loaded` is called with it then, or now."""
     HELD.watch()
-    after_import("torch._dynamo.convert_frame", lambda _: listener.skips.watch())
+    after_import("torch._dynamo.convert_frame", lambda _: trace.watch_skips(listener.skips.emit))
     after_import("torch", torch_loaded, without=own_trace(run))
     after_import("torch._dynamo.exc", lambda _: watch_untraced(listener))
     if (run / BYTECODE_FILE).exists():
@@ -151,7 +151,7 @@ class InProcess:
         self._writer.open()
         self._when_imported("torch", self._attach)
         self._when_imported("torch._dynamo.exc", lambda _: watch_untraced(self._listener))
-        self._when_imported("torch._dynamo.convert_frame", lambda _: self._listener.skips.watch())
+        self._when_imported("torch._dynamo.convert_frame", lambda _: trace.watch_skips(self._listener.skips.emit))
 
     def stop(self) -> None:
         """Leave torch as it was found; the events are complete then."""

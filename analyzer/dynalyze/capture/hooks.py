@@ -16,7 +16,6 @@ from typing import Any
 _PATCH_MARK = "_dynalyze_patch"
 _lock = threading.RLock()
 _methods: dict[weakref.WeakMethod[Callable[[], None]], None] = {}
-_registered: list[bool] = []
 
 
 class Patch:
@@ -41,14 +40,12 @@ class Patch:
         """What others put around it meanwhile stays; it goes with the last of ours that is around it."""
         with _lock:
             self.active = False
-            while (outermost := _patch_of(getattr(self._owner, self._name))) is not None and not outermost.active:
-                setattr(self._owner, self._name, outermost.original)
-
-
-def _patch_of(function: Any) -> Patch | None:
-    """The patch that a function is; functools.wraps copies the mark of one to functions of others."""
-    found = getattr(function, _PATCH_MARK, None)
-    return found if isinstance(found, Patch) and found._function is function else None
+            while True:
+                function = getattr(self._owner, self._name)
+                patch = getattr(function, _PATCH_MARK, None)  # functools.wraps copies the mark to functions of others.
+                if not isinstance(patch, Patch) or patch._function is not function or patch.active:
+                    return
+                setattr(self._owner, self._name, patch.original)
 
 
 def after_import(name: str, act: Callable[[ModuleType], object], *, without: str = "") -> Callable[[], None]:
@@ -72,21 +69,15 @@ class _ImportWatch(importlib.abc.MetaPathFinder):
 
     def __init__(self, name: str, act: Callable[[ModuleType], object], without: str) -> None:
         self._name = name
-        self._act = act
+        self.act = act
         self.without = without
         self._looking = threading.local()
-        self._over = False
+        self.over = False
 
     def call_off(self) -> None:
-        self._over = True
+        self.over = True
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-
-    def executed(self, module: ModuleType) -> None:
-        """Act, once."""
-        if not self._over:
-            self.call_off()
-            self._act(module)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -123,18 +114,21 @@ class _ActingLoader(importlib.abc.Loader):
         finally:
             if hidden is not None:
                 os.environ[without] = hidden
-        self._watch.executed(module)
+        if not self._watch.over:
+            self._watch.call_off()
+            self._watch.act(module)
 
 
 def after_fork(method: Callable[[], None]) -> None:
     """Call a bound method in each process that is forked from here on, in the order of registration."""
-
-    def call_all() -> None:
-        for reference in list(_methods):
-            if (method := reference()) is not None:
-                method()
-
-    if hasattr(os, "register_at_fork") and not _registered:
-        os.register_at_fork(after_in_child=call_all)
-        _registered.append(True)
     _methods[weakref.WeakMethod(method, lambda gone: _methods.pop(gone, None))] = None
+
+
+def _forked() -> None:
+    for reference in list(_methods):
+        if (method := reference()) is not None:
+            method()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -75,15 +75,13 @@ class InPlace:
         self._compile_seconds = compile_seconds
         self._forget = forget
         self._calls = ModuleCalls(self._handle)
+        self.install = self._calls.install
         self._compiling = threading.local()
         self._lock = threading.RLock()
         self.seen = CallablesSeen()
         self.compiled_any = False
         self._set_up_seconds = 0.0  # importing the compiler, above all
         self._began = self._emitted = self._now()
-
-    def install(self) -> None:
-        self._calls.install()
 
     def start_clock(self) -> None:
         """The program begins now: shares are of the time from here on."""
@@ -128,9 +126,21 @@ class InPlace:
     def _handle(self, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         thread = self._calls.thread
         if being_traced() or in_backward() or "_is_replica" in getattr(module, "__dict__", ()):
-            return self._pass(call, module, args, kwargs)
+            if in_backward():
+                with contextlib.suppress(Exception):
+                    self._first_look(module).left["backward"] += 1  # No call of the program's: torch makes it again.
+            thread.inside = True  # Neither this nor what it calls is to be compiled.
+            try:
+                return call(module, *args, **kwargs)
+            finally:
+                thread.inside = False
         try:
-            seen, reason = self._decided(module)
+            seen = self._first_look(module)
+            reason = self._left_alone(seen, module)
+            seen.taken = seen.taken or not reason
+            if not seen.calls:
+                compiles = self._compile is not None and not reason
+                self._emit(CandidateSeen(entry=replace(seen.entry(), reason=reason, compiled=compiles)))
         except Exception as error:  # Names are looked for among objects of the program's: nothing may reach it.
             self._emit(Lost(message=f"a call of {type(module).__name__}: {type(error).__name__}: {error}"[:500]))
             return call(module, *args, **kwargs)
@@ -146,16 +156,6 @@ class InPlace:
             seen.called(now - began, reason)
             if now - self._emitted > _EMIT_SECONDS:
                 self.emit_seen()
-
-    def _decided(self, module: Any) -> tuple[CallableSeen, CandidateReason]:
-        """What is called, and why it is not compiled, "" where it is."""
-        seen = self._first_look(module)
-        reason = self._left_alone(seen, module)
-        seen.taken = seen.taken or not reason
-        if not seen.calls:
-            compiles = self._compile is not None and not reason
-            self._emit(CandidateSeen(entry=replace(seen.entry(), reason=reason, compiled=compiles)))
-        return seen, reason
 
     def _now(self) -> float:
         """Seconds on a clock that stands still while something compiles."""
@@ -174,18 +174,6 @@ class InPlace:
             return self._handle(_call_function, function, args, kwargs)
 
         return call
-
-    def _pass(self, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call in which nothing is to be compiled, neither it nor what it calls."""
-        thread = self._calls.thread
-        if in_backward():
-            with contextlib.suppress(Exception):
-                self._first_look(module).left["backward"] += 1  # No call of the program's: torch makes it again.
-        thread.inside = True
-        try:
-            return call(module, *args, **kwargs)
-        finally:
-            thread.inside = False
 
     def _first_look(self, module: Any) -> CallableSeen:
         with self._lock:
@@ -287,7 +275,8 @@ class ModuleCalls:
     def install(self) -> None:
         """Begin. Called right after torch was imported."""
         self.active = True
-        original, wrapper = self._wrap(torch.nn.Module)
+        self._wrap(torch.nn.Module)
+        _, original, wrapper = self._wrapped[-1]
         _replace_copies(original, wrapper)
         for kind in _subclasses(torch.nn.Module):
             self._defined(kind)
@@ -305,12 +294,10 @@ class ModuleCalls:
                 kind.__call__ = original
             _replace_copies(wrapper, original)
 
-    def _wrap(self, kind: type[torch.nn.Module]) -> tuple[Any, Any]:
+    def _wrap(self, kind: type[torch.nn.Module]) -> None:
         original = vars(kind)["__call__"]
-        wrapper = _wrapping(self, original)
+        kind.__call__ = wrapper = _wrapping(self, original)
         self._wrapped.append((kind, original, wrapper))
-        kind.__call__ = wrapper
-        return original, wrapper
 
     def _new_class(self, kind: type[torch.nn.Module], rest: dict[str, Any]) -> None:
         super(torch.nn.Module, kind).__init_subclass__(**rest)
@@ -339,21 +326,15 @@ def _wrapping(calls: ModuleCalls, original: Callable[..., Any]) -> Callable[...,
             return original(self, *args, **kwargs)
         return calls.handle(original, self, args, kwargs)
 
-    return _disguised(_wrapped_call_impl, original)
-
-
-def _disguised(wrapper: Any, original: Any) -> Callable[..., Any]:
-    """Give the wrapper the name and a place in the file of torch's own `__call__`: torch's rules on what to skip and
-    to inline go by both, and would compile the frame of any other. All else is the original's.
-    """
-    code = torch.nn.Module._call_impl.__code__
-    wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
+    # The name and a place in the file of torch's own: torch's rules on what to skip and to inline go by both, and would
+    # compile the frame of any other. All else is the original's.
+    place, code = torch.nn.Module._call_impl.__code__, _wrapped_call_impl.__code__
+    _wrapped_call_impl.__code__ = code.replace(co_filename=place.co_filename, co_firstlineno=place.co_firstlineno)
     if isinstance(original, types.FunctionType):
-        wrapper.__module__, wrapper.__qualname__ = original.__module__, original.__qualname__
-        wrapper.__doc__ = original.__doc__
-        wrapper.__annotations__ = dict(original.__annotations__)
-    made: Callable[..., Any] = wrapper
-    return made
+        for name in ("__module__", "__qualname__", "__doc__"):
+            setattr(_wrapped_call_impl, name, getattr(original, name))
+        _wrapped_call_impl.__annotations__ = dict(original.__annotations__)
+    return _wrapped_call_impl
 
 
 def _replace_copies(old: Any, new: Any) -> None:

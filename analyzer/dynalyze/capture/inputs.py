@@ -38,7 +38,14 @@ def calls_from_expressions(expressions: list[str], target: Callable[..., Any]) -
     Raises:
         Misuse: an expression that cannot be evaluated.
     """
-    values = [_evaluate(expression) for expression in expressions]
+    import torch
+
+    values = []
+    for expression in expressions:
+        try:
+            values.append(eval(expression, {"torch": torch}))
+        except Exception as error:
+            raise Misuse(f"--input {expression!r} cannot be evaluated: {type(error).__name__}: {error}") from error
     calls = [call for value in values for call in calls_from(value)]
     together = Inputs(tuple(values), {})
     if len(values) > 1 and not all(_fits(target, call) for call in calls) and _fits(target, together):
@@ -46,10 +53,20 @@ def calls_from_expressions(expressions: list[str], target: Callable[..., Any]) -
     return calls
 
 
+def signature_of(target: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function, or of a module's forward.
+
+    Raises:
+        TypeError, ValueError: there is none to be had.
+    """
+    forward = getattr(target, "forward", None)
+    return inspect.signature(forward if callable(forward) else target)
+
+
 def signature_text(target: Callable[..., Any]) -> str:
     """The parameters of a callable as the user wrote them, "(...)" where they cannot be told."""
     try:
-        return str(inspect.signature(_called(target)))
+        return str(signature_of(target))
     except (TypeError, ValueError):
         return "(...)"
 
@@ -67,25 +84,11 @@ def _one(value: Any) -> Inputs:
     return Inputs((value,), {})
 
 
-def _evaluate(expression: str) -> Any:
-    import torch
-
-    try:
-        return eval(expression, {"torch": torch})
-    except Exception as error:
-        raise Misuse(f"--input {expression!r} cannot be evaluated: {type(error).__name__}: {error}") from error
-
-
 def _fits(target: Callable[..., Any], call: Inputs) -> bool:
     try:
-        inspect.signature(_called(target)).bind(*call.args, **call.kwargs)
+        signature_of(target).bind(*call.args, **call.kwargs)
     except TypeError:
         return False
     except ValueError:  # No signature to be had: let the call itself tell.
         return True
     return True
-
-
-def _called(target: Callable[..., Any]) -> Callable[..., Any]:
-    forward = getattr(target, "forward", None)
-    return forward if callable(forward) else target

@@ -16,7 +16,6 @@ import importlib.util
 import json
 import platform
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +24,30 @@ from dynalyze.capture.inputs import Misuse
 
 
 def main(path: Path) -> int:
-    """Answer the request in a file."""
-    path.write_text(json.dumps(answer(json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8")
+    """Answer the request in a file. What the user got wrong comes under `mistakes`, one line each."""
+    request = json.loads(path.read_text(encoding="utf-8"))
+    reason = environment.torch_import_problem()
+    listed, mistakes = ({}, [reason]) if reason else _listed(request)
+    answer = {"python": platform.python_version(), "listed": listed, "mistakes": list(dict.fromkeys(mistakes))}
+    for package in ("torch", "transformers"):
+        try:
+            answer[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            answer[package] = None
+    path.write_text(json.dumps(answer), encoding="utf-8")
     return 0
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """The answer as JSON values. What the user got wrong comes under `mistakes`, one line each."""
+def _listed(request: dict[str, Any]) -> tuple[dict[str, list[str]], list[str]]:
+    """The names for each pattern, and the user's mistakes."""
     mistakes: list[str] = []
-    if reason := environment.torch_import_problem():
-        return {**_versions(), "listed": {}, "mistakes": [reason]}
+
+    def attempt(action: Callable[..., Any], subject: Any) -> None:
+        try:
+            action(subject)
+        except Misuse as misuse:
+            mistakes.append(str(misuse))
+
     needs_names = bool(request["patterns"] or request["names"])
     if needs_names and importlib.util.find_spec("transformers") is None:
         mistakes.append("transformers is not installed there, and hf: targets need it: pip install transformers")
@@ -45,31 +58,11 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             from dynalyze.capture.compiling import check
             from dynalyze.capture.settings import CompileOptions
 
-            _try(partial(check, CompileOptions(**options)), mistakes)
-    listed = _listed(request, mistakes) if needs_names else {}
-    return {**_versions(), "listed": listed, "mistakes": list(dict.fromkeys(mistakes))}
-
-
-def _listed(request: dict[str, Any], mistakes: list[str]) -> dict[str, list[str]]:
+            attempt(check, CompileOptions(**options))
+    if not needs_names:
+        return {}, mistakes
     from dynalyze.capture.hf import names
 
     for name in request["names"]:
-        _try(partial(names.resolve, name), mistakes)
-    return {pattern: names.listed(pattern) for pattern in request["patterns"]}
-
-
-def _try(action: Callable[[], Any], mistakes: list[str]) -> None:
-    try:
-        action()
-    except Misuse as misuse:
-        mistakes.append(str(misuse))
-
-
-def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {"python": platform.python_version()}
-    for package in ("torch", "transformers"):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = None
-    return found
+        attempt(names.resolve, name)
+    return {pattern: names.listed(pattern) for pattern in request["patterns"]}, mistakes

@@ -13,7 +13,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture.events import (
@@ -49,21 +49,10 @@ _LONGEST_REASON = 500
 class _Handled:
     """How much of what torch counts by itself was handled, and where its counts stood when listening began."""
 
-    since: trace.Counted
+    since: trace.Counted = field(default_factory=trace.counted)
     graphs: int = 0
     breaks: int = 0
     ends: int = 0
-
-    def missed(self) -> str:
-        """What torch has counted and was not handled; "" where nothing is missing."""
-        now = trace.counted()
-        missed = []
-        for field, name in {"graphs": "graphs", "breaks": "graph breaks", "ends": "compiles"}.items():
-            # A program can set torch's counts back, so more handled than counted says nothing.
-            counted, handled = getattr(now, field) - getattr(self.since, field), getattr(self, field)
-            if counted > handled:
-                missed.append(f"{counted} {name}, of which {handled} were heard")
-        return f"torch counted {'; '.join(missed)}" if missed else ""
 
 
 class Listener:
@@ -76,7 +65,7 @@ class Listener:
         self.compiled_frames = 0
         self.compile_seconds = 0.0
         self.on_each_compile: Callable[[int], None] | None = None
-        self._handled = _Handled(trace.counted())
+        self._handled = _Handled()
         self._listening = False
         self._writer = writer
         self._busy = threading.local()
@@ -90,7 +79,7 @@ class Listener:
     def listen(self) -> Callable[[], None]:
         """Handle all that torch traces from here on; torch must be imported. Returns what ends it."""
         self._listening = True
-        self._handled = _Handled(trace.counted())
+        self._handled = _Handled()
         return trace.listen(self.handle)
 
     def handle(self, metadata: dict[str, Any], payload: Any) -> None:
@@ -107,10 +96,17 @@ class Listener:
 
     def check(self) -> None:
         """Emit what is missing, by torch's own counts. Called when the program has ended."""
-        unheard = "torch was imported past the listener" if "torch" in sys.modules and not self._listening else ""
-        missed = unheard or self._handled.missed()
+        if "torch" in sys.modules and not self._listening:
+            self.emit(Lost(message="torch was imported past the listener"))
+            return
+        now, missed = trace.counted(), []
+        for part, name in {"graphs": "graphs", "breaks": "graph breaks", "ends": "compiles"}.items():
+            # A program can set torch's counts back, so more handled than counted says nothing.
+            counted, handled = getattr(now, part) - getattr(self._handled.since, part), getattr(self._handled, part)
+            if counted > handled:
+                missed.append(f"{counted} {name}, of which {handled} were heard")
         if missed:
-            self.emit(Lost(message=missed))
+            self.emit(Lost(message=f"torch counted {'; '.join(missed)}"))
 
     def emit(self, event: Event) -> None:
         """Write an event that is not in the trace, under the same protection."""
@@ -131,7 +127,7 @@ class Listener:
         """Begin anew: what was handled so far is not to count. `compiling`: a frame is just beginning to compile."""
         self.compiled_frames = int(compiling)
         self.compile_seconds = 0.0
-        self._handled = _Handled(trace.counted())
+        self._handled = _Handled()
         self._traced.clear()
         self._modules = None
         self._records.restart()
@@ -155,7 +151,9 @@ class Listener:
         elif isinstance(event, GraphSeen):
             event.text = self._writer.write_text(str(payload or ""))
         elif isinstance(event, BreakSeen):
-            _add_break(event)
+            error = dynamo.live_break()
+            event.message, event.type = cut(_message(error)), getattr(error, "gb_type", None)
+            event.above, event.inside = dynamo.stack_above(), dynamo.inner_stack(error)
         elif isinstance(event, ErrorSeen):
             _add_error(event)
         elif isinstance(event, RecompileSeen):
@@ -214,14 +212,8 @@ class Listener:
     def _after_fork(self) -> None:
         self._busy = threading.local()
         self.compiled_frames = 0
-        self._handled = _Handled(trace.counted())
+        self._handled = _Handled()
         self._records.restart()
-
-
-def _add_break(event: BreakSeen) -> None:
-    error = dynamo.live_break()
-    event.message, event.type = cut(_message(error)), getattr(error, "gb_type", None)
-    event.above, event.inside = dynamo.stack_above(), dynamo.inner_stack(error)
 
 
 def _add_error(event: ErrorSeen) -> None:
@@ -262,19 +254,16 @@ def _message(error: BaseException | None) -> str:
 
 def as_python(code: types.CodeType) -> str:
     """Readable text of a code object; always valid Python, comments at worst."""
-    if importlib.util.find_spec("depyf") is None:
-        return _HOW + _disassembled(code)
-    try:
-        depyf: Any = importlib.import_module("depyf")
-        return f"{str(depyf.decompile(code)).rstrip()}\n"
-    except Exception as error:  # Bytecode of a newer Python, say.
-        reason = " ".join(str(error).split())[:200]
-        return f"# depyf could not decompile this: {type(error).__name__}: {reason}\n{_disassembled(code)}"
-
-
-def _disassembled(code: types.CodeType) -> str:
-    lines = dis.Bytecode(code).dis().splitlines()
-    return "".join(f"# {line}".rstrip() + "\n" for line in [f"{code.co_name}:", *lines])
+    head = _HOW
+    if importlib.util.find_spec("depyf") is not None:
+        try:
+            depyf: Any = importlib.import_module("depyf")
+            return f"{str(depyf.decompile(code)).rstrip()}\n"
+        except Exception as error:  # Bytecode of a newer Python, say.
+            reason = " ".join(str(error).split())[:200]
+            head = f"# depyf could not decompile this: {type(error).__name__}: {reason}\n"
+    lines = [f"{code.co_name}:", *dis.Bytecode(code).dis().splitlines()]
+    return head + "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 
 class Skips:
@@ -285,17 +274,19 @@ class Skips:
         self._counts: dict[tuple[Any, ...], int] = {}
         self._busy = threading.local()
 
-    def watch(self) -> Callable[[], None]:
-        """Listen to Dynamo, which has been imported; returns what ends it."""
-        return trace.watch_skips(self.emit)
-
     def emit(self, skipped: SkippedSeen) -> None:
         """Called by the compiler: must not raise, and must not be called by what it does itself."""
         if getattr(self._busy, "now", False):
             return
         self._busy.now = True
         try:
-            self._count(skipped)
+            skipped.reason = skipped.reason.partition("\n")[0][:_LONGEST_REASON]
+            key = (skipped.code, skipped.reason)
+            skipped.count = self._counts.get(key, 0) + 1
+            if skipped.count > 1 or len(self._counts) < _MOST_SKIPS:
+                self._counts[key] = skipped.count
+                if skipped.count & (skipped.count - 1) == 0:
+                    self._listener.emit(skipped)
         except Exception as error:
             self._listener.emit(Lost(message=f"skipped function: {type(error).__name__}: {error}"[:500]))
         finally:
@@ -306,13 +297,3 @@ class Skips:
         code = trace.marked_disabled(target)
         if code is not None:
             self.emit(SkippedSeen(code=dynamo.definition_of(code), reason=DISABLED, entry=True, tensors=True))
-
-    def _count(self, skipped: SkippedSeen) -> None:
-        skipped.reason = skipped.reason.partition("\n")[0][:_LONGEST_REASON]
-        key = (skipped.code, skipped.reason)
-        skipped.count = self._counts.get(key, 0) + 1
-        if skipped.count == 1 and len(self._counts) >= _MOST_SKIPS:
-            return
-        self._counts[key] = skipped.count
-        if skipped.count & (skipped.count - 1) == 0:
-            self._listener.emit(skipped)

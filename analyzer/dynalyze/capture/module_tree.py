@@ -27,7 +27,7 @@ def module_tree(name: str, module: torch.nn.Module, call: Callable[[], Any] | No
 
     `call` makes a call of the uncompiled module; where it is None or fails, no part has a time.
     """
-    named = dict(list(module.named_modules())[:_MOST_PARTS])
+    named = list(module.named_modules())[:_MOST_PARTS]
     seconds = _seconds_of(call) if call is not None else {}
     classes: dict[type, int] = {}
     uninitialized = torch.nn.parameter.UninitializedTensorMixin
@@ -38,7 +38,7 @@ def module_tree(name: str, module: torch.nn.Module, call: Callable[[], Any] | No
             parameters=sum(each.numel() for each in part.parameters() if not isinstance(each, uninitialized)),
             seconds=seconds.get(id(part)),
         )
-        for path, part in named.items()
+        for path, part in named
     ]
     return ModuleTree(name, [_class(kind) for kind in classes], parts)
 
@@ -47,26 +47,18 @@ def _class(kind: type) -> TreeClass:
     forward = getattr(kind, "forward", None)
     callable_itself = forward is not None and forward is not torch.nn.Module.forward
     code = getattr(inspect.unwrap(forward), "__code__", None) if forward is not None and callable_itself else None
+    # What its classes bring, without those that every module has.
+    own = (value for each in kind.__mro__ if each not in (torch.nn.Module, object) for value in vars(each).values())
+    methods = (inspect.unwrap(value) for value in own if isinstance(value, types.FunctionType))
     return TreeClass(
         kind.__qualname__,
         # A class derived from one of torch's layers is no more than a layer either.
         layer=any(each.__module__.startswith("torch.nn.modules.") and each not in _CONTAINERS for each in kind.__mro__),
         of_torch=kind.__module__.partition(".")[0] == "torch",
         callable=callable_itself and kind not in (torch.nn.ModuleList, torch.nn.ModuleDict),
-        code=list(_code_of(kind)),
+        code=[_range_of(each.__code__) for each in methods if isinstance(each, types.FunctionType)],
         forward=(code.co_filename, code.co_firstlineno) if isinstance(code, types.CodeType) else None,
     )
-
-
-def _code_of(kind: type) -> Iterator[Range]:
-    """The lines of the methods that its classes bring, without those that every module has."""
-    for each in kind.__mro__:
-        if each in (torch.nn.Module, object):
-            continue
-        for value in vars(each).values():
-            function = inspect.unwrap(value) if isinstance(value, types.FunctionType) else None
-            if isinstance(function, types.FunctionType):
-                yield _range_of(function.__code__)
 
 
 def _range_of(code: types.CodeType) -> Range:
@@ -106,15 +98,11 @@ def _timed(seconds: dict[int, float]) -> Iterator[None]:
             seconds[id(module)] = seconds.get(id(module), 0.0) + time.perf_counter() - begun.pop()
 
     hooks = torch.nn.modules.module
-    handles = [
+    with (
         hooks.register_module_forward_pre_hook(before),
         hooks.register_module_forward_hook(after, always_call=True),
-    ]
-    try:
+    ):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _finish_kernels() -> None:

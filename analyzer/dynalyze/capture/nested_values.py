@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import sys
@@ -187,18 +188,15 @@ def _slots(value: Any) -> Iterator[tuple[types.MemberDescriptorType, Any]]:
                     continue
 
 
-def sign(value: Any) -> Signature:
+def sign(value: Any, seen: dict[int, int] | None = None) -> Signature:
     """The signature of a nested value.
 
     A tensor counts with its type, shape, strides, dtype, device and requires_grad, never with its values. The stride
     of a dimension of size 1 says nothing and is left out. Numbers, strings and None count with their value, objects
     with their class and attributes (so a cache counts with the lengths of what it holds), functions and modules by
-    identity, and a value met before as that one.
+    identity, and a value `seen` before as that one.
     """
-    return _sign(value, {})
-
-
-def _sign(value: Any, seen: dict[int, int]) -> Signature:
+    seen = {} if seen is None else seen
     if value is None:
         return ("none",)
     if isinstance(value, _SCALARS):
@@ -212,7 +210,7 @@ def _sign(value: Any, seen: dict[int, int]) -> Signature:
         return _sign_tensor(value)
     if isinstance(value, torch.nn.Module):
         return ("same", type(value).__name__, id(value))
-    held = tuple((_key(name), _sign(item, seen)) for name, item in children(value))
+    held = tuple((_key(name), sign(item, seen)) for name, item in children(value))
     if held or isinstance(value, (tuple, list, dict, set, frozenset)):
         return ("holds", type(value).__name__, held)
     return ("same", type(value).__name__, _identity(value))
@@ -300,35 +298,25 @@ def reachable_modules(value: Any) -> list[torch.nn.Module]:
 def _held_by(value: Any) -> Iterator[Any]:
     if isinstance(value, (torch.Tensor, type, types.ModuleType)):
         return
-    if isinstance(value, types.FunctionType):
-        yield from _held_by_function(value)
-    elif isinstance(value, types.MethodType):
+    if isinstance(value, types.MethodType):
         yield from (value.__self__, value.__func__)
     elif isinstance(value, functools.partial):
         yield from (value.func, value.args, value.keywords)
-    else:
+    elif not isinstance(value, types.FunctionType):
         yield from (item for _, item in children(value))
+    elif value.__module__.partition(".")[0] != "torch":
+        for cell in value.__closure__ or ():
+            with contextlib.suppress(ValueError):  # Not filled yet.
+                yield cell.cell_contents
+        yield from value.__defaults__ or ()
+        yield from (value.__kwdefaults__ or {}).values()
+        yield from (value.__globals__[name] for name in sorted(_names_in(value.__code__)) if name in value.__globals__)
 
 
-def _held_by_function(function: types.FunctionType) -> Iterator[Any]:
-    if function.__module__.partition(".")[0] == "torch":
-        return
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # Not filled yet.
-            continue
-    yield from function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).values()
-    for name in sorted(names_in(function.__code__)):
-        if name in function.__globals__:
-            yield function.__globals__[name]
-
-
-def names_in(code: types.CodeType) -> set[str]:
+def _names_in(code: types.CodeType) -> set[str]:
     """The global names and attributes that a piece of code uses, nested functions included."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names |= names_in(constant)
+            names |= _names_in(constant)
     return names

@@ -75,7 +75,9 @@ def prepare(
         kind = type(value).__name__
         a_kind = f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
         raise Misuse(f"{name!r} is {a_kind}, which cannot be called; name a module, a class or a function")
-    if not isinstance(value, torch.nn.Module) and not needs_inputs(value) and not (expressions and _takes_any(value)):
+    # `--input` is for a function that has parameters itself, not for what it makes.
+    called_itself = isinstance(value, torch.nn.Module) or bool(expressions and _parameters_of(value) != [])
+    if not called_itself and not needs_inputs(value):
         made = value()
         if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
             value, examples = made
@@ -142,12 +144,6 @@ def _instance(cls: Any, name: str) -> Any:
     return cls()
 
 
-def _takes_any(function: Any) -> bool:
-    """Whether a function has parameters at all: `--input` is then for the function itself, not for what it makes."""
-    parameters = _parameters_of(function)
-    return parameters is None or bool(parameters)
-
-
 def _parameters_of(function: Any) -> list[inspect.Parameter] | None:
     """None where they cannot be known."""
     try:
@@ -161,8 +157,7 @@ def _required(function: Any) -> int:
     parameters = _parameters_of(function)
     if parameters is None:
         return 1
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in positional and p.default is inspect.Parameter.empty for p in parameters)
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -172,9 +167,10 @@ def _import_file(path: Path) -> ModuleType:
         root = root.parent
     if parts[-1] == "__init__" and len(parts) > 1:
         parts.pop()
-    set_first_path(str(root if len(parts) > 1 else path.parent))
     if len(parts) > 1:
+        set_first_path(str(root))
         return importlib.import_module(".".join(parts))
+    set_first_path(str(path.parent))
     # A file called like an installed module must not get that one, nor replace it.
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"_{path.stem}_target"
     spec = importlib.util.spec_from_file_location(name, path)

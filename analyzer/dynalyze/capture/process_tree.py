@@ -19,11 +19,17 @@ class Seen(NamedTuple):
 
 def processes() -> dict[int, Seen]:
     """Every process that can be seen, by its id."""
-    found = {}
-    with contextlib.suppress(OSError):
-        for name in os.listdir("/proc"):  # noqa: PTH208  a list of names, quickly
-            if name.isdigit() and (seen := _read(name)) is not None:
-                found[int(name)] = seen
+    found: dict[int, Seen] = {}
+    try:
+        names = os.listdir("/proc")  # noqa: PTH208  a list of names, quickly
+    except OSError:
+        return found
+    for name in filter(str.isdigit, names):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+            stat = file.read()
+            # "4711 (any name, with ) too) S 4700 ...": the name ends at the last parenthesis.
+            fields = stat[stat.rindex(b")") + 2 :].split()
+            found[int(name)] = Seen(int(fields[1]), int(fields[21]) * _PAGE)
     return found
 
 
@@ -45,17 +51,6 @@ def memory_of(pids: list[int], seen: dict[int, Seen], limit: int) -> int:
     """
     rss = sum(seen[pid].rss for pid in pids if pid in seen)
     return sum(_private(pid, seen) for pid in pids if pid in seen) if rss > limit else rss
-
-
-def _read(name: str) -> Seen | None:
-    try:
-        with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-            stat = file.read()
-    except OSError:
-        return None
-    # "4711 (any name, with ) too) S 4700 ...": the name ends at the last parenthesis.
-    fields = stat[stat.rindex(b")") + 2 :].split()
-    return Seen(int(fields[1]), int(fields[21]) * _PAGE)
 
 
 def _private(pid: int, seen: dict[int, Seen]) -> int:

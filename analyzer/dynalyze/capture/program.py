@@ -164,8 +164,7 @@ class _NoModule(Exception):
 
 
 def _failed(error: BaseException) -> Ending:
-    shown = _without_our_frames(error.__traceback__)
-    error.__traceback__ = shown
+    error.__traceback__ = shown = _without_our_frames(error.__traceback__)
     try:  # Through the program's own hook; where that fails, as Python tells both errors.
         sys.excepthook(type(error), error, shown)
     except BaseException as failure:

@@ -6,11 +6,10 @@ stays a mask. Dtype, device, order of strides and requires_grad stay as they are
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dynalyze.capture.inputs import Inputs, Misuse
+from dynalyze.capture.inputs import Inputs, Misuse, signature_of
 
 
 class Dim(NamedTuple):
@@ -40,11 +39,11 @@ def resized(
             continue
         places = [_place(call, dim, target) for call in made]
         if all(place is None for place in places):
-            raise Misuse(f"{dim}: the target is called without such an input; it has {_names_of_inputs(made[0])}")
-        made = [
-            call if place is None else _replaced(call, place, dim, shape[dim.name])
-            for call, place in zip(made, places, strict=True)
-        ]
+            count = len(made[0].args)
+            positions = ["position 0"] if count == 1 else [f"positions 0 to {count - 1}"] if count else []
+            there = ", ".join([*positions, *made[0].kwargs]) or "no inputs at all"
+            raise Misuse(f"{dim}: the target is called without such an input; it has {there}")
+        made = [_replaced(call, place, dim, shape[dim.name]) for call, place in zip(made, places, strict=True)]
     return made
 
 
@@ -69,22 +68,17 @@ def _place(call: Inputs, dim: Dim, target: Callable[..., Any]) -> int | str | No
         return position if position < len(call.args) else None
     if dim.input in call.kwargs:
         return dim.input
-    names = _parameters(target)
-    position = names.index(dim.input) if dim.input in names else len(call.args)
-    return position if position < len(call.args) else None
-
-
-def _parameters(target: Callable[..., Any]) -> list[str]:
-    """The names of the positional parameters of a module's forward, or of a function."""
-    forward = getattr(target, "forward", None)
     try:
-        parameters = inspect.signature(forward if callable(forward) else target).parameters.values()
+        parameters = signature_of(target).parameters.values()
     except (TypeError, ValueError):
-        return []
-    return [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        return None
+    names = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return names.index(dim.input) if dim.input in names[: len(call.args)] else None
 
 
-def _replaced(call: Inputs, place: int | str, dim: Dim, size: int) -> Inputs:
+def _replaced(call: Inputs, place: int | str | None, dim: Dim, size: int) -> Inputs:
+    if place is None:
+        return call
     args, kwargs = list(call.args), dict(call.kwargs)
     if isinstance(place, int):
         args[place] = _fitted(args[place], dim, size)
@@ -105,9 +99,3 @@ def _fitted(value: Any, dim: Dim, size: int) -> Any:
     if value.shape[dim.axis] == 0:
         raise Misuse(f"{dim}: this axis of the example is empty, so there are no values to repeat")
     return value if value.shape[dim.axis] == size else fit(value, dim.axis, size)
-
-
-def _names_of_inputs(call: Inputs) -> str:
-    count = len(call.args)
-    positions = ["position 0"] if count == 1 else [f"positions 0 to {count - 1}"] if count else []
-    return ", ".join([*positions, *call.kwargs]) or "no inputs at all"

@@ -42,8 +42,11 @@ class SourceTexts:
         patch = Patch(importlib.machinery.SourceFileLoader, "path_stats")
 
         def path_stats(loader: Any, path: str) -> Any:
-            if patch.active:
-                self._imported(path)
+            if patch.active and (stamp := _stamp(file := _absolute(path))) is not None:
+                self._stamps[file] = stamp
+                if not file.startswith(self._installed) and stamp[1] <= _LARGEST_FILE:
+                    with contextlib.suppress(OSError):
+                        self.hold(file, Path(file).read_bytes())
             return patch.original(loader, path)
 
         return patch.put(path_stats)
@@ -70,16 +73,6 @@ class SourceTexts:
         if source is None or text is None:
             return SourceSeen(file=file, stamp=stamp)
         return SourceSeen(file=file, stamp=stamp, text=write(text), sha256=hashlib.sha256(source).hexdigest())
-
-    def _imported(self, path: str) -> None:
-        path = _absolute(path)
-        stamp = _stamp(path)
-        if stamp is None:
-            return
-        self._stamps[path] = stamp
-        if not path.startswith(self._installed) and stamp[1] <= _LARGEST_FILE:
-            with contextlib.suppress(OSError):
-                self.hold(path, Path(path).read_bytes())
 
 
 def _codes_of(file: str) -> list[types.CodeType]:

@@ -43,7 +43,7 @@ _LONGEST_VALUE = 100
 _LONGEST_REASON = 1000
 
 # A cache that is not used; the last one cannot store what it has compiled.
-_BYPASSES = {
+BYPASSES = {
     "fx_graph_cache_bypass": "fx_graph",
     "aotautograd_cache_bypass": "autograd",
     "aotautograd_cache_pickle_failure": "autograd",
@@ -72,35 +72,25 @@ class TraceRecords:
     What stands in a record is passed on as it is: a log may hold anything in the place of a number.
     """
 
-    WITH_REASON = frozenset(_BYPASSES)
-
     def __init__(self, files: dict[int, str] | None = None) -> None:
         # How many times torch._dynamo.reset() made compile ids begin again.
         self.epoch = 0
         # File names by the numbers that records use for them.
         self.files = files if files is not None else {}
         self._seen: set[str] = set()
-        # Each gets the record's name, what it holds under that, and its text.
-        self._readers: dict[str, Callable[[str, Any, str], CompilerEvent | None]] = {
+        # Of each kind of record of concern; each gets the record's name, what it holds under that, and its text.
+        self.readers: dict[str, Callable[[str, Any, str], CompilerEvent | None]] = {
             "dynamo_start": self._start,
             "compilation_metrics": _metrics,
             "bwd_compilation_metrics": _metrics,
-            # None for the exception of a backend that torch makes a graph break of, and then logs as one.
-            "dynamo_graph_break_reason": lambda name, content, text: (
-                None if text.startswith(_WARNED) else BreakSeen(text=cut(_without_traceback(text)))
-            ),
+            "dynamo_graph_break_reason": _break,
             "dynamo_error": lambda name, content, text: ErrorSeen(text=cut(text, keep_end=True)),
             "recompile_reasons": lambda name, content, text: RecompileSeen(text=cut(text)),
             "symbolic_shape_specialization": self._specialized,
-            **dict.fromkeys(_BYPASSES, _bypass),
+            **dict.fromkeys(BYPASSES, _bypass),
             # Its text is too long for an event: whoever reads the record keeps it elsewhere.
             **dict.fromkeys(_STAGES, lambda name, content, text: GraphSeen(stage=_STAGES[name])),
         }
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """Names of the records, or of their artifacts, that `read` needs; a reader of logs skips all others."""
-        return frozenset(("str", *self._readers))
 
     def read(self, metadata: Metadata, payload: Any) -> CompilerEvent | None:
         """The event that a record stands for; None where it is of no concern."""
@@ -111,15 +101,12 @@ class TraceRecords:
                 self.files[content[1]] = content[0]
                 return None
             known = content.get("name", "") if name == "artifact" else name
-            reader = self._readers.get(known)
+            reader = self.readers.get(known)
             event = reader(known, content, payload or "") if reader is not None else None
             if event is None:
                 return None
-            event.id, event.attempt, event.rank = (
-                compile_id_of(metadata),
-                metadata.get("attempt") or 0,
-                metadata.get("rank"),
-            )
+            event.id = compile_id_of(metadata)
+            event.attempt, event.rank = metadata.get("attempt") or 0, metadata.get("rank")
             if isinstance(event, CompileStarted):
                 if event.id in self._seen:
                     self.epoch += 1
@@ -183,6 +170,16 @@ def cut(text: str, *, keep_end: bool = False) -> str:
     return f"{note}\n{text[-INLINE_TEXT:]}" if keep_end else f"{text[:INLINE_TEXT]}\n{note}"
 
 
+def _break(name: str, content: Any, text: str) -> BreakSeen | None:
+    """None for the exception of a backend that torch makes a graph break of, and then logs as one."""
+    if text.startswith(_WARNED):
+        return None
+    # It ends with a traceback through the compiler itself, of no use to the owner of a model. Where a frame is skipped
+    # late, the cause stands in that traceback alone.
+    head, found, _ = text.partition("\nTraceback (most recent call last):")
+    return BreakSeen(text=cut(head if found and head.startswith("Graph break in user code") else text))
+
+
 def _bypass(name: str, content: Any, text: str) -> CacheBypassed:
     try:
         details = json.loads(text)
@@ -192,7 +189,7 @@ def _bypass(name: str, content: Any, text: str) -> CacheBypassed:
     reason = details.get("cache_bypass_reason") or details.get("error") or ""
     stored = "Unable to serialize: " if name.endswith("pickle_failure") else ""
     shown = f"{stored}{reason}"[:_LONGEST_REASON].encode(errors="replace").decode()
-    return CacheBypassed(cache=_BYPASSES[name], reason=shown)
+    return CacheBypassed(cache=BYPASSES[name], reason=shown)
 
 
 def _metrics(name: str, metrics: Any, text: str) -> CompileEnded:
@@ -200,12 +197,3 @@ def _metrics(name: str, metrics: Any, text: str) -> CompileEnded:
     if reason := metrics.get("fail_reason"):
         known["fail_reason"] = cut(str(reason))
     return CompileEnded(backward=name.startswith("bwd"), metrics=cast(Metrics, known))
-
-
-def _without_traceback(payload: str) -> str:
-    """The payload ends with a traceback through the compiler itself, of no use to the owner of a model.
-
-    Where a frame is skipped late, the cause stands in that traceback alone.
-    """
-    head, found, _ = payload.partition("\nTraceback (most recent call last):")
-    return head if found and head.startswith("Graph break in user code") else payload

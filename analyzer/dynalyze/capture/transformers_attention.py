@@ -6,7 +6,7 @@ built; where this version has none, nothing is refused before a model is tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from dynalyze.capture.inputs import Misuse
@@ -68,17 +68,14 @@ def unknown_names(wanted: Iterable[str]) -> list[str]:
 def availability(model: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
     """For each name what transformers takes for it (`used`), or why it cannot be had here (`refused`)."""
     check = getattr(model, "_check_and_adjust_attn_implementation", None)
-    check = check if callable(check) else None
-    return {name: _asked(check, name) for name in names}
-
-
-def _asked(check: Callable[[str], Any] | None, name: str) -> dict[str, str]:
-    if check is None:
-        return {"used": name, "refused": ""}
-    try:
-        used = check(name)
-    except TypeError:  # Of another version, with other arguments.
-        return {"used": name, "refused": ""}
-    except Exception as error:
-        return {"used": "", "refused": " ".join(str(error).split())[:_LONGEST] or type(error).__name__}
-    return {"used": used if isinstance(used, str) else name, "refused": ""}
+    found = {}
+    for name in names:
+        used, refused = name, ""
+        try:
+            used = check(name) if callable(check) else name
+        except TypeError:  # Of another version, with other arguments.
+            pass
+        except Exception as error:
+            used, refused = "", " ".join(str(error).split())[:_LONGEST] or type(error).__name__
+        found[name] = {"used": used if isinstance(used, str) else name, "refused": refused}
+    return found

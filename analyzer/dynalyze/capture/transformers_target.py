@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -122,17 +123,6 @@ class _Target:
         return ending if workload is None else self._compiled(workload)
 
     def _prepared(self) -> Workload:
-        built = self._build()
-        with self._stage("eager"):
-            asked = self._asked
-            workload = workload_of(
-                built, self._phase, batch=asked.batch, new_tokens=asked.new_tokens, static_cache=asked.static_cache
-            )
-            if not self._asked.cold:
-                self._eager(workload)
-        return workload
-
-    def _build(self) -> Built:
         began = time.perf_counter()
         options, asked = self._options, self._asked
         request = ModelRequest(
@@ -144,7 +134,13 @@ class _Target:
         notes = [how_built(asked.full_size, asked.weights), *built.notes]
         seconds, inputs = time.perf_counter() - began, texts_of(built.inputs)
         self._emit(ModelBuilt(built.class_name, built.family, built.parameters, seconds, inputs, notes))
-        return built
+        with self._stage("eager"):
+            workload = workload_of(
+                built, self._phase, batch=asked.batch, new_tokens=asked.new_tokens, static_cache=asked.static_cache
+            )
+            if not asked.cold:
+                self._eager(workload)
+        return workload
 
     def _eager(self, workload: Workload) -> None:
         """The call as it is without torch.compile, also inside of libraries that compile parts of themselves."""
@@ -166,28 +162,24 @@ class _Target:
         steps = workload.steps(target)
         self._emit(ObjectStarted(len(steps), workload.notes))
         for index, step in enumerate(steps):
-            ending = self._one_call(index, step, workload)
+            ending, _ = program.end_of(partial(self._one_call, index, step, workload))
             if ending.exit_status != 0:
                 return ending
         return Ending(exit_status=0)
 
-    def _one_call(self, index: int, step: Step, workload: Workload) -> Ending:
+    def _one_call(self, index: int, step: Step, workload: Workload) -> None:
         """One compiled call; a refusal under our own --fullgraph is a fact, not a failure."""
-
-        def make() -> None:
-            refused = ""
-            try:
-                self._make(step)
-            except Exception as error:
-                if not (self._options.fullgraph and dynamo.is_refusal(error)):
-                    if self._asked.cold:  # It was the first call of all: where eager fails as well, that is the reason.
-                        with self._stage("eager"):
-                            self._eager(workload)
-                    raise
-                refused = str(error).splitlines()[0][:_LONGEST]
-            self._emit(ObjectCall(index, refused))
-
-        return program.end_of(make)[0]
+        refused = ""
+        try:
+            self._make(step)
+        except Exception as error:
+            if not (self._options.fullgraph and dynamo.is_refusal(error)):
+                if self._asked.cold:  # It was the first call of all: where eager fails as well, that is the reason.
+                    with self._stage("eager"):
+                        self._eager(workload)
+                raise
+            refused = str(error).splitlines()[0][:_LONGEST]
+        self._emit(ObjectCall(index, refused))
 
     def _make(self, step: Step) -> None:
         step.prepare()

@@ -13,7 +13,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -53,7 +53,7 @@ def main(run: Path) -> int:
         return _STATUS_MISUSE
     except KeyboardInterrupt:  # Pressed for the audit; a traceback of ours would be of no use.
         return _STATUS_INTERRUPTED
-    check.emit(check.ended(error))
+    check.end(error)
     return 0
 
 
@@ -103,35 +103,34 @@ class WarmupCheck:
                 self._call(stage, number, steps[number])
         return ""
 
-    def ended(self, error: str) -> WarmupEnded:
-        """What the process knows at its end."""
+    def end(self, error: str) -> None:
+        """Emit what the process knows at its end."""
         notes = self._workloads[0].notes if self._workloads else []
-        return WarmupEnded(error, runtime.recompile_limit(), runtime.cache_counts(), notes)
+        self.emit(WarmupEnded(error, runtime.recompile_limit(), runtime.cache_counts(), notes))
 
     def _prepared(self) -> list[list[Step]]:
+        from dynalyze.capture.bench.configure import configured
         from dynalyze.capture.bench.load import device_of, load_shapes
         from dynalyze.capture.bench.timing import timer_for
 
         self._workloads = load_shapes(self._requests)
         device = device_of(self._workloads[0])
         self._timer = timer_for(device)
-        mode = self._requests[0].configuration.mode
-        if device == "cuda" and runtime.cudagraphs_wanted(mode):
+        configuration = self._requests[0].configuration
+        if device == "cuda" and runtime.cudagraphs_wanted(configuration.mode):
             self._repeats = _CALLS_OF_CUDA_GRAPHS
-        target = self._target(device)
+        # What is called in place of the model; compiled once, for all shapes.
+        if configuration.name == AS_WRITTEN:
+            target = configured(self._workloads[0].as_written(), replace(configuration, compile=False), device)
+        else:
+            target = configured(self._workloads[0].model, configuration, device)
         return [self._with_backward(workload.steps(target)) for workload in self._workloads]
 
-    def _target(self, device: str) -> Callable[..., Any]:
-        """What is called in place of the model; compiled once, for all shapes."""
-        from dynalyze.capture.bench.configure import configured
+    def _with_backward(self, steps: list[Step]) -> list[Step]:
+        """In training with backward, but without an optimizer: that runs in eager whatever compiles."""
+        from dynalyze.capture.bench.call_workload import TrainStep
 
-        first, configuration = self._workloads[0], self._requests[0].configuration
-        if configuration.name == AS_WRITTEN:
-            return configured(first.as_written(), replace(configuration, compile=False), device)
-        return configured(first.model, configuration, device)
-
-    def _with_backward(self, steps: Sequence[Step]) -> list[Step]:
-        return [_WithBackward(step) for step in steps] if self._requests[0].phase == "train" else list(steps)
+        return [TrainStep(step, [], None) for step in steps] if self._requests[0].phase == "train" else steps
 
     def _call(self, stage: str, number: int, steps: list[Step]) -> None:
         """One pass over the steps of a shape; what it raises is in the event, and the next shape has its turn."""
@@ -169,26 +168,6 @@ class WarmupCheck:
             message = f"in eager as well: {one_line(again)}"
             reset_traceback(again)
         return message
-
-
-class _WithBackward(Step):
-    """A step with backward from its loss. There is no optimizer: it runs in eager whatever compiles."""
-
-    def __init__(self, inner: Step) -> None:
-        self._inner = inner
-
-    def prepare(self) -> None:
-        self._inner.prepare()
-
-    def run(self) -> Any:
-        import torch
-
-        from dynalyze.capture.bench.call_workload import loss_of
-
-        with torch.enable_grad():
-            outputs = self._inner.run()
-            loss_of(outputs).backward()
-        return outputs
 
 
 class ExecutedVersions:

@@ -112,7 +112,12 @@ class EventWriter:
             path = folder / f"{os.getpid()}-{time.time_ns()}.jsonl"
             self._descriptor = os.open(path, flags, 0o600)
             self._pid, self._path = os.getpid(), path
-            first: Event = _process(main=self._main)
+            rank = os.environ.get("RANK", "")
+            first: Event = ProcessStarted(
+                main=self._main, pid=os.getpid(), parent=os.getppid(), rank=int(rank) if rank.isdigit() else None,
+                command=list(sys.argv), python=".".join(map(str, sys.version_info[:3])),
+                implementation=sys.implementation.name, platform=sys.platform,
+            )  # fmt: skip
         else:
             self._descriptor = os.open(self._path, flags, 0o600)
             first = Reopened()
@@ -157,15 +162,6 @@ def has_event(run: Path, kind: type[Event]) -> bool:
     """Whether a process of a run has written such an event."""
     files = (run / EVENTS_FOLDER).glob("*.jsonl")
     return any(f'"event": "{kind.tag}"' in file.read_text(encoding="utf-8", errors="replace") for file in files)
-
-
-def _process(*, main: bool) -> ProcessStarted:
-    rank = os.environ.get("RANK", "")
-    return ProcessStarted(
-        main=main, pid=os.getpid(), parent=os.getppid(), rank=int(rank) if rank.isdigit() else None,
-        command=list(sys.argv), python=".".join(map(str, sys.version_info[:3])),
-        implementation=sys.implementation.name, platform=sys.platform,
-    )  # fmt: skip
 
 
 def _line(event: Event) -> bytes:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -33,7 +33,7 @@ from dynalyze.capture.events import (
     SpecializedSeen,
     TorchLoaded,
 )
-from dynalyze.capture.trace_records import CONTEXT_KEYS, TraceRecords, compile_id_of
+from dynalyze.capture.trace_records import BYPASSES, CONTEXT_KEYS, TraceRecords, compile_id_of
 from dynalyze.events.log import ProcessLog, decode_event
 from dynalyze.files.read_write import open_input
 from dynalyze.text.json_text import read_json
@@ -46,8 +46,7 @@ _LONGEST_TEXT = 1 << 20
 _NOT_TEXT = re.compile(rb"\n([^\t\n][^\n]*)")
 
 
-@dataclass(frozen=True)
-class _Head:
+class _Head(NamedTuple):
     """The first line of a record of concern."""
 
     pid: int
@@ -84,8 +83,6 @@ _IN_GRAPH = re.compile(r"# File: ([^\n]+):(\d{1,9}) in [^\n]+?, code: ([^\n]+)")
 _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?(\w*(?:Error|Exception|Unsupported|Exceeded))(?::|$)", re.MULTILINE)
 _OF_DYNAMO = re.compile(r"(.*[\\/]torch)[\\/]_dynamo[\\/]convert_frame\.py$")
 
-_Key = tuple[int, str]
-
 
 class TraceProcess:
     """Collects the events of one process, and the source lines that its records quote."""
@@ -96,22 +93,13 @@ class TraceProcess:
         self.torch_folder = ""
         self.quoted: dict[tuple[str, int], str] = {}
         self.records = TraceRecords(files)
-        self._events: list[Event] = []
-        self._guarded: set[_Key] = set()
+        self.events: list[Event] = []
+        # The compiles whose guards are built, by epoch and id.
+        self.guarded: set[tuple[int, str]] = set()
         self._frames: dict[Frame, Frame] = {}
 
-    def loaded(self, text: str) -> None:
-        """The record of torch's version."""
-        version = read_json(text.encode()).get("pytorch_version")
-        if isinstance(version, str) and version:
-            self._events.append(TorchLoaded(version=version))
-
-    def guarded(self, metadata: dict[str, Any]) -> None:
-        """The guards of a compile are built."""
-        self._guarded.add((self.records.epoch, compile_id_of(metadata)))
-
     def add(self, event: Event, metadata: dict[str, Any], text: str) -> None:
-        self._events.append(event)
+        self.events.append(event)
         if isinstance(event, CompileStarted):
             event.stack = [self._frames.setdefault(frame, frame) for frame in event.stack]
             if not self.torch_folder:
@@ -120,48 +108,43 @@ class TraceProcess:
         if len(self.quoted) < _MOST_QUOTES:
             self._quote(event, metadata, text)
 
-    def as_log(self, number: int, rank: int | None) -> ProcessLog:
-        """The process, with the rank that its records name, or else its file's name."""
-        rank = self.rank if self.rank is not None else rank
-        return ProcessLog(number, ProcessStarted(pid=self.pid, rank=rank), self._events)
-
     def supply_ends(self) -> int:
         """End the compiles whose metrics the log lacks, as far as other records tell how; returns how many.
 
         The last compile of a log may never have ended: nothing is made up for it.
         """
-        ended = {_key(event) for event in self._events if isinstance(event, CompileEnded) and not event.backward}
-        starts = [event for event in self._events if isinstance(event, CompileStarted)]
+        ended = {_key(event) for event in self.events if isinstance(event, CompileEnded) and not event.backward}
+        starts = [event for event in self.events if isinstance(event, CompileStarted)]
         missing = [event for event in starts if _key(event) not in ended]
-        if missing and missing[-1] is starts[-1] and _key(starts[-1]) not in self._guarded:
+        if missing and missing[-1] is starts[-1] and _key(starts[-1]) not in self.guarded:
             missing.pop()
-        graphs = {_key(event) for event in self._events if isinstance(event, GraphSeen)}
-        errors = {_key(event): event for event in self._events if isinstance(event, ErrorSeen)}
-        broken = {_key(event) for event in self._events if isinstance(event, BreakSeen)}
+        graphs = {_key(event) for event in self.events if isinstance(event, GraphSeen)}
+        errors = {_key(event): event for event in self.events if isinstance(event, ErrorSeen)}
+        broken = {_key(event) for event in self.events if isinstance(event, BreakSeen)}
         for start in missing:
             key = _key(start)
             error = errors.get(key)
-            metrics: Metrics = {"has_guarded_code": key in self._guarded or (key in graphs and error is None)}
+            metrics: Metrics = {"has_guarded_code": key in self.guarded or (key in graphs and error is None)}
             if not metrics["has_guarded_code"] and (error or key in broken):
                 raised = _RAISED.findall(error.text if error else "")
                 metrics["fail_type"] = raised[-1] if raised else "Unsupported"
-            self._events.append(CompileEnded(id=start.id, epoch=start.epoch, metrics=metrics))
+            self.events.append(CompileEnded(id=start.id, epoch=start.epoch, metrics=metrics))
         return len(missing)
 
     def _quote(self, event: Event, metadata: dict[str, Any], text: str) -> None:
-        quotes: Iterable[tuple[str, int, str]] = ()
+        quotes: Iterable[tuple[str, int | str, str]] = ()
         if isinstance(event, CompileStarted):
             code = [event.code] if event.code else []
             quotes = _quoted_in_stack([*event.stack, *code], metadata["dynamo_start"].get("stack"))
         elif isinstance(event, SpecializedSeen):
             quotes = _quoted_in_stack(event.stack, metadata["symbolic_shape_specialization"].get("user_stack"))
         elif isinstance(event, GraphSeen):
-            quotes = ((m[1], int(m[2]), m[3]) for m in _IN_GRAPH.finditer(text))
+            quotes = _IN_GRAPH.findall(text)
         elif isinstance(event, BreakSeen | ErrorSeen):
-            quotes = ((m[1], int(m[2]), m[3]) for m in _IN_TRACEBACK.finditer(event.text))
+            quotes = _IN_TRACEBACK.findall(event.text)
         for file, line, code_there in quotes:
             if code_there.strip():
-                self.quoted.setdefault((file, line), code_there.strip()[:_LONGEST_QUOTE])
+                self.quoted.setdefault((file, int(line)), code_there.strip()[:_LONGEST_QUOTE])
 
 
 def _quoted_in_stack(frames: list[Frame], entries: Any) -> Iterator[tuple[str, int, str]]:
@@ -170,7 +153,7 @@ def _quoted_in_stack(frames: list[Frame], entries: Any) -> Iterator[tuple[str, i
             yield frame.file, frame.line, entry["loc"]
 
 
-def _key(event: CompilerEvent) -> _Key:
+def _key(event: CompilerEvent) -> tuple[int, str]:
     return event.epoch, event.id
 
 
@@ -184,11 +167,10 @@ _RANK = re.compile(r"rank_(\d{1,9})_")
 _VERSION = "torch_version"
 # Torch writes one of these once Dynamo has built the guards of a frame: it has compiled code then.
 _GUARDS = ("dynamo_cpp_guards_str", "dynamo_guards")
-_EVENTS = TraceRecords().kinds - {"str"}
+_EVENTS = frozenset(TraceRecords().readers)
 _KINDS = CONTEXT_KEYS.union(_EVENTS, ("str", _VERSION, *_GUARDS))
 _KINDS_WITH_TEXT = CONTEXT_KEYS.union(
-    {_VERSION, "dynamo_output_graph", "dynamo_graph_break_reason", "dynamo_error", "recompile_reasons"},
-    TraceRecords.WITH_REASON,
+    {_VERSION, "dynamo_output_graph", "dynamo_graph_break_reason", "dynamo_error", "recompile_reasons"}, BYPASSES
 )
 
 # What all logs together hold beyond these is left out, and said to be: a report of more is of no use to anybody.
@@ -288,12 +270,13 @@ class _Reader:
             append(block, at, len(block))
             end = offset + len(block)
         self._take(head, text, start, end)
-        rank = _RANK.search(self._log.path.name)
-        for process in self._all:
+        named = _RANK.search(self._log.path.name)
+        for number, process in enumerate(self._all):
             self._log.unmeasured += process.supply_ends()
             self._log.quoted.update(process.quoted)
             self._log.torch_folder = self._log.torch_folder or process.torch_folder
-            self._log.processes.append(process.as_log(len(self._log.processes), int(rank[1]) if rank else None))
+            rank = int(named[1]) if process.rank is None and named else process.rank
+            self._log.processes.append(ProcessLog(number, ProcessStarted(pid=process.pid, rank=rank), process.events))
 
     def _head(self, found: re.Match[bytes]) -> _Head | None:
         """The head of a record, None where it is of no concern."""
@@ -332,10 +315,12 @@ class _Reader:
     def _add(self, head: _Head, text: str, place: str) -> None:
         process = self._process(head)
         if head.kind == _VERSION:
-            process.loaded(text)
+            version = read_json(text.encode()).get("pytorch_version")
+            if isinstance(version, str) and version:
+                process.events.append(TorchLoaded(version=version))
             return
         if head.kind in _GUARDS:
-            process.guarded(head.metadata)
+            process.guarded.add((process.records.epoch, compile_id_of(head.metadata)))
             return
         event = process.records.read(head.metadata, text)
         if event is None:

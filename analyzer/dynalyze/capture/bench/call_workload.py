@@ -179,7 +179,7 @@ class TrainWorkload(Workload):
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         trained = _trained(target if isinstance(target, torch.nn.Module) else self.model)
         optimizer = torch.optim.AdamW(trained, lr=0.0) if trained else None
-        return [_TrainStep(step, trained, optimizer) for step in self._inner.steps(target)]
+        return [TrainStep(step, trained, optimizer) for step in self._inner.steps(target)]
 
 
 def _trained(owner: Any) -> list[torch.nn.Parameter]:
@@ -188,7 +188,7 @@ def _trained(owner: Any) -> list[torch.nn.Parameter]:
 
 
 @dataclass(eq=False)
-class _TrainStep(Step):
+class TrainStep(Step):
     inner: Step
     trained: list[torch.nn.Parameter]
     optimizer: torch.optim.Optimizer | None

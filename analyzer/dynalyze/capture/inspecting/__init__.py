@@ -1,7 +1,4 @@
-"""What a module given to torch.compile looks like, and how torch is set up: facts for rules, read without a trace.
-
-A function `contribute(module) -> dict` that adds fields of ModuleFacts stands in `modules.CONTRIBUTORS`.
-"""
+"""What a module given to torch.compile looks like, and how torch is set up: facts for rules, read without a trace."""
 
 from __future__ import annotations
 

@@ -80,20 +80,19 @@ def _adapter_names(layer: Any) -> set[str]:
 
 def _ranks(layers: list[Any]) -> dict[str, int]:
     """The highest rank of each adapter; layers may have ranks of their own."""
+    torch = sys.modules["torch"]
     found: dict[str, int] = {}
     for layer in layers:
+        held = layer._modules.get("lora_A")
         for name, rank in (vars(layer).get("r") or {}).items():
-            if isinstance(rank, int):
-                found[str(name)] = max(_held_rank(layer, name) or rank, found.get(str(name), 0))
+            if not isinstance(rank, int):
+                continue
+            # That of the weights, where it has them: a swapped-in adapter leaves the declared one as it was.
+            weight = getattr(held[name], "weight", None) if held is not None and name in held else None
+            if isinstance(weight, torch.Tensor) and weight.dim() > 1:
+                rank = int(weight.shape[0]) or rank
+            found[str(name)] = max(rank, found.get(str(name), 0))
     return found
-
-
-def _held_rank(layer: Any, name: str) -> int | None:
-    """The rank of the weights: a swapped-in adapter leaves the declared one as it was. None without such weights."""
-    torch = sys.modules["torch"]
-    held = layer._modules.get("lora_A")
-    weight = getattr(held[name], "weight", None) if held is not None and name in held else None
-    return int(weight.shape[0]) if isinstance(weight, torch.Tensor) and weight.dim() > 1 else None
 
 
 def _switches(module: Any, state: _State) -> int:
@@ -107,22 +106,18 @@ def _switches(module: Any, state: _State) -> int:
 def quantised(module: Any) -> Facts:
     """The `layers` of ModuleFacts; empty where nothing is quantised."""
     groups: dict[str, Facts] = {}
-    by_generate = _compiled_by_generate(module)
-    for path, layer in _named(module):
+    named = list(sys.modules["torch"].nn.Module.named_modules(module))
+    # Whether transformers' `generate` compiles a model with this quantiser by itself; None where it does not say.
+    quantiser = next((each for _, part in named if (each := vars(part).get("hf_quantizer")) is not None), None)
+    by_generate = getattr(quantiser, "is_compileable", None)
+    for path, layer in named:
         for library, kind, facts in _quantised(layer):
-            if by_generate is not None:
+            if isinstance(by_generate, bool):
                 facts["compiled_by_generate"] = by_generate
             key = json.dumps([library, kind, facts], sort_keys=True, default=str)
-            group = groups.setdefault(
-                key, {"library": library, "kind": kind, "count": 0, "first": path, "facts": facts}
-            )
-            group["count"] += 1
+            new = {"library": library, "kind": kind, "count": 0, "first": path, "facts": facts}
+            groups.setdefault(key, new)["count"] += 1
     return {"layers": list(groups.values())[:_MOST_GROUPS]} if groups else {}
-
-
-def _named(module: Any) -> Iterator[tuple[str, Any]]:
-    torch = sys.modules["torch"]
-    yield from torch.nn.Module.named_modules(module)
 
 
 def _quantised(layer: Any) -> Iterator[tuple[str, str, Facts]]:
@@ -183,19 +178,8 @@ def _torchao(parameter: Any) -> Facts:
 
 def _settings(layer: Any) -> Facts:
     """Plain values among a layer's own attributes that quantisers call by these names."""
-    own = vars(layer)
-    found = {name: _shown(own[name]) for name in _SETTINGS if name in own}
+    found = {name: _shown(vars(layer).get(name)) for name in _SETTINGS}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _compiled_by_generate(module: Any) -> bool | None:
-    """Whether transformers' `generate` compiles a model with this quantiser by itself; None where it does not say."""
-    for _, part in _named(module):
-        quantiser = vars(part).get("hf_quantizer")
-        if quantiser is not None:
-            said = getattr(quantiser, "is_compileable", None)
-            return said if isinstance(said, bool) else None
-    return None
 
 
 def _shown(value: Any) -> Any:

@@ -109,13 +109,12 @@ class Inspection:
 
 def shown_options(options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of torch.compile that are switches or torch's own words; a backend of the program's is "custom"."""
-    given = {name: options.get(name) for name in _SHOWN_OPTIONS}
-    shown = {
-        name: value
-        for name, value in given.items()
-        if isinstance(value, bool)
-        or (isinstance(value, str) and len(value) <= _LONGEST_WORD and value.replace("-", "_").isidentifier())
-    }
-    if given["backend"] is not None and "backend" not in shown:
-        shown["backend"] = "custom"
+    shown: dict[str, Any] = {}
+    for name in _SHOWN_OPTIONS:
+        value = options.get(name)
+        word = isinstance(value, str) and len(value) <= _LONGEST_WORD and value.replace("-", "_").isidentifier()
+        if word or isinstance(value, bool):
+            shown[name] = value
+        elif name == "backend" and value is not None:
+            shown[name] = "custom"
     return shown

@@ -11,6 +11,7 @@ import gc
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from dynalyze.capture.inspecting import library_layers, transformers_model
@@ -19,8 +20,9 @@ from dynalyze.capture.torch_private import runtime
 Facts = dict[str, Any]
 _LONGEST_NOTE = 200
 
-# Each gives fields of ModuleFacts of a module; its name is what a note calls it.
+# Each gives some fields of ModuleFacts of a module; its name is what a note calls it.
 CONTRIBUTORS: dict[str, Callable[[Any], Facts]] = {
+    "configuration": lambda module: transformers_model.configuration(innermost(module)),
     "adapters": library_layers.adapters, "caches": transformers_model.cache, "quantised": library_layers.quantised,
 }  # fmt: skip
 _NAMES = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule")
@@ -35,10 +37,12 @@ def inspected(module: Any, holders: list[Any] | None = None) -> Facts:
     """
     facts: Facts = {"notes": []}
     with runtime.plain_tensors():
-        _add_part(facts, "modules", lambda: _own(module, holders))
-        _add_part(facts, "configuration", lambda: transformers_model.configuration(innermost(module)))
-        for name, contribute in CONTRIBUTORS.items():
-            _add_part(facts, name, lambda contribute=contribute: contribute(module))  # type: ignore[misc]
+        for name, read in {"modules": partial(_own, holders=holders), **CONTRIBUTORS}.items():
+            try:
+                facts.update(read(module))
+            except Exception as error:
+                note = f"Not all could be read ({name}): {type(error).__name__}: {error}"
+                facts["notes"].append(note[:_LONGEST_NOTE])
     return facts
 
 
@@ -47,14 +51,18 @@ def _own(module: Any, holders: list[Any] | None) -> Facts:
     walked = list(sys.modules["torch"].nn.Module.modules(module))  # A class may override the method.
     around = wrappers_around(module, living_wrappers() if holders is None else holders)
     parameters, devices = _counted(walked)
+    inside = filter(None, map(wrapper_kind, dict.fromkeys(map(type, walked))))
     parts = [each for each in walked if each is not module and each is not model]
     compiled = [each for each in parts if runtime.compiled_in_place(each) or each._modules.get("_orig_mod") is not None]
+    cls = type(model)
+    if runtime.is_sharded_in_place(cls) and len(cls.__mro__) > 2:
+        cls = cls.__mro__[2]  # As the program wrote it: `fully_shard` puts a class of its own in front.
     return {
-        "class_name": class_name(model),
+        "class_name": cls.__qualname__,
         "training": bool(getattr(module, "training", False)),
         "parameters": parameters,
         "devices": devices,
-        "wrappers": around or wrappers_inside(walked),
+        "wrappers": around or list(dict.fromkeys(inside)),
         "inside_wrapper": bool(around),
         "compiled_parts": len(compiled),
     }
@@ -78,20 +86,6 @@ def _counted(modules: list[Any]) -> tuple[dict[str, int], dict[str, int]]:
     return dict(dtypes), dict(devices)
 
 
-def _add_part(facts: Facts, name: str, read: Callable[[], Facts]) -> None:
-    """Lists grow, dicts are joined, anything else is replaced."""
-    try:
-        for field, value in read().items():
-            known = facts.get(field)
-            if isinstance(known, list) and isinstance(value, list):
-                value = known + [each for each in value if each not in known]
-            elif isinstance(known, dict) and isinstance(value, dict):
-                value = {**known, **value}
-            facts[field] = value
-    except Exception as error:
-        facts["notes"].append(f"Not all could be read ({name}): {type(error).__name__}: {error}"[:_LONGEST_NOTE])
-
-
 def wrapper_kind(cls: type) -> str:
     """The wrapper that a class is, by the name of torch's own; "" where it is none."""
     if not issubclass(cls, runtime.wrapper_classes()):
@@ -109,20 +103,6 @@ def innermost(module: Any) -> Any:
             return module
         module = held
     return module
-
-
-def class_name(module: Any) -> str:
-    """The class as the program wrote it: `fully_shard` puts one of its own in front."""
-    cls = type(module)
-    if runtime.is_sharded_in_place(cls) and len(cls.__mro__) > 2:
-        cls = cls.__mro__[2]
-    return cls.__qualname__
-
-
-def wrappers_inside(modules: Iterable[Any]) -> list[str]:
-    """The wrappers among the modules of a walk, outermost first, each kind once."""
-    classes = dict.fromkeys(type(each) for each in modules)
-    return list(dict.fromkeys(kind for cls in classes if (kind := wrapper_kind(cls))))
 
 
 def wrappers_around(module: Any, holders: Iterable[Any]) -> list[str]:

@@ -22,8 +22,6 @@ _INDUCTOR = (
     "freezing", "emulate_precision_casts", "fallback_random", "cpp_wrapper", "fx_graph_cache", "shape_padding",
     "coordinate_descent_tuning", "epilogue_fusion",
 )  # fmt: skip
-_REDUCED = ("allow_bf16_reduced_precision_reduction", "allow_fp16_reduced_precision_reduction")
-_CUDNN = ("enabled", "benchmark", "deterministic")
 _MATMUL = "torch.backends.cuda.matmul"
 
 
@@ -65,18 +63,17 @@ def _precision() -> Iterator[_Reading]:
 
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     yield "torch.float32_matmul_precision", torch.get_float32_matmul_precision
-    if (
-        getattr(matmul, "fp32_precision", None) is not None
-    ):  # Since torch 2.9; its older name may warn, into the program's own output.
+    # Since torch 2.9; its older name may warn, into the program's own output.
+    if getattr(matmul, "fp32_precision", None) is not None:
         yield f"{_MATMUL}.fp32_precision", lambda: matmul.fp32_precision
         yield f"{_MATMUL}.allow_tf32", lambda: matmul.fp32_precision == "tf32"
         yield "torch.backends.cudnn.conv.fp32_precision", lambda: cudnn.conv.fp32_precision
     else:
         yield f"{_MATMUL}.allow_tf32", lambda: matmul.allow_tf32
         yield "torch.backends.cudnn.allow_tf32", lambda: cudnn.allow_tf32
-    for name in _REDUCED:
+    for name in ("allow_bf16_reduced_precision_reduction", "allow_fp16_reduced_precision_reduction"):
         yield f"{_MATMUL}.{name}", partial(getattr, matmul, name)
-    for name in _CUDNN:
+    for name in ("enabled", "benchmark", "deterministic"):
         yield f"torch.backends.cudnn.{name}", partial(getattr, cudnn, name)
 
 

@@ -25,7 +25,11 @@ def configuration(model: Any) -> dict[str, Any]:
     config = getattr(model, "config", None)
     if config is None or not isinstance(getattr(config, "model_type", None), str):
         return {}
-    text = _text(config)
+    find = getattr(config, "get_text_config", None)
+    try:  # That of the language model in a composite one.
+        text = find() if find is not None else config
+    except Exception:  # Some families have several and refuse to choose.
+        text = config
     # A composite model may name an implementation for each of its parts: that of the language model.
     attention = getattr(config, "_attn_implementation", None)
     if isinstance(attention, dict):
@@ -46,15 +50,6 @@ def configuration(model: Any) -> dict[str, Any]:
 def _shown(values: dict[str, Any]) -> dict[str, Any]:
     """Numbers, switches and words."""
     return {name: value for name, value in values.items() if isinstance(value, bool | int | float) or _word(value)}
-
-
-def _text(config: Any) -> Any:
-    """The configuration of the language model in a composite one."""
-    find = getattr(config, "get_text_config", None)
-    try:
-        return find() if find is not None else config
-    except Exception:  # Some families have several and refuse to choose.
-        return config
 
 
 def _word(value: Any) -> str:
