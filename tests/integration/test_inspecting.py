@@ -14,8 +14,10 @@ import pytest
 import torch
 
 from dynalyze.capture.events import Event, ModuleSeen, SettingsSeen
-from dynalyze.capture.inspecting import inspected, modules, settings_seen
+from dynalyze.capture.inspecting import modules
 from dynalyze.capture.inspecting.module_watch import Inspection, shown_options
+from dynalyze.capture.inspecting.modules import inspected
+from dynalyze.capture.inspecting.settings import settings_seen
 from dynalyze.capture.torch_private import runtime
 from dynalyze.report.models import ModuleFacts
 

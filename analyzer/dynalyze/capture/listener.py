@@ -134,7 +134,6 @@ class Listener:
 
     @property
     def breaks(self) -> int:
-        """How many graph breaks there were."""
         return self._handled.breaks
 
     @property

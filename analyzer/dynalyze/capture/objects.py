@@ -6,6 +6,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import operator
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,14 +47,11 @@ def find_object(module: ModuleType, name: str) -> Any:
     Raises:
         Misuse: no such name; the message lists what there is.
     """
-    value: Any = module
-    for part in name.split("."):
-        try:
-            value = getattr(value, part)
-        except AttributeError:
-            there = ", ".join(_candidates(module)) or "nothing that can be compiled"
-            raise Misuse(f"no {name!r} in {module.__file__ or module.__name__}; it defines {there}") from None
-    return value
+    try:
+        return operator.attrgetter(name)(module)
+    except AttributeError:
+        there = ", ".join(_candidates(module)) or "nothing that can be compiled"
+        raise Misuse(f"no {name!r} in {module.__file__ or module.__name__}; it defines {there}") from None
 
 
 def prepare(

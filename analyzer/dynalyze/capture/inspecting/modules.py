@@ -36,8 +36,9 @@ def inspected(module: Any, holders: list[Any] | None = None) -> Facts:
     `holders` are the living wrappers of distributed training, where the caller has looked for them already.
     """
     facts: Facts = {"notes": []}
+    readers: dict[str, Callable[[Any], Facts]] = {"modules": partial(_own, holders=holders), **CONTRIBUTORS}
     with runtime.plain_tensors():
-        for name, read in {"modules": partial(_own, holders=holders), **CONTRIBUTORS}.items():
+        for name, read in readers.items():
             try:
                 facts.update(read(module))
             except Exception as error:

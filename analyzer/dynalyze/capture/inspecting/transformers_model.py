@@ -39,17 +39,14 @@ def configuration(model: Any) -> dict[str, Any]:
     # What `generate` does by default goes before the model's own configuration.
     generation = getattr(model, "generation_config", None)
     own = {name: getattr(text, name, getattr(config, name, None)) for name in _VALUES}
+    asked = {name: getattr(generation, name, None) for name in _OF_GENERATION}
+    shown = [pair for pair in [*own.items(), *asked.items()] if isinstance(pair[1], int | float) or _word(pair[1])]
     return {
         "family": _word(config.model_type),
         "attention": _word(attention or getattr(text, "_attn_implementation", None)),
         "quantization": _word(getattr(method, "value", method)),  # An enum of words, or the word itself.
-        "config": {**_shown(own), **_shown({name: getattr(generation, name, None) for name in _OF_GENERATION})},
+        "config": dict(shown),
     }
-
-
-def _shown(values: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, switches and words."""
-    return {name: value for name, value in values.items() if isinstance(value, bool | int | float) or _word(value)}
 
 
 def _word(value: Any) -> str:
