@@ -28,7 +28,11 @@ def main(path: Path) -> int:
     request = json.loads(path.read_text(encoding="utf-8"))
     reason = environment.torch_import_problem()
     listed, mistakes = ({}, [reason]) if reason else _listed(request)
-    answer = {"python": platform.python_version(), "listed": listed, "mistakes": list(dict.fromkeys(mistakes))}
+    answer: dict[str, Any] = {
+        "python": platform.python_version(),
+        "listed": listed,
+        "mistakes": list(dict.fromkeys(mistakes)),
+    }
     for package in ("torch", "transformers"):
         try:
             answer[package] = importlib.metadata.version(package)
