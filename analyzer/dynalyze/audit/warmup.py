@@ -10,58 +10,104 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from dynalyze.audit.buckets import bucketed
-from dynalyze.audit.warmup_facts import Warmed, compiled_anything, read_warmed, warm_after
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.capture.bench.protocol import Configuration, Work
+from dynalyze.capture.events import (
+    CompilerEvent,
+    CompileStarted,
+    Event,
+    TorchLoaded,
+    WarmupCall,
+    WarmupCalled,
+    WarmupEnded,
+)
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.wire import LOOK, SERVING, WARM_UP
+from dynalyze.events.log import RunLog
+from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.build import Ended, EndReason
+from dynalyze.facts.compilations import NOTHING_TRACED, add_bypasses, compilations
+from dynalyze.facts.recompiles import recompiles
+from dynalyze.facts.registry import registry
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places, original_name
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.observe import run_child
 from dynalyze.launch.run import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams
-from dynalyze.report.audit import DynamicTrial, SecondStart, Stopping, Warmup
+from dynalyze.report import Compilation, GraphBreak, Recompile
+from dynalyze.report.audit import (
+    DynamicTrial,
+    SecondStart,
+    ShapeRun,
+    Stopping,
+    Warmup,
+    WarmupFunction,
+    WarmupRecompile,
+)
 from dynalyze.text.amounts import count_of
 
 _STOPPED: dict[EndReason, Stopping] = {"timed_out": "out_of_time", "interrupted": "interrupted"}
-
-FEW_VERSIONS = 2
+_FEW_VERSIONS = 2
 """One for the first sizes and one for all others: what automatic dynamic shapes come to."""
 _LEAST_SECONDS = 5.0
 """With less time than this no further process is started."""
-_DYNAMIC = "dynamic=on"
+Key = tuple[int, str]
+"""Epoch and compile id."""
 
 
-@dataclass(frozen=True)
-class Child:
-    """A process of the check that has ended."""
+@dataclass
+class Call:
+    """One call as the process wrote it; `ended` is missing where it did not come so far."""
 
-    warmed: Warmed
+    stage: str
+    shape: int
+    keys: list[Key] = field(default_factory=list)
+    ended: WarmupCalled | None = None
+
+
+@dataclass
+class Warmed:
+    """A process of the check that has ended: its calls in their order, with the name of the pass and the number of the
+    shape of each, and what it compiled. `last` is what it wrote at its end, `ending` how the parent saw that.
+    """
+
+    calls: list[tuple[Call, ShapeRun]]
+    functions: list[WarmupFunction]
+    compiled: list[Compilation]
+    last: WarmupEnded | None
     ending: Ended
+
+    def of(self, stage: str) -> list[ShapeRun]:
+        """The calls of one pass that came to their end."""
+        return [run for call, run in self.calls if call.stage == stage and call.ended is not None]
+
+    @property
+    def most_versions(self) -> int:
+        return max((each.versions for each in self.functions), default=0)
 
     @property
     def stopped(self) -> Stopping:
         """Whether Ctrl-C or the limit ended it."""
-        return _STOPPED.get(self.ending.reason, "") if self.warmed.ended is None else ""
+        return _STOPPED.get(self.ending.reason, "") if self.last is None else ""
 
     @property
     def problem(self) -> str:
         """Why it did not make all of its calls; "" where it did."""
-        if self.warmed.ended is not None:
-            return self.warmed.ended.error
-        where = f" after {count_of(sum(call.ended is not None for call, _ in self.warmed.calls), 'call')}"
-        if self.ending.reason == "timed_out":
-            return f"the time was up{where}"
-        if self.ending.reason == "interrupted":
-            return f"interrupted{where}"
-        return f"its process ended with status {self.ending.exit_status}{where}"
+        if self.last is not None:
+            return self.last.error
+        how = {"timed_out": "the time was up", "interrupted": "interrupted"}.get(
+            self.ending.reason, f"its process ended with status {self.ending.exit_status}"
+        )
+        return f"{how} after {count_of(sum(call.ended is not None for call, _ in self.calls), 'call')}"
 
 
 def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: Sequence[Dim] = ()) -> Warmup:
@@ -104,17 +150,17 @@ class _Check:
         if found.reason:
             return found
         _add_buckets(found)
-        backend, versions = self._configuration.backend, first.warmed.most_versions
+        backend, versions = self._configuration.backend, first.most_versions
         if backend != "inductor":
             found.notes.append(f"No second start was tried: the backend {backend} keeps nothing on disk.")
         elif self._in_time(found, "A second start"):
             self._start_again(found, cold=sum(run.milliseconds for run in found.calls) / 1000)
-        many = versions > FEW_VERSIONS and self._configuration.dynamic != "on"
+        many = versions > _FEW_VERSIONS and self._configuration.dynamic != "on"
         if not found.stopped and many and self._in_time(found, "dynamic=True"):
             self._try_dynamic(found, versions)
         return found
 
-    def _child(self, configuration: Configuration, caches: str, passes: list[tuple[str, list[int]]]) -> Child:
+    def _child(self, configuration: Configuration, caches: str, passes: list[tuple[str, list[int]]]) -> Warmed:
         """Run one process to its end, or to its limit: all works in the order of each pass.
 
         Raises:
@@ -137,7 +183,7 @@ class _Check:
                 streams=Streams(self._label, quiet=self._plan.quiet),
                 timeout=max(min(self._plan.timeout, self._until - time.monotonic()), 1.0),
             )  # fmt: skip
-            return Child(read_warmed(log, [work.sizes for work in self._works]), ended)
+            return _read(log, [work.sizes for work in self._works], ended)
 
     def _in_time(self, found: Warmup, what: str) -> bool:
         if self._until - time.monotonic() >= _LEAST_SECONDS:
@@ -151,66 +197,58 @@ class _Check:
         if second.problem:
             found.notes.append(f"The second start failed: {second.problem}")
             return
-        found.second_start = _second_start(second, cold)
+        counts = second.last.cache if second.last is not None else {}
+        hits, misses, bypasses = (
+            sum(count for name, count in counts.items() if name.endswith(end)) for end in ("_hit", "_miss", "_bypass")
+        )
+        bypassed = [each for compilation in second.compiled for each in compilation.cache_bypasses]
+        found.second_start = SecondStart(
+            cold_seconds=round(cold, 3),
+            warm_seconds=round(sum(run.milliseconds for run in second.of(WARM_UP)) / 1000, 3),
+            hits=hits,
+            misses=misses,
+            bypasses=bypasses,
+            warm=bool(hits) and not misses and not bypasses,
+            reasons=list(dict.fromkeys(each.reason for each in bypassed)),
+            said=next((" ".join(each.said.split()) for each in bypassed if each.said), ""),
+        )
 
     def _try_dynamic(self, found: Warmup, before: int) -> None:
         # A name of its own: what the program itself wrote would be compiled as it was written.
-        tried = replace(self._configuration, name=_DYNAMIC, dynamic="on")
-        child = self._child(tried, "dynamic", self._passes)
+        child = self._child(replace(self._configuration, name="dynamic=on", dynamic="on"), "dynamic", self._passes)
         found.stopped = child.stopped
         if child.stopped:
             found.notes.append(f"dynamic=True was tried: {child.problem}")
             return
-        warmed = child.warmed
-        calls = warmed.of(WARM_UP)
+        calls = child.of(WARM_UP)
         trial = DynamicTrial(
-            versions=warmed.most_versions,
-            after_warmup=sum(compiled_anything(run) for run in warmed.of(SERVING)),
+            versions=child.most_versions,
+            after_warmup=sum(_compiled_anything(run) for run in child.of(SERVING)),
             in_eager=sum(bool(run.in_eager) for run in calls),
             error=child.problem or next((run.error for run in calls if run.error), ""),
         )
         found.dynamic_trial, found.dynamic_advice = trial, _advice(trial, before)
 
 
-def _result(child: Child, configuration: Configuration) -> Warmup:
+def _result(child: Warmed, configuration: Configuration) -> Warmup:
     """The result of the first process."""
-    warmed = child.warmed
-    calls, serving = warmed.of(WARM_UP), warmed.of(SERVING)
+    calls, serving = child.of(WARM_UP), child.of(SERVING)
     found = Warmup(
         calls=calls,
-        warm_after=warm_after([*calls, *serving]),
-        after_warmup=[run for run in serving if compiled_anything(run)],
-        functions=warmed.functions,
+        warm_after=_warm_after([*calls, *serving]),
+        after_warmup=[run for run in serving if _compiled_anything(run)],
+        functions=child.functions,
         dynamic=configuration.dynamic,
         reason=child.problem,
         stopped=child.stopped,
     )
-    if warmed.ended is not None:
-        found.recompile_limit, found.notes = warmed.ended.recompile_limit, list(warmed.ended.notes)
+    if child.last is not None:
+        found.recompile_limit, found.notes = child.last.recompile_limit, list(child.last.notes)
     if not found.reason and all(run.error for run in calls):
         found.reason = f"no call came to its end: {calls[0].error}" if calls else "there was no call"
-    if not found.reason and not warmed.functions:
+    if not found.reason and not child.functions:
         found.reason = "nothing was compiled: every call ran in eager"
     return found
-
-
-def _second_start(child: Child, cold: float) -> SecondStart:
-    ended = child.warmed.ended
-    counts = ended.cache if ended is not None else {}
-    hits, misses, bypasses = (
-        sum(count for name, count in counts.items() if name.endswith(end)) for end in ("_hit", "_miss", "_bypass")
-    )
-    bypassed = [each for compilation in child.warmed.compiled for each in compilation.cache_bypasses]
-    return SecondStart(
-        cold_seconds=round(cold, 3),
-        warm_seconds=round(sum(run.milliseconds for run in child.warmed.of(WARM_UP)) / 1000, 3),
-        hits=hits,
-        misses=misses,
-        bypasses=bypasses,
-        warm=bool(hits) and not misses and not bypasses,
-        reasons=list(dict.fromkeys(each.reason for each in bypassed)),
-        said=next((" ".join(each.said.split()) for each in bypassed if each.said), ""),
-    )
 
 
 def _advice(trial: DynamicTrial, before: int) -> str:
@@ -227,9 +265,131 @@ def _advice(trial: DynamicTrial, before: int) -> str:
 def _add_buckets(found: Warmup) -> None:
     """Sizes to pad to, where sizes cost more versions than automatic dynamic shapes have."""
     most = max((each.versions for each in found.functions), default=0)
-    if most <= FEW_VERSIONS or any(run.error for run in found.calls):
+    if most <= _FEW_VERSIONS or any(run.error for run in found.calls):
         return
     shapes = [run.shape for run in found.calls]
     chosen = bucketed(shapes, [run.versions for run in found.calls], found.recompile_limit)
     if chosen is not None and chosen.merges(shapes):
         found.buckets, found.bucket_padding = chosen.records(shapes), round(chosen.padding, 4)
+
+
+def _read(run: RunLog, shapes: Sequence[Mapping[str, int]], ending: Ended) -> Warmed:
+    """The calls of a run, which its first process makes; `shapes` are those of its request."""
+    folder = next((event.folder for _, event in run.all() if isinstance(event, TorchLoaded)), "")
+    places, sources = Places(folder), Sources(run)
+    compiled = compilations(run, places, sources)
+    add_bypasses(run, compiled)
+    breaks = graph_breaks(run, places, sources, registry(folder))
+    again = [each for each in recompiles(run, compiled, breaks) if each.process == 0]
+    own = [each for each in compiled if each.process == 0]
+    own_breaks = [each for each in breaks if each.process == 0]
+    events = run.processes[0].events if run.processes else []
+    calls = _calls(events)
+    runs = [(call, _shape_run(call, shapes[call.shape], own, own_breaks, again)) for call in calls]
+    _add_later(runs, run, compiled)
+    last = next((event for event in events if isinstance(event, WarmupEnded)), None)
+    keys = {key for call in calls if call.stage in (WARM_UP, SERVING) for key in call.keys}
+    functions = _functions([each for each in own if _key(each) in keys], [each for each in again if _key(each) in keys])
+    return Warmed(runs, functions, compiled, last, ending)
+
+
+def _key(fact: Compilation | Recompile) -> Key:
+    return fact.epoch, fact.compile_id
+
+
+def _compiled_anything(run: ShapeRun) -> bool:
+    """Whether torch compiled in this call, tried to, or gave up doing so."""
+    return bool(run.compiles or run.eager_frames or run.recompiles)
+
+
+def _warm_after(runs: Sequence[ShapeRun]) -> int | None:
+    """How many calls came before the first after which nothing was compiled; None where the last one compiled."""
+    last = max((number for number, run in enumerate(runs, 1) if _compiled_anything(run)), default=0)
+    return None if runs and last == len(runs) else last
+
+
+def _calls(events: Iterable[Event]) -> list[Call]:
+    """The calls in their order; what the compiler begins between two of them belongs to neither."""
+    calls: list[Call] = []
+    current: Call | None = None
+    seen: set[Key] = set()
+    for event in events:
+        if isinstance(event, WarmupCall):
+            current = Call(event.stage, event.shape)
+            calls.append(current)
+        elif isinstance(event, WarmupCalled) and current is not None:
+            current.ended, current = event, None
+        elif isinstance(event, CompilerEvent) and current is not None and (event.epoch, event.id) not in seen:
+            seen.add((event.epoch, event.id))
+            current.keys.append((event.epoch, event.id))
+    return calls
+
+
+def _shape_run(
+    call: Call,
+    shape: Mapping[str, int],
+    compiled: Sequence[Compilation],
+    breaks: Sequence[GraphBreak],
+    again: Sequence[Recompile],
+) -> ShapeRun:
+    keys = set(call.keys)
+    again = [each for each in again if _key(each) in keys]
+    refused = {_key(each) for each in again if each.cause == "limit"}
+    tried = [each for each in compiled if _key(each) in keys - refused]
+    ended = call.ended or WarmupCalled(error="the process did not come to the end of this call")
+    return ShapeRun(
+        shape=dict(shape),
+        milliseconds=round(ended.milliseconds, 3),
+        compiles=sum(each.status in ("compiled", "broken") for each in tried),
+        recompiles=[
+            WarmupRecompile(
+                each.cause, each.location.function, each.location.file, each.location.line, each.source, each.expected,
+                each.actual, each.guard,
+            )
+            for each in again
+        ],
+        breaks=sum(any((each.epoch, compile_id) in keys for compile_id in each.compile_ids) for each in breaks),
+        eager_frames=sum(each.status in ("eager", "failed") and each.reason != NOTHING_TRACED for each in tried),
+        error=ended.error,
+    )  # fmt: skip
+
+
+def _add_later(runs: Sequence[tuple[Call, ShapeRun]], log: RunLog, compiled: Iterable[Compilation]) -> None:
+    """Give each call of the warm-up what later calls with its shape showed."""
+    functions = {(each.process, each.epoch, each.compile_id): each.location.function for each in compiled}
+    names: dict[tuple[str, int, str], str] = {}
+    for process, event in log.all():
+        if isinstance(event, CompileStarted) and (code := event.code) is not None:
+            names[code.file, code.line, code.name] = functions.get((process, event.epoch, event.id), "")
+    first = {call.shape: run for call, run in runs if call.stage == WARM_UP}
+    for call, run in runs:
+        mine = first.get(call.shape)
+        if mine is None or call.ended is None or call.ended.error:
+            continue
+        if call.stage == SERVING and not _compiled_anything(run):
+            mine.later_milliseconds = run.milliseconds
+        elif call.stage == LOOK:
+            mine.versions = sorted({number for number, _ in call.ended.versions})
+            eager = call.ended.in_eager
+            mine.in_eager = list(
+                dict.fromkeys(
+                    names.get((each.file, each.line, each.name)) or original_name(each.name) for each in eager
+                )
+            )
+
+
+def _functions(compiled: Iterable[Compilation], again: Iterable[Recompile]) -> list[WarmupFunction]:
+    """The compiled functions with the number of their versions, most first; parts after a graph break count apart."""
+    counts: Counter[tuple[str, int, str, str]] = Counter()
+    for each in compiled:
+        if each.status in ("compiled", "broken"):
+            frame = f"{each.epoch} {each.compile_id.rpartition('/')[0]}"
+            counts[each.location.file, each.location.line, each.function, frame] += 1
+    limits = {(each.location.file, each.location.line) for each in again if each.cause == "limit"}
+    most: dict[tuple[str, int, str], int] = {}
+    for (file, line, name, _), count in counts.items():
+        most[file, line, name] = max(count, most.get((file, line, name), 0))
+    functions = [
+        WarmupFunction(name, file, line, count, (file, line) in limits) for (file, line, name), count in most.items()
+    ]
+    return sorted(functions, key=lambda each: -each.versions)
