@@ -46,6 +46,10 @@ _LONGEST = 300
 _STOPPED = {"interrupted": "Interrupted", "out_of_time": "The time was up"}
 # Their reasons are words of an exception, which may quote the program.
 _RAISED = ("eager_error", "create_error", "compile_error")
+_STATUSES: dict[str, CellStatus] = {
+    "eager_error": "eager_error", "create_error": "eager_error", "compile_error": "compile_error",
+    "timeout": "timeout", "crash": "crash", "graph_break": "breaks",
+}  # fmt: skip
 # What libraries say where the device, not the combination, is the reason.
 _OF_DEVICE = re.compile(
     r"not implemented for '"
@@ -58,11 +62,7 @@ _OF_DEVICE = re.compile(
 
 
 def check_target(target: TargetSpec, phase: str = "forward") -> None:
-    """Refuse, before anything runs, what has no attention to choose.
-
-    Raises:
-        UsageError: a program, or a phase of a language model for an object.
-    """
+    """Refuse, before anything runs, a program, or a phase of a language model for an object."""
     if not target.rebuilt:
         raise UsageError(
             f"--attention-matrix makes the model anew for each cell, which {target.spec} cannot give: name an "
@@ -75,9 +75,7 @@ def check_target(target: TargetSpec, phase: str = "forward") -> None:
 def check_model(target: TargetSpec, plan: Plan) -> None:
     """Refuse what turns out to be no model of transformers once it is loaded, in a process of its own.
 
-    Raises:
-        UsageError: it is none. A target that fails by itself is reported by those who run it.
-        KeyboardInterrupt: Ctrl-C was pressed meanwhile.
+    A target that fails by itself is reported by those who run it. Raises KeyboardInterrupt where Ctrl-C was pressed.
     """
     if target.asked is not None:
         return
@@ -177,7 +175,9 @@ def _add_run(cell: AttentionCell, trials: Trials) -> None:
     cell.graph_breaks, cell.recompiles = len(report.graph_breaks), len(report.recompiles)
     cell.graphs = len(report.graphs)
     cell.backends = list(dict.fromkeys(call.backend for call in report.attention if call.backend))
-    cell.status = _status(report, verdict)
+    cell.status = _STATUSES.get(verdict.status, "recompiles" if report.recompiles else "runs")
+    if verdict.status in _RAISED and _OF_DEVICE.search(verdict.error or ""):
+        cell.status = "not_here"
     if cell.status == "breaks" and report.graph_breaks:
         broken = report.graph_breaks[0]
         cell.reason, cell.file, cell.line = broken.gb_type, broken.location.file, broken.location.line
@@ -192,19 +192,6 @@ def _add_run(cell: AttentionCell, trials: Trials) -> None:
         cell.file, cell.line = verdict.file, verdict.line
         if verdict.status in _RAISED:
             cell.facts["raised"] = True
-
-
-def _status(report: Report, verdict: Verdict) -> CellStatus:
-    status = verdict.status
-    if status in _RAISED and _OF_DEVICE.search(verdict.error or ""):
-        return "not_here"
-    if status in ("eager_error", "create_error"):
-        return "eager_error"
-    if status in ("compile_error", "timeout", "crash"):
-        return status
-    if status == "graph_break":
-        return "breaks"
-    return "recompiles" if report.recompiles else "runs"
 
 
 def _add_accuracy(cell: AttentionCell, trials: Trials) -> None:
@@ -226,34 +213,26 @@ def _add_accuracy(cell: AttentionCell, trials: Trials) -> None:
 
 
 def _add_speeds(matrix: AttentionMatrix, trials: Trials, show: Callable[[str], None]) -> None:
-    """Time what ran, the target's own combination first."""
+    """Time what ran, the target's own combination first. Times stand in a cell only where they are valid."""
     ran = [cell for cell in matrix.cells if cell.status in RAN]
     order = sorted(ran, key=lambda cell: not is_own(cell, matrix))
     for number, cell in enumerate(order, 1):
         show(f"attention matrix, speed {number} of {len(order)}: {combination_name(cell)}")
         try:
-            _add_speed(cell, trials)
+            measured = trials.speed(cell)
+        except UsageError as error:
+            cell.notes.append(f"The speed is not known: {_one_line(str(error))}")
         except Stopped as stop:
             for left in order[number - 1 :]:
                 left.notes.append(f"{_STOPPED[stop.reason]} before it was timed.")
             raise
-
-
-def _add_speed(cell: AttentionCell, trials: Trials) -> None:
-    """How fast a combination that ran is. Times stand in the cell only where they are valid."""
-    try:
-        measured = trials.speed(cell)
-    except UsageError as error:
-        cell.notes.append(f"The speed is not known: {_one_line(str(error))}")
-        return
-    if measured is None:
-        return
-    if measured.status != "valid":
-        cell.notes.append(f"The speed is not known: {_one_line(measured.reason)}")
-        return
-    cell.speedup = measured.speedup
-    cell.latency_ms = measured.latency_ms.p50 if measured.latency_ms else None
-    cell.eager_latency_ms = measured.eager_latency_ms.p50 if measured.eager_latency_ms else None
+        else:
+            if measured is not None and measured.status == "valid":
+                cell.speedup = measured.speedup
+                cell.latency_ms = measured.latency_ms.p50 if measured.latency_ms else None
+                cell.eager_latency_ms = measured.eager_latency_ms.p50 if measured.eager_latency_ms else None
+            elif measured is not None:
+                cell.notes.append(f"The speed is not known: {_one_line(measured.reason)}")
 
 
 def _one_line(text: str | None) -> str:
@@ -279,9 +258,8 @@ class Trials:
     def describe(self, matrix: AttentionMatrix, names: tuple[str, ...], dtypes: tuple[str, ...]) -> dict[str, str]:
         """Have a process of the target, as it is without us, say what its attention can be; returns what is refused.
 
-        Raises:
-            UsageError: it is no model of transformers, or one of the names is unknown.
-            WorkerFailed: the target itself fails.
+        Raises WorkerFailed where the target itself fails, UsageError where it is no model of transformers, or a name is
+        unknown.
         """
         request = self._request(self._target, self._plan.dtype, EAGER)
         request.extra["check"] = [vars(self._configuration)]
@@ -298,10 +276,8 @@ class Trials:
         matrix.model, matrix.device = attention["model"], load["device"]
         matrix.own_attention, matrix.own_dtype = attention["own"], load["dtype"]
         if attention["unsupported"] and not names:
-            unsupported = ", ".join(attention["unsupported"])
-            matrix.notes.append(
-                f"Not tried, for transformers' class {matrix.model} does not support it: {unsupported}."
-            )
+            why = f"transformers' class {matrix.model} does not support it"
+            matrix.notes.append(f"Not tried, for {why}: {', '.join(attention['unsupported'])}.")
         for name, each in available.items():
             if each["used"] not in ("", name):
                 matrix.notes.append(f"For {name} transformers takes {each['used']} here.")
@@ -377,9 +353,10 @@ class Trials:
             with self._pool.worker(request, self._pool.empty_caches()) as worker:
                 worker.ask("load")
                 worker.ask("warm", seconds=0.0, most=1)
+            works = True
         except WorkerFailed:
-            return after_eager(verdict, works=False)
-        return after_eager(verdict, works=True)
+            works = False
+        return after_eager(verdict, works=works)
 
     def _request(
         self, target: TargetSpec, dtype: str | None, configuration: Configuration, *, static: bool = False

@@ -62,9 +62,7 @@ class Case:
 
 def listed(items: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b, c and 4 more`."""
-    once = list(dict.fromkeys(items))
-    left = len(once) - _MOST_NAMED
-    return f"{', '.join(once[:_MOST_NAMED])} and {left:,} more" if left > 0 else amounts.listed(once)
+    return amounts.listed(list(dict.fromkeys(items)), most=_MOST_NAMED)
 
 
 def breaks(case: Case, name: str, limit: int) -> PolicyCheck:
@@ -102,8 +100,7 @@ def eager_frames(case: Case, name: str, limit: int) -> PolicyCheck:
     items += [(each.id, each.location, each.id in facts) for each in costly(report.skipped_frames)]
     once: dict[tuple[str, int, str], _Item] = {}
     for item in items:
-        place = item[1]
-        once.setdefault((place.file, place.line, place.function), item)
+        once.setdefault((item[1].file, item[1].line, item[1].function), item)
     return _limited(case, name, limit, "function", list(once.values()), " left in eager")
 
 
@@ -214,11 +211,8 @@ def speedup(case: Case, name: str, least: float) -> PolicyCheck:
 def memory(case: Case, name: str, most: float) -> PolicyCheck:
     """The steady peak by that of eager."""
     limit = f"at most {words_bench.times(most)} the memory of eager"
-    known = [
-        (item, item.memory.ratio)
-        for item in case.measured
-        if item.status == "valid" and item.memory is not None and item.memory.ratio is not None
-    ]
+    ratios = [(item, item.memory.ratio) for item in case.measured if item.status == "valid" and item.memory is not None]
+    known = [(item, ratio) for item, ratio in ratios if ratio is not None]
     if not known:
         return case.unknown(name, limit, "no memory was measured")
     large = [(item, ratio) for item, ratio in known if ratio > most]
@@ -235,13 +229,12 @@ def compile_seconds(case: Case, name: str, most: float) -> PolicyCheck:
     costs = [(item, cost) for item in case.measured if (cost := words_bench.compile_cost(item))]
     if costs:
         item, cost = max(costs, key=lambda pair: pair[1].seconds)
-        seconds: float | None = cost.seconds
+        seconds = cost.seconds
         words = f"{cost.words} to compile, from empty caches: {words_bench.workload_name(item)}"
-    else:
-        seconds = totals(case.report).seconds
-        words = f"{duration(seconds or 0.0)} to compile, with the caches that were there"
-    if seconds is None:
+    elif (recorded := totals(case.report).seconds) is None:
         return case.unknown(name, limit, _NOTHING)
+    else:
+        seconds, words = recorded, f"{duration(recorded)} to compile, with the caches that were there"
     return case.check(name, "passed" if seconds <= most else "failed", limit, words)
 
 

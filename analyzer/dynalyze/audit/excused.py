@@ -61,11 +61,7 @@ class Baseline:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read a baseline.
-
-    Raises:
-        UsageError: unreadable, or no baseline of this version; one line that says how to write one.
-    """
+    """The baseline in a file; a UsageError where it is unreadable, or none of this version."""
     try:
         document = read_document(read_input(path), _Document)
     except FileNotFoundError as error:
@@ -121,18 +117,16 @@ class Excused:
         """Those that are neither waived nor known, of the very run that was judged."""
         return [finding for finding, key in zip(findings, _keys(findings), strict=True) if key not in self.findings]
 
-    def waivers_of(self, report: Report) -> list[Waiver]:
-        """The waivers with the fingerprints of the findings that they cover, as the report has these."""
-        return [msgspec.structs.replace(waiver, findings=self._prints(report, keys)) for waiver, keys in self.waived]
-
-    def new_of(self, report: Report) -> list[str]:
-        """The fingerprints of what the baseline lacks, as the report has them."""
-        return self._prints(report, self.new)
-
-    @staticmethod
-    def _prints(report: Report, keys: frozenset[Key]) -> list[str]:
-        pairs = zip(_keys(report.findings), fingerprints(report), strict=True)
-        return [found for key, found in pairs if key in keys]
+    def waivers_and_new(self, report: Report) -> tuple[list[Waiver], list[str]]:
+        """The waivers with the fingerprints of the findings that they cover, and those of what the baseline lacks, as
+        the report has these.
+        """
+        pairs = list(zip(_keys(report.findings), fingerprints(report), strict=True))
+        waivers = [
+            msgspec.structs.replace(waiver, findings=[found for key, found in pairs if key in keys])
+            for waiver, keys in self.waived
+        ]
+        return waivers, [found for key, found in pairs if key in self.new]
 
 
 def excused_findings(report: Report, policy: Policy, baseline: Baseline | None = None) -> Excused:
@@ -148,10 +142,10 @@ def excused_findings(report: Report, policy: Policy, baseline: Baseline | None =
         waived.append((rule.waiver(len(covered), today), covered))
     passing = {key for waiver, covered in waived if not waiver.expired for key in covered}
     left: dict[str, list[Known]] = {}
-    for each in baseline.findings if baseline is not None else ():
-        left.setdefault(each.fingerprint, []).append(each)
     known, new = set[Key](), set[Key]()
     if baseline is not None:
+        for each in baseline.findings:
+            left.setdefault(each.fingerprint, []).append(each)
         for (finding, key), fingerprint in zip(keyed, fingerprints(report), strict=True):
             if left.get(fingerprint):
                 left[fingerprint].pop(0)
@@ -159,22 +153,13 @@ def excused_findings(report: Report, policy: Policy, baseline: Baseline | None =
             elif key not in passing and finding.severity != "info":
                 new.add(key)
     passing |= known
-    facts = (
-        identity
-        for finding, key in keyed
-        if key in passing and finding.rule not in _CONCLUSIONS
-        for identity in finding.evidence
-    )
-    ended = report.outcome.status == "complete"
+    excusing = [finding for finding, key in keyed if key in passing and finding.rule not in _CONCLUSIONS]
+    facts = frozenset(identity for finding in excusing for identity in finding.evidence)
+    fixed = tuple(each.words for group in left.values() for each in group)
     return Excused(
-        findings=frozenset(passing),
-        facts=frozenset(facts),
-        waived=tuple(waived),
-        baseline=baseline.source if baseline is not None else "",
-        known=len(known),
-        new=frozenset(new),
-        fixed=tuple(each.words for group in left.values() for each in group) if ended else (),
-    )
+        frozenset(passing), facts, tuple(waived), baseline.source if baseline is not None else "", len(known),
+        frozenset(new), fixed if report.outcome.status == "complete" else (),
+    )  # fmt: skip
 
 
 def _keys(findings: Sequence[Finding]) -> list[Key]:

@@ -63,13 +63,11 @@ class WaiverRule:
 
     def covers(self, finding: Finding) -> bool:
         """Whether it speaks of this finding; it may have expired."""
+        place = finding.location
         if self.rule not in stands_for(finding):
             return False
-        if not (self.file or self.function or self.code):
-            return True
-        place = finding.location
         if place is None:
-            return False
+            return not (self.file or self.function or self.code)
         return (
             (not self.file or PurePath(place.file).match(self.file))
             and (not self.function or self.function in (place.function, place.function.rpartition(".")[2]))
@@ -85,11 +83,7 @@ class WaiverRule:
 
 
 def check_rule(name: str, what: str, more: Iterable[str] = ()) -> None:
-    """Refuse what is no id of a rule.
-
-    Raises:
-        UsageError: one line that names the nearest one.
-    """
+    """Refuse what is no id of a rule, in one line that names the nearest one."""
     from dynalyze.rules.rule import rules
 
     known = [rule_id for rule in rules() for rule_id in rule.ids]
@@ -103,7 +97,11 @@ def _waiver(table: Mapping[str, Any], where: str) -> WaiverRule:
     for key in _NEEDED:
         if key not in given:
             raise UsageError(f"{where}: {key} is missing{f', {_EXAMPLE}' if key == 'expires' else ''}")
-    expires = _day(given.pop("expires"), where)
+    expires = given.pop("expires")
+    with contextlib.suppress(TypeError, ValueError):  # A text; TOML has days of its own.
+        expires = datetime.datetime.strptime(expires, "%Y-%m-%d").date()
+    if not isinstance(expires, datetime.date) or isinstance(expires, datetime.datetime):
+        raise UsageError(f"{where}: expires is a day, {_EXAMPLE}, not {expires!r}")
     for key, value in given.items():
         if not isinstance(value, str) or not value.strip():
             raise UsageError(f"{where}: {key} is a text, not {value!r}")
@@ -111,14 +109,6 @@ def _waiver(table: Mapping[str, Any], where: str) -> WaiverRule:
         raise UsageError(f"{where}: file is a file's name or the end of its path, not {given['file']!r}")
     check_rule(given["rule"], f"{where}: rule")
     return WaiverRule(expires=expires, **given)
-
-
-def _day(value: Any, where: str) -> datetime.date:
-    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
-        return value
-    with contextlib.suppress(TypeError, ValueError):
-        return datetime.datetime.strptime(value, "%Y-%m-%d").date()
-    raise UsageError(f"{where}: expires is a day, {_EXAMPLE}, not {value!r}")
 
 
 @dataclass(frozen=True)
@@ -195,11 +185,10 @@ def _policy(table: Mapping[str, Any], file: Path, where: str) -> Policy:
 def _number(value: Any, what: str, *, whole: bool) -> float | None:
     if value == ANY:
         return None
-    if isinstance(value, int if whole else (int, float)) and not isinstance(value, bool):
-        if whole and value >= 0:
-            return int(value)
-        if not whole and 0 < value < 1e300:
-            return float(value)
+    if type(value) is int and whole and value >= 0:
+        return value
+    if type(value) in (int, float) and not whole and 0 < value < 1e300:
+        return float(value)
     kind = "a whole number, 0 or more" if whole else "a number above zero"
     raise UsageError(f'{what} is {kind}, or "{ANY}", not {value!r}')
 

@@ -66,18 +66,11 @@ def judge_policy(
     found = (check(case, name, limit) for check, name, limit in limits if limit not in (None, ()))
     checks = [ran, *(check for check in found if check is not None)]
     passed = not any(check.fails for check in checks)
+    waivers, new = excused.waivers_and_new(report)
     return PolicyVerdict(
-        passed=passed,
-        summary=_success(checks) if passed else _failure(case, checks),
-        advice="" if passed else _advice(case, checks),
-        source=policy.source,
-        checks=checks,
-        waivers=excused.waivers_of(report),
-        baseline=excused.baseline,
-        known=excused.known,
-        new=excused.new_of(report),
-        fixed=list(excused.fixed),
-    )
+        passed, _success(checks) if passed else _failure(case, checks), "" if passed else _advice(case, checks),
+        policy.source, checks, waivers, excused.baseline, excused.known, new, list(excused.fixed),
+    )  # fmt: skip
 
 
 def _success(checks: list[PolicyCheck]) -> str:

@@ -76,8 +76,7 @@ def _rendered(comparison: Comparison | SweepComparison, kind: str, **options: An
 
     function = "render_comparison" if isinstance(comparison, Comparison) else "render_sweep_diff"
     renderer = importlib.import_module(f"dynalyze.render.{'html' if kind == 'html' else f'comparison_{kind}'}")
-    text: str = getattr(renderer, function)(comparison, **options)
-    return text
+    return str(getattr(renderer, function)(comparison, **options))
 
 
 def _reports(before: Path, after: Path, **shown: bool) -> Comparison:

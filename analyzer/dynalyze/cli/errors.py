@@ -47,20 +47,18 @@ def usage_message(error: click.ClickException) -> str:
 
 def unknown_command(name: str, commands: Sequence[str]) -> str:
     """What to say to a command that does not exist; a target without a command is meant for `explain`."""
+    hint = f"There are {', '.join(commands)}."
     if name.startswith("hf:") or name.partition(":")[0].endswith(_LOOKS_LIKE_TARGET):
-        verb = "report" if name.endswith((".json", ".log")) else "explain"
-        return f"No such command {name!r}. Did you mean dynalyze {verb} {name}?"
-    if near := difflib.get_close_matches(name, commands, n=1):
-        return f"No such command {name!r}. Did you mean {near[0]!r}?"
-    return f"No such command {name!r}. There are {', '.join(commands)}."
+        hint = f"Did you mean dynalyze {'report' if name.endswith(('.json', '.log')) else 'explain'} {name}?"
+    elif near := difflib.get_close_matches(name, commands, n=1):
+        hint = f"Did you mean {near[0]!r}?"
+    return f"No such command {name!r}. {hint}"
 
 
 def _outputs(command: click.Command, help_command: str) -> str:
     """The options of a command that write something, the page's first."""
-    found = [
-        each for each in command.params if isinstance(each, click.Option) and (each.help or "").startswith("Write ")
-    ]
-    names = [f"{each.opts[0]} {each.metavar}" for each in found if each.metavar]
+    options = [each for each in command.params if isinstance(each, click.Option) and each.metavar]
+    names = [f"{each.opts[0]} {each.metavar}" for each in options if (each.help or "").startswith("Write ")]
     if not names:
         return f"It writes no file: {help_command} lists what there is."
     names.sort(key=lambda name: not name.startswith("--html "))
@@ -90,11 +88,8 @@ def _of_system(error: OSError) -> str:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return f"{reason}; temporary files are in {tempfile.gettempdir()} (TMPDIR)"
         return reason
-    names = [
-        os.fsdecode(name) if isinstance(name, bytes) else str(name)
-        for name in (error.filename, error.filename2)
-        if name
-    ]
+    named = [name for name in (error.filename, error.filename2) if name]
+    names = [os.fsdecode(name) if isinstance(name, bytes) else str(name) for name in named]
     return f"{' and '.join(names) or '(a file without a name)'}: {reason}"
 
 

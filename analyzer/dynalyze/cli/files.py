@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_writable(option: str, file: str, source: str | None = None) -> None:
-    """Refuse a file that cannot be written, or that is `source`, what the command reads.
-
-    Raises:
-        UsageError: one line that names the option and the reason.
-    """
+    """Refuse a file that cannot be written, or that is `source`, what the command reads; the line names the option."""
     if file == "-":
         raise UsageError(f"{option} needs a file; standard output carries the summary, or --json -")
     if not file:
@@ -50,11 +46,7 @@ def check_writable(option: str, file: str, source: str | None = None) -> None:
 
 
 def check_outputs(files: Sequence[tuple[str, str]], *sources: str | None) -> None:
-    """Refuse files that cannot be written, that are one of `sources`, or each other; each with its option.
-
-    Raises:
-        UsageError: as `check_writable`, or it names two options.
-    """
+    """Refuse files that cannot be written, that are one of `sources`, or each other; each with its option."""
     for option, file in files:
         for source in sources or (None,):
             check_writable(option, file, source)
@@ -69,11 +61,7 @@ def _same_file(one: str, other: str) -> bool:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all; a link stays a link, and the file's mode stays.
-
-    Raises:
-        UsageError: it cannot be written; what was there before is untouched.
-    """
+    """As `write_whole_file`; a UsageError where it cannot be written."""
     try:
         write_whole_file(path, text)
     except OSError as error:
@@ -92,11 +80,10 @@ def write_json(file: str | None, text: str) -> bool:
 def print_document(text: str) -> None:
     """Write a document to standard output: UTF-8 like a file, whatever the terminal takes."""
     with _standard_output():
-        binary = getattr(sys.stdout, "buffer", None)
-        if binary is None:  # A stream of text in memory.
+        sys.stdout.flush()
+        if (binary := getattr(sys.stdout, "buffer", None)) is None:  # A stream of text in memory.
             sys.stdout.write(text)
         else:
-            sys.stdout.flush()
             binary.write(text.encode(errors="backslashreplace"))
         sys.stdout.flush()
 
@@ -110,18 +97,15 @@ def print_summary(text: str) -> None:
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
-    """A reader that went away (`| head`) has what it wanted, and the command goes on to its exit status.
-
-    Raises:
-        UsageError: it is closed, or its disk is full.
+    """A reader that went away (`| head`) has what it wanted, and the command goes on to its exit status; a UsageError
+    where standard output is closed, or its disk is full.
     """
     try:
         yield
-    except BrokenPipeError:
-        drop_standard_output()
     except OSError as error:
         drop_standard_output()
-        raise UsageError(f"standard output cannot be written: {error.strerror}") from error
+        if not isinstance(error, BrokenPipeError):
+            raise UsageError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def drop_standard_output() -> None:
@@ -133,11 +117,7 @@ def drop_standard_output() -> None:
 
 
 def read_report(path: Path, kind: str = "a report of dynalyze", hint: str = "") -> Report:
-    """The report in a file.
-
-    Raises:
-        UsageError: the file cannot be read, or is not `kind`; one line, with `hint` at its end.
-    """
+    """The report in a file; a UsageError with `hint` at its end where it is not `kind`, or cannot be read."""
     from dynalyze.files.read_write import read_input
     from dynalyze.report.document import from_json
 

@@ -33,14 +33,12 @@ def _all(*decorators: _Decorator) -> _Decorator:
 def seconds_option(name: str, help: str, default: float | None = None) -> _Decorator:
     """A time above zero."""
     above_zero = click.FloatRange(min=0, min_open=True)
-    shown = default is not None
-    return click.option(name, type=above_zero, default=default, show_default=shown, metavar="SECONDS", help=help)
+    return click.option(name, type=above_zero, default=default, show_default=True, metavar="SECONDS", help=help)
 
 
 def count_option(name: str, help: str, default: int | None = None, metavar: str | None = "N") -> _Decorator:
     """A whole number above zero."""
-    shown = default is not None
-    return click.option(name, type=click.IntRange(1), default=default, show_default=shown, metavar=metavar, help=help)
+    return click.option(name, type=click.IntRange(1), default=default, show_default=True, metavar=metavar, help=help)
 
 
 def shown_options(of_what: str = "") -> _Decorator:
@@ -160,11 +158,7 @@ artifacts_option = click.option(
 
 
 def target_of(context: click.Context, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
-    """What `target_options` name, with what the options for `hf:` targets ask for; --fail-on is checked before it.
-
-    Raises:
-        UsageError: one of them cannot be.
-    """
+    """What `target_options` name, with what the options for `hf:` targets ask for; --fail-on is checked before it."""
     from dynalyze.launch.spec import read_target
 
     given = context.params
@@ -174,10 +168,8 @@ def target_of(context: click.Context, names: Sequence[str] = MODEL_OPTIONS) -> T
 
 
 def with_model_options(context: click.Context, target: TargetSpec, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
-    """The target with what the options for `hf:` targets ask for; `names` are those that the command has.
-
-    Raises:
-        UsageError: one stands on the command line, and the target is of another kind; or two exclude each other.
+    """The target with what the options for `hf:` targets ask for; `names` are those that the command has. Refused are
+    those that are given to a target of another kind, and two that exclude each other.
     """
     if target.asked is None:
         for name in names:
@@ -218,11 +210,7 @@ def is_given(context: click.Context, name: str) -> bool:
 
 
 def check_fail_on(level: str) -> None:
-    """Refuse a level that no finding can reach.
-
-    Raises:
-        UsageError: neither a severity nor the id of a rule.
-    """
+    """Refuse what is neither a severity nor the id of a rule."""
     if level not in (known := fail_on_levels()):
         raise UsageError(f"--fail-on {level}: choose one of {', '.join(known)}")
 

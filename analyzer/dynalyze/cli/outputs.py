@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,7 @@ class Outputs:
     """The outputs of one command: files, or "-" for the one document on standard output."""
 
     def __init__(self, options: Mapping[str, Any], default_stem: str, source: str | None = None) -> None:
-        """Check, before anything runs, that every file can be written, and that none is `source`, what is read.
-
-        Raises:
-            UsageError: an output that cannot be written.
-        """
+        """Refuse, before anything runs, a file that cannot be written, or that is `source`, what is read."""
         self._options = options
         self._artifacts: str | None = options.get("artifacts")
         names = ("json_file", "html_file", *FORMATS)
@@ -135,7 +131,4 @@ def _option(name: str) -> str:
 
 
 def _rendered(name: str, report: Report) -> str:
-    if name == "json_file":
-        return to_json(report)
-    text: str = importlib.import_module(f"dynalyze.render.{name}").render(report)
-    return text
+    return to_json(report) if name == "json_file" else str(import_module(f"dynalyze.render.{name}").render(report))

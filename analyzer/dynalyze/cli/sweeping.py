@@ -39,11 +39,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
-    """One sweep; returns the exit status of the contract.
-
-    Raises:
-        UsageError: something that was asked for cannot be.
-    """
+    """One sweep; returns the exit status of the contract."""
     _check(options)
     settings = _settings(options)
     with SweepFolder(Path(options["out"]), resume=options["resume"]) as folder:
@@ -95,16 +91,13 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _request(context: click.Context, options: dict[str, Any]) -> Request:
-    def asked(target: TargetSpec) -> TargetSpec:
-        return target if target.asked is None else with_model_options(context, target)
-
     configured: Configurations | None = matrix() if options["matrix"] else None
     if options["configs"] is not None:
         configured = configurations(options["configs"])
     return Request(
-        targets=tuple(options["targets"]),
+        tuple(options["targets"]),
         options=CompileOptions(**{name: options[name] for name in COMPILE_OPTIONS}),
-        asked=asked,
+        asked=lambda target: target if target.asked is None else with_model_options(context, target),
         configurations=configured,
         arguments=context.meta["arguments"],
         inputs=options["inputs"],
@@ -198,8 +191,7 @@ def _fails(sweep: Sweep, folder: Path, text: str) -> bool:
     if any(row.status in words for row in sweep.items):
         return True
     levels = [word for word in words if word not in STATUSES and word != "none"]
-    reports = [folder / row.report for row in sweep.items if row.report] if levels else []
-    for path in reports:
+    for path in [folder / row.report for row in sweep.items if row.report] if levels else []:
         with contextlib.suppress(OSError, msgspec.DecodeError, RecursionError):
             found = msgspec.json.decode(path.read_bytes(), type=_Findings).findings
             if any(reaches(found, level) for level in levels):
