@@ -17,7 +17,6 @@ from dynalyze.events.log import RunLog
 from dynalyze.launch.artifacts import check_folder, write_artifacts
 from dynalyze.launch.interrupts import first_signal, how_it_ended
 from dynalyze.report import Report, Status
-from dynalyze.report.audit import PolicyVerdict
 from dynalyze.report.document import to_json
 from dynalyze.rules.rule import reaches
 from dynalyze.text.errors import UsageError
@@ -76,7 +75,7 @@ class Outputs:
         there = [str(file) for file in (self._page, self._files.get("json_file")) if file is not None]
         say(f"{' and '.join(there) or 'the analysis'} {'are' if len(there) > 1 else 'is'} done; {note}")
 
-    def publish(self, report: Report, conclude: Callable[[Report], PolicyVerdict] | None = None) -> int:
+    def publish(self, report: Report, conclude: privacy.Conclude | None = None) -> int:
         """Clean, judge and write the report; returns the exit status of the contract.
 
         A signal that came since the run began has interrupted it, also where that had just come to its end.
@@ -99,7 +98,7 @@ class Outputs:
         failed = conclude is not None and report.policy is not None and not report.policy.passed
         return 1 if failed or reaches(report.findings, self._options["fail_on"]) else 0
 
-    def _showable(self, report: Report, conclude: Callable[[Report], PolicyVerdict] | None = None) -> Report:
+    def _showable(self, report: Report, conclude: privacy.Conclude | None = None) -> Report:
         shown = {name: self._options[name] for name in ("no_source", "redact", "show_values")}
         return privacy.showable(report, conclude, **shown)
 

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from dynalyze.doctor.packages import KNOWN
 from dynalyze.doctor.records import Facts, Folder, Trial
 from dynalyze.launch import question
 
-Answer = dict[str, Any]
 Show = Callable[[str], None]
 
 TOO_LONG = "it took longer than"
@@ -31,22 +31,20 @@ _PREFIXES = ("TORCH_COMPILE", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_LOGS", "T
 _NAMES = ("CXX", "CC", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
 
 
+@dataclass
 class Asker:
     """Asks one interpreter. `show` gets each step; `stop` ends what is under way, from any thread."""
 
-    def __init__(self, python: str, timeout: float, show: Show) -> None:
-        self.python = python
-        self.timeout = timeout
-        self.stop = threading.Event()
-        self._show = show
+    python: str
+    timeout: float
+    show: Show
+    stop: threading.Event = field(default_factory=threading.Event)
 
-    def ask(self, what: str, request: Mapping[str, Any]) -> Answer:
-        """The answer as far as it came; with `silence`, the reason, where the process ended before it was whole.
-
-        Raises:
-            UsageError: the interpreter cannot be started.
+    def ask(self, what: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer as far as it came; with `silence`, the reason, where the process ended before it was whole. Raises
+        UsageError where the interpreter cannot be started.
         """
-        answer, status, printed = question.ask(self.python, what, request, self.timeout, self._show, self.stop.is_set)
+        answer, status, printed = question.ask(self.python, what, request, self.timeout, self.show, self.stop.is_set)
         if status is None:
             answer["silence"] = f"{TOO_LONG} {self.timeout:g} s (--timeout)"
         elif status != 0:
@@ -60,9 +58,7 @@ class Asker:
 def folder(name: str, path: str) -> Folder:
     """A folder of compiled code; one that is not there yet is judged by the nearest folder above it."""
     place = Path(path)
-    above = place
-    while not above.exists() and above != above.parent:
-        above = above.parent
+    above = next((each for each in (place, *place.parents) if each.exists()), place)
     free, runs = None, True
     with contextlib.suppress(OSError):
         free = shutil.disk_usage(above).free
@@ -83,10 +79,8 @@ def _size(place: Path) -> int | None:
 
 
 def ask(python: str | None, timeout: float, show: Show) -> Facts:
-    """All facts of an interpreter; ours without one. `timeout` is for each step, `show` gets each.
-
-    Raises:
-        UsageError: it cannot be started.
+    """All facts of an interpreter; ours without one. `timeout` is for each step, `show` gets each. Raises UsageError
+    where it cannot be started.
     """
     asker = Asker(python or sys.executable, timeout, show)
     # An allowlist: nothing else of the environment is shown.
@@ -142,8 +136,6 @@ def _import_packages(facts: Facts, asker: Asker) -> None:
         for name, error in said.get("errors", {}).items():
             package = left.pop(name)
             package.imported, package.error = True, error
-        if "silence" not in said:
-            return
-        if (lost := left.pop(said.get("at", ""), None)) is None:
+        if "silence" not in said or (lost := left.pop(said.get("at", ""), None)) is None:
             return
         lost.imported, lost.crashed, lost.error = True, True, said["silence"]

@@ -77,12 +77,11 @@ def torch_itself(facts: Facts) -> Iterator[Line]:
     else:
         hip = f"built for ROCm {facts.hip}" if facts.hip else "a build for the CPU"
         yield Line("torch", "ok", f"{facts.torch}, {f'built for CUDA {facts.cuda}' if facts.cuda else hip}")
-    if facts.switch is not None:
-        found = f"{facts.switch}=1 switches torch.compile off: everything runs in eager"
-        yield Line("Dynamo", "problem", found, f"unset {facts.switch}", fatal=True)
-    elif facts.disabled:
-        found = "torch._dynamo.config.disable is on: everything runs in eager"
-        yield Line("Dynamo", "problem", found, "torch._dynamo.config.disable = False", fatal=True)
+    if facts.switched_off:
+        found, mend = "torch._dynamo.config.disable is on", "torch._dynamo.config.disable = False"
+        if facts.switch is not None:
+            found, mend = f"{facts.switch}=1 switches torch.compile off", f"unset {facts.switch}"
+        yield Line("Dynamo", "problem", f"{found}: everything runs in eager", mend, fatal=True)
     for name in SWITCHES:
         if (value := facts.variables.get(name, "")) not in _NOTHING:
             found = f"{value} does nothing: only 1 switches torch.compile off"
@@ -206,13 +205,11 @@ def caches(facts: Facts) -> Iterator[Line]:
         broken = "" if folder.writable else f"{folder.path} cannot be written"
         if folder.writable and not folder.runs:
             broken = f"{folder.path} is on a file system that runs no code (noexec): compiled kernels do not load"
-        if broken:
-            # Inductor raises where it cannot make its folder: nothing compiles then.
-            yield Line(name, "problem", broken, mend, fatal=folder.name == "Inductor")
-            continue
         held = "very many files" if folder.size is None else size(folder.size)
         found = f"{folder.path}: {held if folder.exists else 'not there yet'}"
-        if folder.free is not None and folder.free < _LITTLE:
+        if broken:  # Inductor raises where it cannot make its folder: nothing compiles then.
+            yield Line(name, "problem", broken, mend, fatal=folder.name == "Inductor")
+        elif folder.free is not None and folder.free < _LITTLE:
             yield Line(name, "warning", f"{found}, and only {size(folder.free)} free", mend)
         else:
             yield Line(name, "ok", f"{found}, {size(folder.free)} free" if folder.free is not None else found)

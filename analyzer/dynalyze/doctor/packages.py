@@ -58,8 +58,7 @@ def named(requirement: str) -> str:
 
 def release(version: str) -> tuple[int, ...]:
     """The numbers of a version."""
-    found = _NUMBERS.search(version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    return tuple(map(int, found[0].split("."))) if (found := _NUMBERS.search(version)) else ()
 
 
 def _holds(version: str, sign: str, wanted: str) -> bool:
@@ -94,17 +93,11 @@ def packages(facts: Facts) -> Iterator[Line]:
         elif built and release(built[1]) != release(torch)[:2]:
             status, found = "warning", f"{package.version} was built for torch {built[1]}, and this is {torch}"
         else:
-            status, found, mend = "ok", f"{package.version}{_how_known(package)}", ""
+            wanted = package.requires[0] if package.requires else ""
+            only = exactly(wanted)
+            how = f", made for torch {only}" if only else f", takes {wanted}" if wanted else ""
+            status, found, mend = "ok", f"{package.version}{', imports' if package.imported else how}", ""
         yield Line(package.name, status, found, mend)
-
-
-def _how_known(package: Package) -> str:
-    if package.imported:
-        return ", imports"
-    if not package.requires or not package.requires[0]:
-        return ""
-    only = exactly(package.requires[0])
-    return f", made for torch {only}" if only else f", takes {package.requires[0]}"
 
 
 def _mend(facts: Facts, package: Package, pip: str) -> str:

@@ -14,11 +14,7 @@ from dynalyze.text.errors import UsageError
 
 
 def parsed(path: Path) -> dict[str, Any]:
-    """The document in a file.
-
-    Raises:
-        UsageError: unreadable, or no TOML; or this Python has no reader of TOML.
-    """
+    """The document in a file; a UsageError where it is unreadable, or no TOML, or this Python has no reader of TOML."""
     # Python 3.11 and later bring one along.
     reader = next((name for name in ("tomllib", "tomli") if importlib.util.find_spec(name) is not None), None)
     if reader is None:
@@ -35,11 +31,7 @@ def parsed(path: Path) -> dict[str, Any]:
 
 
 def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Refuse a key that is not known; `a_b` means `a-b`.
-
-    Raises:
-        UsageError: one line with the place, the key and the nearest known one.
-    """
+    """Refuse a key that is not known; the line names the place, the key and the nearest known one. `a_b` is `a-b`."""
     names = [dashed(name) for name in known]
     for key in table:
         if dashed(key) not in names:
@@ -68,10 +60,8 @@ def title(name: str) -> str:
 
 
 def nearest_table(name: str, folder: Path) -> tuple[Mapping[str, Any], Path] | None:
-    """The table of the nearest project that has it, from `folder` upwards, with its file; None where none has.
-
-    Raises:
-        UsageError: a file that speaks of us is no TOML, or holds a table that is not known.
+    """The table of the nearest project that has it, from `folder` upwards, with its file; None where none has. A file
+    that speaks of us, and is no TOML or holds a table that is not known, is refused.
     """
     folder = folder.resolve()
     for each in (folder, *folder.parents):
@@ -85,10 +75,8 @@ def nearest_table(name: str, folder: Path) -> tuple[Mapping[str, Any], Path] | N
 
 
 def table_of(document: Mapping[str, Any], name: str, file: Path) -> Mapping[str, Any] | None:
-    """The table of a document that was read from `file`; None where it has none.
-
-    Raises:
-        UsageError: another table of ours is not known, or this one is no table.
+    """The table of a document that was read from `file`; None where it has none. Refused are another table of ours that
+    is not known, and one that is no table.
     """
     tools = document.get("tool", {})
     ours = tools.get("dynalyze") if isinstance(tools, dict) else None

@@ -41,17 +41,12 @@ _MOST_WHOLE = 2**63
 # A number in JSON that may be beyond: only where there is one, the whole document is looked through.
 _LARGE = re.compile(rb"(?<=[\s:,\[])-?(?:\d{18,}|\d+(?:\.\d+)?[eE]\+?\d\d)")
 
-
 # What came through such a pipe: it comes but once.
 _piped: dict[str, bytes] = {}
 
 
 def open_input(path: Path) -> BinaryIO:
-    """Open a file for reading; never waits for somebody to write it.
-
-    Raises:
-        OSError: it cannot be opened, or is no file; `strerror` says what it is.
-    """
+    """Open a file for reading; never waits for somebody to write it. `strerror` of an OSError says what is no file."""
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "no name that a file can have", str(path))
     _check_file(path, path.stat().st_mode)
@@ -65,11 +60,7 @@ def open_input(path: Path) -> BinaryIO:
 
 
 def read_input(path: Path) -> bytes:
-    """The whole content of a file, or of a pipe that is open already.
-
-    Raises:
-        OSError: as `open_input`, or it is larger than `LARGEST`.
-    """
+    """The whole content of a file, or of a pipe that is open already. Raises OSError also above `LARGEST`."""
     if str(path) in _piped:
         return _piped[str(path)]
     is_pipe = is_open_pipe(path)
@@ -97,10 +88,8 @@ def _check_file(path: Path, mode: int) -> None:
 
 
 def read_document(data: bytes, kind: type[_Document]) -> _Document:
-    """A document of typed records, from JSON that anybody may have written.
-
-    Raises:
-        msgspec.DecodeError: no JSON, no `kind`, or a number that no run gives; the message names the place.
+    """A document of typed records, from JSON that anybody may have written. The message of a DecodeError names the
+    place: no JSON, no `kind`, or a number that no run gives.
     """
     if data.count(b",") > MOST_VALUES:
         raise msgspec.DecodeError(f"more than {MOST_VALUES:,} values; no report of dynalyze has so many")
@@ -135,10 +124,8 @@ _SHOWN = 40
 
 
 def write_whole_file(path: Path, text: str) -> None:
-    """Write a file whole or not at all; a link stays a link, and the file's mode stays.
-
-    Raises:
-        OSError: it cannot be written; what was there before is untouched.
+    """Write a file whole or not at all: after an OSError what was there is untouched. A link stays a link, and the
+    file's mode stays.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():  # A pipe or a device has no whole to keep.

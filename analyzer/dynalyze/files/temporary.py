@@ -40,10 +40,7 @@ class TemporaryFolder:
     """One folder, from here to `remove`, or to the end of a `with` block.
 
     `kind` stands in its name. It is in /tmp where the usual place has a path of more than `longest` bytes: that of a
-    socket has a limit of some hundred.
-
-    Raises:
-        UsageError: there is no place for it.
+    socket has a limit of some hundred. Raises UsageError where there is no place for it.
     """
 
     def __init__(self, kind: str = "", *, longest: int | None = None) -> None:
@@ -145,8 +142,10 @@ def _clear(path: str) -> None:
         with _lock_of(folder) as owner:
             if owner["host"] != socket.gethostname() or _lives(owner["pid"], owner["started"]):
                 return
-            for name, folders, files, inside in os.fwalk(".", topdown=False, follow_symlinks=False, dir_fd=folder):
-                _empty(inside, folders, [file for file in files if name != "." or file != OWNER])
+            for place, folders, files, inside in os.fwalk(".", topdown=False, follow_symlinks=False, dir_fd=folder):
+                for name in [*folders, *files]:
+                    if (place, name) != (".", OWNER):
+                        _remove(name, inside)
             os.unlink(OWNER, dir_fd=folder)
             Path(path).rmdir()
     finally:
@@ -170,15 +169,12 @@ def _is_private(status: os.stat_result, kind: Callable[[int], bool]) -> bool:
     return kind(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
-def _empty(inside: int, folders: list[str], files: list[str]) -> None:
-    for name in folders:
-        with contextlib.suppress(OSError):
-            try:
-                os.rmdir(name, dir_fd=inside)
-            except NotADirectoryError:  # A link to one.
-                os.unlink(name, dir_fd=inside)
-    for name in files:
-        with contextlib.suppress(OSError):
+def _remove(name: str, inside: int) -> None:
+    """A file, a link, or a folder that is empty by now."""
+    with contextlib.suppress(OSError):
+        try:
+            os.rmdir(name, dir_fd=inside)
+        except NotADirectoryError:
             os.unlink(name, dir_fd=inside)
 
 
@@ -198,9 +194,8 @@ def _started(pid: int) -> str | None:
     if not sys.platform.startswith("linux"):
         return None
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            # "4711 (any name, with ) too) S 4700 ...": the name ends at the last parenthesis.
-            status = file.read()
+        # "4711 (any name, with ) too) S 4700 ...": the name ends at the last parenthesis.
+        status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
     return status[status.rindex(b")") + 2 :].split()[19].decode()

@@ -44,7 +44,7 @@ class DynalyzeCallback(TrainerCallback):  # type: ignore[misc]
         self._open = False
         self.seen: Recording | None = None
 
-    def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_init_end(self, *_: Any, **kwargs: Any) -> None:
         """Notice how `train` ends: no event reports an exception."""
         self._find_trainer("train")
 
@@ -71,9 +71,7 @@ class DynalyzeCallback(TrainerCallback):  # type: ignore[misc]
         if self._stop_after_steps is not None and state.global_step - self._first_step >= self._stop_after_steps:
             self._finish(None)
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_end(self, *_: Any, **kwargs: Any) -> None:
         """Write the report."""
         self._finish(None)
 

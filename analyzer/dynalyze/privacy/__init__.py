@@ -81,14 +81,12 @@ _EXCEPTION = re.compile(r"\w+(?:Error|Exception)(?=:)")
 _OUR_NOTE = "Not all could be read "
 
 
+Conclude = Callable[[Report], PolicyVerdict]
+"""What gives the verdict of a policy on a report that is cleaned."""
+
+
 def showable(
-    report: Report,
-    conclude: Callable[[Report], PolicyVerdict] | None = None,
-    /,
-    *,
-    no_source: bool,
-    redact: bool,
-    show_values: bool,
+    report: Report, conclude: Conclude | None = None, /, *, no_source: bool, redact: bool, show_values: bool
 ) -> Report:
     """A report cleaned and judged, its facts in their order. Rules see only what may be shown: they quote it.
 
@@ -287,8 +285,7 @@ _RESTATED: Restate = {
 
 def _shortened(literal: str) -> str:
     inner = literal.lstrip("bBrRuUfF")[1:]
-    if inner[-1:] in ("'", '"'):
-        inner = inner[:-1]
+    inner = inner[:-1] if inner.endswith(("'", '"')) else inner
     if len(inner) <= _LONGEST_VALUE:
         return literal
     return f"<str of {len(inner)} characters, sha256 {hashlib.sha256(inner.encode(errors='replace')).hexdigest()[:12]}>"

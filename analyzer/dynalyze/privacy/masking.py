@@ -68,10 +68,10 @@ def is_secret(name: str) -> bool:
         return False
     *before, last = words
     previous = before[-1] if before else ""
-    if last in LOWER_CASE or (last.endswith(JOINED) and not last.endswith("oldpwd")):
-        return True
     return (
-        last == "auth"
+        last in LOWER_CASE
+        or (last.endswith(JOINED) and not last.endswith("oldpwd"))
+        or last == "auth"
         or (last == "token" and previous not in NO_TOKEN)
         or (last == "key" and previous in KEY_OF)
         or (last == "pass" and previous in PASS_OF)
@@ -81,10 +81,7 @@ def is_secret(name: str) -> bool:
 
 def masked_arguments(arguments: list[str]) -> list[str]:
     """`--api-key=abc` and `--token abc` lose their values."""
-    return [
-        argument[: len(argument) - len(part)] + MASK if secret else argument
-        for argument, part, secret in _parts(arguments)
-    ]
+    return [argument.removesuffix(part) + MASK if secret else argument for argument, part, secret in _parts(arguments)]
 
 
 def secrets_of(lines: Iterable[list[str]]) -> set[str]:

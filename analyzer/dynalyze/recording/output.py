@@ -20,7 +20,7 @@ _COLUMNS = 80
 # Where a notebook is not trusted, Jupyter takes frames and styles away: what this style hides is read there.
 _STYLE = ".dynalyze-plain { display: none }"
 _WHY_PLAIN = "This is the summary. Run the cell, or trust the notebook, to see the whole page."
-_RENDERERS = {".html": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit"}
+_RENDERERS = {".json": "", ".html": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit"}
 
 
 def framed(report: Report) -> str:
@@ -45,10 +45,8 @@ def save(report: Report, path: Path) -> None:
         ValueError: a suffix that is not known; one line with those that there are.
         OSError: it cannot be written.
     """
-    if path.suffix == ".json":
-        text = to_json(report)
-    elif path.suffix not in _RENDERERS:
-        raise ValueError(f"{path}: name a file that ends in one of {', '.join(['.json', *_RENDERERS])}")
-    else:
-        text = importlib.import_module(f"dynalyze.render.{_RENDERERS[path.suffix]}").render(report)
+    if path.suffix not in _RENDERERS:
+        raise ValueError(f"{path}: name a file that ends in one of {', '.join(_RENDERERS)}")
+    renderer = _RENDERERS[path.suffix]
+    text = importlib.import_module(f"dynalyze.render.{renderer}").render(report) if renderer else to_json(report)
     write_whole_file(path, text)

@@ -37,12 +37,7 @@ class Recording:
     """
 
     def __init__(
-        self,
-        *,
-        no_source: bool = False,
-        redact: bool = False,
-        show_values: bool = False,
-        outside: tuple[str, ...] = (),
+        self, *, no_source: bool = False, redact: bool = False, show_values: bool = False, outside: tuple[str, ...] = ()
     ) -> None:
         self._outside = outside
         self._shown = {"no_source": no_source, "redact": redact, "show_values": show_values}

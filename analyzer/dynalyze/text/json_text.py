@@ -34,10 +34,8 @@ def read_json(data: bytes) -> Any: ...
 @overload
 def read_json(data: bytes, kind: type[_Kind]) -> _Kind: ...
 def read_json(data: bytes, kind: Any = Any) -> Any:
-    """What JSON says, as a `kind`. An escape that is half of a character becomes U+FFFD.
-
-    Raises:
-        msgspec.DecodeError: no JSON, nested too deep, or no `kind`; the message names the place.
+    """What JSON says, as a `kind`. An escape that is half of a character becomes U+FFFD. The message of a DecodeError
+    names the place: no JSON, nested too deep, or no `kind`.
     """
     try:
         return _decoded(data, kind)

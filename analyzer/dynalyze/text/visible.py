@@ -11,7 +11,7 @@ import sys
 TAB = "    "
 
 # Control pictures for the C0 controls (U+0000 becomes U+2400, and so on), and for DEL.
-_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
+_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421", 0x09: TAB, 0x0A: "\n"}
 
 # Printable to Python, yet nothing is seen of them: fillers and joiners, which can hide a difference between two
 # names, and the selectors that can carry a hidden text. U+FE0F stays: it makes an emoji of a sign.
@@ -50,14 +50,8 @@ def clipped(text: str, limit: int) -> str:
 
 
 def _spelled(character: str) -> str:
-    if character == "\n":
-        return character
-    if character == "\t":
-        return TAB
     code = ord(character)
-    if code in _PICTURES:
-        return _PICTURES[code]
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    return _PICTURES.get(code) or (f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}")
 
 
 def notice(text: str) -> str:
