@@ -1,19 +1,33 @@
-"""One verdict from everything that is known of a run, in the terms of a policy."""
+"""One verdict from everything that is known of a run, in the terms of a policy: what is counted (graph breaks,
+recompiles, functions in eager, findings) and what is measured (answers, speed, memory, the time to compile).
+
+Texts begin with our own words; the program's names come after a colon.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from dynalyze.audit.checks import CHECKS, Case, failing, findings_words
 from dynalyze.audit.excused import Baseline, Excused, excused_findings
 from dynalyze.audit.policy import Policy
-from dynalyze.report import Report, Status
-from dynalyze.report.audit import PolicyCheck, PolicyVerdict
-from dynalyze.rules.rule import judge
+from dynalyze.bench.stats import MIN_PAIRS
+from dynalyze.facts.skipped import costly
+from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_tensor
+from dynalyze.launch.shape_options import shape_words
+from dynalyze.report import Finding, Location, Report, Severity, Status
+from dynalyze.report.audit import Bisection, CheckStatus, PolicyCheck, PolicyVerdict, ShapeRun, Warmup
+from dynalyze.report.measurements import Accuracy, AccuracyVerdict, Measurement
+from dynalyze.rules.rule import judge, reaches
+from dynalyze.text import amounts
+from dynalyze.text.amounts import count_of, duration
+from dynalyze.words import bench as words_bench
 from dynalyze.words.policy import title
+from dynalyze.words.report import totals
 
 _ENDED: dict[Status, str] = {
     "failed": "the program failed",
@@ -30,6 +44,236 @@ _SAID_BY = {
     "all-eager": "max-eager-frames", "accuracy-suspicious": "accuracy", "accuracy-operation": "accuracy",
     "compiles-after-warmup": "max-recompiles-after-warmup",
 }  # fmt: skip
+_MOST_NAMED = 3
+_NOTHING = "nothing was compiled"
+_NAMED_PHASES = ("prefill", "decode", "generate", "train")
+_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+_NOUNS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
+
+_Item = tuple[str, Location, bool]
+"""A counted fact: its id, its place, and whether it is excused."""
+_NOT_MEASURED = "no speed was measured"
+_NOT_COMPARED = "no answers were compared"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run before its policy. `excused` says which of its findings do not count."""
+
+    report: Report
+    policy: Policy
+    excused: Excused
+
+    def check(
+        self, name: str, status: CheckStatus, limit: str, found: str, reason: str = "", evidence: Iterable[str] = ()
+    ) -> PolicyCheck:
+        """One line of the verdict."""
+        return PolicyCheck(name, status, name in self.policy.asked, limit, found, reason, list(dict.fromkeys(evidence)))
+
+    def unknown(self, name: str, limit: str, reason: str) -> PolicyCheck:
+        """What the check needs was not measured."""
+        return self.check(name, "unknown", limit, "not known", reason)
+
+    @property
+    def measured(self) -> list[Measurement]:
+        """The measurements of what was compiled."""
+        return [item for item in self.report.measurements if item.configuration != "eager"]
+
+
+def listed(items: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b, c and 4 more`."""
+    return amounts.listed(list(dict.fromkeys(items)), most=_MOST_NAMED)
+
+
+def breaks(case: Case, name: str, limit: int) -> PolicyCheck:
+    """Distinct graph breaks, however often they were met."""
+    items = [(each.id, each.location, each.id in case.excused.facts) for each in case.report.graph_breaks]
+    phases = {measured.phase for measured in case.report.measurements}
+    path = next((f" in the {phase} path" for phase in _NAMED_PHASES if phases == {phase}), "")
+    return _limited(case, name, limit, "graph break", items, path)
+
+
+def recompiles(case: Case, name: str, limit: int) -> PolicyCheck:
+    """Compiles of what had been compiled before; reaching the limit is a finding of its own."""
+    counted = [each for each in case.report.recompiles if each.cause != "limit"]
+    items = [(each.id, each.location, each.id in case.excused.facts) for each in counted]
+    return _limited(case, name, limit, "recompile", items)
+
+
+def eager_frames(case: Case, name: str, limit: int) -> PolicyCheck:
+    """Functions left in eager, with a graph break or in silence, each once, by its place. One that a graph break left
+    in eager is excused with the break.
+    """
+    facts, report = case.excused.facts, case.report
+    excused = {
+        (process, compile_id)
+        for each in report.graph_breaks
+        if each.id in facts
+        for process in (each.process, *each.processes)
+        for compile_id in each.compile_ids
+    }
+    items = [
+        (each.compile_id, each.location, (each.process, each.compile_id) in excused)
+        for each in report.compilations
+        if each.status == "eager"
+    ]
+    items += [(each.id, each.location, each.id in facts) for each in costly(report.skipped_frames)]
+    once: dict[tuple[str, int, str], _Item] = {}
+    for item in items:
+        once.setdefault((item[1].file, item[1].line, item[1].function), item)
+    return _limited(case, name, limit, "function", list(once.values()), " left in eager")
+
+
+def after_warmup(case: Case, name: str, limit: int) -> PolicyCheck | None:
+    """Compiles that came after the warm-up over the shapes of production; None where no warm-up was checked."""
+    if case.report.warmup is None and name not in case.policy.asked:
+        return None
+    asked, warmup = f"at most {count_of(limit, 'recompile')} after warm-up", case.report.warmup
+    if warmup is None or warmup.reason or not warmup.calls:
+        reason = warmup.reason if warmup and warmup.reason else "not checked: --shapes says what production sends"
+        return case.unknown(name, asked, reason)
+    late = sum(run.compiles for run in warmup.after_warmup)
+    return case.check(name, "passed" if late <= limit else "failed", asked, _late_words(warmup, late))
+
+
+def findings(case: Case, name: str, levels: tuple[str, ...]) -> PolicyCheck:
+    """Findings of the severities and rules that the policy names."""
+    limit = f"no finding of {listed(levels)}"
+    reached = failing(case.report.findings, levels)
+    counting = failing(case.excused.counting(case.report.findings), levels)
+    excused = len(reached) - len(counting)
+    reason = f"{count_of(excused, 'finding')} waived or known" if excused else ""
+    status: CheckStatus = "failed" if counting else "waived" if excused else "passed"
+    evidence = [identity for finding in counting for identity in finding.evidence]
+    return case.check(name, status, limit, findings_words(counting) or "none", reason, evidence)
+
+
+def failing(found: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:
+    """The findings that reach one of the levels."""
+    return [finding for finding in found if any(reaches([finding], level) for level in levels)]
+
+
+def findings_words(found: list[Finding]) -> str:
+    """`1 error and 2 warnings: Every function fell back to eager, ...`."""
+    numbers = [(severity, sum(each.severity == severity for each in found)) for severity in _SEVERITIES]
+    counts = [count_of(number, _NOUNS[severity]) for severity, number in numbers if number]
+    return f"{listed(counts)}: {listed([finding.title for finding in found])}" if found else ""
+
+
+def _limited(case: Case, name: str, limit: int, noun: str, items: list[_Item], more: str = "") -> PolicyCheck:
+    asked = f"at most {count_of(limit, noun)}{more}"
+    if not case.report.compilations:
+        return case.unknown(name, asked, _NOTHING)
+    counting = [(identity, place) for identity, place, excused in items if not excused]
+    excused = len(items) - len(counting)
+    status: CheckStatus = "failed" if len(counting) > limit else "passed" if len(items) <= limit else "waived"
+    found = f"no {noun}{more}"
+    if counting:
+        lines = [(place.function, f"{Path(place.file).name}:{place.line}") for _, place in counting]
+        places = listed([f"{function} ({line})" if function else line for function, line in lines])
+        found = f"{count_of(len(counting), noun)}{more}: {places}"
+    reason = f"{excused:,} more waived or known" if excused else ""
+    return case.check(name, status, asked, found, reason, [identity for identity, _ in counting])
+
+
+def _late_words(warmup: Warmup, late: int) -> str:
+    if not late:
+        return "nothing compiled after warm-up"
+    every = _shapes(warmup.calls)
+    compiled = _shapes([run for run in warmup.after_warmup if run.compiles])
+    if len(compiled) == len(every) > 1:
+        names = [name for name in every[0] if len({shape.get(name) for shape in every}) > 1]
+        return f"recompiles on every new {' and '.join(names) or 'shape'}"
+    shapes = listed([shape_words(shape) for shape in compiled])
+    share = f"{len(compiled):,} of {count_of(len(every), 'shape')}"
+    return f"{count_of(late, 'recompile')} after warm-up, for {share}: {shapes}"
+
+
+def _shapes(runs: Iterable[ShapeRun]) -> list[dict[str, int]]:
+    return [dict(shape) for shape in dict.fromkeys(tuple(run.shape.items()) for run in runs)]
+
+
+def answers(case: Case, name: str, allowed: tuple[AccuracyVerdict, ...]) -> PolicyCheck:
+    """The verdicts of the accuracy test, every configuration's."""
+    limit, tests = f"answers that are {' or '.join(allowed)}", case.report.accuracy
+    lacking = [test for test in tests if test.verdict not in allowed]
+    if wrong := [test for test in lacking if test.verdict != "not comparable"]:
+        return case.check(name, "failed", limit, _wrong_words(wrong, case.report.bisections))
+    if lacking or not tests:
+        return case.unknown(name, limit, next((test.reason for test in lacking if test.reason), "") or _NOT_COMPARED)
+    titles = [words_bench.answers_title(test.verdict) for test in tests]
+    return case.check(name, "passed", limit, listed([title[:1].lower() + title[1:] for title in titles]))
+
+
+def speedup(case: Case, name: str, least: float) -> PolicyCheck:
+    """Judged by the low end of the interval: so fast at least."""
+    limit = f"at least {words_bench.times(least)} as fast as eager"
+    speeds, reason = [], ""
+    for item in case.measured:
+        speed = item.speedup
+        if item.status != "valid" or speed is None:
+            reason = reason or item.reason or _NOT_MEASURED
+        elif speed.floor is None or speed.pairs < MIN_PAIRS:
+            reason = reason or f"{speed.pairs} pairs of processes tell too little, {MIN_PAIRS} are needed"
+        else:
+            speeds.append((item, speed))
+    slow = [(item, speed) for item, speed in speeds if speed.ratio.low < least]
+    if not slow and (reason or not speeds):
+        return case.unknown(name, limit, reason or _NOT_MEASURED)
+    words = []
+    for item, speed in slow or speeds:
+        value, low, high = map(words_bench.times, (speed.ratio.value, speed.ratio.low, speed.ratio.high))
+        name_of = words_bench.workload_name(item)
+        words.append(f"{value} as fast as eager, at least {low}, at most {high}: {name_of}")
+    return case.check(name, "failed" if slow else "passed", limit, "; ".join(words))
+
+
+def memory(case: Case, name: str, most: float) -> PolicyCheck:
+    """The steady peak by that of eager."""
+    limit = f"at most {words_bench.times(most)} the memory of eager"
+    ratios = [(item, item.memory.ratio) for item in case.measured if item.status == "valid" and item.memory is not None]
+    known = [(item, ratio) for item, ratio in ratios if ratio is not None]
+    if not known:
+        return case.unknown(name, limit, "no memory was measured")
+    large = [(item, ratio) for item, ratio in known if ratio > most]
+    words = [
+        f"{words_bench.times(ratio)} the memory of eager: {words_bench.workload_name(item)}"
+        for item, ratio in large or known
+    ]
+    return case.check(name, "failed" if large else "passed", limit, "; ".join(words))
+
+
+def compile_seconds(case: Case, name: str, most: float) -> PolicyCheck:
+    """From empty caches where the first calls were measured, else what torch itself recorded of the run."""
+    limit = f"at most {duration(most)} to compile"
+    costs = [(item, cost) for item in case.measured if (cost := words_bench.compile_cost(item))]
+    if costs:
+        item, cost = max(costs, key=lambda pair: pair[1].seconds)
+        seconds = cost.seconds
+        words = f"{cost.words} to compile, from empty caches: {words_bench.workload_name(item)}"
+    elif (recorded := totals(case.report).seconds) is None:
+        return case.unknown(name, limit, _NOTHING)
+    else:
+        seconds, words = recorded, f"{duration(recorded)} to compile, with the caches that were there"
+    return case.check(name, "passed" if seconds <= most else "failed", limit, words)
+
+
+def _wrong_words(wrong: list[Accuracy], bisections: list[Bisection]) -> str:
+    """`bf16 output of torch.softmax in layers.3.attention is wrong beyond rounding, stage: Inductor`."""
+    worst = next((test for test in wrong if test.verdict == "suspicious"), wrong[0])
+    if worst.verdict == "suspicious":
+        return wrong_answers(worst, search_of(worst, bisections))
+    tensor = wrong_tensor(worst)
+    which = words_bench.workload_name(worst) if tensor is None else f"{tensor.kind} {tensor.name}"
+    return f"answers are not allowed to be {worst.verdict}: {which}"
+
+
+CHECKS: dict[str, Callable[[Case, str, Any], PolicyCheck | None]] = {
+    "accuracy": answers, "max_graph_breaks": breaks, "max_recompiles": recompiles,
+    "max_recompiles_after_warmup": after_warmup, "max_eager_frames": eager_frames, "fail_on": findings,
+    "min_speedup": speedup, "max_memory_growth": memory, "max_compile_seconds": compile_seconds,
+}  # fmt: skip
+"""In the order of the verdict, by the field of the policy that limits each."""
 
 
 def judged(report: Report) -> Report:

@@ -21,7 +21,7 @@ from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.facts.why_not_compiled import reason_for_block
 from dynalyze.files.paths import working_folder
-from dynalyze.recording.block import Place
+from dynalyze.recording.recorder import Place
 from dynalyze.report import Outcome, Report, Target, printable
 from dynalyze.report.held import Holds, changed
 from dynalyze.text.amounts import count_of

@@ -1,28 +1,36 @@
-"""The assertions of the pytest fixture `dynalyze`, each for a function with its inputs or for a block of code."""
+"""The assertions of the pytest fixture `dynalyze`, each for a function with its inputs or for a block of code: what it
+demands of a recorded report, and what a failure says: lines of code, causes and fixes.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, overload
+from pathlib import Path
+from typing import Any, overload
 
 import torch
 
+from dynalyze.capture.environment import compile_disabled
 from dynalyze.capture.inputs import Inputs, calls_from
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.compiled_calls import is_compiled_function, is_compiled_module
 from dynalyze.capture.torch_private.trace import TRACE_LOGGER
 from dynalyze.recording.recorder import Recording
-from dynalyze.testing import failures
+from dynalyze.render.console import Summary, one_line
+from dynalyze.render.terminal import add_findings
+from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report
+from dynalyze.text.amounts import count_of
+from dynalyze.text.visible import visible
 
-if TYPE_CHECKING:
-    from dynalyze.report import Report
-
-Judge = Callable[["Report", BaseException | None], str]
+Judge = Callable[[Report, BaseException | None], str]
 Function = Callable[..., Any]
 # Graph breaks and recompiles are Dynamo's: no backend has to generate code for them.
 _DYNAMO_ALONE = "eager"
+_MOST = 10
+_LONGEST = 600
+_WIDTH = 100
 
 
 @contextmanager
@@ -96,7 +104,7 @@ class CompileChecks:
     def assert_no_graph_breaks(self, fn: Function | None = None, /, *args: Any, **kwargs: Any) -> Any:
         """`fn(*args, **kwargs)` compiles without a graph break; with backend "eager" unless you choose one."""
         __tracebackhide__ = True
-        check = CompileCheck(failures.whole_graphs, judges_errors=True, clean=fn is None)
+        check = CompileCheck(whole_graphs, judges_errors=True, clean=fn is None)
         if fn is None:
             return _block(check, kwargs)
         return self._checked(check, fn, [Inputs(args, kwargs)], backend=_DYNAMO_ALONE)
@@ -113,11 +121,11 @@ class CompileChecks:
         """
         __tracebackhide__ = True
         if fn is None:
-            return _block(CompileCheck(failures.no_recompiles), {"warmup": warmup} if warmup else {})
+            return _block(CompileCheck(no_recompiles), {"warmup": warmup} if warmup else {})
         made = [call for value in calls for call in calls_from(dict(value) if isinstance(value, Mapping) else value)]
         if len(made) <= warmup:
             raise TypeError("assert_no_recompiles(fn, *calls) needs the inputs of a call after warm-up")
-        check = CompileCheck(failures.no_recompiles if warmup else failures.compiled_once)
+        check = CompileCheck(no_recompiles if warmup else compiled_once)
         return self._checked(check, fn, made, warmup, backend=_DYNAMO_ALONE)
 
     @overload
@@ -127,7 +135,7 @@ class CompileChecks:
     def assert_compiles(self, fn: Function | None = None, /, *args: Any, fullgraph: bool = True, **kwargs: Any) -> Any:
         """`torch.compile(fn, fullgraph=fullgraph)(*args, **kwargs)` works, down to the backend."""
         __tracebackhide__ = True
-        judge = failures.whole_graphs if fullgraph else failures.compiles
+        judge = whole_graphs if fullgraph else compiles
         check = CompileCheck(judge, judges_errors=True, clean=fn is None)
         if fn is None:
             return _block(check, kwargs)
@@ -159,3 +167,70 @@ def _block(check: CompileCheck, arguments: Mapping[str, Any]) -> CompileCheck:
     if arguments:
         raise TypeError(f"{', '.join(arguments)} given without a function: name the function first")
     return check
+
+
+def fact_failure(report: Report, facts: Sequence[GraphBreak | Recompile], noun: str) -> str:
+    """All of these facts, graph breaks or recompiles, with the findings that rest on some of them, the most urgent
+    first; "" where there is none.
+    """
+    ids = {fact.id for fact in facts}
+    findings = [finding for finding in report.findings if ids & set(finding.evidence)]
+    head = f"{count_of(len(facts), noun)}, expected none"
+    return _text(report, head, facts[0].location, findings) if facts else ""
+
+
+def compile_failure(report: Report, error: BaseException | None) -> str:
+    """What failed to compile; "" where nothing did."""
+    failed = [each for each in report.compilations if each.status == "failed"]
+    if not failed and error is None:
+        return ""
+    findings = [each for each in report.findings if each.severity == "error"]
+    place = failed[0].location if failed else None
+    text = _text(report, "it does not compile", place, findings)
+    if error is None:
+        return text
+    # The first paragraph of torch's message, without hints: the rest is about the compiler's own code.
+    lines = str(error).strip().partition("\n\n")[0].splitlines()
+    message = "\n".join(visible(line) for line in lines if not line.lstrip().startswith("Hint:"))
+    return f"{text}\n\n{type(error).__name__}: {message[:_LONGEST]}"
+
+
+def nothing_checked(report: Report) -> str:
+    """Why nothing can be said: nothing was compiled, or not all of it recorded; "" where it can."""
+    if report.outcome.status == "incomplete":
+        return f"part of what was compiled was not recorded, so nothing is sure\n\n{one_line(report.outcome.message)}"
+    if report.outcome.status != "nothing_compiled":
+        return ""
+    return f"nothing was compiled, so nothing was checked\n\n{one_line(report.outcome.message)}"
+
+
+def _text(report: Report, head: str, place: Location | None, findings: list[Finding]) -> str:
+    if findings and findings[0].location is not None:
+        place = findings[0].location
+    summary = Summary(color=False, width=_WIDTH)
+    add_findings(summary, report, findings[:_MOST])
+    if len(findings) > _MOST:
+        summary.line(f"{len(findings) - _MOST} more.")
+    at = f" ({one_line(Path(place.file).name)}:{place.line} in {one_line(place.function)})" if place is not None else ""
+    return f"{head}{at}\n\n{summary.text()}".rstrip()
+
+
+def whole_graphs(report: Report, error: BaseException | None) -> str:
+    """Something compiled, each function as one graph."""
+    return fact_failure(report, report.graph_breaks, "graph break") or compiles(report, error)
+
+
+def compiles(report: Report, error: BaseException | None) -> str:
+    """Something compiled, and nothing failed to."""
+    return compile_failure(report, error) or nothing_checked(report)
+
+
+def compiled_once(report: Report, error: BaseException | None) -> str:
+    """Something compiled, and nothing twice."""
+    return fact_failure(report, report.recompiles, "recompile") or nothing_checked(report)
+
+
+def no_recompiles(report: Report, error: BaseException | None) -> str:
+    """Nothing compiled again. Where torch.compile is switched off that proves nothing."""
+    failure = fact_failure(report, report.recompiles, "recompile")
+    return failure or (nothing_checked(report) if compile_disabled() else "")
