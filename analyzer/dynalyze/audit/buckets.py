@@ -64,8 +64,7 @@ def choose(sizes: Mapping[str, Sequence[int]], most_versions: int, most_padding:
         for rungs in product(*ladders)
     ]
     allowed = [each for each in choices if each.count <= max(1, most_versions)]
-    good = [each for each in allowed if each.padding <= most_padding]
-    if good:
+    if good := [each for each in allowed if each.padding <= most_padding]:
         return min(good, key=lambda each: (each.count, each.padding))
     return min(allowed, key=lambda each: (each.padding, each.count))
 
@@ -90,14 +89,13 @@ def _ladder(sizes: Sequence[int], most: int) -> list[_Rung]:
     best: list[_Rung] = [((end + 1) * size, (size,)) for end, size in enumerate(sizes)]
     ladder = [best[-1]]
     for count in range(2, min(most, len(sizes)) + 1):
-        best = [_best_end(best, sizes, end, count) if end + 1 >= count else best[end] for end in range(len(sizes))]
+        # Of the sizes up to each, from the best with one bucket less for fewer sizes.
+        best = best[: count - 1] + [
+            min((best[cut][0] + (end - cut) * size, (*best[cut][1], size)) for cut in range(count - 2, end))
+            for end, size in enumerate(sizes[count - 1 :], count - 1)
+        ]
         ladder.append(best[-1])
     return ladder
-
-
-def _best_end(best: Sequence[_Rung], sizes: Sequence[int], end: int, count: int) -> _Rung:
-    """The best `count` buckets for the sizes up to `end`, from the best with one bucket less for fewer sizes."""
-    return min((best[cut][0] + (end - cut) * sizes[end], (*best[cut][1], sizes[end])) for cut in range(count - 2, end))
 
 
 def _costs(name: str, shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]]) -> bool:

@@ -82,10 +82,10 @@ def known_of(findings: list[Finding], report: Report) -> list[Known]:
     prints = dict(zip(map(id, report.findings), fingerprints(report), strict=True))
     known = []
     for finding in findings:
-        place = finding.location
-        file, function = (portable_path(place.file, report.folder), place.function) if place is not None else ("", "")
         if finding.severity != "info":
-            known.append(Known(prints[id(finding)], finding.rule, file, function))
+            place = finding.location
+            at = (portable_path(place.file, report.folder), place.function) if place is not None else ()
+            known.append(Known(prints[id(finding)], finding.rule, *at))
     return known
 
 

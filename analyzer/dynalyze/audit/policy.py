@@ -40,8 +40,8 @@ from dynalyze.report.measurements import AccuracyVerdict
 from dynalyze.rules.rule import stands_for
 from dynalyze.text.errors import UsageError
 
-_KEYS = ("rule", "file", "function", "code", "reason", "expires")
 _NEEDED = ("rule", "reason", "expires")
+_KEYS = (*_NEEDED, "file", "function", "code")
 _EXAMPLE = "e.g. expires = 2027-01-31"
 ANY = "any"
 """The value of a limit that is taken away."""
@@ -135,9 +135,7 @@ class Policy:
 
 def read_policy(path: Path | None, folder: Path | None = None) -> Policy:
     """The policy in `path`; without one, that of the project around `folder` (the working directory), or the built-in.
-
-    Raises:
-        UsageError: unreadable, an unknown key, a value of another type; one line that says where.
+    A UsageError says where a key is unknown, or a value of another type.
     """
     if path is None:
         found = nearest_table(_TABLE, folder or Path.cwd())

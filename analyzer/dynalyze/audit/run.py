@@ -51,10 +51,8 @@ class AuditRequest:
 def audit(
     request: AuditRequest, progress: Callable[[str], None], keep: Callable[[RunLog], list[str]] | None = None
 ) -> Report:
-    """Do all of it; the findings and the verdict are still to come. `progress` gets a line before each step.
-
-    Raises:
-        UsageError: what was asked for cannot be; nothing is reported then.
+    """Do all of it; the findings and the verdict are still to come. `progress` gets a line before each step. A
+    UsageError, for what cannot be, ends it without a report.
     """
     deadline = time.monotonic() + (request.seconds or request.observation.timeout)
     wanted = (

@@ -20,8 +20,8 @@ from dynalyze.facts.skipped import costly
 from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_tensor
 from dynalyze.launch.shape_options import shape_words
 from dynalyze.report import Finding, Location, Report, Severity, Status
-from dynalyze.report.audit import Bisection, CheckStatus, PolicyCheck, PolicyVerdict, ShapeRun, Warmup
-from dynalyze.report.measurements import Accuracy, AccuracyVerdict, Measurement
+from dynalyze.report.audit import CheckStatus, PolicyCheck, PolicyVerdict, Warmup
+from dynalyze.report.measurements import AccuracyVerdict, Measurement
 from dynalyze.rules.rule import judge, reaches
 from dynalyze.text import amounts
 from dynalyze.text.amounts import count_of, duration
@@ -36,8 +36,6 @@ _ENDED: dict[Status, str] = {
     "incomplete": "part of what torch compiled was not recorded",
 }
 _RUN, _FINDINGS = "run", "fail-on"
-_UNSAID = (_RUN, _FINDINGS)
-"""What goes without saying where it passed."""
 # What the finding of a rule says again where this check has said it.
 _SAID_BY = {
     "graph-break": "max-graph-breaks", "recompile": "max-recompiles", "skipped-function": "max-eager-frames",
@@ -76,7 +74,7 @@ class Case:
 
     @property
     def measured(self) -> list[Measurement]:
-        """The measurements of what was compiled."""
+        """Of what was compiled."""
         return [item for item in self.report.measurements if item.configuration != "eager"]
 
 
@@ -179,8 +177,10 @@ def _limited(case: Case, name: str, limit: int, noun: str, items: list[_Item], m
 def _late_words(warmup: Warmup, late: int) -> str:
     if not late:
         return "nothing compiled after warm-up"
-    every = _shapes(warmup.calls)
-    compiled = _shapes([run for run in warmup.after_warmup if run.compiles])
+    every, compiled = (
+        [dict(shape) for shape in dict.fromkeys(tuple(run.shape.items()) for run in runs)]
+        for runs in (warmup.calls, [run for run in warmup.after_warmup if run.compiles])
+    )
     if len(compiled) == len(every) > 1:
         names = [name for name in every[0] if len({shape.get(name) for shape in every}) > 1]
         return f"recompiles on every new {' and '.join(names) or 'shape'}"
@@ -189,16 +189,18 @@ def _late_words(warmup: Warmup, late: int) -> str:
     return f"{count_of(late, 'recompile')} after warm-up, for {share}: {shapes}"
 
 
-def _shapes(runs: Iterable[ShapeRun]) -> list[dict[str, int]]:
-    return [dict(shape) for shape in dict.fromkeys(tuple(run.shape.items()) for run in runs)]
-
-
 def answers(case: Case, name: str, allowed: tuple[AccuracyVerdict, ...]) -> PolicyCheck:
     """The verdicts of the accuracy test, every configuration's."""
     limit, tests = f"answers that are {' or '.join(allowed)}", case.report.accuracy
     lacking = [test for test in tests if test.verdict not in allowed]
     if wrong := [test for test in lacking if test.verdict != "not comparable"]:
-        return case.check(name, "failed", limit, _wrong_words(wrong, case.report.bisections))
+        worst = next((test for test in wrong if test.verdict == "suspicious"), wrong[0])
+        tensor = wrong_tensor(worst)
+        which = words_bench.workload_name(worst) if tensor is None else f"{tensor.kind} {tensor.name}"
+        words = f"answers are not allowed to be {worst.verdict}: {which}"
+        if worst.verdict == "suspicious":
+            words = wrong_answers(worst, search_of(worst, case.report.bisections))
+        return case.check(name, "failed", limit, words)
     if lacking or not tests:
         return case.unknown(name, limit, next((test.reason for test in lacking if test.reason), "") or _NOT_COMPARED)
     titles = [words_bench.answers_title(test.verdict) for test in tests]
@@ -258,16 +260,6 @@ def compile_seconds(case: Case, name: str, most: float) -> PolicyCheck:
     return case.check(name, "passed" if seconds <= most else "failed", limit, words)
 
 
-def _wrong_words(wrong: list[Accuracy], bisections: list[Bisection]) -> str:
-    """`bf16 output of torch.softmax in layers.3.attention is wrong beyond rounding, stage: Inductor`."""
-    worst = next((test for test in wrong if test.verdict == "suspicious"), wrong[0])
-    if worst.verdict == "suspicious":
-        return wrong_answers(worst, search_of(worst, bisections))
-    tensor = wrong_tensor(worst)
-    which = words_bench.workload_name(worst) if tensor is None else f"{tensor.kind} {tensor.name}"
-    return f"answers are not allowed to be {worst.verdict}: {which}"
-
-
 CHECKS: dict[str, Callable[[Case, str, Any], PolicyCheck | None]] = {
     "accuracy": answers, "max_graph_breaks": breaks, "max_recompiles": recompiles,
     "max_recompiles_after_warmup": after_warmup, "max_eager_frames": eager_frames, "fail_on": findings,
@@ -318,7 +310,9 @@ def judge_policy(
 
 
 def _success(checks: list[PolicyCheck]) -> str:
-    words = [check.found for check in checks if check.status in ("passed", "waived") and check.name not in _UNSAID]
+    # That a run came to its end, without a finding, goes without saying.
+    said = [check for check in checks if check.name not in (_RUN, _FINDINGS)]
+    words = [check.found for check in said if check.status in ("passed", "waived")]
     words += [f"{title(check).lower()} not known ({check.reason})" for check in checks if check.status == "unknown"]
     return f"PASS: {'; '.join(words) or 'nothing was asked for'}"
 
@@ -326,9 +320,7 @@ def _success(checks: list[PolicyCheck]) -> str:
 def _failure(case: Case, checks: list[PolicyCheck]) -> str:
     failed = {check.name for check in checks if check.status == "failed"}
     words = []
-    for check in checks:
-        if not check.fails:
-            continue
+    for check in (each for each in checks if each.fails):
         if check.status == "unknown":
             words.append(f"{title(check).lower()} not known, though asked for ({check.reason})")
         elif check.name == _FINDINGS:  # Those that no other failed check speaks of.

@@ -113,10 +113,8 @@ class Warmed:
 def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: Sequence[Dim] = ()) -> Warmup:
     """Call the target with each of `shapes`, compiled once as the plan's first configuration says.
 
-    `plan` gives the source, the place, the limits and the seed of the order.
-
-    Raises:
-        UsageError: what was asked for cannot be, as a size that nothing takes.
+    `plan` gives the source, the place, the limits and the seed of the order. Raises UsageError for what cannot be, as a
+    size that nothing takes.
     """
     source = plan.source or (rebuilt_source(target) if target.rebuilt else {})
     if not source:
@@ -161,11 +159,7 @@ class _Check:
         return found
 
     def _child(self, configuration: Configuration, caches: str, passes: list[tuple[str, list[int]]]) -> Warmed:
-        """Run one process to its end, or to its limit: all works in the order of each pass.
-
-        Raises:
-            UsageError: what was asked for cannot be; or the interpreter did not start.
-        """
+        """Run one process to its end, or to its limit: all works in the order of each pass."""
         cache_folder = self._folder / caches
         cache_folder.mkdir(mode=0o700, exist_ok=True)
         # One model for all shapes: none of their sizes goes into it.
@@ -186,10 +180,10 @@ class _Check:
             return _read(log, [work.sizes for work in self._works], ended)
 
     def _in_time(self, found: Warmup, what: str) -> bool:
-        if self._until - time.monotonic() >= _LEAST_SECONDS:
-            return True
-        found.notes.append(f"{what}: not tried, the time was up.")
-        return False
+        in_time = self._until - time.monotonic() >= _LEAST_SECONDS
+        if not in_time:
+            found.notes.append(f"{what}: not tried, the time was up.")
+        return in_time
 
     def _start_again(self, found: Warmup, cold: float) -> None:
         second = self._child(self._configuration, "first", self._passes[:1])

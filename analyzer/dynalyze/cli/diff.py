@@ -96,6 +96,5 @@ def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bo
 
     first, second = (privacy.mask_secrets(read_sweep(path)) for path in (before, after))
     comparison = compare(first, second)
-    if no_source:
-        comparison = privacy.without_source(comparison)
+    comparison = privacy.without_source(comparison) if no_source else comparison
     return privacy.redact(comparison) if redact else comparison

@@ -179,11 +179,11 @@ def fact_failure(report: Report, facts: Sequence[GraphBreak | Recompile], noun: 
     return _text(report, head, facts[0].location, findings) if facts else ""
 
 
-def compile_failure(report: Report, error: BaseException | None) -> str:
-    """What failed to compile; "" where nothing did."""
+def compiles(report: Report, error: BaseException | None) -> str:
+    """Something compiled, and nothing failed to."""
     failed = [each for each in report.compilations if each.status == "failed"]
     if not failed and error is None:
-        return ""
+        return nothing_checked(report)
     findings = [each for each in report.findings if each.severity == "error"]
     place = failed[0].location if failed else None
     text = _text(report, "it does not compile", place, findings)
@@ -197,11 +197,11 @@ def compile_failure(report: Report, error: BaseException | None) -> str:
 
 def nothing_checked(report: Report) -> str:
     """Why nothing can be said: nothing was compiled, or not all of it recorded; "" where it can."""
-    if report.outcome.status == "incomplete":
-        return f"part of what was compiled was not recorded, so nothing is sure\n\n{one_line(report.outcome.message)}"
-    if report.outcome.status != "nothing_compiled":
-        return ""
-    return f"nothing was compiled, so nothing was checked\n\n{one_line(report.outcome.message)}"
+    why = {
+        "incomplete": "part of what was compiled was not recorded, so nothing is sure",
+        "nothing_compiled": "nothing was compiled, so nothing was checked",
+    }.get(report.outcome.status)
+    return f"{why}\n\n{one_line(report.outcome.message)}" if why else ""
 
 
 def _text(report: Report, head: str, place: Location | None, findings: list[Finding]) -> str:
@@ -218,11 +218,6 @@ def _text(report: Report, head: str, place: Location | None, findings: list[Find
 def whole_graphs(report: Report, error: BaseException | None) -> str:
     """Something compiled, each function as one graph."""
     return fact_failure(report, report.graph_breaks, "graph break") or compiles(report, error)
-
-
-def compiles(report: Report, error: BaseException | None) -> str:
-    """Something compiled, and nothing failed to."""
-    return compile_failure(report, error) or nothing_checked(report)
 
 
 def compiled_once(report: Report, error: BaseException | None) -> str:

@@ -38,7 +38,7 @@ from dynalyze.report.document import from_json, to_json
 from dynalyze.rules import catalogue
 from dynalyze.rules.rule import judge
 from dynalyze.sweep.records import Row, Sweep
-from dynalyze.testing import failures
+from dynalyze.testing import checks
 from dynalyze.text.json_text import json_text
 from dynalyze.text.visible import notice, one_line, visible
 from hostile_texts import EXPLICIT, FORGED, HIDDEN, LINE_ENDS, TEXTS, harmful
@@ -235,8 +235,8 @@ def test_what_a_failing_test_says() -> None:
     report.outcome.status = "nothing_compiled"
     report.compilations[0].status = "failed"
     said = [
-        failures.whole_graphs(report, None), failures.no_recompiles(report, None), failures.nothing_checked(report),
-        failures.compile_failure(report, ValueError(f"torch says\n{EVIL}")),
+        checks.whole_graphs(report, None), checks.no_recompiles(report, None), checks.nothing_checked(report),
+        checks.compiles(report, ValueError(f"torch says\n{EVIL}")),
     ]  # fmt: skip
     assert all(said)
     assert [harmful(each) for each in said] == [set()] * 4
