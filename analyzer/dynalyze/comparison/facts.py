@@ -68,14 +68,9 @@ def compare_breaks(before: Side, after: Side) -> Breaks:
         entries.append([entry(item, item.location, side.places) for item, _ in pairs])
     for old, new in pair_up(entries[0], entries[1], _break_keys()):
         change = _break_change(old and shown[id(old)], new and shown[id(new)], advice)
-        same = change.direction == "same" and _occurrences(old) == _occurrences(new)
-        lists = found.new, found.fixed, found.unchanged, found.changed
-        _add(change, lists, same=same)
+        same = change.direction == "same" and (old and old.occurrences) == (new and new.occurrences)
+        _add(change, (found.new, found.fixed, found.unchanged, found.changed), same=same)
     return found
-
-
-def _occurrences(item: GraphBreak | None) -> int:
-    return item.occurrences if item else 0
 
 
 def _break_change(old: GraphBreak | None, new: GraphBreak | None, advice: dict[str, str]) -> BreakChange:
@@ -141,8 +136,7 @@ def compare_recompiles(before: Side, after: Side) -> Recompiles:
             after=_recompile_side(new),
             direction=direction(*times) if all(times) else "same",
         )
-        lists = found.new, found.fixed, found.unchanged, found.changed
-        _add(change, lists, same=change.direction == "same")
+        _add(change, (found.new, found.fixed, found.unchanged, found.changed), same=change.direction == "same")
     return found
 
 
@@ -181,8 +175,7 @@ def compare_functions(before: Side, after: Side) -> Functions:
         change = FunctionChange(name, old, new)
         if old and new:
             change.direction = direction((old.failed, old.eager), (new.failed, new.eager))
-        lists = found.new, found.gone, found.unchanged, found.changed
-        _add(change, lists, same=_counts(old) == _counts(new))
+        _add(change, (found.new, found.gone, found.unchanged, found.changed), same=_counts(old) == _counts(new))
     return found
 
 

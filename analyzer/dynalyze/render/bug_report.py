@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TypeVar
 
 from dynalyze.files.paths import portable_path
 from dynalyze.render.markdown import code, prose
@@ -17,6 +18,8 @@ from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy
 from dynalyze.text.visible import clipped, one_line, visible
 from dynalyze.words.report import command_line, count_of, effect_words
+
+Fact = TypeVar("Fact")
 
 _MOST = 10
 _LONGEST_MESSAGE = 6_000
@@ -31,8 +34,11 @@ def render(report: Report) -> str:
 
 def _parts(report: Report) -> Iterator[str]:
     wrong = [test for test in report.accuracy if test.verdict == "suspicious"][:_MOST]
-    failed = _failures(report)
-    broken = _breaks(report)
+    # A refusal under fullgraph is told as its graph break.
+    refusing = {found.id for found in report.graph_breaks if found.effect == "error"}
+    failures = [each for each in report.compilations if each.status == "failed" and refusing.isdisjoint(each.breaks)]
+    failed = _counted(failures, lambda each: each.reason)
+    broken = _counted(report.graph_breaks, lambda found: (found.gb_type, found.explanation))
     yield from (f"Title: {_title(wrong, failed, broken)}", "", "### 🐛 Describe the bug", "")
     if not (wrong or failed or broken):
         yield from ("Nothing that torch.compile did wrong was recorded in this run.", "")
@@ -44,8 +50,8 @@ def _parts(report: Report) -> Iterator[str]:
         yield from (f"**A compile failed**{often} at {_where(place, report.folder)}", "")
         yield from _fenced(place.code or "", "python")
         yield from _fenced(compilation.reason or "torch gave no reason", "text")
-    for found, others in broken:
-        yield from _break(found, others, report.folder)
+    for found, times in broken:
+        yield from _break(found, times - 1, report.folder)
     yield from ("### To see it again", "", *_fenced(one_line(command_line(report.command)), "sh"))
     yield from ("<!-- Add the smallest program that shows it, if no script stands above. -->", "")
     yield from _versions(report)
@@ -62,31 +68,13 @@ def _title(wrong: list[Accuracy], failed: list[tuple[Compilation, int]], broken:
     return "(nothing to report)"
 
 
-# What is told, each once.
-
-
-def _failures(report: Report) -> list[tuple[Compilation, int]]:
-    """Failed compiles by what torch said; a refusal under fullgraph is told as its graph break."""
-    refusing = {found.id for found in report.graph_breaks if found.effect == "error"}
-    once: dict[str, tuple[Compilation, int]] = {}
-    for each in report.compilations:
-        if each.status == "failed" and refusing.isdisjoint(each.breaks):
-            first, times = once.get(each.reason, (each, 0))
-            once[each.reason] = (first, times + 1)
+def _counted(facts: Iterable[Fact], reason: Callable[[Fact], Hashable]) -> list[tuple[Fact, int]]:
+    """The first fact of each reason that torch gave, and how many there are of it."""
+    once: dict[Hashable, tuple[Fact, int]] = {}
+    for each in facts:
+        first, times = once.get(reason(each), (each, 0))
+        once[reason(each)] = (first, times + 1)
     return list(once.values())[:_MOST]
-
-
-def _breaks(report: Report) -> list[tuple[GraphBreak, int]]:
-    """Breaks by torch's own reason and what it saw; the number is that of further lines like it."""
-    once: dict[tuple[str, str], tuple[GraphBreak, int]] = {}
-    for found in report.graph_breaks:
-        key = (found.gb_type, found.explanation)
-        first, others = once.get(key, (found, -1))
-        once[key] = (first, others + 1)
-    return list(once.values())[:_MOST]
-
-
-# Sections.
 
 
 def _wrong_answers(test: Accuracy, bisections: Iterable[Bisection]) -> Iterator[str]:

@@ -20,16 +20,12 @@ _MARKS = {"better": ("✓", "bold green"), "worse": ("✗", "bold red"), "same":
 
 
 def render_comparison(
-    comparison: Comparison,
-    *,
-    files: Sequence[tuple[str, str]] = (),
-    color: bool | None = None,
+    comparison: Comparison, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None,
     width: int | None = None,
-) -> str:
+) -> str:  # fmt: skip
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
-    _opening(summary, words.verdict(comparison), words.notes(comparison))
-    _differences(summary, comparison.differences, "Not the same in both runs")
+    _opening(summary, words.verdict(comparison), words.notes(comparison), comparison.differences, "runs")
     for regression in comparison.regressions:
         if regression.kind == "outcome":  # The one that has no entry of its own below; the others are marked there.
             summary.beside(_mark("worse"), Text(one_line(words.regression_words(regression)), style="bold"))
@@ -37,32 +33,23 @@ def render_comparison(
     _breaks(summary, comparison)
     _recompiles(summary, comparison)
     _functions(summary, comparison)
-    measured = comparison.measurements
-    _rows(
-        summary,
-        "Latency, median",
-        [(workload_name(it), words.measurement_words(it)) for it in measured],
-        _MOST,
-    )
+    measured = [(workload_name(item), words.measurement_words(item)) for item in comparison.measurements]
+    _rows(summary, "Latency, median", measured, _MOST)
     summary.files(files)
     return summary.text()
 
 
-def _opening(summary: Summary, sentence: str, notes: Iterable[str]) -> None:
-    """The verdict, and how far to trust it."""
+def _opening(summary: Summary, sentence: str, notes: Iterable[str], found: Sequence[Difference], compared: str) -> None:
+    """The verdict, how far to trust it, and the settings and versions that are not the same."""
     summary.line(capital(sentence), style="bold")
     for note in notes:
         summary.line(note, style="dim")
     summary.line()
-
-
-def _differences(summary: Summary, found: Sequence[Difference], title: str) -> None:
-    """Settings and versions that are not the same."""
     if not found:
         return
-    summary.line(title, style="bold")
+    summary.line(f"Not the same in both {compared}", style="bold")
     for item in found[:_MOST]:
-        values = f"{words.value(item.before)} {words.ARROW} {words.value(item.after)}"
+        values = f"{item.before or 'none'} {words.ARROW} {item.after or 'none'}"
         summary.indented(Text.assemble((f"{one_line(item.name)}  ", "dim"), one_line(values)))
     _left_out(summary, len(found) - _MOST)
     summary.line()
@@ -146,16 +133,13 @@ def _rows(summary: Summary, title: str, rows: Sequence[tuple[str, str]], most: i
 
 
 def render_sweep_diff(
-    comparison: SweepComparison,
-    *,
-    files: Sequence[tuple[str, str]] = (),
-    color: bool | None = None,
+    comparison: SweepComparison, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None,
     width: int | None = None,
-) -> str:
+) -> str:  # fmt: skip
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
-    _opening(summary, words.sweeps_verdict(comparison), words.sweeps_notes(comparison))
-    _differences(summary, comparison.differences, "Not the same in both sweeps")
+    sentence, notes = words.sweeps_verdict(comparison), words.sweeps_notes(comparison)
+    _opening(summary, sentence, notes, comparison.differences, "sweeps")
     lists: tuple[tuple[str, Sequence[LineChange], Direction], ...] = (
         ("New breaks", comparison.new_breaks, "worse"), ("Fixed breaks", comparison.gone_breaks, "better")
     )  # fmt: skip

@@ -66,16 +66,15 @@ def code_at(location: Location, snippet: Snippet | None) -> Code | None:
     if not location.code:
         return None
     # `code` is stripped and `column` counts in the raw line: without its indentation no caret can be placed.
-    (html,) = _highlighted([_fitted(location.code.splitlines()[0], None)[0]], {})
+    ((html, _),) = highlighted_lines(location.code.splitlines()[:1], {})
     return Code([CodeLine(location.line, html, marked=True)])
 
 
 def code_block(text: str) -> Code:
     """Code that is of no file, such as an example of a fix."""
     lines = text.expandtabs(len(TAB)).rstrip().split("\n")
-    shown = [_fitted(line, None)[0] for line in lines[:MAX_LINES]]
-    rows = _highlighted(shown, {})
-    return Code([CodeLine(None, html) for html in rows], omitted=len(lines) - len(shown))
+    rows = highlighted_lines(lines[:MAX_LINES], {})
+    return Code([CodeLine(None, html) for html, _ in rows], omitted=len(lines) - len(rows))
 
 
 class Caret(NamedTuple):
@@ -88,9 +87,10 @@ class Caret(NamedTuple):
 def highlighted_lines(lines: list[str], carets: Mapping[int, Caret]) -> list[tuple[Markup, str]]:
     """Each line highlighted, and the row below it where a caret marks columns of it. Indentation stays."""
     fitted = [_fitted(line, _columns(line, carets.get(at))) for at, line in enumerate(lines)]
-    spans = {at: span for at, (_, span) in enumerate(fitted) if span is not None}
-    rows = _highlighted([text for text, _ in fitted], spans)
-    return [(html, _caret(fitted[at][0], spans.get(at))) for at, html in enumerate(rows)]
+    rows: list[list[Markup]] = [[] for _ in lines]
+    for row, column, kind, text in _tokens([text for text, _ in fitted]):
+        rows[row] += _pieces(text, kind, column, fitted[row][1])
+    return [(Markup("").join(row), _caret(*each)) for row, each in zip(rows, fitted, strict=True)]
 
 
 def _columns(line: str, caret: Caret | None) -> _Span | None:
@@ -113,21 +113,16 @@ def _from_snippet(location: Location, snippet: Snippet) -> Code:
     marked = location.line - snippet.first_line - first
     indent = _common_indent(raw)
     lines = [line[indent:].rstrip("\r\n") for line in raw]
-    span = None
-    if 0 <= marked < len(lines) and location.column is not None:
+    carets = {}
+    if location.column is not None:
         end = None if location.end_column is None else location.end_column - indent
-        span = _columns(lines[marked], Caret(location.column - indent, end))
-    fitted = [_fitted(line, span if index == marked else None) for index, line in enumerate(lines)]
-    span = fitted[marked][1] if span else None
-    rows = _highlighted([text for text, _ in fitted], {marked: span} if span else {})
+        carets[marked] = Caret(location.column - indent, end)
     start = snippet.first_line + first
-    return Code(
-        [
-            CodeLine(start + index, html, index == marked, _caret(fitted[index][0], span) if index == marked else "")
-            for index, html in enumerate(rows)
-        ],
-        omitted=len(snippet.lines) - len(raw),
-    )
+    rows = [
+        CodeLine(start + index, html, index == marked, caret)
+        for index, (html, caret) in enumerate(highlighted_lines(lines, carets))
+    ]
+    return Code(rows, omitted=len(snippet.lines) - len(raw))
 
 
 def _common_indent(lines: list[str]) -> int:
@@ -169,13 +164,6 @@ def _cells(text: str) -> int:
     """How many columns of a monospaced font the text fills."""
     shown = (character for character in text if not unicodedata.combining(character))
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in shown)
-
-
-def _highlighted(lines: list[str], spans: Mapping[int, _Span]) -> list[Markup]:
-    rows: list[list[Markup]] = [[] for _ in lines]
-    for row, column, kind, text in _tokens(lines):
-        rows[row] += _pieces(text, kind, column, spans.get(row))
-    return [Markup("").join(row) for row in rows]
 
 
 def _tokens(lines: list[str]) -> Iterator[tuple[int, int, _TokenType, str]]:

@@ -77,11 +77,8 @@ def _rule_cases(report: Report) -> Iterator[ET.Element]:
         elif not findings and not listened_to_the_end(report):
             _say(case, "skipped", _NOT_KNOWN)
         if others:
-            _say(
-                case,
-                "system-out",
-                text="\n\n".join(_finding_text(each, reasons.get(each.fingerprint)) for each in others),
-            )
+            told = (_finding_text(each, reasons.get(each.fingerprint)) for each in others)
+            _say(case, "system-out", text="\n\n".join(told))
         yield case
 
 

@@ -20,11 +20,8 @@ _MARKS: dict[Status, tuple[str, str]] = {
     "full_graph": ("✓", "bold green"),
     "graph_break": ("!", "bold yellow"),
     "compile_error": ("✗", "bold red"),
-    "eager_error": ("·", "bold blue"),
-    "create_error": ("·", "bold blue"),
-    "timeout": ("·", "bold blue"),
-    "crash": ("·", "bold blue"),
 }
+_NO_RESULT = ("·", "bold blue")  # The others say nothing of torch.compile.
 
 
 def render(
@@ -54,7 +51,7 @@ def render(
 def _counts(summary: Summary, sweep: Sweep, found: SweepSummary) -> None:
     widest = len(f"{len(sweep.items):,}")
     for status, number in found.total.counts.items():
-        mark, style = _MARKS[status]
+        mark, style = _MARKS.get(status, _NO_RESULT)
         summary.line(Text.assemble((mark, style), f" {number:>{widest},} ", words.status_words(status)))
     known = [f"{words.clean_share(found)} of what reached the compiler is clean"] if found.total.reached else []
     known += [f"{duration(sweep.seconds)} with {count_of(sweep.workers, 'worker')}"] if sweep.seconds else []
@@ -107,7 +104,7 @@ def _errors(summary: Summary, found: SweepSummary) -> None:
         return
     summary.line("What failed", style="bold")
     for group in found.errors[:_MOST_ERRORS]:
-        mark, style = _MARKS[group.status]
+        mark, style = _MARKS.get(group.status, _NO_RESULT)
         head = Text(f"{len(group.rows):,} {words.status_words(group.status)}")
         if group.place:
             head.append(f" at {one_line(group.place)}", style="dim")

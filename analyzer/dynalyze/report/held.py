@@ -125,17 +125,9 @@ def _visit_struct(value: Any, how: _How) -> Any:
 @functools.cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, _Visit, bool], ...]:
     """The fields of a record that may hold texts, and whether they may be None."""
-    hints = get_type_hints(kind, include_extras=True)
-    found = []
-    for name in kind.__struct_fields__:
-        visit = _visit(hints[name], Holds.QUOTE)
-        if visit is not None:
-            found.append((name, visit, type(None) in get_args(_bare(hints[name]))))
-    return tuple(found)
-
-
-def _bare(hint: Any) -> Any:
-    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    marked, bare = get_type_hints(kind, include_extras=True), get_type_hints(kind)
+    visits = ((name, _visit(marked[name], Holds.QUOTE)) for name in kind.__struct_fields__)
+    return tuple((name, visit, type(None) in get_args(bare[name])) for name, visit in visits if visit is not None)
 
 
 def _visit(hint: Any, holds: Holds) -> _Visit | None:

@@ -32,13 +32,8 @@ _NAMES = {"default": "compiled", "as written": "compiled as written"}
 _MOST_WORKLOADS = 4
 """Workloads in a verdict."""
 
-_PHASES = {
-    "forward": "forward",
-    "train": "training step",
-    "prefill": "prefill",
-    "decode": "decode",
-    "generate": "generate",
-}
+_PHASES = {"train": "training step"}
+"""What phases are called, where not by their own names."""
 
 _RATES = {
     "samples_per_second": "samples/s",

@@ -152,11 +152,6 @@ def seconds_words(before: float, after: float) -> str:
     return f"{duration(before)} {ARROW} {duration(after)}"
 
 
-def value(text: str | None) -> str:
-    """One side of a difference; None stands for "not set"."""
-    return text or "none"
-
-
 def function_seconds(change: FunctionChange) -> str:
     """The compile time of a function before and after; "" where a side is missing or has none."""
     before, after = change.before, change.after

@@ -125,8 +125,7 @@ class ChangeRow:
 def difference_rows(differences: Sequence[Difference], limit: int) -> list[tuple[str, str, str]]:
     """What else is not the same in both: its name, before, after."""
     return [
-        (item.name, clipped(words.value(item.before), limit), clipped(words.value(item.after), limit))
-        for item in differences
+        (item.name, clipped(item.before or "none", limit), clipped(item.after or "none", limit)) for item in differences
     ]
 
 

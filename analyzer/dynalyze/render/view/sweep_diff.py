@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison
 from dynalyze.render.view.comparison import difference_rows
-from dynalyze.render.view.links import Anchors, Link, first
+from dynalyze.render.view.links import Anchors, Link, Listed, first
 from dynalyze.render.view.run import Metric
 from dynalyze.sweep.records import RowBreak
 from dynalyze.text.amounts import count_of
@@ -34,18 +34,20 @@ class _Index:
     """Gives each row its anchor, and finds that of an item by its target."""
 
     def __init__(self) -> None:
-        self.anchors = Anchors(_SECTIONS)
+        self._anchors = Anchors(_SECTIONS)
         self._items: dict[str, str] = {}
 
     def item(self, change: ItemChange) -> str:
         """The anchor of an item's row; of several configurations the first stands for the target."""
-        anchor = self.anchors.claim(f"item-{words.item_words(change).removeprefix('hf:')}")
+        anchor = self._anchors.claim(f"item-{words.item_words(change).removeprefix('hf:')}")
         self._items.setdefault(change.target, anchor)
         return anchor
 
-    def link(self, target: str) -> Link:
-        """A link to a target's row, where the page shows that."""
-        return Link(target, self._items.get(target, ""))
+    def line(self, line: LineChange) -> tuple[str, LineChange, Listed[Link]]:
+        """A line with its anchor and the targets in which it breaks, which lead to their rows where those are shown."""
+        anchor = self._anchors.claim(f"line-{line.path.rpartition('/')[2]}-{line.line}")
+        links = first(line.targets, MAX_NAMES).map(lambda target: Link(target, self._items.get(target, "")))
+        return anchor, line, links
 
 
 class SweepDiffPage:
@@ -57,12 +59,12 @@ class SweepDiffPage:
         directions = [change.direction for change in comparison.changes]
         self.compared = bool(comparison.changes or comparison.unchanged)
         self.items = [
-            ItemTable(f"items-{direction}", name, changes, index)
+            _item_table(f"items-{direction}", name, changes, index)
             for direction, name in (("worse", "Worse"), ("better", "Better"), ("same", "Changed otherwise"))
             if (changes := [each for each in comparison.changes if each.direction == direction])
         ]
         self.alone = [
-            ItemTable(anchor, name, changes, index)
+            _item_table(anchor, name, changes, index)
             for anchor, name, changes in (
                 ("only-before", "In the first sweep alone", comparison.only_before),
                 ("only-after", "In the second sweep alone", comparison.only_after),
@@ -70,7 +72,7 @@ class SweepDiffPage:
             if changes
         ]
         self.lines = [
-            LineTable(anchor, name, lead, lines, index)
+            (anchor, name, lead, first(lines, MAX_LINES).map(index.line))
             for anchor, name, lead, lines in (
                 ("new-lines", "New", "They did not break before in these items.", comparison.new_breaks),
                 ("fixed-lines", "Fixed", "They broke before in these items, and do not now.", comparison.gone_breaks),
@@ -102,31 +104,12 @@ class SweepDiffPage:
         self.runs = [(name, clipped(one, MAX_TEXT), clipped(other, MAX_TEXT)) for name, one, other in runs]
 
 
-class LineTable:
-    """Lines with one fate, new or fixed: each with its anchor and the targets in which it breaks."""
-
-    def __init__(self, anchor: str, name: str, lead: str, lines: Sequence[LineChange], index: _Index) -> None:
-        self.anchor = anchor
-        self.name = name
-        self.lead = lead
-        self.shown = first(lines, MAX_LINES).map(
-            lambda line: (
-                index.anchors.claim(f"line-{line.path.rpartition('/')[2]}-{line.line}"),
-                line,
-                first(line.targets, MAX_NAMES).map(index.link),
-            )
-        )
-
-
-class ItemTable:
+def _item_table(
+    anchor: str, name: str, changes: Sequence[ItemChange], index: _Index
+) -> tuple[str, str, Listed[tuple[str, ItemChange, list[str], list[str]]]]:
     """Items that went one way: each with its anchor, its new breaks, and those that are gone."""
-
-    def __init__(self, anchor: str, name: str, changes: Sequence[ItemChange], index: _Index) -> None:
-        self.anchor = anchor
-        self.name = name
-        self.shown = first(changes, MAX_ITEMS).map(
-            lambda change: (index.item(change), change, _breaks(change.new), _breaks(change.gone))
-        )
+    shown = first(changes, MAX_ITEMS)
+    return anchor, name, shown.map(lambda each: (index.item(each), each, _breaks(each.new), _breaks(each.gone)))
 
 
 def _breaks(breaks: Sequence[RowBreak]) -> list[str]:
