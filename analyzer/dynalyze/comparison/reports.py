@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -140,7 +140,7 @@ def _run(report: Report) -> Run:
 
 # Latencies: compared where both measured the same configuration in the same way.
 
-_Key = tuple[str, str, int | None, int | None, tuple[tuple[str, int], ...]]
+_Measured = tuple[Measured | None, Measured | None]
 
 _CONDITIONS = {
     "device": "on different devices",
@@ -154,32 +154,28 @@ _CONDITIONS = {
 
 def compare_measurements(before: Side, after: Side) -> list[Measurement]:
     """Each configuration, phase, batch, sequence length and shape that either report measured."""
-    old, new = _by_key(before.report), _by_key(after.report)
+    old, new = _by_workload(before), _by_workload(after)
     elsewhere = before.report.environment.get("device") != after.report.environment.get("device")
-    compared = {key: _compared(key, old.get(key), new.get(key), elsewhere) for key in {**old, **new}}
-    for side in (before, after):
-        for item, shown in zip(side.report.measurements, side.shown.measurements, strict=True):
-            result = compared[_key(item)]
-            result.configuration, result.phase, result.shape = shown.configuration, shown.phase, shown.shape
-    return list(compared.values())
+    unknown = None, None
+    return [_compared(old.get(key, unknown), new.get(key, unknown), elsewhere) for key in {**old, **new}]
 
 
-def _by_key(report: Report) -> dict[_Key, Measured]:
-    found: dict[_Key, Measured] = {}
-    for item in report.measurements:
-        found.setdefault(_key(item), item)
+def _by_workload(side: Side) -> dict[Hashable, _Measured]:
+    """The measurements, each with itself as it may be shown."""
+    found: dict[Hashable, _Measured] = {}
+    for item, shown in zip(side.report.measurements, side.shown.measurements, strict=True):
+        shape = tuple(sorted(item.shape.items()))
+        found.setdefault((item.configuration, item.phase, item.batch, item.sequence, shape), (item, shown))
     return found
 
 
-def _key(item: Measured) -> _Key:
-    return item.configuration, item.phase, item.batch, item.sequence, tuple(sorted(item.shape.items()))
-
-
-def _compared(key: _Key, old: Measured | None, new: Measured | None, elsewhere: bool) -> Measurement:
-    configuration, phase, batch, sequence, shape = key
+def _compared(before: _Measured, after: _Measured, elsewhere: bool) -> Measurement:
+    (old, _), (new, _), shown = before, after, after[1] or before[1]
+    assert shown is not None
     result = Measurement(
-        configuration, phase, _median(old), _median(new), batch=batch, sequence=sequence, shape=dict(shape)
-    )
+        shown.configuration, shown.phase, _median(old), _median(new), batch=shown.batch, sequence=shown.sequence,
+        shape=shown.shape,
+    )  # fmt: skip
     result.speedup_before, result.speedup_after = _speedup(old), _speedup(new)
     result.note = _obstacle(old, new, elsewhere)
     if not result.note and result.before and result.after:

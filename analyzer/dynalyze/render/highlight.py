@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
@@ -36,8 +35,7 @@ _CLASSES: tuple[tuple[_TokenType, str], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class CodeLine:
+class CodeLine(NamedTuple):
     """One line: `number` is None in code that is not of a file; `caret` is the text of the row below it."""
 
     number: int | None
@@ -46,8 +44,7 @@ class CodeLine:
     caret: str = ""
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     lines: list[CodeLine]
     omitted: int = 0
 

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -125,16 +124,14 @@ REACHED: tuple[Status, ...] = ("full_graph", "graph_break", "compile_error")
 """The statuses that say something of torch.compile."""
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(NamedTuple):
     """A line of a model from which a broken line was reached, and how many targets did so."""
 
     place: str
     targets: int
 
 
-@dataclass(frozen=True)
-class BrokenLine:
+class BrokenLine(NamedTuple):
     """One line of code that breaks for one reason, over all items.
 
     `reason` is the one seen most; `reasons` counts the different ones. `code` is None where it was not kept.
@@ -156,8 +153,7 @@ class BrokenLine:
     follows: bool
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(NamedTuple):
     """Breaks of one type with the same reason, but for names, numbers and addresses in it."""
 
     text: str
@@ -165,8 +161,7 @@ class Reason:
     targets: int
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(NamedTuple):
     """All breaks of one type. `breaks` counts the entries of all items."""
 
     gb_type: str
@@ -179,8 +174,7 @@ class Cause:
     follows: bool
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(NamedTuple):
     """The items of a family, or of a configuration, by status."""
 
     name: str
@@ -198,8 +192,7 @@ class Share:
         return self.counts.get("full_graph", 0) / self.reached if self.reached else None
 
 
-@dataclass(frozen=True)
-class ErrorGroup:
+class ErrorGroup(NamedTuple):
     """Items that failed alike: the status, the exception and where it was raised. `message` is that of the first."""
 
     status: Status
@@ -211,8 +204,7 @@ class ErrorGroup:
     targets: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class MatrixRow:
+class MatrixRow(NamedTuple):
     """One target over all configurations: the position of its row, None where there is none."""
 
     target: str
@@ -220,8 +212,7 @@ class MatrixRow:
     differs: bool
 
 
-@dataclass(frozen=True)
-class SpeedTotal:
+class SpeedTotal(NamedTuple):
     """The measured speed-ups of one configuration: `median` is of those that claim one, `failed` have no verdict."""
 
     configuration: str
@@ -232,8 +223,7 @@ class SpeedTotal:
     median: float | None
 
 
-@dataclass(frozen=True)
-class SweepSummary:
+class SweepSummary(NamedTuple):
     """Everything that the page, the terminal and the CSV say about a sweep as a whole.
 
     `lines` are those to fix, the one that breaks most targets first; `following` break only because of others.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from dynalyze.facts.attention_matrix import RAN, CellOutcome, fastest, outcome, right
 from dynalyze.report import Cause
@@ -29,8 +28,7 @@ _WORDS: dict[CellOutcome, tuple[str, str, str]] = {
 _STOPPED = {"interrupted": "Interrupted: ", "out_of_time": "The time was up: "}
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(NamedTuple):
     """Why some combinations are as they are: those that share the reason and the place."""
 
     names: str
@@ -91,9 +89,8 @@ def conclusion(matrix: AttentionMatrix) -> str:
     tried = sum(cell.status != "not_here" for cell in matrix.cells)
     if not good:
         return "No combination that could be tried runs without breaks and is right."
-    verb = "runs" if len(good) == 1 else "run"
-    tail = "is right" if len(good) == 1 else "are right"
-    return f"{len(good)} of {count_of(tried, 'combination')} that could be tried {verb} without breaks and {tail}."
+    runs, is_right = ("runs", "is right") if len(good) == 1 else ("run", "are right")
+    return f"{len(good)} of {count_of(tried, 'combination')} that could be tried {runs} without breaks and {is_right}."
 
 
 def counted(matrix: AttentionMatrix) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dynalyze.report.measurements import (
     Accuracy,
@@ -65,8 +64,7 @@ class Measured(Protocol):
     shape: dict[str, int]
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(NamedTuple):
     """What was run: the measurements of one workload can be set beside each other."""
 
     phase: str
@@ -262,8 +260,7 @@ def _inverse(ratio: float) -> float:
     return 1 / ratio if ratio else math.inf
 
 
-@dataclass(frozen=True)
-class CompileCost:
+class CompileCost(NamedTuple):
     """What the first calls took beyond as many steady ones. `settled` is False where they never became steady."""
 
     seconds: float

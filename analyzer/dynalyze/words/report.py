@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dynalyze.report import (
     CandidateReason,
@@ -146,8 +146,7 @@ def compile_seconds(phases: dict[str, float]) -> float | None:
     return phases.get("total", max(forward, default=0.0)) + phases.get("backward", 0.0)
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(NamedTuple):
     """The counts of a report. None stands for "not recorded", never for zero."""
 
     breaks: int

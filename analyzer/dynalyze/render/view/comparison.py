@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from dynalyze.comparison.types import BreakChange, Comparison, Difference, FunctionChange, RecompileChange, Regression
 from dynalyze.render.highlight import code_at
-from dynalyze.render.view.links import Anchors, Listed, first, place
+from dynalyze.render.view.links import Anchors, Listed, Place, first, place
 from dynalyze.render.view.run import Metric, Tone
 from dynalyze.report import Location
 from dynalyze.text.visible import clipped
@@ -108,18 +109,15 @@ class BreakView:
         self.advice = clipped(change.advice, MAX_TEXT)
 
 
-class ChangeRow:
+class ChangeRow(NamedTuple):
     """A row of a table; `mark` is "failed" for worse, "compiled" for better, "same" for neither."""
 
-    def __init__(
-        self, anchor: str, fate: str, mark: str, function: str, location: Location, texts: Iterable[str]
-    ) -> None:
-        self.anchor = anchor
-        self.fate = fate
-        self.mark = mark
-        self.function = function
-        self.place = place(location)
-        self.texts = [clipped(text, MAX_TEXT) for text in texts]
+    anchor: str
+    fate: str
+    mark: str
+    function: str
+    place: Place
+    texts: list[str]
 
 
 def difference_rows(differences: Sequence[Difference], limit: int) -> list[tuple[str, str, str]]:
@@ -177,8 +175,9 @@ def _recompiles(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
         side = words.latest(change.before, change.after)
         anchor = index.claim(f"{fate}-recompile", side.location, change.source or change.cause)
         values = f"{side.expected} \N{RIGHTWARDS ARROW} {side.actual}" if side.expected and side.actual else ""
-        texts = [CAUSE_WORDS[change.cause], change.source or "", values, words.drawn(words.times_words(change))]
-        return ChangeRow(anchor, fate, mark, change.function, side.location, texts)
+        times = words.drawn(words.times_words(change))
+        texts = [clipped(text, MAX_TEXT) for text in (CAUSE_WORDS[change.cause], change.source or "", values, times)]
+        return ChangeRow(anchor, fate, mark, change.function, place(side.location), texts)
 
     return first(told, MAX_ROWS).map(row)
 
@@ -196,7 +195,8 @@ def _functions(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
         anchor = index.claim("function", side.location, change.function)
         only = duration(side.seconds) if side.seconds is not None and not (change.before and change.after) else ""
         changed = ", ".join(words.function_words(change)) or "as before"
-        texts = [words.drawn(changed), words.drawn(words.function_seconds(change)) or only]
-        return ChangeRow(anchor, fate, mark, change.function, side.location, texts)
+        seconds = words.drawn(words.function_seconds(change)) or only
+        texts = [clipped(words.drawn(changed), MAX_TEXT), clipped(seconds, MAX_TEXT)]
+        return ChangeRow(anchor, fate, mark, change.function, place(side.location), texts)
 
     return first(told, MAX_ROWS).map(row)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from dynalyze.render.view.links import MAX_GRAPHS, Anchors, Index, Link, Listed, first, place
 from dynalyze.render.view.plots.treemap import kernel_treemap
@@ -49,22 +48,18 @@ _CODE = {
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
-@dataclass
-class _Line:
-    """A line with the kernels that it is in: each with its anchor and how many of its calls are of this line."""
-
-    location: Location
-    used: list[tuple[Kernel, str, int]] = field(default_factory=list)
+_Line = tuple[Location, list[tuple[Kernel, str, int]]]
+"""A line with the kernels that it is in: each with its anchor and how many of its calls are of this line."""
 
 
 class KernelLineView:
     """A line of source. `uses` has a list of kernels for each direction: the link to one, and its calls."""
 
     def __init__(self, line: _Line, anchor: str, directions: list[Direction], links: Index) -> None:
-        used = first(line.used, MAX_KERNELS)
+        location, used = line[0], first(line[1], MAX_KERNELS)
         self.anchor = anchor
-        self.place = links.place(line.location).short
-        self.code = clipped(line.location.code or "", _MAX_CODE)
+        self.place = links.place(location).short
+        self.code = clipped(location.code or "", _MAX_CODE)
         self.uses: list[list[tuple[Link, int]]] = [[] for _ in directions]
         for kernel, kernel_anchor, calls in used.items:
             link = Link(clipped(kernel.name, _MAX_NAME), kernel_anchor)
@@ -87,10 +82,10 @@ class KernelLinesView:
             anchor = kernel_anchors[at] if at < len(kernel_anchors) else ""
             for number, location in enumerate(kernel.places):
                 calls = kernel.place_calls[number] if number < len(kernel.place_calls) else kernel.calls
-                found.setdefault(location.at, _Line(location)).used.append((kernel, anchor, calls))
+                found.setdefault(location.at, (location, []))[1].append((kernel, anchor, calls))
         keys = first(sorted(found), MAX_LINES)
         self.anchors = {key: anchors.claim(f"{graph}-line-{number}") for number, key in enumerate(keys.items, 1)}
-        self.kernels = {key: len(found[key].used) for key in keys.items}
+        self.kernels = {key: len(found[key][1]) for key in keys.items}
         self.directions = list(dict.fromkeys(kernel.direction for kernel in kernels if kernel.places))
         self.shown = keys.map(lambda key: KernelLineView(found[key], self.anchors[key], self.directions, links))
         self.with_code = any(item.code for item in self.shown.items)
@@ -181,9 +176,7 @@ def _total_size(inputs: list[GraphInput]) -> str:
 
 def bytes_words(number: int) -> str:
     """`1.54 KB`."""
-    value = float(number)
-    for unit in _UNITS:
-        if value < 1000 or unit == _UNITS[-1]:
-            break
-        value /= 1000
-    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
+    value, power = float(number), 0
+    while value >= 1000 and power < len(_UNITS) - 1:
+        value, power = value / 1000, power + 1
+    return f"{value:.3g} {_UNITS[power]}" if power else f"{value:.0f} B"

@@ -122,7 +122,10 @@ class MapView:
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         nodes, edges = _collapsed(report)
         drawn = dict(list(nodes.items())[:MAX_NODES])
-        rank = {name: _rank(node) for name, node in drawn.items()}
+        # How far left a node belongs: what goes on after a break stays below the beginning of its function.
+        rank = {
+            name: _LAST if isinstance(node, GraphBreak) else int(not node.first.resumes) for name, node in drawn.items()
+        }
         in_order = sorted(drawn, key=lambda name: rank[name] == _LAST)  # Breaks lead nowhere: they may all come last.
         rows = _rows(layers(in_order, edges, rank), rank)
         scale = max([_FEWEST_OF_LARGEST, *(node.ops or 0 for node in nodes.values() if isinstance(node, _Frame))])
@@ -252,13 +255,6 @@ def _rows(found: list[list[str]], rank: dict[str, int]) -> list[list[tuple[int, 
             rows.append(list(enumerate(rest[: _COLUMNS - start], start)))
             rest = rest[_COLUMNS - start :]
     return rows
-
-
-def _rank(node: _Frame | GraphBreak) -> int:
-    """How far left a node belongs: what goes on after a break stays below the beginning of its function."""
-    if isinstance(node, GraphBreak):
-        return _LAST
-    return 0 if node.first.resumes else 1
 
 
 def _reach(node: _Frame | GraphBreak, scale: int) -> float:

@@ -77,13 +77,10 @@ class GroupView:
         self.anchor = anchors.claim(f"measured-{words.workload_words(workload)}")
         self.title = words.capital(words.workload_words(workload))
         self.conditions = words.conditions(items)
+        said = (words.statement(item, words.accuracy_of(item, accuracy)) for item in items)
         self.sentences = [
-            (
-                _outcome(item),
-                _MARKS[_outcome(item)],
-                clipped(words.statement(item, words.accuracy_of(item, accuracy)), _MAX_TEXT),
-            )
-            for item in items
+            (outcome, _MARKS[outcome], clipped(text, _MAX_TEXT))
+            for outcome, text in zip(map(_outcome, items), said, strict=True)
         ]
         self.table = _table(items, accuracy)
         self.details = [table for table in (_samples(items), _startup(items), _counts(items)) if table.rows]
@@ -104,10 +101,7 @@ def measured_metrics(report: Report) -> list[Metric]:
         (f"{clipped(best.configuration, 60)}, median", milliseconds(best.latency_ms.p50)),
         ("speed-up", words.times(speed.ratio.value) if speed and speed.verdict != "no difference shown" else ""),
         ("to compile, cold", cost.words if cost else ""),
-        (
-            f"{unit} until it pays",
-            f"{math.ceil(even.passes):,}" if even and even.passes is not None else "",
-        ),
+        (f"{unit} until it pays", f"{math.ceil(even.passes):,}" if even and even.passes is not None else ""),
         ("memory", words.more_memory(best.memory) if best.memory else ""),
     ]
     return [Metric(label, value, "#measurements") for label, value in known if value]

@@ -47,14 +47,10 @@ class TimelineView:
             Bar(span, _HEAD + _ROW * at, (scale.at(began), scale.at(began + length)), links, anchors)
             for at, (span, began, length) in enumerate(placed)
         ]
+        spent = [math.fsum(_own(span).get(phase, 0.0) for span in timed) for phase in used]
+        named = [(phase, phase_words(phase)) for phase in used]
         self.phases = [
-            (
-                phase,
-                _letter(phase),
-                phase_words(phase),
-                duration(math.fsum(_own(span).get(phase, 0.0) for span in timed)),
-            )
-            for phase in used
+            (phase, name[:1], name, duration(seconds)) for (phase, name), seconds in zip(named, spent, strict=True)
         ]
         self.table = [TimelineRow(span, used, links) for span in self.shown.items]
         self.recompiles = any(span.recompiled for span in self.shown.items)
@@ -76,9 +72,7 @@ class Bar:
         self.id = anchors.claim(f"time-{link.anchor or link.text}")
         self.y = y
         self.anchor = link.anchor
-        self.label = shortened(
-            " ".join(part for part in (item.compile_id, marks, item.name) if part), _LABEL_CHARACTERS
-        )
+        self.label = shortened(" ".join(filter(None, (item.compile_id, marks, item.name))), _LABEL_CHARACTERS)
         self.title = f"{link.text} {item.name}, {_what(span)}: {duration(length)} from {span.began:.2f} s on; {own}"
         self.x = x
         self.width = round(width, 2)
@@ -103,10 +97,6 @@ class TimelineRow:
 def _own(span: Span) -> dict[str, float]:
     """What each phase took itself; a report that does not say gives the whole."""
     return span.exclusive or {"total": span.length or 0.0}
-
-
-def _letter(phase: str) -> str:
-    return phase_words(phase)[:1]
 
 
 def _what(span: Span) -> str:
@@ -139,7 +129,7 @@ def _segments(span: Span, x: float, width: float) -> list[tuple[str, float, floa
     found = []
     for phase in sorted(own, key=lambda phase: _PHASES.index(phase) if phase in _PHASES else 0):
         length = width * own[phase] / whole
-        letter = _letter(phase) if length >= _LETTER_ROOM else ""
+        letter = phase_words(phase)[:1] if length >= _LETTER_ROOM else ""
         found.append((phase if phase in _PHASES else "other", round(x, 2), round(length, 2), letter))
         x += length
     return found

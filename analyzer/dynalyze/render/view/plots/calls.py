@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
@@ -19,8 +19,7 @@ _MOST_CALLS = 60
 _MOST_PASSES = 1e9
 
 
-@dataclass(frozen=True)
-class _Curve:
+class _Curve(NamedTuple):
     """Cumulative seconds after each measured pass; from then on each takes `steady` milliseconds."""
 
     kind: str

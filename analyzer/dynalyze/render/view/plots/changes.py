@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
@@ -23,8 +23,7 @@ _LONGEST_VALUE = 24
 _LONGEST_TITLE = 200
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(NamedTuple):
     """A recompile on the clock of the run, in seconds."""
 
     fact: Recompile

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dynalyze.text.visible import visible
 
 
-@dataclass(frozen=True)
-class Rect:
+class Rect(NamedTuple):
     """`anchor`: what it leads to on the page, "" for nothing."""
 
     kind: str
@@ -24,16 +23,14 @@ class Rect:
     tag: str = "rect"
 
 
-@dataclass(frozen=True)
-class Path:
+class Path(NamedTuple):
     kind: str
     d: str
     title: str = ""
     tag: str = "path"
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """`anchor`: which end of the text stands at `x`."""
 
     kind: str
@@ -47,8 +44,7 @@ class Label:
 Shape = Rect | Path | Label
 
 
-@dataclass(frozen=True)
-class Plot:
+class Plot(NamedTuple):
     """A drawing, painted in the order of `shapes`; `description` is what it shows, in words.
 
     `legend` has the kind of each mark with what it stands for.

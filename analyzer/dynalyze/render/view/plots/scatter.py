@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
@@ -18,8 +18,7 @@ _MOST_NAMED = 14
 """With more points each has a number, told below the drawing."""
 
 
-@dataclass(frozen=True)
-class _Point:
+class _Point(NamedTuple):
     item: Measurement
     seconds: float
     speed: Speedup
