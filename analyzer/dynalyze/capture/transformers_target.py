@@ -131,7 +131,7 @@ class _Target:
         )  # fmt: skip
         with self._stage("model"):
             built = built_model(request)
-        notes = [how_built(asked.full_size, asked.weights), *built.notes]
+        notes = [how_built(asked.full_size, asked.weights)]
         seconds, inputs = time.perf_counter() - began, texts_of(built.inputs)
         self._emit(ModelBuilt(built.class_name, built.family, built.parameters, seconds, inputs, notes))
         with self._stage("eager"):

@@ -17,12 +17,12 @@ pytest.importorskip("transformers")
 
 @pytest.mark.parametrize("name", ["LlamaModel", "WhisperForConditionalGeneration", "BitBackbone", "AutoformerModel"])
 def test_a_class_is_itself(name: str) -> None:
-    assert names.resolve(name) == names.Resolved("class", name)
+    assert names.resolve(name) == ("class", name)
 
 
 @pytest.mark.parametrize(("name", "model"), [("llama", "LlamaModel"), ("LlamaConfig", "LlamaModel"), ("t5", "T5Model")])
 def test_a_type_or_config_means_its_bare_model(name: str, model: str) -> None:
-    assert names.resolve(name).class_name == model
+    assert names.resolve(name) == ("class", model)
 
 
 @pytest.mark.parametrize("name", ["LamaModel", "llamaForCausalLm", "BertModle"])
@@ -44,11 +44,11 @@ def test_a_folder_needs_a_config(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match=r"no config\.json"):
         names.resolve(str(tmp_path))
     (tmp_path / "config.json").write_text("{}")
-    assert names.resolve(str(tmp_path)) == names.Resolved("folder", path=str(tmp_path))
+    assert names.resolve(str(tmp_path)) == ("folder", str(tmp_path))
 
 
 def test_an_organisation_and_a_name_are_an_id_on_the_hub() -> None:
-    assert names.resolve("meta-llama/Llama-3.2-1B") == names.Resolved("hub", path="meta-llama/Llama-3.2-1B")
+    assert names.resolve("meta-llama/Llama-3.2-1B") == ("hub", "meta-llama/Llama-3.2-1B")
     with pytest.raises(Misuse):
         names.resolve("../models/mine")
 

@@ -36,12 +36,11 @@ def build(request: ModelRequest) -> Built:
         Misuse: there is no such name, or the request contradicts itself.
         CannotBuild: there is, and it cannot be had; the exception of the architecture's own code is its cause.
     """
-    resolved = names.resolve(request.name)
-    if request.weights and resolved.kind == "class":
-        raise Misuse(f"--weights needs a folder or an id on the hub: {resolved.class_name} is an architecture alone")
-    notes: list[str] = []
+    kind, resolved = names.resolve(request.name)
+    if request.weights and kind == "class":
+        raise Misuse(f"--weights needs a folder or an id on the hub: {resolved} is an architecture alone")
     with _quiet():
-        model = _of_class(request, resolved) if resolved.kind == "class" else _of_path(request, resolved, notes)
+        model = _of_class(request, resolved) if kind == "class" else _of_path(request, resolved)
         with _stage("model"):
             if request.device is not None:
                 model.to(request.device)
@@ -56,15 +55,14 @@ def build(request: ModelRequest) -> Built:
         class_name=type(model).__name__,
         family=str(getattr(model.config, "model_type", "")) or names.family(type(model).__name__),
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        notes=notes,
     )
 
 
-def _of_class(request: ModelRequest, resolved: names.Resolved) -> Any:
+def _of_class(request: ModelRequest, class_name: str) -> Any:
     import transformers
 
     with _stage("model"):
-        model_class = getattr(transformers, resolved.class_name or "")
+        model_class = getattr(transformers, class_name)
     with _stage("config"):
         config = default_config(model_class)
         if not request.full_size:
@@ -72,17 +70,17 @@ def _of_class(request: ModelRequest, resolved: names.Resolved) -> Any:
     return _random(model_class, config, request)
 
 
-def _of_path(request: ModelRequest, resolved: names.Resolved, notes: list[str]) -> Any:
+def _of_path(request: ModelRequest, path: str) -> Any:
     import transformers
 
     trust = request.trust_remote_code
     with _stage("config"):
-        config = transformers.AutoConfig.from_pretrained(resolved.path, trust_remote_code=trust)
-        model_class = _class_of(config, resolved.path, trust)
+        config = transformers.AutoConfig.from_pretrained(path, trust_remote_code=trust)
+        model_class = _class_of(config, path, trust)
     if request.weights:
         with _stage("weights"):
             return model_class.from_pretrained(
-                resolved.path, config=config, use_safetensors=True, trust_remote_code=trust, **_options(request)
+                path, config=config, use_safetensors=True, trust_remote_code=trust, **_options(request)
             )
     if not request.full_size:
         with _stage("config"):
@@ -90,7 +88,7 @@ def _of_path(request: ModelRequest, resolved: names.Resolved, notes: list[str]) 
     return _random(model_class, config, request)
 
 
-def _class_of(config: Any, path: str | None, trust: bool) -> Any:
+def _class_of(config: Any, path: str, trust: bool) -> Any:
     """The class that a checkpoint was saved from, else the bare model of its architecture."""
     import transformers
 

@@ -11,7 +11,6 @@ import fnmatch
 import functools
 import importlib.util
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -27,35 +26,28 @@ _CLASS_STATEMENT = re.compile(r"^class (\w+)\(([^()]*)\):", re.MULTILINE)
 _FOREIGN_BASE = re.compile(r"Pre[Tt]rained\w*$|^[A-Z]\w*(Model|For[A-Z]\w+)$|^GenericFor")
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """What a name means. `class_name` is None where the folder's or the hub's own config decides."""
-
-    kind: Literal["class", "folder", "hub"]
-    class_name: str | None = None
-    path: str | None = None
-
-
-def resolve(name: str) -> Resolved:
+def resolve(name: str) -> tuple[Literal["class", "folder", "hub"], str]:
     """A class, a model_type or a config of the installed transformers, a folder with a config.json, or a hub id.
+
+    With it the class's name; else the path or the id, whose own config tells the class.
 
     Raises:
         Misuse: nothing of that name; the message tells the nearest ones.
     """
     if _is_model(name):
-        return Resolved("class", name)
+        return "class", name
     if name in _AUTO or re.match(r"AutoModel(For\w+)?$", name):
         raise Misuse(f"hf:{name} picks an architecture by a configuration; name the class itself, such as LlamaModel")
     base = base_model(name) or base_model(_family_of_config(name) or "")
     if base is not None:
-        return Resolved("class", base)
+        return "class", base
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise Misuse(f"hf:{name}: the folder has no config.json")
-        return Resolved("folder", path=str(folder))
+        return "folder", str(folder)
     if _HUB_ID.match(name):
-        return Resolved("hub", path=name)
+        return "hub", name
     known = {each.lower(): each for each in [*_models(), *_base_models()]}
     near = [known[each] for each in difflib.get_close_matches(name.lower(), known, n=3)]
     hint = f"; did you mean {', '.join(near)}?" if near else ""

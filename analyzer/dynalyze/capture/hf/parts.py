@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynalyze.capture.hf import quirks
@@ -65,6 +65,24 @@ def parts_of(config: Any) -> Iterator[Any]:
             yield value
 
     yield from walk(config)
+
+
+def numbers_in(value: Any) -> list[int]:
+    """The whole numbers in a field: in a list or a dict of any depth, or itself."""
+    if isinstance(value, dict):
+        return numbers_in(list(value.values()))
+    if isinstance(value, (list, tuple)):
+        return [number for each in value for number in numbers_in(each)]
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else []
+
+
+def map_numbers(change: Callable[[int], int], value: Any) -> Any:
+    """The same field with each of these numbers changed."""
+    if isinstance(value, dict):
+        return {name: map_numbers(change, each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map_numbers(change, each) for each in value)
+    return change(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def add_parts(config: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from dynalyze.capture.inputs import Inputs
@@ -32,7 +32,6 @@ class Built:
     # transformers' model_type, e.g. "llama": what the architecture family is called.
     family: str
     parameters: int
-    notes: list[str] = field(default_factory=list)
 
 
 class CannotBuild(Exception):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import copy
 import re
+from functools import partial
 from typing import Any
 
 from dynalyze.capture.hf import depth, quirks, width
-from dynalyze.capture.hf.parts import agree, parts_of
+from dynalyze.capture.hf.parts import agree, map_numbers, numbers_in, parts_of
 
 _EXPERTS = 8
 _EXPERT_COUNT = re.compile(r"^(?!.*(shared|per_tok|sink|top_k|bias|dense))\w*experts$|^zero_expert_num$")
@@ -67,7 +68,7 @@ def _cut_experts(part: Any) -> None:
     chosen = [name for name in vars(part) if counts and _CHOSEN.match(name)]
     for names, most in ((counts, limit), (chosen, limit // 2)):
         for name in names:
-            setattr(part, name, _limited(vars(part)[name], most))
+            setattr(part, name, map_numbers(partial(min, most), vars(part)[name]))
 
 
 def _cut_positions(part: Any) -> None:
@@ -76,13 +77,7 @@ def _cut_positions(part: Any) -> None:
         return
     for name, value in list(vars(part).items()):
         if _POSITIONS.match(name):
-            setattr(part, name, _limited(value, _LONGEST))
-
-
-def _limited(value: Any, limit: int) -> Any:
-    if isinstance(value, (list, tuple)):
-        return type(value)(_limited(each, limit) for each in value)
-    return min(value, limit) if isinstance(value, int) and not isinstance(value, bool) else value
+            setattr(part, name, map_numbers(partial(min, _LONGEST), value))
 
 
 def cut_pictures(parts: list[Any]) -> None:
@@ -93,38 +88,22 @@ def cut_pictures(parts: list[Any]) -> None:
             if isinstance(count, int) and count > most:
                 setattr(part, name, most)
     # The image sizes are divided if every large one can be: one part's image is another's.
-    large = [part for part in parts if max(_numbers(vars(part).get("image_size")), default=0) > _LARGE]
+    large = [part for part in parts if max(numbers_in(vars(part).get("image_size")), default=0) > _LARGE]
     if not large or not all(_divides(part) for part in large):
         return
     for part in large:
         for name in (*_PIXELS, *_PATCHES):
             if vars(part).get(name) is not None:
-                setattr(part, name, _divided(vars(part)[name]))
+                setattr(part, name, map_numbers(lambda size: size // _FACTOR, vars(part)[name]))
     for part in parts:
         for name in ("backbone_feature_sizes", _GRIDS):
             if part not in large and vars(part).get(name):
-                setattr(part, name, _divided(vars(part)[name]))
+                setattr(part, name, map_numbers(lambda size: size // _FACTOR, vars(part)[name]))
 
 
 def _divides(part: Any) -> bool:
-    edges = _numbers(vars(part).get("patch_size")) or [1]
-    return all(size % (_FACTOR * edge) == 0 for size in _numbers(vars(part)["image_size"]) for edge in edges)
-
-
-def _numbers(value: Any) -> list[int]:
-    if isinstance(value, dict):
-        return _numbers(list(value.values()))
-    if isinstance(value, (list, tuple)):
-        return [number for each in value for number in _numbers(each)]
-    return [value] if isinstance(value, int) and not isinstance(value, bool) else []
-
-
-def _divided(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _divided(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(_divided(each) for each in value)
-    return value // _FACTOR if isinstance(value, int) else value
+    edges = numbers_in(vars(part).get("patch_size")) or [1]
+    return all(size % (_FACTOR * edge) == 0 for size in numbers_in(vars(part)["image_size"]) for edge in edges)
 
 
 def _cut_vocabularies(parts: list[Any]) -> None:
@@ -135,8 +114,8 @@ def _cut_vocabularies(parts: list[Any]) -> None:
             is_size = isinstance(value, int) and _SIZES.search(name) and not _NO_SIZES.search(name)
             if is_size and value > _VOCABULARY:
                 setattr(part, name, _VOCABULARY)
-            elif _IDS.search(name) and not _NO_IDS.search(name):
-                moved = places.moved(value)
+            elif _IDS.search(name) and not _NO_IDS.search(name) and not isinstance(value, dict):
+                moved = map_numbers(places.moved, value)
                 if moved != value:
                     setattr(part, name, moved)
 
@@ -151,10 +130,8 @@ class _Places:
         self._places: dict[int, int] = {}
         self._next = _VOCABULARY - 1
 
-    def moved(self, value: Any) -> Any:
-        if isinstance(value, (list, tuple)):
-            return type(value)(self.moved(each) for each in value)
-        if not isinstance(value, int) or isinstance(value, bool) or value < _VOCABULARY:
+    def moved(self, value: int) -> int:
+        if value < _VOCABULARY:
             return value
         if value not in self._places:
             while self._next in self._taken:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 from dynalyze.capture.hf.depth import overrides
+from dynalyze.capture.hf.parts import map_numbers, numbers_in
 
 # No stack that is narrower than this is made narrower.
 _NARROW = 256
@@ -124,7 +125,7 @@ def _narrowed(name: str, value: Any, factor: Fraction, sizes: dict[int, int], qu
         return value if factor == 1 else _each(value, lambda each: _fewer(name, each, factor, query))
     if _MERGED.match(name) and value not in sizes and isinstance(value, int) and value // 4 in sizes:
         return sizes[value // 4] * 4
-    if _WIDTHS.search(name) and not _NO_WIDTHS.search(name) and any(True for _ in _flat(value)):
+    if _WIDTHS.search(name) and not _NO_WIDTHS.search(name) and _flat(value):
         return _each(value, lambda each: _narrower(each, factor, sizes))
     if _SAME.search(name) and not _NO_SAME.search(name):
         return _each(value, lambda each: sizes.get(each, each))
@@ -156,18 +157,12 @@ def _mains(part: Any) -> list[int]:
 
 
 def _is_heads(name: str, value: Any) -> bool:
-    return bool(_HEADS.match(name)) and not _NO_HEADS.search(name) and any(True for _ in _flat(value))
+    return bool(_HEADS.match(name) and not _NO_HEADS.search(name) and _flat(value))
 
 
-def _flat(value: Any) -> Iterator[int]:
-    if isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _flat(each)
-    elif isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        yield value
+def _flat(value: Any) -> list[int]:
+    return [number for number in numbers_in(value) if number > 0]
 
 
 def _each(value: Any, change: Callable[[int], int]) -> Any:
-    if isinstance(value, (list, tuple)):
-        return type(value)(_each(each, change) for each in value)
-    return change(value) if isinstance(value, int) and value > 0 else value
+    return map_numbers(lambda number: change(number) if number > 0 else number, value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dynalyze.capture.hf.parts import numbers_in
+
 # How the fields of a configuration that hold a token's id end.
 _ID_ENDINGS = ("_token_id", "_token_ids", "_token_index", "_code_id")
 
@@ -32,15 +34,5 @@ def special_ids(config: Any) -> frozenset[int]:
     for part in sub_configs(config):
         for name, value in vars(part).items():
             if name.endswith(_ID_ENDINGS):
-                found.update(_integers_in(value))
+                found.update(numbers_in(value))
     return frozenset(found)
-
-
-def _integers_in(value: Any) -> Iterator[int]:
-    if isinstance(value, bool):
-        return
-    if isinstance(value, int):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _integers_in(each)

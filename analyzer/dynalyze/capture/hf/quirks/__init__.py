@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
-_FILES = ("language", "vision", "image_text", "vision_language", "documents", "audio", "speech", "science")
+_FILES = ("language", "vision", "image_text", "vision_language", "audio", "speech", "science")
 
 Subject = TypeVar("Subject")
 Table = dict[str, dict[str, Any]]

@@ -44,6 +44,8 @@ OPEN: quirks.Table = {
     "xmod": {"default_language": lambda c: c.languages[0]},
 }
 COMPLETE: quirks.Table = {
+    # Its default has no layer with attention, which its own code cannot run: a checkpoint has some.
+    "bamba": {"attn_layer_indices": lambda c: c.attn_layer_indices or list(range(9, c.num_hidden_layers, 9))},
     # Its rotary embeddings, cut in three sections, cover half of a head.
     "glm4v_text glm_image_text": {
         "rope_parameters": lambda c: {"partial_rotary_factor": 0.5, **(c.rope_parameters or {})}
@@ -95,13 +97,6 @@ INPUTS: quirks.Table = {
         ),
     },
 }
-
-
-@quirks.completes("bamba")
-def bamba(config: Any) -> None:
-    """Its default has no layer with attention, which its own code cannot run: a checkpoint has some."""
-    if not config.attn_layer_indices:
-        config.attn_layer_indices = list(range(9, config.num_hidden_layers, 9))
 
 
 @quirks.completes("granitemoehybrid")

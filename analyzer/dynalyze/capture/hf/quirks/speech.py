@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from dynalyze.capture.hf import quirks
@@ -25,6 +23,12 @@ OPEN: quirks.Table = {
 COMPLETE: quirks.Table = {
     # The speech encoder reads the tokens that the decoder writes; its default knows fewer.
     "clvp": {"speech_config.vocab_size": lambda c: max(c.speech_config.vocab_size, c.decoder_config.vocab_size)},
+    # The audio encoder gives states of the text's width. Images begin with a token that the defaults do not name and
+    # the positions ask for.
+    "qwen2_5_omni_thinker qwen3_omni_moe_thinker": {
+        "audio_config.output_dim": "text_config.hidden_size",
+        "vision_start_token_id": lambda c: getattr(c, "vision_start_token_id", 151652),
+    },
 }
 SMALL: quirks.Table = {
     # A conformer whose heads share its width: two heads of the size they have.
@@ -44,6 +48,14 @@ EQUAL: quirks.Table = {
     },
     # Its decoder asks for its key and value heads, which its configuration does not name.
     "moonshine_streaming": {"num_key_value_heads": "num_attention_heads"},
+    # The vocabulary of codes is that of the codec, where none is told. The depth decoder reads the states of the main
+    # one, and the same tokens.
+    "moshi": {
+        "audio_vocab_size": lambda c: values.first(c, "audio_vocab_size", default=c.audio_encoder_config.codebook_size),
+        "depth_decoder_config.input_size": "hidden_size",
+        "depth_decoder_config.vocab_size": "vocab_size",
+        "depth_decoder_config.audio_vocab_size": "audio_vocab_size",
+    },
     # The projector gives the text's width.
     "qwen3_asr": {"audio_config.output_dim": "text_config.hidden_size"},
 }
@@ -175,22 +187,6 @@ def kyutai_speech_to_text(builder: InputBuilder) -> None:
         builder.inputs["labels"] = text.squeeze(-1)
 
 
-@quirks.completes("moshi")
-def moshi(config: Any) -> None:
-    """The vocabulary of codes is that of the codec, where none is told."""
-    quirks.fill(config, {"audio_vocab_size": config.audio_encoder_config.codebook_size})
-    moshi_depth_decoder(config)
-
-
-@quirks.shrinks("moshi")
-def moshi_depth_decoder(config: Any) -> None:
-    """The depth decoder reads the states of the main one, and the same tokens."""
-    depth = config.depth_decoder_config
-    depth.input_size = config.hidden_size
-    depth.vocab_size = config.vocab_size
-    depth.audio_vocab_size = config.audio_vocab_size
-
-
 @quirks.changes_inputs("moshi")
 def moshi_inputs(builder: InputBuilder) -> None:
     """It hears its user and itself: a waveform of each, and a token of text for every frame of them."""
@@ -219,14 +215,6 @@ def pocket_tts_sounds(builder: InputBuilder) -> None:
 def pocket_tts_inputs(builder: InputBuilder) -> None:
     """Its labels are latents of a recording with placeholders of their own, which no token ids stand for."""
     builder.inputs.pop("labels", None)
-
-
-@quirks.completes("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker")
-def qwen_omni_thinker(config: Any) -> None:
-    """Images begin with a token that its default does not name and its positions ask for."""
-    config.audio_config.output_dim = config.text_config.hidden_size
-    if not hasattr(config, "vision_start_token_id"):
-        config.vision_start_token_id = 151652
 
 
 @quirks.changes_inputs("qwen2_5_omni_talker", "qwen3_omni_moe_talker_text", "Qwen3OmniMoeCode2WavConfig")

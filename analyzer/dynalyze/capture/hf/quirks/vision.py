@@ -18,6 +18,15 @@ OPEN: quirks.Table = {
         "class_order": lambda c: list(range(c.num_labels)),
     },
 }
+COMPLETE: quirks.Table = {
+    # It sees an image with its trimap as a fourth channel; its code adds two lists, which are tuples by default.
+    "vitmatte": {
+        "convstream_hidden_sizes": lambda c: list(c.convstream_hidden_sizes),
+        "fusion_hidden_sizes": lambda c: list(c.fusion_hidden_sizes),
+        "backbone_config.num_channels": 4,
+        "hidden_size": "backbone_config.hidden_size",
+    },
+}
 SMALL: quirks.Table = {
     # That decoder.
     "hiera": {"decoder_hidden_size": 128, "decoder_depth": 2, "decoder_num_heads": 4},
@@ -39,9 +48,18 @@ SMALL: quirks.Table = {
     # What its decoder fuses and what its head reads have one width.
     "zoedepth": {"bottleneck_features": "fusion_hidden_size"},
     # The vision part hands features to the detector, or to the mask decoder, in the width of that.
-    "sam3": {"vision_config.fpn_hidden_size": "detr_encoder_config.hidden_size"},
-    "sam3_lite_text": {"vision_config.fpn_hidden_size": "detr_encoder_config.hidden_size"},
+    "sam3 sam3_lite_text": {"vision_config.fpn_hidden_size": "detr_encoder_config.hidden_size"},
     "sam3_tracker": {"vision_config.fpn_hidden_size": "mask_decoder_config.hidden_size"},
+}
+PIXELS: quirks.Table = {
+    # It reads pairs of images, its base model too.
+    "efficientloftr": {"pixel_values": lambda b: tiles.images(b, 2)},
+}
+INPUTS: quirks.Table = {
+    # A sentence tells which of its tasks is asked for; texts of what may be seen are for training alone.
+    "oneformer": {
+        "task_inputs": lambda b: b.tokens((b.batch, b.config.task_seq_len), b.config.text_encoder_vocab_size)
+    },
 }
 
 
@@ -79,28 +97,12 @@ def depth_pro_pixels(builder: InputBuilder) -> None:
     builder.inputs["pixel_values"] = builder.floats((builder.batch, 3, edge, edge))
 
 
-@quirks.makes_pixels("efficientloftr")
-def efficientloftr(builder: InputBuilder) -> None:
-    """It reads pairs of images, its base model too."""
-    if builder.wants("pixel_values"):
-        builder.inputs["pixel_values"] = tiles.images(builder, 2)
-
-
 @quirks.makes_pixels("seggpt")
 def seggpt(builder: InputBuilder) -> None:
     """An image to segment beside an example with its mask, each half of what the encoder sees."""
     height, width = geometry.image_size(builder.config)
     for name in ("pixel_values", "prompt_pixel_values", "prompt_masks"):
         builder.inputs[name] = builder.floats((builder.batch, builder.config.num_channels, height // 2, width))
-
-
-@quirks.completes("vitmatte")
-def vitmatte(config: Any) -> None:
-    """It sees an image with its trimap as a fourth channel; its code adds two lists, which are tuples by default."""
-    for name in ("convstream_hidden_sizes", "fusion_hidden_sizes"):
-        setattr(config, name, list(getattr(config, name)))
-    config.backbone_config.num_channels = 4
-    config.hidden_size = config.backbone_config.hidden_size
 
 
 @quirks.completes("sapiens2")
@@ -154,10 +156,3 @@ def small_rf_detr_backbone(config: Any) -> None:
     patches = 4 * config.num_windows
     if config.image_size // config.patch_size % config.num_windows or patches < 40:
         config.image_size = patches * config.patch_size
-
-
-@quirks.changes_inputs("oneformer")
-def oneformer(builder: InputBuilder) -> None:
-    """A sentence tells which of its tasks is asked for; texts of what may be seen are for training alone."""
-    shape = (builder.batch, builder.config.task_seq_len)
-    builder.inputs["task_inputs"] = builder.tokens(shape, builder.config.text_encoder_vocab_size)
