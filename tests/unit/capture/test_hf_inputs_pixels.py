@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.hf import parts, shrink
-from dynalyze.capture.hf.inputs import features, geometry, multimodal, patches
+from dynalyze.capture.hf.inputs import features, geometry, multimodal, pixels
 from dynalyze.capture.hf.inputs.features import untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.request import ModelRequest
@@ -107,7 +107,7 @@ class Patches(torch.nn.Module):
 
 def test_a_patch_holds_what_the_embedding_reads_not_what_the_first_layer_reads() -> None:
     made = SimpleNamespace(model=Patches(), config=Config())
-    assert patches.patch_values(made) == 3 * 2 * 4 * 4  # type: ignore[arg-type]
+    assert pixels.patch_values(made) == 3 * 2 * 4 * 4  # type: ignore[arg-type]
 
 
 class Reader(torch.nn.Module):

@@ -101,7 +101,12 @@ def _modules() -> dict[str, str]:
 @functools.cache
 def _models_in(module: str) -> frozenset[str]:
     """The classes of a modeling module that derive from PreTrainedModel and are not only bases, by its source alone."""
-    source = _source(module)
+    import transformers
+
+    try:
+        source = Path(transformers.__path__[0], *module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    except OSError:
+        return frozenset()
     statements = list(_CLASS_STATEMENT.finditer(source))
     own = {statement[1] for statement in statements}
     derived: set[str] = set()
@@ -117,16 +122,6 @@ def _models_in(module: str) -> frozenset[str]:
         if "retrained" not in name.replace("T", "t") or "    def forward(" in body:
             models.add(name)
     return frozenset(models)
-
-
-def _source(module: str) -> str:
-    import transformers
-
-    folder = Path(transformers.__path__[0])
-    try:
-        return folder.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-    except OSError:
-        return ""
 
 
 @functools.cache

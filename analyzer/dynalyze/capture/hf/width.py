@@ -27,14 +27,9 @@ _KEY_VALUE = re.compile(r"key_value|kv_|query_groups|multi_query")
 _MAIN = ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim")
 # A pyramid's widths go with channels, groups and merges of many names: it stays as wide as it is.
 _PYRAMID = (
-    "depths",
-    "hidden_sizes",
-    "embed_dims",
-    "embed_dim_per_stage",
-    "stage_out_channels",
-    "block_out_channels",
+    "depths", "hidden_sizes", "embed_dims", "embed_dim_per_stage", "stage_out_channels", "block_out_channels",
     "stage_block_out_channels",
-)
+)  # fmt: skip
 _WIDTHS = re.compile(
     r"^(d_model|n_embd|n_inner|dim|emb_dim|d_ff|d_inner|dim_ff|dim_feedforward|model_dim|lru_width|mamba_d_ssm"
     r"|mamba_headdim)$"

@@ -6,7 +6,6 @@ each. They run in this order because text comes after everything that puts place
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from dynalyze.capture.hf import quirks
@@ -14,15 +13,6 @@ from dynalyze.capture.hf.inputs import audio, labels, multimodal, series, text, 
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.request import CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Inputs
-
-CONTRIBUTORS: tuple[Callable[[InputBuilder], None], ...] = (
-    vision.add,
-    multimodal.add,
-    audio.add,
-    series.add,
-    text.add,
-    labels.add,
-)
 
 
 def make_inputs(model: Any, request: ModelRequest) -> Inputs:
@@ -33,8 +23,8 @@ def make_inputs(model: Any, request: ModelRequest) -> Inputs:
     """
     try:
         builder = InputBuilder(model, request)
-        for add in CONTRIBUTORS:
-            add(builder)
+        for contributor in (vision, multimodal, audio, series, text, labels):
+            contributor.add(builder)
         # A generator of its own, so that what a quirk draws does not depend on what was drawn before.
         changed = InputBuilder(model, request, builder.inputs)
         quirks.changes_inputs.apply(model.config, changed)

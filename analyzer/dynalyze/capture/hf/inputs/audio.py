@@ -47,17 +47,6 @@ def audio_part(config: Any) -> Any:
     return config
 
 
-def samples(builder: InputBuilder) -> int:
-    """Samples of a waveform: half a second, or what makes as many frames as the request's sequence."""
-    part = audio_part(builder.config)
-    hop = hop_length(part)
-    if builder.request.sequence is not None:
-        # A window more than the hops, because convolutions without padding lose it.
-        return int(builder.request.sequence * hop) + hop
-    rate = values.first(part, "sampling_rate", "sample_rate", default=_DEFAULT_RATE)
-    return max(int(rate) // 2 // hop, 1) * hop
-
-
 def hop_length(part: Any) -> int:
     """Samples between two frames that the model makes of a waveform."""
     hops = (getattr(part, name, None) for name in ("inputs_to_logits_ratio", "hop_length"))
@@ -69,7 +58,12 @@ def _add_waveform(builder: InputBuilder) -> None:
     if hasattr(part, "num_mel_bins") and hasattr(part, "max_length"):
         builder.inputs["input_values"] = builder.floats((builder.batch, part.max_length, part.num_mel_bins))
         return
-    length = samples(builder)
+    # Half a second, or what makes as many frames as the request's sequence: a window more than the hops, because
+    # convolutions without padding lose it.
+    hop = hop_length(part)
+    rate = values.first(part, "sampling_rate", "sample_rate", default=_DEFAULT_RATE)
+    asked = builder.request.sequence
+    length = max(int(rate) // 2 // hop, 1) * hop if asked is None else int(asked * hop) + hop
     channels = _channels(builder)
     shape = (builder.batch, length) if channels is None else (builder.batch, channels, length)
     builder.inputs["input_values"] = builder.floats(shape, scale=0.1)
@@ -94,7 +88,9 @@ def _channels(builder: InputBuilder) -> int | None:
 
 def _add_features(builder: InputBuilder) -> None:
     part = audio_part(builder.config)
-    size = feature_size(part)
+    # Mel bins or what stands for them, where the configuration tells.
+    sizes = (values.first(config, *_FEATURE_SIZES) for config in values.sub_configs(part))
+    size = next((each for each in sizes if isinstance(each, int)), None)
     if size is None:
         return
     convolution = _first_convolution(builder.model, size)
@@ -115,12 +111,6 @@ def _add_features(builder: InputBuilder) -> None:
         masks.append("attention_mask")
     for name in masks:
         builder.inputs[name] = builder.ones((builder.batch, frames))
-
-
-def feature_size(part: Any) -> int | None:
-    """Mel bins or what stands for them, where the configuration tells."""
-    sizes = (values.first(config, *_FEATURE_SIZES) for config in values.sub_configs(part))
-    return next((size for size in sizes if isinstance(size, int)), None)
 
 
 def _first_convolution(model: Any, size: int) -> Any:

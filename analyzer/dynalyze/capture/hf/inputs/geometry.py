@@ -17,11 +17,6 @@ _SMALL, _USUAL, _DETECTOR = 64, 224, 640
 _ANY_FRAMES = 4
 
 
-def vision_part(config: Any) -> Any:
-    """The innermost sub-configuration for images; the configuration itself where it has none."""
-    return parts_that_see(config)[-1]
-
-
 def pair(value: Any) -> tuple[int, int] | None:
     """A height and a width from the ways in which configurations write them."""
     if isinstance(value, bool) or value is None:

@@ -56,8 +56,11 @@ class InputBuilder:
 
     @property
     def text_config(self) -> Any:
-        """The configuration of the part that reads tokens; the whole one where there is no such part."""
-        return text_part(self.config)
+        """The part for text, by transformers' own rule where there is exactly one, else the whole configuration."""
+        try:
+            return self.config.get_text_config()
+        except (AttributeError, ValueError):
+            return self.config
 
     @property
     def sequence(self) -> int:
@@ -119,11 +122,3 @@ def forward_parameters(model: Any) -> tuple[frozenset[str], frozenset[str]]:
     ]
     required = (parameter.name for parameter in parameters if parameter.default is parameter.empty)
     return frozenset(parameter.name for parameter in parameters), frozenset(required)
-
-
-def text_part(config: Any) -> Any:
-    """The sub-configuration for text, by transformers' own rule where there is exactly one."""
-    try:
-        return config.get_text_config()
-    except (AttributeError, ValueError):
-        return config

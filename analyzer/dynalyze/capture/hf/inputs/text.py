@@ -34,17 +34,11 @@ def _add_tokens(builder: InputBuilder) -> None:
     if builder.wants("attention_mask"):
         builder.inputs["attention_mask"] = builder.ones(ids.shape)
     if builder.wants("mm_token_type_ids"):
-        builder.inputs["mm_token_type_ids"] = token_kinds(builder, ids)
+        builder.inputs["mm_token_type_ids"] = kinds = builder.full(ids.shape, 0)
+        for placeholder in builder.placeholders:
+            kinds[ids == placeholder.token_id] = _KINDS[placeholder.kind]
     if builder.needs("token_type_ids"):
         builder.inputs["token_type_ids"] = builder.full(ids.shape, 0)
-
-
-def token_kinds(builder: InputBuilder, ids: torch.Tensor) -> torch.Tensor:
-    """For each token the modality that it stands for, in transformers' numbers."""
-    kinds = builder.full(ids.shape, 0)
-    for placeholder in builder.placeholders:
-        kinds[ids == placeholder.token_id] = _KINDS[placeholder.kind]
-    return kinds
 
 
 def _input_ids(builder: InputBuilder) -> torch.Tensor:

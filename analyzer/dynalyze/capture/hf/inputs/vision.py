@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from dynalyze.capture.hf import quirks
-from dynalyze.capture.hf.inputs import geometry, patches, tiles
+from dynalyze.capture.hf.inputs import geometry, pixels
 from dynalyze.capture.hf.inputs.features import extractor, required_parameters
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, forward_parameters
 from dynalyze.capture.hf.inputs.values import first
@@ -15,7 +15,7 @@ def add(builder: InputBuilder) -> None:
     """The inputs of models that see, and the points inside an image that prompt some of them."""
     if builder.name.endswith("ForKeypointMatching") and builder.wants("pixel_values"):
         # Pairs of images.
-        builder.inputs["pixel_values"] = tiles.images(builder, 2)
+        builder.inputs["pixel_values"] = pixels.images(builder, 2)
     if builder.wants("input_points") and builder.wants("input_labels"):
         # One point of the object for each image: (batch, objects, points, 2), and 1 for "inside".
         edge = min(geometry.image_size(builder.config, builder.request.full_size))
@@ -25,19 +25,19 @@ def add(builder: InputBuilder) -> None:
     about_videos = "video" in f"{builder.config.model_type} {builder.name}".lower()
     if builder.wants("pixel_values_videos") and ("pixel_values" not in builder.takes or about_videos):
         if "video_grid_thw" in builder.takes:
-            patches.add_grid(builder, "pixel_values_videos", "video_grid_thw", times=2)
+            pixels.add_grid(builder, "pixel_values_videos", "video_grid_thw", times=2)
         else:
             builder.inputs["pixel_values_videos"] = clips(builder)
     quirks.makes_pixels.apply(builder.config, builder)
     if builder.needs("hidden_states") and "grid_thw" in builder.takes:
-        patches.add_grid(builder, "hidden_states", "grid_thw")
+        pixels.add_grid(builder, "hidden_states", "grid_thw")
     if builder.wants("pixel_values"):
         _add_pixels(builder)
     for name in ("image", "images"):
         if builder.needs(name) or (builder.wants(name) and "bbox" in builder.takes):
-            builder.inputs[name] = tiles.images(builder)
+            builder.inputs[name] = pixels.images(builder)
     if builder.wants("flattened_patches"):
-        patches.add_flattened(builder)
+        pixels.add_flattened(builder)
     _add_what_goes_with_pixels(builder)
 
 
@@ -53,25 +53,25 @@ def _add_pixels(builder: InputBuilder) -> None:
     grid = next((name for name in ("image_grid_thw", "grid_thw") if name in takes), None)
     positions = next((name for name in ("image_position_ids", "pixel_position_ids") if name in takes), None)
     if grid is not None:
-        patches.add_grid(builder, "pixel_values", grid)
+        pixels.add_grid(builder, "pixel_values", grid)
     elif "spatial_shapes" in takes:
-        patches.add_packed(builder)
+        pixels.add_packed(builder)
     elif positions is not None:
-        patches.add_positioned(builder, "pixel_values", positions, builder.batch)
+        pixels.add_positioned(builder, "pixel_values", positions, builder.batch)
     elif "target_sizes" in takes:
-        tiles.add_strip(builder, "pixel_values", "target_sizes")
+        pixels.add_strip(builder, "pixel_values", "target_sizes")
     elif "aspect_ratio_ids" in takes:
-        tiles.add_by_aspect(builder)
+        pixels.add_by_aspect(builder)
     elif "pixel_attention_mask" in takes:
-        tiles.add_several(builder)
+        pixels.add_several(builder)
     elif _reads_sizes(builder):
-        tiles.add_sized(builder)
+        pixels.add_sized(builder)
     elif _reads_videos(builder):
         builder.inputs["pixel_values"] = clips(builder)
     else:
-        builder.inputs["pixel_values"] = tiles.images(builder)
+        builder.inputs["pixel_values"] = pixels.images(builder)
         if "pixel_values_local" in takes:
-            tiles.add_local_views(builder)
+            pixels.add_local_views(builder)
 
 
 def _reads_videos(builder: InputBuilder) -> bool:
@@ -88,7 +88,7 @@ def _reads_sizes(builder: InputBuilder) -> bool:
     extract = extractor(builder.model, "image")
     return (
         bool(getattr(builder.config, "image_grid_pinpoints", None))
-        or "image_sizes" in forward_parameters(patches.encoder(builder.model))[0]
+        or "image_sizes" in forward_parameters(pixels.encoder(builder.model))[0]
         or (extract is not None and "image_sizes" in required_parameters(extract))
     )
 
@@ -96,8 +96,8 @@ def _reads_sizes(builder: InputBuilder) -> bool:
 def _add_what_goes_with_pixels(builder: InputBuilder) -> None:
     """Masks and the like that a processor returns beside the pixels, or that forward cannot do without."""
     if builder.wants("pixel_mask") and "pixel_values" in builder.inputs:
-        pixels = builder.inputs["pixel_values"]
-        builder.inputs["pixel_mask"] = builder.ones((*pixels.shape[:-3], *pixels.shape[-2:]))
+        shape = builder.inputs["pixel_values"].shape
+        builder.inputs["pixel_mask"] = builder.ones((*shape[:-3], *shape[-2:]))
     guesses = "MaskedImageModeling" in builder.name or "ForPreTraining" in builder.name
     if builder.needs("bool_masked_pos") or (builder.wants("bool_masked_pos") and guesses):
         builder.inputs["bool_masked_pos"] = _masked_patches(builder)

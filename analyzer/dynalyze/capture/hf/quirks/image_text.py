@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.hf import quirks
-from dynalyze.capture.hf.inputs import geometry, patches, tiles, vision
+from dynalyze.capture.hf.inputs import geometry, pixels, vision
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 OPEN: quirks.Table = {
@@ -47,12 +47,12 @@ SMALL: quirks.Table = {
 }
 PIXELS: quirks.Table = {
     # ModernVBERT's images in a row, without the mask that its own processor makes.
-    "colmodernvbert": {"pixel_values": lambda b: tiles.images(b, 1)},
+    "colmodernvbert": {"pixel_values": lambda b: pixels.images(b, 1)},
     # The vision part of X-CLIP alone: the frames of all clips are one batch of images.
     "xclip_vision_model": {"pixel_values": lambda b: vision.clips(b).flatten(0, 1)},
     # An image is a row of tiles, and the mask tells which of them are real.
     "granite_docling": {
-        "pixel_values": lambda b: tiles.images(b, 2),
+        "pixel_values": lambda b: pixels.images(b, 2),
         "pixel_attention_mask": lambda b: b.ones((b.batch, 2), dtype=torch.bool),
     },
     # PP-OCR's mobile text detector: the bare model calls its image `hidden_states`.
@@ -104,7 +104,7 @@ def vilt(config: Any) -> None:
 @quirks.makes_pixels("vilt")
 def vilt_pixels(builder: InputBuilder) -> None:
     if builder.name == "ViltForImagesAndTextClassification":
-        builder.inputs["pixel_values"] = tiles.images(builder, builder.config.num_images)
+        builder.inputs["pixel_values"] = pixels.images(builder, builder.config.num_images)
 
 
 @quirks.makes_pixels("tvp")
@@ -152,7 +152,7 @@ def kosmos_2(builder: InputBuilder) -> None:
 def kosmos_2_5(builder: InputBuilder) -> None:
     """Patches with their places, their rows and columns counted, and Kosmos-2's mask in the text."""
     for name in ("width", "height"):
-        builder.inputs[name] = builder.full((builder.batch,), patches.grid_side(builder))
+        builder.inputs[name] = builder.full((builder.batch,), pixels.grid_side(builder))
     kosmos_2(builder)
 
 

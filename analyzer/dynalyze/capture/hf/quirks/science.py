@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.hf import quirks
-from dynalyze.capture.hf.inputs import tiles
+from dynalyze.capture.hf.inputs import pixels
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
 
@@ -42,7 +42,7 @@ INPUTS: quirks.Table = {
 @quirks.makes_pixels("pi0")
 def pi0_pixels(builder: InputBuilder) -> None:
     """One camera for the vision-language part, its mask, and a placeholder for each of its features."""
-    builder.inputs["pixel_values"] = cameras = tiles.images(builder, 1)
+    builder.inputs["pixel_values"] = cameras = pixels.images(builder, 1)
     builder.inputs["pixel_attention_mask"] = builder.ones(cameras.shape[:2], dtype=torch.bool)
     with untouched(builder.model):
         features = count(extractor(builder.model, "image")(cameras.flatten(0, 1)))

@@ -6,7 +6,7 @@ import importlib.util
 from typing import Any
 
 from dynalyze.capture.hf import quirks
-from dynalyze.capture.hf.inputs import geometry, tiles
+from dynalyze.capture.hf.inputs import geometry, pixels
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 OPEN: quirks.Table = {
@@ -53,7 +53,7 @@ SMALL: quirks.Table = {
 }
 PIXELS: quirks.Table = {
     # It reads pairs of images, its base model too.
-    "efficientloftr": {"pixel_values": lambda b: tiles.images(b, 2)},
+    "efficientloftr": {"pixel_values": lambda b: pixels.images(b, 2)},
 }
 INPUTS: quirks.Table = {
     # A sentence tells which of its tasks is asked for; texts of what may be seen are for training alone.

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.hf import quirks
-from dynalyze.capture.hf.inputs import geometry, patches, tiles, values
+from dynalyze.capture.hf.inputs import geometry, pixels, values
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
 
@@ -81,7 +81,7 @@ EQUAL: quirks.Table = {
 PIXELS: quirks.Table = {
     # Each image in two resolutions, one for each of its encoders.
     "deepseek_vl_hybrid": {
-        "pixel_values": tiles.images,
+        "pixel_values": pixels.images,
         "high_res_pixel_values": lambda b: b.floats(
             (
                 b.batch,
@@ -93,13 +93,13 @@ PIXELS: quirks.Table = {
     # No encoder; the patches of an image go straight into the text.
     "fuyu": {
         "pixel_values": lambda b: b.floats(
-            (b.batch, patches.grid_side(b) ** 2, b.config.num_channels * b.config.patch_size**2)
+            (b.batch, pixels.grid_side(b) ** 2, b.config.num_channels * b.config.patch_size**2)
         )
     },
     # No encoder; the patches of all images are one list, and each becomes a token.
-    "neomme": {"pixel_values": lambda b: b.floats((b.batch * patches.grid_side(b) ** 2, b.config.patch_dim))},
+    "neomme": {"pixel_values": lambda b: b.floats((b.batch * pixels.grid_side(b) ** 2, b.config.patch_dim))},
     # Several images a sample.
-    "idefics": {"pixel_values": lambda b: tiles.images(b, 1)},
+    "idefics": {"pixel_values": lambda b: pixels.images(b, 1)},
     # The vision part alone: crops, each a row of patches.
     "molmo2_vision": {
         "pixel_values": lambda b: b.floats(
@@ -192,7 +192,7 @@ def blip_2_pixels(builder: InputBuilder) -> None:
 def instructblipvideo_pixels(builder: InputBuilder) -> None:
     """Four frames a video, each as many tokens as an image."""
     frames = 4
-    builder.inputs["pixel_values"] = tiles.images(builder, frames)
+    builder.inputs["pixel_values"] = pixels.images(builder, frames)
     tokens = frames * builder.config.num_query_tokens
     builder.placeholders.append(Placeholder(builder.config.video_token_index, tokens, "video"))
 
@@ -203,11 +203,11 @@ def glm_image_pixels(builder: InputBuilder) -> None:
 
     After the images that it reads stands the grid of the image that it is to draw, still without pixels.
     """
-    patches.add_grid(builder, "pixel_values", "image_grid_thw")
+    pixels.add_grid(builder, "pixel_values", "image_grid_thw")
     builder.inputs["image_grid_thw"] = builder.inputs["image_grid_thw"].repeat_interleave(2, dim=0)
     builder.inputs["images_per_sample"] = builder.full((builder.batch,), 2)
     config = builder.config
-    tokens = patches.grid_side(builder) ** 2
+    tokens = pixels.grid_side(builder) ** 2
     builder.placeholders.append(
         Placeholder(config.image_token_id, tokens, "image", config.image_start_token_id, config.image_end_token_id)
     )
@@ -238,7 +238,7 @@ def small_granite4_vision(config: Any) -> None:
 @quirks.makes_pixels("granite4_vision")
 def granite4_vision_pixels(builder: InputBuilder) -> None:
     """Images in tiles; a placeholder for each feature, of which each layer that is fed gets its own set."""
-    tiles.add_sized(builder)
+    pixels.add_sized(builder)
     with untouched(builder.model):
         output = extractor(builder.model, "image")(builder.inputs["pixel_values"], builder.inputs["image_sizes"])
     _, features = output.deepstack_features[0]
