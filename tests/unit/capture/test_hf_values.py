@@ -9,7 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dynalyze.capture.hf.inputs import text, values  # noqa: E402
+from dynalyze.capture.hf import parts  # noqa: E402
+from dynalyze.capture.hf.inputs import text  # noqa: E402
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder  # noqa: E402
 from dynalyze.capture.hf.request import ModelRequest  # noqa: E402
 
@@ -62,7 +63,7 @@ def test_tokens_stay_in_the_vocabulary_and_off_special_ids() -> None:
 
 def test_special_ids_of_sub_configurations_count_as_well() -> None:
     config = Config(image_token_id=3, text_config=Config(bos_token_id=1, eos_token_id=[2, 4], vocab_size=9))
-    assert values.special_ids(config) == {1, 2, 3, 4}
+    assert parts.special_ids(config) == {1, 2, 3, 4}
 
 
 def test_a_vocabulary_of_special_ids_alone_is_used_as_it_is() -> None:
@@ -91,8 +92,8 @@ def test_floats_have_the_dtype_of_the_model_and_the_seed_decides() -> None:
 
 def test_first_skips_what_is_missing_or_open() -> None:
     config = SimpleNamespace(width=None, hidden_size=3)
-    assert values.first(config, "d_model", "width", "hidden_size") == 3
-    assert values.first(config, "d_model", default=5) == 5
+    assert parts.first(config, "d_model", "width", "hidden_size") == 3
+    assert parts.first(config, "d_model", default=5) == 5
 
 
 def test_text_has_a_placeholder_for_each_feature_between_its_own_tokens() -> None:

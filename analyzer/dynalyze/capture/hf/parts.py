@@ -1,4 +1,4 @@
-"""The default configuration of a model class, made whole where it leaves something open, and what parts it has."""
+"""Configurations: the defaults of a model class made whole, the parts inside, and what their fields say."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dynalyze.capture.hf import quirks
 # Fields for the width that the text part reads. Default configurations of composite models often put parts together
 # whose defaults stem from checkpoints of different sizes.
 _TEXT_WIDTHS = ("out_hidden_size", "text_hidden_size", "adapter_out_dim")
+# How the fields of a configuration that hold a token's id end.
+_ID_ENDINGS = ("_token_id", "_token_ids", "_token_index", "_code_id")
 _MODALITIES = ("vision_config", "audio_config")
 
 
@@ -65,6 +67,33 @@ def parts_of(config: Any) -> Iterator[Any]:
             yield value
 
     yield from walk(config)
+
+
+def first(config: Any, *names: str, default: Any = None) -> Any:
+    """The first of these fields of a configuration that is there and not None."""
+    for name in names:
+        value = getattr(config, name, None)
+        if value is not None:
+            return value
+    return default
+
+
+def sub_configs(config: Any) -> Iterator[Any]:
+    """The configuration and all configurations inside it."""
+    yield config
+    for name, value in vars(config).items():
+        if not name.startswith("_") and hasattr(value, "model_type") and hasattr(value, "to_dict"):
+            yield from sub_configs(value)
+
+
+def special_ids(config: Any) -> frozenset[int]:
+    """Every token id that the configuration gives a meaning: padding, begin and end, placeholders."""
+    found: set[int] = set()
+    for part in sub_configs(config):
+        for name, value in vars(part).items():
+            if name.endswith(_ID_ENDINGS):
+                found.update(numbers_in(value))
+    return frozenset(found)
 
 
 def numbers_in(value: Any) -> list[int]:

@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.hf import quirks
-from dynalyze.capture.hf.inputs import values
+from dynalyze.capture.hf import parts, quirks
 from dynalyze.capture.hf.inputs.features import features_per_sample
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
 
@@ -61,7 +60,7 @@ def _add_waveform(builder: InputBuilder) -> None:
     # Half a second, or what makes as many frames as the request's sequence: a window more than the hops, because
     # convolutions without padding lose it.
     hop = hop_length(part)
-    rate = values.first(part, "sampling_rate", "sample_rate", default=_DEFAULT_RATE)
+    rate = parts.first(part, "sampling_rate", "sample_rate", default=_DEFAULT_RATE)
     asked = builder.request.sequence
     length = max(int(rate) // 2 // hop, 1) * hop if asked is None else int(asked * hop) + hop
     channels = _channels(builder)
@@ -77,8 +76,8 @@ def _add_waveform(builder: InputBuilder) -> None:
 
 def _channels(builder: InputBuilder) -> int | None:
     """The channels of a codec's waveform; None for models of speech, whose extractors return one row a sample."""
-    for part in values.sub_configs(builder.config):
-        channels = values.first(part, "audio_channels", "channels")
+    for part in parts.sub_configs(builder.config):
+        channels = parts.first(part, "audio_channels", "channels")
         if channels is not None:
             return int(channels)
         if hasattr(part, "codebook_size"):
@@ -89,12 +88,12 @@ def _channels(builder: InputBuilder) -> int | None:
 def _add_features(builder: InputBuilder) -> None:
     part = audio_part(builder.config)
     # Mel bins or what stands for them, where the configuration tells.
-    sizes = (values.first(config, *_FEATURE_SIZES) for config in values.sub_configs(part))
+    sizes = (parts.first(config, *_FEATURE_SIZES) for config in parts.sub_configs(part))
     size = next((each for each in sizes if isinstance(each, int)), None)
     if size is None:
         return
     convolution = _first_convolution(builder.model, size)
-    positions = values.first(part, "max_source_positions")
+    positions = parts.first(part, "max_source_positions")
     frames, fixed = _DEFAULT_FRAMES, positions is not None and convolution is not None
     if fixed:
         # The only length that a Whisper-like encoder accepts: its positions before its strided convolutions.
@@ -102,7 +101,7 @@ def _add_features(builder: InputBuilder) -> None:
         following = getattr(beside, "conv2", None)
         frames = int(positions * convolution.stride[0] * (following.stride[0] if following is not None else 1))
     elif builder.request.sequence is not None:
-        frames = int(builder.request.sequence * values.first(part, "subsampling_factor", default=1))
+        frames = int(builder.request.sequence * parts.first(part, "subsampling_factor", default=1))
     shape = (builder.batch, frames, size) if convolution is None else (builder.batch, size, frames)
     builder.inputs["input_features"] = builder.floats(shape)
     masks = [name for name in _FEATURE_MASKS if builder.wants(name)]
@@ -122,7 +121,7 @@ def _first_convolution(model: Any, size: int) -> Any:
 
 
 def _add_placeholders(builder: InputBuilder) -> None:
-    token = values.first(builder.config, "audio_token_id", "audio_token_index", "sound_token_id")
+    token = parts.first(builder.config, "audio_token_id", "audio_token_index", "sound_token_id")
     if token is None or "input_ids" not in builder.takes or any(each.kind == "audio" for each in builder.placeholders):
         return
     count = features_per_sample(builder, "audio") or _reported_length(builder)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.inputs.values import sub_configs
+from dynalyze.capture.hf.parts import sub_configs
 
 
 def features_per_sample(builder: InputBuilder, kind: str) -> int | None:

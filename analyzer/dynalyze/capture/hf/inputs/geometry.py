@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalyze.capture.hf.inputs.values import first
+from dynalyze.capture.hf.parts import first
 
 # Where a configuration of several parts keeps the one that sees.
 _VISION_PARTS = (

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from dynalyze.capture.hf.inputs.values import first, special_ids
+from dynalyze.capture.hf.parts import first, special_ids
 from dynalyze.capture.hf.request import ModelRequest
 
 Kind = Literal["text", "image", "video", "audio"]

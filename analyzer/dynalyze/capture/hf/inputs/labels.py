@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from dynalyze.capture.hf.inputs import values
+from dynalyze.capture.hf import parts
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.inputs.text import decoder_part
 
@@ -47,7 +47,7 @@ def add(builder: InputBuilder) -> None:
 def _labels(builder: InputBuilder) -> torch.Tensor | None:
     ids = builder.inputs.get("input_ids")
     if builder.name.endswith(_OF_SAMPLES):
-        classes = int(values.first(builder.config, "num_labels", default=2))
+        classes = int(parts.first(builder.config, "num_labels", default=2))
         return builder.integers((builder.batch,), 0, max(2, classes))
     if builder.name.endswith("ForCTC"):
         return builder.tokens((builder.batch, _TRANSCRIPT))

@@ -7,7 +7,7 @@ import torch
 from dynalyze.capture.hf.inputs import geometry
 from dynalyze.capture.hf.inputs.features import features_per_sample
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Kind, Placeholder
-from dynalyze.capture.hf.inputs.values import first
+from dynalyze.capture.hf.parts import first
 
 _PIXELS: dict[Kind, str] = {"image": "pixel_values", "video": "pixel_values_videos"}
 # Tokens that processors write around an image or a video, by the names that configurations give them.

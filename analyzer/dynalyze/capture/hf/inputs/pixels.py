@@ -10,7 +10,7 @@ import torch
 from dynalyze.capture.hf.inputs import geometry
 from dynalyze.capture.hf.inputs.features import extractor, taken_by, untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.inputs.values import first
+from dynalyze.capture.hf.parts import first
 
 # Tokens of text along the edge of an image: small, and about 450 pixels for a model at full size.
 _SMALL_SIDE = 4

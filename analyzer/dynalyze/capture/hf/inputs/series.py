@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from dynalyze.capture.hf.inputs import values
+from dynalyze.capture.hf import parts
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 
 
@@ -13,8 +13,8 @@ def add(builder: InputBuilder) -> None:
     if not builder.wants("past_values"):
         return
     # What the model conditions on, which its configuration fixes, and before it what its lags look back at.
-    length: int = values.first(builder.config, "context_length", "sequence_length", default=builder.sequence)
-    past = int(length) + max(values.first(builder.config, "lags_sequence", default=[0]))
+    length: int = parts.first(builder.config, "context_length", "sequence_length", default=builder.sequence)
+    past = int(length) + max(parts.first(builder.config, "lags_sequence", default=[0]))
     builder.inputs["past_values"] = builder.floats(_with_channels(builder, past))
     # Masks that are multiplied into the values are floating.
     dtype = builder.dtype if "past_time_features" in builder.takes else torch.bool
@@ -23,7 +23,7 @@ def add(builder: InputBuilder) -> None:
             builder.inputs[name] = builder.ones(_with_channels(builder, past), dtype=dtype)
     if builder.wants("past_time_features"):
         features = getattr(builder.config, "num_time_features", 0)
-        future = values.first(builder.config, "prediction_length", default=1)
+        future = parts.first(builder.config, "prediction_length", default=1)
         builder.inputs["past_time_features"] = builder.floats((builder.batch, past, features))
         builder.inputs["future_values"] = builder.floats(_with_channels(builder, future))
         builder.inputs["future_time_features"] = builder.floats((builder.batch, future, features))
@@ -37,29 +37,29 @@ def add(builder: InputBuilder) -> None:
 
 
 def _with_channels(builder: InputBuilder, length: int) -> tuple[int, ...]:
-    channels = values.first(builder.config, "num_input_channels", "input_size", default=1)
+    channels = parts.first(builder.config, "num_input_channels", "input_size", default=1)
     has_channels = hasattr(builder.config, "num_input_channels") or channels > 1
     return (builder.batch, length, channels) if has_channels else (builder.batch, length)
 
 
 def _add_static(builder: InputBuilder) -> None:
-    categories = values.first(builder.config, "num_static_categorical_features", default=0)
-    sizes = values.first(builder.config, "cardinality", default=[1])
+    categories = parts.first(builder.config, "num_static_categorical_features", default=0)
+    sizes = parts.first(builder.config, "cardinality", default=[1])
     if categories and builder.wants("static_categorical_features"):
         chosen = builder.integers((builder.batch, categories), 0, min(sizes))
         builder.inputs["static_categorical_features"] = chosen
-    reals = values.first(builder.config, "num_static_real_features", default=0)
+    reals = parts.first(builder.config, "num_static_real_features", default=0)
     if reals and builder.wants("static_real_features"):
         builder.inputs["static_real_features"] = builder.floats((builder.batch, reals))
 
 
 def _add_targets(builder: InputBuilder) -> None:
     """What is to be foretold of each channel, or a class or numbers of the whole series."""
-    future = values.first(builder.config, "prediction_length")
+    future = parts.first(builder.config, "prediction_length")
     if builder.wants("future_values") and future is not None:
         builder.inputs["future_values"] = builder.floats(_with_channels(builder, future))
     if builder.wants("target_values"):
-        count = values.first(builder.config, "num_targets", default=1)
+        count = parts.first(builder.config, "num_targets", default=1)
         if builder.name.endswith("Classification"):
             builder.inputs["target_values"] = builder.integers((builder.batch,), 0, int(count))
         else:

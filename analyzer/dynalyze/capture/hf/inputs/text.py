@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.hf.inputs import values
+from dynalyze.capture.hf import parts
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Kind
 
 # What transformers writes into `mm_token_type_ids` for each kind of token.
@@ -67,7 +67,7 @@ def _add_decoder(builder: InputBuilder) -> None:
     if builder.wants("decoder_input_ids"):
         config = decoder_part(builder.config)
         ids = builder.tokens((builder.batch, builder.sequence), vocabulary=config.vocab_size)
-        starts = [values.first(each, "decoder_start_token_id", "bos_token_id") for each in (builder.config, config)]
+        starts = [parts.first(each, "decoder_start_token_id", "bos_token_id") for each in (builder.config, config)]
         start = next((each for each in starts if isinstance(each, int)), config.vocab_size)
         if start < config.vocab_size:
             ids[:, 0] = start
@@ -90,7 +90,7 @@ def decoder_part(config: Any) -> Any:
 
 def _add_embeddings(builder: InputBuilder) -> None:
     """Embeddings that forward cannot do without, and what a query transformer attends to."""
-    width = values.first(builder.text_config, "hidden_size", "d_model")
+    width = parts.first(builder.text_config, "hidden_size", "d_model")
     if width is None:
         return
     for name in ("inputs_embeds", "hidden_states"):
@@ -103,10 +103,10 @@ def _add_embeddings(builder: InputBuilder) -> None:
 
 
 def _add_queries(builder: InputBuilder, width: int) -> None:
-    queries = values.first(builder.config, "num_query_tokens", default=_QUERIES)
+    queries = parts.first(builder.config, "num_query_tokens", default=_QUERIES)
     builder.inputs["query_embeds"] = builder.floats((builder.batch, queries, width))
     if builder.wants("encoder_hidden_states"):
-        attended = values.first(builder.config, "encoder_hidden_size", default=width)
+        attended = parts.first(builder.config, "encoder_hidden_size", default=width)
         builder.inputs["encoder_hidden_states"] = builder.floats((builder.batch, builder.sequence, attended))
     ids = builder.inputs.get("input_ids")
     if ids is not None and "attention_mask" in builder.inputs:

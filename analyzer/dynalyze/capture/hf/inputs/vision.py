@@ -8,7 +8,7 @@ from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import geometry, pixels
 from dynalyze.capture.hf.inputs.features import extractor, required_parameters
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, forward_parameters
-from dynalyze.capture.hf.inputs.values import first
+from dynalyze.capture.hf.parts import first
 
 
 def add(builder: InputBuilder) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from dynalyze.capture.hf import quirks
-from dynalyze.capture.hf.inputs import values
+from dynalyze.capture.hf import parts, quirks
 from dynalyze.capture.hf.inputs.audio import audio_part
 from dynalyze.capture.hf.inputs.features import features_per_sample
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
@@ -51,7 +50,7 @@ EQUAL: quirks.Table = {
     # The vocabulary of codes is that of the codec, where none is told. The depth decoder reads the states of the main
     # one, and the same tokens.
     "moshi": {
-        "audio_vocab_size": lambda c: values.first(c, "audio_vocab_size", default=c.audio_encoder_config.codebook_size),
+        "audio_vocab_size": lambda c: parts.first(c, "audio_vocab_size", default=c.audio_encoder_config.codebook_size),
         "depth_decoder_config.input_size": "hidden_size",
         "depth_decoder_config.vocab_size": "vocab_size",
         "depth_decoder_config.audio_vocab_size": "audio_vocab_size",
@@ -204,7 +203,7 @@ def moshi_inputs(builder: InputBuilder) -> None:
 def pocket_tts_sounds(builder: InputBuilder) -> None:
     """It speaks a text with the voice of a prompt: latents of its audio tokenizer, a placeholder for each."""
     config = builder.config
-    shape = (builder.batch, 8, values.first(config, "audio_prompt_dim", "latent_dim"))
+    shape = (builder.batch, 8, parts.first(config, "audio_prompt_dim", "latent_dim"))
     builder.inputs["audio_prompt_latents"] = builder.floats(shape)
     builder.inputs["audio_prompt_latents_mask"] = builder.ones(shape[:2])
     begin = getattr(config, "audio_prompt_bos_token_id", None)

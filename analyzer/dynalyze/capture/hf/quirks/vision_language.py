@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.hf import quirks
-from dynalyze.capture.hf.inputs import geometry, pixels, values
+from dynalyze.capture.hf import parts, quirks
+from dynalyze.capture.hf.inputs import geometry, pixels
 from dynalyze.capture.hf.inputs.features import count, extractor, untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder
 
@@ -140,7 +140,7 @@ def aya_vision(config: Any) -> None:
 @quirks.completes("idefics3", "smolvlm", "modernvbert", "ultravbert")
 def idefics3(config: Any) -> None:
     """Its connector folds squares of patches, which the default image does not divide into."""
-    vision, factor = config.vision_config, values.first(config, "scale_factor", "pixel_shuffle_factor")
+    vision, factor = config.vision_config, parts.first(config, "scale_factor", "pixel_shuffle_factor")
     if vision.image_size // vision.patch_size % factor:
         vision.image_size = vision.patch_size * 4 * factor
 
