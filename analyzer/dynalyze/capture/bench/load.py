@@ -211,8 +211,7 @@ def _transformers(requests: Sequence[WorkerRequest], note_how_built: bool) -> li
         )
     if note_how_built:
         how = transformers_target.how_built(first.source["full_size"], first.source["weights"])
-        built.notes.insert(0, f"{transformers_target.description(built)} {how}")
-    workloads[0].notes[:0] = built.notes
+        workloads[0].notes.insert(0, f"{transformers_target.description(built)} {how}")
     return workloads
 
 
