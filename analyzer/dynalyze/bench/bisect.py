@@ -7,8 +7,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,43 +58,23 @@ def bisect_suspicious(
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
     show = progress or progress_line(streams)[0]
     with WorkerPool(streams, Limits(plan.timeout, plan.total), python=plan.python) as pool:
-        repros = Repros(pool, folder or DEFAULT_FOLDER) if scripts else None
-        for case in cases:
-            search = _Search(case, plan, pool, repros, f"{target.stem}.{case.configuration.name}", show)
+        for test, work, configuration in cases:
+            request = worker_request(plan, work, configuration)
+            name = f"{target.stem}.{configuration.name}.repro"
+            search = _Search(test, request, pool, folder or DEFAULT_FOLDER if scripts else None, name, show)
             stopped = search.run()
-            found += [search.found] if search.found_anything else []
+            if search.found.op or not search.found.hidden:  # Of answers that are right, only a wrong operation tells.
+                found.append(search.found)
+            if stopped == "interrupted":
+                report.outcome.status = "interrupted"
+                report.outcome.message = "Interrupted while the place of wrong answers was searched for."
             if stopped:
-                if stopped == "interrupted":
-                    report.outcome.status = "interrupted"
-                    report.outcome.message = "Interrupted while the place of wrong answers was searched for."
                 break
     return found
 
 
-@dataclass(frozen=True)
-class _Case:
-    """A configuration of a workload whose answers were tested."""
-
-    accuracy: Accuracy
-    work: Work
-    configuration: Configuration
-
-    @property
-    def suspicious(self) -> bool:
-        return self.accuracy.verdict == "suspicious"
-
-    @property
-    def ladder(self) -> list[tuple[BisectStage, str]]:
-        """The stages that its backend goes through, the last of them the backend itself."""
-        backend = self.configuration.backend
-        names = [name for _, name in _LADDER]
-        if backend in names:
-            return list(_LADDER[: names.index(backend) + 1])
-        return [*_LADDER[:2], ("backend", backend)]
-
-
-def _cases(report: Report, plan: Plan, thorough: bool) -> Iterator[_Case]:
-    """The suspicious ones first."""
+def _cases(report: Report, plan: Plan, thorough: bool) -> Iterator[tuple[Accuracy, Work, Configuration]]:
+    """Configurations of workloads whose answers were tested, the suspicious ones first."""
     device = plan.device or str(report.environment.get("device") or "cpu")
     configurations = {each.name: each for each in plan.configurations_on(device)}
     for test in sorted(report.accuracy, key=lambda test: test.verdict != "suspicious"):
@@ -113,41 +91,48 @@ def _cases(report: Report, plan: Plan, thorough: bool) -> Iterator[_Case]:
             None,
         )
         if wanted and configuration is not None and work is not None:
-            yield _Case(test, work, configuration)
+            yield test, work, configuration
 
 
 class _Search:
-    """The search in one configuration. `found` holds what is known so far, whatever ends it."""
+    """The search in one configuration. `found` holds what is known so far, whatever ends it.
+
+    Scripts are tried where the measuring processes run; the one that shows the fault goes to `keep_in` as `name`.
+    """
 
     def __init__(
-        self, case: _Case, plan: Plan, pool: WorkerPool, repros: Repros | None, name: str, show: Callable[[str], None]
-    ) -> None:
-        self._case = case
+        self, test: Accuracy, request: WorkerRequest, pool: WorkerPool, keep_in: Path | None, name: str,
+        show: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._test = test
+        self._request = request
         self._pool = pool
-        self._repros = repros
+        self._keep_in = keep_in
         self._name = name
         self._show = show
-        self._request = worker_request(plan, case.work, case.configuration)
-        worst = next(iter(case.accuracy.tensors), None)
-        self._is_gradient = worst is not None and worst.kind == "gradient"
+        self._worst = next(iter(test.tensors), None)
+        self._caches = pool.empty_caches()
+        self._worker: Worker | None = None
+        suspicious = test.verdict == "suspicious"
         self.found = Bisection(
-            configuration=case.configuration.name,
-            phase=case.work.phase,
-            tensor=worst.name if worst is not None and case.suspicious else "",
-            hidden=not case.suspicious,
+            configuration=request.configuration.name,
+            phase=test.phase,
+            tensor=self._worst.name if self._worst is not None and suspicious else "",
+            hidden=not suspicious,
         )
-
-    @property
-    def found_anything(self) -> bool:
-        """Whether there is anything to report: of answers that are right, only a wrong operation is."""
-        return self._case.suspicious or bool(self.found.op)
+        # The stages that its backend goes through, the last of them the backend itself.
+        backend, names = request.configuration.backend, [name for _, name in _LADDER]
+        ladder: tuple[tuple[BisectStage, str], ...] = (*_LADDER[:2], ("backend", backend))
+        if backend in names:
+            ladder = _LADDER[: names.index(backend) + 1]
+        *self._before, self._last = ladder
 
     def run(self) -> str:
         """Search; returns why it ended early, "" where it did not."""
         began, stopped = time.monotonic(), ""
         try:
-            with StepTaker(self._pool, self._request, self._pool.empty_caches()) as self._taker:
-                self._suspicious() if self._case.suspicious else self._hidden()
+            with ExitStack() as self._processes:
+                self._hidden() if self.found.hidden else self._suspicious()
         except Stopped as stop:
             stopped = stop.reason
             self._note(_TIME_IS_UP if stopped == "out_of_time" else "It was interrupted.")
@@ -163,63 +148,64 @@ class _Search:
         if not found.stage:
             self._note("No stage alone gives the wrong answers again.")
             return
-        if found.stage != "dynamo":
-            self._into_operations(found.stage)
-        else:
+        if found.stage == "dynamo":
             self._note("The graphs that Dynamo captured compute something else than the Python code.")
+        else:
+            try:
+                if (fault := self._operations(found.stage)) is not None:
+                    self._take_over(fault)
+            except WorkerFailed as error:
+                self._note(f"The operations could not be judged: {error.message}.")
         if not found.op:
             self._into_modules(found.stage)
 
     def _hidden(self) -> None:
         """The answers are right: does each operation in the compiled code round as it may?"""
-        *before, (last, backend) = self._case.ladder
+        last, backend = self._last
         wrong = self._operations(last)
         if wrong is None:
             return
-        for stage, name in before:
+        for stage, name in self._before:
             earlier = self._operations(stage)
-            self.found.stages.append(StageRun(stage, name, "suspicious" if earlier else "benign", _rmse(earlier)))
+            rmse = earlier["fault"]["compiled_rmse"] if earlier else None
+            self.found.stages.append(StageRun(stage, name, "suspicious" if earlier else "benign", rmse))
             if earlier is not None:
                 last, wrong = stage, earlier
                 break
         else:
-            self.found.stages.append(StageRun(last, backend, "suspicious", _rmse(wrong)))
+            self.found.stages.append(StageRun(last, backend, "suspicious", wrong["fault"]["compiled_rmse"]))
         self.found.stage = last
         self._take_over(wrong)
 
     def _first_stage(self) -> BisectStage:
         """Up the ladder until the answers are suspicious; the last rung is the test that was made before."""
-        *before, (last, backend) = self._case.ladder
-        for stage, name in before:
+        for stage, name in self._before:
             run = self._stage(stage, name)
             self.found.stages.append(run)
             if run.verdict == "suspicious":
                 return stage
-        self.found.stages += _known(self._case.accuracy, last, backend)
+        # The accuracy test of the configuration itself, with and without eager's rounding.
+        (last, backend), verdict, worst = self._last, self._test.verdict, self._worst
+        rmse, nonfinite = (worst.compiled_rmse, worst.nonfinite) if worst else (None, 0)
+        self.found.stages.append(StageRun(last, backend, verdict, rmse, nonfinite))
+        if worst is not None and worst.emulated_rmse is not None:
+            rounded = StageRun("emulated", f"{backend}, rounding as eager", verdict, worst.emulated_rmse)
+            self.found.stages.append(rounded)
         return last
 
     def _stage(self, stage: BisectStage, backend: str) -> StageRun:
         self._say(f"stage {stage}")
         try:
-            answer = self._taker.take("stage", stage=stage)
+            answer = self._take("stage", stage=stage)
         except WorkerFailed as error:
             return StageRun(stage, backend, "not comparable", reason=error.message)
         return StageRun(stage, backend, answer["verdict"], answer["rmse"], answer["nonfinite"] or 0, answer["reason"])
-
-    def _into_operations(self, stage: BisectStage) -> None:
-        try:
-            fault = self._operations(stage)
-        except WorkerFailed as error:
-            self._note(f"The operations could not be judged: {error.message}.")
-            return
-        if fault is not None:
-            self._take_over(fault)
 
     def _operations(self, stage: BisectStage) -> dict[str, Any] | None:
         """The first wrong operation; the scripts that may show it lie in `folder` of the answer."""
         self._say(f"every operation, stage {stage}")
         folder = self._pool.empty_caches()
-        answer = self._taker.take("operations", stage=stage, folder=str(folder))
+        answer = self._take("operations", stage=stage, folder=str(folder))
         self.found.judged = max(self.found.judged, answer["judged"])
         for problem in answer["problems"]:
             self._note(problem)
@@ -231,16 +217,28 @@ class _Search:
             setattr(self.found, name, fault[name])
         self.found.nonfinite = fault["nonfinite"] or 0
         self.found.gradient = bool(fault.get("gradient"))
-        if self._repros is None:
+        if self._keep_in is None:
             self._note("A script that shows it quotes the program, and was not asked for.")
             return
         self._say("a script that shows it")
-        scripts = answer.get("scripts") or []
-        kept = self._repros.first_that_shows(scripts, answer["folder"], f"{self._name}.repro")
-        if kept is None:
+        script = self._first_that_shows(answer.get("scripts") or [], answer["folder"])
+        if script is None:
             self._note("No script shows the fault outside of the program.")
         else:
-            self.found.repro = printable(str(kept))
+            self.found.repro = printable(str(_kept(script, answer["folder"], self._keep_in, self._name)))
+
+    def _first_that_shows(self, scripts: Sequence[dict[str, str]], made_in: Path) -> dict[str, str] | None:
+        """None where none of them ends with the exit status that says: it is wrong."""
+        until = time.monotonic() + _ALL_SCRIPTS_SECONDS
+        for script in scripts:
+            seconds = min(_SCRIPT_SECONDS, until - time.monotonic())
+            if not script.get("script") or seconds <= 0:
+                continue
+            # With empty caches: what a fault left in them must not speak for it.
+            status = self._pool.exit_status(made_in / script["script"], self._pool.empty_caches(), seconds)
+            if status == _FAULT_SHOWN:
+                return script
+        return None
 
     def _into_modules(self, stage: BisectStage) -> None:
         """Each operation is right where it stands, or cannot be looked at: which part is wrong by itself?"""
@@ -248,39 +246,56 @@ class _Search:
         def is_wrong(paths: Sequence[str]) -> bool:
             self._say(f"{paths[0]} compiled alone" if len(paths) == 1 else f"{len(paths)} modules compiled")
             try:
-                return bool(self._taker.take("modules", stage=stage, paths=list(paths))["verdict"] == "suspicious")
+                return bool(self._take("modules", stage=stage, paths=list(paths))["verdict"] == "suspicious")
             except WorkerFailed:
                 return False
 
-        path = smallest_wrong(is_wrong, lambda path: self._taker.take("children", path=path)["children"])
-        children = self._taker.take("children", path=path)
+        path = smallest_wrong(is_wrong, lambda path: self._take("children", path=path)["children"])
+        children = self._take("children", path=path)
         self.found.module, self.found.module_class = path, children["class"]
         self.found.file, self.found.line = children["file"], children["line"]
-        self.found.gradient = self._is_gradient
+        self.found.gradient = self._worst is not None and self._worst.kind == "gradient"
         if stage != "dynamo":
             self._note("No operation is wrong by itself where it was looked at, so only the module is known.")
 
+    def _take(self, step: str, **details: Any) -> dict[str, Any]:
+        """The answer to a step, of one process as long as that lives.
+
+        Raises:
+            WorkerFailed: it could not be taken, or cost the process its life.
+            Stopped: the time is up, or Ctrl-C was pressed.
+        """
+        try:
+            if self._worker is None:
+                self._worker = self._processes.enter_context(self._pool.worker(self._request, self._caches))
+                self._worker.ask("load")
+            return self._worker.ask("bisect", step=step, **details)
+        except WorkerFailed as error:
+            if error.kind in ("died", "timed_out"):
+                self._worker = None
+                self._processes.__exit__(type(error), error, None)
+            raise
+
     def _say(self, what: str) -> None:
-        self._show(f"{self._case.configuration.name}: where the answers come from: {what}")
+        self._show(f"{self._request.configuration.name}: where the answers come from: {what}")
 
     def _note(self, text: str) -> None:
         if text not in self.found.reason:
             self.found.reason = f"{self.found.reason} {text}".strip()
 
 
-def _known(test: Accuracy, stage: BisectStage, backend: str) -> list[StageRun]:
-    """The result of the accuracy test of the configuration itself, with and without eager's rounding."""
-    worst = test.tensors[0] if test.tensors else None
-    runs = [
-        StageRun(stage, backend, test.verdict, worst.compiled_rmse if worst else None, worst.nonfinite if worst else 0)
-    ]
-    if worst is not None and worst.emulated_rmse is not None:
-        runs.append(StageRun("emulated", f"{backend}, rounding as eager", test.verdict, worst.emulated_rmse))
-    return runs
-
-
-def _rmse(answer: dict[str, Any] | None) -> float | None:
-    return answer["fault"]["compiled_rmse"] if answer else None
+def _kept(script: dict[str, str], made_in: Path, keep_in: Path, name: str) -> Path:
+    keep_in.mkdir(parents=True, exist_ok=True)
+    stem = re.sub(r"[^\w.-]+", "_", name).strip("._") or "fault"
+    # A name that no earlier script has: somebody may be at work with that.
+    names = [stem, *(f"{stem}_{number}" for number in range(2, 1000))]
+    path = next(path for each in names if not (path := keep_in / f"{each}.py").exists())
+    text = (made_in / script["script"]).read_text(encoding="utf-8")
+    if data := script.get("data"):
+        shutil.copyfile(made_in / data, path.with_suffix(".pt"))
+        text = text.replace(f'"{data}"', f'"{path.stem}.pt"')
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def smallest_wrong(is_wrong: IsWrong, children: Callable[[str], Sequence[str]]) -> str:
@@ -309,64 +324,3 @@ def first_wrong(is_wrong: IsWrong, paths: Sequence[str]) -> str | None:
             right = middle
     found = paths[wrong - 1]
     return found if is_wrong([found]) else None
-
-
-class StepTaker(ExitStack):
-    """Asks for one step after the other; to be used in a `with` block."""
-
-    def __init__(self, pool: WorkerPool, request: WorkerRequest, caches: Path) -> None:
-        super().__init__()
-        self._start = partial(pool.worker, request, caches)
-        self._worker: Worker | None = None
-
-    def take(self, step: str, **details: Any) -> dict[str, Any]:
-        """The answer to a step.
-
-        Raises:
-            WorkerFailed: it could not be taken, or cost the process its life.
-            Stopped: the time is up, or Ctrl-C was pressed.
-        """
-        try:
-            if self._worker is None:
-                self._worker = self.enter_context(self._start())
-                self._worker.ask("load")
-            return self._worker.ask("bisect", step=step, **details)
-        except WorkerFailed as error:
-            if error.kind in ("died", "timed_out"):
-                self._worker = None
-                self.__exit__(type(error), error, None)
-            raise
-
-
-@dataclass(frozen=True)
-class Repros:
-    """Where scripts are tried, and where the one that shows the fault is kept."""
-
-    pool: WorkerPool
-    keep_in: Path
-
-    def first_that_shows(self, scripts: Sequence[dict[str, str]], made_in: Path, name: str) -> Path | None:
-        """The kept script; None where none of them ends with the exit status that says: it is wrong."""
-        until = time.monotonic() + _ALL_SCRIPTS_SECONDS
-        for script in scripts:
-            seconds = min(_SCRIPT_SECONDS, until - time.monotonic())
-            if not script.get("script") or seconds <= 0:
-                continue
-            # With empty caches: what a fault left in them must not speak for it.
-            status = self.pool.exit_status(made_in / script["script"], self.pool.empty_caches(), seconds)
-            if status == _FAULT_SHOWN:
-                return self._kept(script, made_in, name)
-        return None
-
-    def _kept(self, script: dict[str, str], made_in: Path, name: str) -> Path:
-        self.keep_in.mkdir(parents=True, exist_ok=True)
-        stem = re.sub(r"[^\w.-]+", "_", name).strip("._") or "fault"
-        # A name that no earlier script has: somebody may be at work with that.
-        names = [stem, *(f"{stem}_{number}" for number in range(2, 1000))]
-        path = next(path for each in names if not (path := self.keep_in / f"{each}.py").exists())
-        text = (made_in / script["script"]).read_text(encoding="utf-8")
-        if data := script.get("data"):
-            shutil.copyfile(made_in / data, path.with_suffix(".pt"))
-            text = text.replace(f'"{data}"', f'"{path.stem}.pt"')
-        path.write_text(text, encoding="utf-8")
-        return path

@@ -196,18 +196,17 @@ class WorkBench:
             todo = [row for row in self.rows if not row.timed]
             if not todo and made >= fewest:
                 break
-            for row in schedule.shuffled([self.eager, *todo], self._random):
+            for row in self._random.sample([self.eager, *todo], len(todo) + 1):
                 self._pair(row)
         for row in (self.eager, *self.rows):
             row.timed = True
 
     def _pair(self, row: ConfigRun) -> None:
-        text = self._named(row, f"pair {len(row.pairs) + 1} of processes")
+        seconds = self._plan.seconds / self._plan.pairs
+        arms = self._arm(self.eager), self._arm(row)
         try:
-            with self._progress.doing("pair", text):
-                seconds = self._plan.seconds / self._plan.pairs
-                arms = self._arm(self.eager), self._arm(row)
-                found = schedule.take_turns(self._pool, *arms, seconds, self._random, self._budget)
+            with self._progress.doing("pair", self._named(row, f"pair {len(row.pairs) + 1} of processes")):
+                pair, check, warm, thinned = schedule.take_turns(self._pool, *arms, seconds, self._random, self._budget)
         except WorkerFailed as error:
             beside = "the eager process beside it: " if error.who == self.eager.configuration.name != row.name else ""
             if row is self.eager and row.pairs:
@@ -215,13 +214,11 @@ class WorkBench:
             else:
                 row.fail(error.kind, beside + error.message)
             return
-        row.pairs.append(found.pair)
-        row.checks.append(found.check)
-        row.warm = row.warm or found.warm
-        row.thinned = row.thinned or found.thinned
-        self.eager.eager_samples += found.pair.eager
-        if row is self.eager:
-            self.eager.eager_samples += found.pair.compiled
+        row.pairs.append(pair)
+        row.checks.append(check)
+        row.warm = row.warm or warm
+        row.thinned = row.thinned or thinned
+        self.eager.eager_samples += pair.eager + (pair.compiled if row is self.eager else [])
 
     def _extras(self, row: ConfigRun) -> None:
         if self._plan.memory:

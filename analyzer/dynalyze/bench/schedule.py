@@ -11,11 +11,10 @@ All but first calls of what compiles, and memory, may be forked off a server tha
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from dynalyze.bench.workers import WorkerPool
 from dynalyze.capture.bench.protocol import WorkerRequest
@@ -32,8 +31,6 @@ _COLD_WARMING: dict[str, float] = {"seconds": 30.0, "most": 500}
 _PAIR_WARMING: dict[str, float] = {"seconds": 3.0, "most": 300}
 _BUDGET_WARMING = 0.01
 """Of a budget: how long the calls of one process may take to become steady."""
-
-_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -54,19 +51,6 @@ class FirstCalls:
     warm: dict[str, Any]
     check: dict[str, Any]
     memory: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class Turns:
-    """The answers of a pair of processes; `warm` and `check` are of the compiled arm.
-
-    `warm` is None where that was forked: it had imported the compiler before its first call.
-    """
-
-    pair: Pair
-    warm: dict[str, Any] | None
-    check: dict[str, Any]
-    thinned: bool = False
 
 
 def first_calls(pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None) -> FirstCalls:
@@ -96,10 +80,13 @@ def extra(pool: WorkerPool, arm: Arm, command: str) -> dict[str, Any]:
 
 def take_turns(
     pool: WorkerPool, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None = None
-) -> Turns:
+) -> tuple[Pair, dict[str, Any], dict[str, Any] | None, bool]:
     """Time two fresh processes for this many seconds together: block by block, in random order.
 
     They load at the same time, which nothing times; from then on only one of them works.
+
+    Returns the pair, what the other arm answered to `check` and to `warm`, and whether samples were left out. `warm` is
+    None where that was forked: it had imported the compiler before its first call.
     """
     with ExitStack() as stack:
         # Which of two processes is older, and so may have got the better memory, must not depend on what it runs.
@@ -127,23 +114,12 @@ def take_turns(
             every = -(-len(found) // _MOST_SAMPLES) or 1
             samples[turn].extend(found[::every])
             thinned = thinned or every > 1
-        warm = None if workers[1].forked else warmed[1]
-        return Turns(Pair(*samples), warm, workers[1].ask("check"), thinned)
+        return Pair(*samples), workers[1].ask("check"), None if workers[1].forked else warmed[1], thinned
 
 
 def turns(blocks: int, generator: random.Random) -> list[int]:
     """Whose turn it is, 0 or 1, block by block: each once a round, in random order within the round."""
-    order: list[int] = []
-    for _ in range(blocks):
-        order += shuffled([0, 1], generator)
-    return order
-
-
-def shuffled(items: Sequence[_Item], generator: random.Random) -> list[_Item]:
-    """The same items in random order."""
-    copy = list(items)
-    generator.shuffle(copy)
-    return copy
+    return [turn for _ in range(blocks) for turn in generator.sample((0, 1), 2)]
 
 
 def block_count(seconds: float, pass_ms: float) -> int:

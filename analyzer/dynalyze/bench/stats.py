@@ -44,8 +44,6 @@ from dynalyze.report.measurements import BreakEven, Interval, Latency, Pair, Spe
 
 _SHORTEST, _LONGEST = 1e-9, 1e12
 """Milliseconds, a picosecond and thirty years: what lies outside was not measured by a clock."""
-_HALVINGS = 200
-"""More than enough for a bisection to arrive at neighbouring floats."""
 _RESAMPLES = 1000
 MIN_PAIRS = 5
 """With fewer pairs the verdict is always "no difference shown"."""
@@ -140,8 +138,7 @@ def t_quantile(probability: float, degrees: int) -> float:
     low, high = 0.0, 1.0
     while t_cumulative(high, degrees) < probability:
         low, high = high, 2 * high
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:  # To neighbouring floats.
         if t_cumulative(middle, degrees) < probability:
             low = middle
         else:
@@ -268,26 +265,19 @@ def break_even(startup: StartUp | None, pairs: Sequence[Pair], speed: Speedup | 
     own = log_ratio(pairs)
     if speed is None or own is None:
         return BreakEven(reason="not known: too few process pairs were measured")
+    if speed.verdict == "slower":
+        return BreakEven(reason="never: compiled is slower than eager")
     if speed.verdict != "faster":
-        slower = speed.verdict == "slower"
-        unknown = "never, as far as is known: no saving was shown"
-        return BreakEven(reason="never: compiled is slower than eager" if slower else unknown)
+        return BreakEven(reason="never, as far as is known: no saving was shown")
+    if startup is None or not startup.cold_calls_ms:
+        return BreakEven(reason="not known: the first calls with empty caches were not measured")
+    if startup.steady_after is None:
+        return BreakEven(reason="not known: the first calls did not become steady")
+    calls = startup.cold_calls_ms[: max(startup.steady_after, 1)]
+    if len(usable(calls)) < len(calls):
+        return BreakEven(reason="not known: a first call has no usable time")
     ratio = speed.ratio
-    cost = _cost(startup, steady=own.eager / ratio.value)
-    if isinstance(cost, str):
-        return BreakEven(reason=cost)
+    cost = max(sum(calls) - len(calls) * own.eager / ratio.value, 0.0)
     # The larger the ratio, the sooner it is paid.
     passes, low, high = (cost / (own.eager * (1 - 1 / value)) for value in (ratio.value, ratio.high, ratio.low))
     return BreakEven(passes, low, high)
-
-
-def _cost(startup: StartUp | None, steady: float) -> float | str:
-    """Milliseconds that the cold calls took beyond a steady compiled pass, until steady; or why that is not known."""
-    if startup is None or not startup.cold_calls_ms:
-        return "not known: the first calls with empty caches were not measured"
-    if startup.steady_after is None:
-        return "not known: the first calls did not become steady"
-    calls = startup.cold_calls_ms[: max(startup.steady_after, 1)]
-    if len(usable(calls)) < len(calls):
-        return "not known: a first call has no usable time"
-    return max(sum(calls) - len(calls) * steady, 0.0)

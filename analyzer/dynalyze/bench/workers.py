@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from dynalyze.bench.forks import Forks
@@ -100,10 +99,8 @@ class WorkerPool:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
     def empty_caches(self) -> Path:
         """A folder for the compiler's caches that no process has used."""
@@ -129,7 +126,7 @@ class WorkerPool:
             )  # fmt: skip
 
         learn = None if self._forks is None or self._forks.refused else self._forks.learn
-        return Worker(request.configuration.name, folder, start, self._limits.worker, self.attend, self.streams, learn)
+        return Worker(request.configuration.name, folder, self, start, self._limits.worker, learn)
 
     def exit_status(self, script: Path, caches: Path, seconds: float) -> int | None:
         """Run a script under the interpreter of the workers, unheard; None where it took longer than `seconds`."""
@@ -169,24 +166,17 @@ class WorkerPool:
 class Worker:
     """One process. `ask` sends a command and waits for its answer.
 
-    `seconds` is its life, `attend` is called while one waits for it. `learn` gets what it has imported, once it ends.
+    `seconds` is its life. `learn` gets what it has imported, once it ends.
     """
 
     def __init__(
-        self,
-        name: str,
-        folder: Path,
-        start: Callable[[], Supervised | Forked],
-        seconds: float,
-        attend: Callable[[], None],
-        streams: Streams,
+        self, name: str, folder: Path, pool: WorkerPool, start: Callable[[], Supervised | Forked], seconds: float,
         learn: Callable[[list[str]], None] | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._name = name
         self._folder = folder
+        self._pool = pool
         self._seconds = seconds
-        self._attend = attend
-        self._streams = streams
         self._learn = learn
         self._end = time.monotonic() + seconds
         self._connection: Connection[bytes, bytes] | None = None
@@ -207,14 +197,12 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         try:
-            if error is None and not self._process.exited:
+            if kind is None and self._connection is not None and not self._process.exited:
                 self._say_farewell()
         finally:
-            self._process.__exit__(kind, error, trace)
+            self._process.__exit__(kind, *error)
             self._listener.close()
             if self._connection is not None:
                 self._connection.close()
@@ -261,7 +249,7 @@ class Worker:
     def _wait_for(self, source: socket.socket | Connection[bytes, bytes]) -> None:
         """Wait until there is something to read, while the process lives and there is time."""
         while not wait([source], _ROUND_SECONDS):
-            self._attend()
+            self._pool.attend()
             self._process.wait(0)
             if self._process.exited and not wait([source], 0):
                 raise self._death()
@@ -270,39 +258,31 @@ class Worker:
                 raise self._failed("timed_out", f"its process took longer than --timeout ({self._seconds:g} s)")
 
     def _death(self) -> WorkerFailed:
-        self._wait_for_the_end(_FAREWELL_SECONDS)
+        self._wait_for_the_end()
         status = self._process.exit_status
         if status is None:
             return self._failed("died", "the measuring process closed its connection")
         if status == -signal.SIGKILL:
             message = "the process was killed (SIGKILL), as the system does when memory runs out"
         elif status < 0:
-            message = f"the process was killed by {_signal_name(-status)}"
+            name = next((each.name for each in signal.Signals if each == -status), f"signal {-status}")
+            message = f"the process was killed by {name}"
         else:
             message = f"the process ended with exit status {status} while it was measured"
-        said = self._streams.last_lines() if self._connection is None else []
+        said = self._pool.streams.last_lines() if self._connection is None else []
         return self._failed("died", f"{message}: {said[-1].strip()}" if said else message)
 
     def _failed(self, kind: FailureKind, message: str) -> WorkerFailed:
         return WorkerFailed(kind, message, self._name)
 
     def _say_farewell(self) -> None:
-        if self._connection is None:
-            return
         with contextlib.suppress(WorkerFailed, OSError):
             answer = self.ask("end", modules=self._learn is not None)
             if self._learn is not None:
                 self._learn(answer.get("modules") or [])
-        self._wait_for_the_end(_FAREWELL_SECONDS)
+        self._wait_for_the_end()
 
-    def _wait_for_the_end(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
+    def _wait_for_the_end(self) -> None:
+        end = time.monotonic() + _FAREWELL_SECONDS
         while not self._process.exited and (left := end - time.monotonic()) > 0:
             self._process.wait(left)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
