@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from multiprocessing.connection import Client
 from pathlib import Path
 
@@ -45,7 +46,7 @@ print(json.dumps({"before": before, "after": len(seen), "threads": threads}))
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
-    with ForkServer(sys.executable, environment, ["serve"]) as running:
+    with closing(ForkServer(sys.executable, environment, ["serve"])) as running:
         yield running
 
 
@@ -151,7 +152,7 @@ def test_a_client_that_hangs_up_has_its_item_ended(server: ForkServer, tmp_path:
 
 def test_a_dead_server_is_noticed(tmp_path: Path) -> None:
     """An item that kills the server, as one may by its parent's process id."""
-    with ForkServer(sys.executable, os.environ, ["serve"]) as own:
+    with closing(ForkServer(sys.executable, os.environ, ["serve"])) as own:
         program = "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)\n"
         with pytest.raises(ServerLost):
             ask(own.address, _request(tmp_path, program), 60, None)

@@ -25,46 +25,29 @@ Configurations = Mapping[str, Mapping[str, Any]]
 _PLAIN: Configurations = {"default": {}}
 
 
-@dataclass(frozen=True)
-class NamedTarget:
-    """One target as it was named: either `spec`, or a `pattern` of architectures that the interpreter lists."""
-
-    text: str
-    spec: TargetSpec | None = None
-    pattern: str | None = None
-
-    @property
-    def class_name(self) -> str | None:
-        """The class that the interpreter must have; None for folders, hub ids and targets of other kinds."""
-        if self.spec is None or self.spec.mode != "transformers":
-            return None
-        name = self.spec.name or ""
-        return name if _CLASS_NAME.fullmatch(name) and not Path(name).exists() else None
-
-
-def named_targets(text: str, arguments: tuple[str, ...] = (), inputs: tuple[str, ...] = ()) -> list[NamedTarget]:
-    """What one word of the command line stands for, in order.
+def named_targets(
+    text: str, arguments: tuple[str, ...] = (), inputs: tuple[str, ...] = ()
+) -> list[tuple[str, TargetSpec | None]]:
+    """What one word of the command line stands for, in order; hf: with a pattern is left to the interpreter (None).
 
     Raises:
         UsageError: it stands for nothing; the message says what to do.
     """
+    path = Path(text)
     if text.startswith(_HF):
         pattern = text.removeprefix(_HF)
-        if text == _ALL or (_WILD.search(pattern) and not Path(pattern).exists()):
-            return [NamedTarget(text, pattern=pattern)]
-        return [NamedTarget(text, spec=_spec(text, (), ()))]
-    path = Path(text)
+        is_pattern = text == _ALL or (_WILD.search(pattern) and not Path(pattern).exists())
+        return [(text, None if is_pattern else _spec(text, (), ()))]
     if path.is_dir():
-        found = sorted(file for file in path.glob("*.py") if file.name not in ("__init__.py", "__main__.py"))
-        if not found:
+        files = [str(file) for file in sorted(path.glob("*.py")) if file.name not in ("__init__.py", "__main__.py")]
+        if not files:
             raise UsageError(f"{text}: a folder without Python files; name a folder that holds some, or a glob")
-        return [NamedTarget(str(file), _spec(str(file), arguments, inputs)) for file in found]
-    if _WILD.search(text) and not path.exists():
-        return _of_glob(text, arguments, inputs)
-    return [NamedTarget(text, spec=_spec(text, arguments, inputs))]
+    else:
+        files = _of_glob(text) if _WILD.search(text) and not path.exists() else [text]
+    return [(file, _spec(file, arguments, inputs)) for file in files]
 
 
-def _of_glob(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> list[NamedTarget]:
+def _of_glob(text: str) -> list[str]:
     """A glob of files, folders, or both; `models/*.py:Net` names the same object in each file."""
     files, colon, name = text.rpartition(":")
     if not colon or Path(name).suffix or "/" in name:
@@ -78,7 +61,7 @@ def _of_glob(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> 
             found.append(f"{match}{colon}{name}")
     if not found:
         raise UsageError(f"{text}: no Python file is called like that")
-    return [NamedTarget(file, _spec(file, arguments, inputs)) for file in found]
+    return found
 
 
 def _spec(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
@@ -117,12 +100,26 @@ class Expanded:
 
 @dataclass(frozen=True)
 class _Line:
-    """One target as it was named, with its own settings and the configurations that it is run in."""
+    """One target as it was named, with its own settings and the configurations that it is run in.
 
-    target: NamedTarget
+    Without a `spec` it is a pattern of architectures, which the interpreter lists.
+    """
+
+    target: str
+    spec: TargetSpec | None
     settings: Mapping[str, Any]
     configurations: Configurations
     name: str = ""
+
+    @property
+    def pattern(self) -> str:
+        return "" if self.spec is not None else self.target.removeprefix(_HF)
+
+    @property
+    def class_name(self) -> str:
+        """The class that the interpreter must have; "" for folders, hub ids and targets of other kinds."""
+        name = (self.spec.name or "") if self.spec is not None and self.spec.mode == "transformers" else ""
+        return name if _CLASS_NAME.fullmatch(name) and not Path(name).exists() else ""
 
 
 def expand(request: Request) -> Expanded:
@@ -132,59 +129,49 @@ def expand(request: Request) -> Expanded:
         UsageError: a target, an option or a name of a model that there is not.
     """
     lines = [line for text in request.targets for line in _lines(text, request)]
-    choices = _all_options(lines, request.options)
-    interpreter = inquire(
-        request.python,
-        choices,
-        sorted({line.target.pattern for line in lines if line.target.pattern}),
-        sorted({name for line in lines if (name := line.target.class_name)}),
+    # Every distinct way of compiling, for the interpreter to check before anything runs.
+    choices = dict.fromkeys(
+        applied(line.spec or TargetSpec("transformers", ""), request.options, {**line.settings, **settings})[1]
+        for line in lines
+        for settings in line.configurations.values()
     )
+    patterns = {line.pattern for line in lines} - {""}
+    names = {line.class_name for line in lines} - {""}
+    interpreter = inquire(request.python, list(choices), sorted(patterns), sorted(names))
     root = os.getcwd()  # noqa: PTH109  as the targets were named: no link is followed
     items = [
         with_key(replace(item, root=root), interpreter.versions, request.shown)
         for line in lines
         for item in _items(line, request, interpreter)
     ]
-    unique = {item.key: item for item in reversed(items)}
-    kept = list(dict.fromkeys(item.key for item in items))
-    dropped = len(items) - len(kept)
+    unique: dict[str, Item] = {}
+    for item in items:
+        unique.setdefault(item.key, item)
+    dropped = len(items) - len(unique)
     were = "item was" if dropped == 1 else "items were"
     notes = [f"{dropped} {were} named more than once and ran once."] if dropped else []
-    return Expanded([unique[key] for key in kept], interpreter, notes)
+    return Expanded(list(unique.values()), interpreter, notes)
 
 
 def _lines(text: str, request: Request) -> Iterator[_Line]:
     if text.endswith(".toml"):
-        file = read_toml(Path(text))
-        for entry in file.entries:
-            names = file.configurations if entry.configurations is None else entry.configurations
-            chosen = request.configurations or {name: file.configurations[name] for name in names} or _PLAIN
+        for entry in read_toml(Path(text)):
+            chosen = request.configurations or entry.configurations or _PLAIN
             try:
-                for target in named_targets(entry.target, entry.arguments, entry.inputs):
-                    yield _Line(target, entry.settings, chosen, entry.name)
+                for target, spec in named_targets(entry.target, entry.arguments, entry.inputs):
+                    yield _Line(target, spec, entry.settings, chosen, entry.name)
             except UsageError as error:
                 raise UsageError(f"{entry.where}: {error}") from error
         return
-    for target in named_targets(text, request.arguments, request.inputs):
-        yield _Line(target, {}, request.configurations or _PLAIN)
-
-
-def _all_options(lines: list[_Line], options: CompileOptions) -> list[CompileOptions]:
-    """Every distinct way of compiling, for the interpreter to check before anything runs."""
-    found: dict[CompileOptions, None] = {}
-    for line in lines:
-        for settings in line.configurations.values():
-            spec = line.target.spec or TargetSpec("transformers", "")
-            found[applied(spec, options, {**line.settings, **settings})[1]] = None
-    return list(found)
+    for target, spec in named_targets(text, request.arguments, request.inputs):
+        yield _Line(target, spec, {}, request.configurations or _PLAIN)
 
 
 def _items(line: _Line, request: Request, interpreter: Interpreter) -> Iterator[Item]:
-    target = line.target
-    listed = interpreter.listed.get(target.pattern or "", [])
-    if not (target.spec or listed):
-        raise UsageError(f"{target.text}: no architecture of the installed transformers is called like that")
-    for spec in [target.spec] if target.spec else [_spec(_HF + name, (), ()) for name in listed]:
+    listed = interpreter.listed.get(line.pattern, [])
+    if not (line.spec or listed):
+        raise UsageError(f"{line.target}: no architecture of the installed transformers is called like that")
+    for spec in [line.spec] if line.spec else [_spec(_HF + name, (), ()) for name in listed]:
         for name, settings in line.configurations.items():
             made, options = applied(request.asked(spec), request.options, {**line.settings, **settings})
             if made.path is not None:

@@ -197,17 +197,9 @@ def sweep_of(about: About, rows: Iterable[Row]) -> Sweep:
     if about.order:
         known = {row.key: row for row in items}
         items = [known[key] for key in about.order if key in known]
-    return Sweep(
-        dynalyze=about.dynalyze,
-        created=about.created,
-        command=about.command,
-        items=items,
-        environment=about.environment,
-        seconds=about.seconds,
-        planned=about.planned or len(items),
-        workers=about.workers,
-        notes=about.notes,
-    )
+    known = msgspec.structs.asdict(about)
+    del known["order"]
+    return Sweep(**{**known, "items": items, "planned": about.planned or len(items)})
 
 
 def store(folder: Path, item: Item, finished: Finished, *, hide_names: bool = False) -> None:

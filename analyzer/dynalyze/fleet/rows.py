@@ -134,11 +134,6 @@ def after_eager(verdict: Verdict, *, works: bool) -> Verdict:
     return replace(verdict, status="compile_error" if works else "eager_error", unsure=False)
 
 
-def error_place(report: Report, verdict: Verdict, root: str) -> str:
-    """Where an error was raised, "path:line"; empty for what is no error."""
-    return f"{portable(verdict.file, root)}:{verdict.line}" if verdict.error and verdict.file else ""
-
-
 def _lost(report: Report, log: RunLog, end: RunEnd) -> Verdict | None:
     if end.reason == "memory":
         limit = (end.memory_limit or 0) / (1 << 30)
@@ -186,6 +181,7 @@ def _last(log: RunLog, kind: type[_Kind]) -> _Kind | None:
 def row_of(item: Item, report: Report, verdict: Verdict, seconds: float, peak_memory: int | None) -> Row:
     """The row of an item that ran, from its report as it may be shown."""
     model = report.target.model
+    error_at = f"{portable(verdict.file, item.root)}:{verdict.line}" if verdict.error and verdict.file else ""
     own_file = item.spec.path
     return Row(
         target=item.target,
@@ -204,7 +200,7 @@ def row_of(item: Item, report: Report, verdict: Verdict, seconds: float, peak_me
         graphs=len(report.graphs),
         ops=sum(graph.ops for graph in report.graphs),
         breaks=[_break(found, item.root, own_file) for found in report.graph_breaks],
-        error_at=error_place(report, verdict, item.root),
+        error_at=error_at,
         speeds=[_speed(each) for each in report.measurements if each.configuration != "eager"],
         peak_memory=peak_memory,
         notes=list(verdict.notes),
@@ -254,8 +250,6 @@ def _break(found: GraphBreak, root: str, own_file: str | None) -> RowBreak:
 def _speed(measured: Measurement) -> Speed:
     """Numbers only where the benchmark claims a difference."""
     found = measured.speedup
-    if found is None:
-        return Speed(measured.configuration, measured.status)
-    if found.verdict == "no difference shown":
-        return Speed(measured.configuration, found.verdict)
+    if found is None or found.verdict == "no difference shown":
+        return Speed(measured.configuration, measured.status if found is None else found.verdict)
     return Speed(measured.configuration, found.verdict, found.ratio.value, found.ratio.low, found.ratio.high)

@@ -132,24 +132,18 @@ def _part_settings(part: str, name: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One `[[item]]`. Without `configurations` each of the file's is applied."""
+    """One `[[item]]`, with what each of its configurations sets."""
 
     target: str
     where: str
     name: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)
+    configurations: dict[str, Settings] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
-    configurations: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class TomlFile:
-    entries: list[Entry]
-    configurations: dict[str, dict[str, Any]]
-
-
-def read_toml(path: Path) -> TomlFile:
+def read_toml(path: Path) -> list[Entry]:
     """Read and check the file. Paths in it are relative to the folder that it is in.
 
     Raises:
@@ -164,11 +158,10 @@ def read_toml(path: Path) -> TomlFile:
     items = document.get("item", [])
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
         raise UsageError(f"{path}: it names no target; each begins with a line [[item]]")
-    entries = [_entry(item, f"{path}, item {number}", path, configurations) for number, item in enumerate(items, 1)]
-    return TomlFile(entries, configurations)
+    return [_entry(item, f"{path}, item {number}", path, configurations) for number, item in enumerate(items, 1)]
 
 
-def _entry(item: Mapping[str, Any], where: str, path: Path, known: Mapping[str, Any]) -> Entry:
+def _entry(item: Mapping[str, Any], where: str, path: Path, known: dict[str, Settings]) -> Entry:
     _check_keys(item, (*_OF_ITEM, *_SETTINGS), where)
     target = item.get("target")
     if not isinstance(target, str) or not target:
@@ -176,13 +169,14 @@ def _entry(item: Mapping[str, Any], where: str, path: Path, known: Mapping[str, 
     name = item.get("name", "")
     if not isinstance(name, str):
         raise UsageError(f"{where}: name is a text, not {name!r}")
-    chosen = _texts(item, "configurations", where) if "configurations" in item else None
-    for each in chosen or ():
+    chosen = _texts(item, "configurations", where) if "configurations" in item else tuple(known)
+    for each in chosen:
         if each not in known:
             raise UsageError(f"{where}: no configuration is called {each!r}{nearest(each, known)}")
     settings = _table_settings({key: value for key, value in item.items() if key not in _OF_ITEM}, where)
     arguments, inputs = (_texts(item, key, where) for key in _LISTS)
-    return Entry(_placed(target, path.parent), where, name, settings, arguments, inputs, chosen)
+    configurations = {each: known[each] for each in chosen}
+    return Entry(_placed(target, path.parent), where, name, configurations, settings, arguments, inputs)
 
 
 def _table_settings(table: Mapping[str, Any], where: str) -> dict[str, Any]:

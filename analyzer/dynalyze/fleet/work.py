@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
@@ -37,7 +37,6 @@ from dynalyze.text.errors import DynalyzeError, UsageError
 
 _OUTPUT_BYTES = 16 * 1024
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-_SWITCH = "TORCH_COMPILE_DISABLE"
 _ATTEMPTS = 2
 # numpy's library would start its threads when it is imported, which is before the fork.
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
@@ -146,20 +145,15 @@ def _forked(item: Item, settings: RunSettings, address: str) -> Iterator[tuple[O
 @contextmanager
 def _fresh(item: Item, settings: RunSettings) -> Iterator[tuple[Observed, RunEnd, str]]:
     """In a process of its own, as `dynalyze explain` runs it; its output goes to a file."""
-    with TemporaryFolder("output") as folder:
+    with TemporaryFolder("output") as folder, ExitStack() as running:
         output = folder / OUTPUT_FILE
         watch = MemoryWatch(settings.memory)
         with output.open("w", encoding="utf-8") as file, redirect_stderr(file), watch:
-            running = observed(_observation(item, settings))
-            seen = running.__enter__()
-        try:
-            outcome = seen.report.outcome
-            reason = "memory" if watch.exceeded else outcome.status
-            status = None if outcome.status == "timed_out" else outcome.exit_status
-            end = RunEnd(reason, status, outcome.seconds, watch.peak or None, settings.memory)
-            yield seen, end, _tail(output)
-        finally:
-            running.__exit__(*sys.exc_info())
+            seen = running.enter_context(observed(_observation(item, settings)))
+        outcome = seen.report.outcome
+        reason = "memory" if watch.exceeded else outcome.status
+        status = None if outcome.status == "timed_out" else outcome.exit_status
+        yield seen, RunEnd(reason, status, outcome.seconds, watch.peak or None, settings.memory), _tail(output)
 
 
 def _observation(item: Item, settings: RunSettings) -> Observation:
@@ -207,26 +201,16 @@ def works_in_eager(observation: Observation, seconds: float) -> bool:
 
     For objects alone: a program might do again what it should do once.
     """
-    limited = replace(observation, timeout=min(observation.timeout, 60.0 + 5 * seconds), bundle=False)
-    with redirect_stderr(StringIO()), _switched_off():
+    limited = replace(
+        observation, timeout=min(observation.timeout, 60.0 + 5 * seconds), bundle=False,
+        switches={"TORCH_COMPILE_DISABLE": "1"},
+    )  # fmt: skip
+    with redirect_stderr(StringIO()):
         try:
             report = observe(limited)
         except DynalyzeError:
             return False
     return report.outcome.status in ("complete", "nothing_compiled", "incomplete")
-
-
-@contextmanager
-def _switched_off() -> Iterator[None]:
-    before = os.environ.get(_SWITCH)
-    os.environ[_SWITCH] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_SWITCH]
-        else:
-            os.environ[_SWITCH] = before
 
 
 class Runner:

@@ -84,12 +84,6 @@ class ForkServer:
         self._process.__exit__(None, None, None)
         self._folder.remove()
 
-    def __enter__(self) -> ForkServer:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def _wait_until_it_listens(self, python: str) -> None:
         deadline = time.monotonic() + _START_SECONDS
         while not Path(self.address).exists():

@@ -35,6 +35,7 @@ class Observation:
 
     `bundle`: the calls of a program are written for processes that make them again; without `written` it is only told
     which they are. Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
+    `switches` are set in its environment, whatever the user's says.
     """
 
     target: TargetSpec
@@ -48,6 +49,7 @@ class Observation:
     bundle: bool = False
     written: bool = True
     in_place: bool = True
+    switches: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,15 @@ def observe(observation: Observation, keep: Callable[[RunLog], list[str]] | None
 def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Iterator[Observed]:
     """As `observe`; what the run wrote is there until the end of the block."""
     target = observation.target
+    # Ours, which the target and all that it starts inherit; what the user set in it stays.
+    tracking = {TRACKING_VARIABLE: "1"} if observation.provenance else {}
+    environment = {**tracking, **os.environ, **observation.switches}
     streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
     with TemporaryFolder() as folder:
         if keep is not None:
             (folder / BYTECODE_FILE).touch()
         log, ended = run_child(
-            "explain", request_of(observation), folder, _environment(observation), python=observation.python,
+            "explain", request_of(observation), folder, environment, python=observation.python,
             streams=streams, timeout=observation.timeout, stop_after=observation.stop_after,
         )  # fmt: skip
         report = report_of(log, ended, observation)
@@ -90,11 +95,6 @@ def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | Non
         if keep is not None:
             report.capture.notes += keep(log)
         yield Observed(report, log, folder)
-
-
-def _environment(observation: Observation) -> dict[str, str]:
-    """Ours, which the target and all that it starts inherit; what the user set in it stays."""
-    return {**({TRACKING_VARIABLE: "1"} if observation.provenance else {}), **os.environ}
 
 
 def run_child(
@@ -148,21 +148,14 @@ def report_of(log: RunLog, ended: Ended, observation: Observation) -> Report:
 
 def request_of(observation: Observation) -> dict[str, Any]:
     """What the child is asked for, as it is written to its request file."""
-    target = observation.target
+    target = asdict(observation.target)
+    asked = target.pop("asked")
     return {
-        "mode": target.mode,
-        "spec": target.spec,
-        "path": target.path,
-        "module": target.module,
-        "name": target.name,
-        "arguments": list(target.arguments),
-        "inputs": list(target.inputs),
-        "attention": target.attention,
-        "transformers": asdict(target.asked) if target.asked is not None else None,
+        **target,
+        "transformers": asked,
         "compile": asdict(observation.options),
         "bundle": observation.bundle,
         "in_place": observation.in_place,
-        "chosen": list(target.chosen),
         "cloudpickle": (folder_of("cloudpickle") if observation.written else None) if observation.bundle else "",
     }
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import dynalyze
 from dynalyze.files.temporary import TemporaryFolder
@@ -18,14 +18,6 @@ START = Path(dynalyze.__file__).resolve().parent / "capture" / "start.py"
 _LOOK_SECONDS = 0.05
 
 
-class Answered(NamedTuple):
-    """`answer` as far as it came; `status` of the process, None where a step took too long; the last line `said`."""
-
-    answer: dict[str, Any]
-    status: int | None
-    said: str
-
-
 def ask(
     python: str,
     what: str,
@@ -33,8 +25,10 @@ def ask(
     seconds: float,
     progress: Callable[[str], None] = lambda step: None,
     stopped: Callable[[], bool] = lambda: False,
-) -> Answered:
+) -> tuple[dict[str, Any], int | None, str]:
     """Have `capture/start.py` answer, with at most so many seconds for each step; `progress` shows each as it begins.
+
+    Returns the answer as far as it came, the status of the process, None where a step took too long, and its last line.
 
     Raises:
         UsageError: the interpreter cannot be started.
@@ -58,7 +52,7 @@ def ask(
         environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
         status = exit_status([python, str(START), what, str(file)], environment, printed, overdue)
         lines = printed.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return Answered(_read(file), status, lines[-1].strip() if lines else "")
+        return _read(file), status, lines[-1].strip() if lines else ""
 
 
 def exit_status(

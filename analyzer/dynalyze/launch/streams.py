@@ -45,15 +45,18 @@ class Sink:
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
-        self._write = _writer(stream)
+        self._descriptor: int | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        with contextlib.suppress(*_NO_SUCH_THING):
+            self._descriptor = None if stream is None else stream.fileno()
 
     def write(self, data: bytes) -> None:
-        if not data:
+        if not data or self._stream is None:  # a program without a console has none
             return
         try:
-            self._write(data)
+            self._write(self._stream, data)
         except (OSError, ValueError):  # the reader of a pipe has left, or the file was closed
-            self._write = _drop
+            self._stream = None
 
     def is_terminal(self) -> bool:
         with contextlib.suppress(*_NO_SUCH_THING):
@@ -63,62 +66,30 @@ class Sink:
     def width(self) -> int:
         """Columns of the terminal."""
         with contextlib.suppress(*_NO_SUCH_THING):
-            if self._stream is not None:
-                return os.get_terminal_size(self._stream.fileno()).columns or 80
+            if self._descriptor is not None:
+                return os.get_terminal_size(self._descriptor).columns or 80
         return 80
 
-
-def _writer(stream: TextIO | None) -> Callable[[bytes], None]:
-    if stream is None:  # a program without a console has none
-        return _drop
-    with contextlib.suppress(*_NO_SUCH_THING):
-        return _to_descriptor(stream, stream.fileno())
-    buffer = getattr(stream, "buffer", None)
-    return _to_text(stream) if buffer is None else _to_buffer(stream, buffer)
-
-
-def _drop(data: bytes) -> None:
-    """Where nothing can be written."""
-
-
-def _to_descriptor(stream: TextIO, descriptor: int) -> Callable[[bytes], None]:
-    def write(data: bytes) -> None:
+    def _write(self, stream: TextIO, data: bytes) -> None:
+        if self._descriptor is None:
+            buffer: BinaryIO | None = getattr(stream, "buffer", None)
+            stream.flush()
+            if buffer is None:
+                stream.write(self._decoder.decode(data))
+            else:
+                buffer.write(data)
+            (buffer or stream).flush()
+            return
         with contextlib.suppress(BlockingIOError):
             stream.flush()  # what we said before it comes before it
         rest = memoryview(data)
         while rest:
-            rest = rest[_write_some(descriptor, rest) :]
-
-    return write
-
-
-def _write_some(descriptor: int, data: memoryview) -> int:
-    try:
-        return os.write(descriptor, data)
-    except BlockingIOError:  # a program that shares the terminal made it non-blocking
-        poller = select.poll()
-        poller.register(descriptor, select.POLLOUT)
-        poller.poll()
-        return 0
-
-
-def _to_buffer(stream: TextIO, buffer: BinaryIO) -> Callable[[bytes], None]:
-    def write(data: bytes) -> None:
-        stream.flush()
-        buffer.write(data)
-        buffer.flush()
-
-    return write
-
-
-def _to_text(stream: TextIO) -> Callable[[bytes], None]:
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-
-    def write(data: bytes) -> None:
-        stream.write(decoder.decode(data))
-        stream.flush()
-
-    return write
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:  # a program that shares the terminal made it non-blocking
+                poller = select.poll()
+                poller.register(self._descriptor, select.POLLOUT)
+                poller.poll()
 
 
 class Prefixer:
@@ -359,9 +330,5 @@ def progress_line(streams: Streams) -> tuple[Callable[[str], None], float]:
 @contextmanager
 def transient_progress() -> Iterator[Callable[[str], None]]:
     """What shows each step as it begins; on a terminal nothing of it stays."""
-    streams = Streams("")
-    tell, _ = progress_line(streams)
-    try:
-        yield tell
-    finally:
-        streams.close()
+    with contextlib.closing(Streams("")) as streams:
+        yield progress_line(streams)[0]

@@ -62,7 +62,12 @@ class Agent:
             )  # fmt: skip
         finally:
             theirs.close()
-        self._check_started()
+        try:
+            problem = self._receive().decode()
+        except (EOFError, OSError) as error:
+            raise NodeUnusable("the process that runs items ended at its start") from error
+        if problem:
+            raise NodeUnusable(problem)
 
     def ask(self, parcel: bytes) -> bytes:
         """Send an item and wait for what comes back."""
@@ -75,14 +80,6 @@ class Agent:
     def close(self) -> None:
         """The agent takes it as its end."""
         self._connection.close()
-
-    def _check_started(self) -> None:
-        try:
-            problem = self._receive().decode()
-        except (EOFError, OSError) as error:
-            raise NodeUnusable("the process that runs items ended at its start") from error
-        if problem:
-            raise NodeUnusable(problem)
 
     def _receive(self) -> bytes:
         # In short waits: Ray interrupts a worker between two lines of Python, not in a call that blocks.

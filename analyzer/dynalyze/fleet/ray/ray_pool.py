@@ -36,17 +36,6 @@ class _Submitted:
     killed: int = 0
     nodes_lost: int = 0
 
-    @property
-    def failed(self) -> int:
-        return self.killed + self.nodes_lost
-
-    @property
-    def lost(self) -> str:
-        """Why it is not tried again; "" while it is."""
-        if self.killed >= _MOST_KILLED:
-            return "it ended the process that runs the items, twice"
-        return f"its node was lost, {self.nodes_lost} times" if self.nodes_lost >= _MOST_NODES_LOST else ""
-
 
 class ClusterPool:
     """The nodes of a Ray cluster as a pool: `with` connects, and disconnects.
@@ -115,8 +104,11 @@ class ClusterPool:
     def _submit(self, submitted: _Submitted) -> None:
         demand = demand_of(submitted.item, self._settings, self._gpus, self._largest)
         self._check(demand)
-        # Ray's own retries tell nobody whether a node or an item was at fault: `_lost` counts them.
-        task = self._session.ray.remote(node.run).options(name=submitted.item.target, max_retries=0, **demand.options)
+        # Ray's own retries tell nobody whether a node or an item was at fault: `_collect` counts them.
+        task = self._session.ray.remote(node.run).options(
+            name=submitted.item.target, max_retries=0,
+            num_cpus=demand.cpus, num_gpus=demand.gpus, memory=demand.memory,
+        )  # fmt: skip
         self._pending[task.remote(msgspec.msgpack.encode(self._parcel(submitted.item)))] = submitted
 
     def _parcel(self, item: Item) -> Parcel:
@@ -155,13 +147,17 @@ class ClusterPool:
                 raise UsageError(f"a node of the cluster cannot run the items: {delivery.unusable}")
             self._nodes.add(delivery.node)
             assert delivery.finished is not None
-            delivery.finished.row.attempts += submitted.failed
+            delivery.finished.row.attempts += submitted.killed + submitted.nodes_lost
             done(submitted.item, delivery.finished)
             return
-        if submitted.lost:
-            done(submitted.item, lost_item(submitted.item, submitted.lost, submitted.failed))
+        if submitted.killed >= _MOST_KILLED:
+            why = "it ended the process that runs the items, twice"
+        elif submitted.nodes_lost >= _MOST_NODES_LOST:
+            why = f"its node was lost, {submitted.nodes_lost} times"
         else:
             self._submit(submitted)
+            return
+        done(submitted.item, lost_item(submitted.item, why, submitted.killed + submitted.nodes_lost))
 
     def _cancel(self) -> None:
         """End what runs, and take back what waits."""
@@ -202,11 +198,6 @@ class Demand:
     cpus: float
     gpus: float
     memory: int | None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """As the options of a task."""
-        return {"num_cpus": self.cpus, "num_gpus": self.gpus, "memory": self.memory}
 
     def fits(self, resources: dict[str, float]) -> bool:
         """Whether a node with these resources could ever take it."""

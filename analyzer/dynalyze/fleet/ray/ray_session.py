@@ -53,12 +53,7 @@ class Session:
         self._folder = folder
         self._cores = cores
         self._undo = contextlib.ExitStack()
-        self._ray: ModuleType | None = None
-
-    @property
-    def ray(self) -> Any:
-        assert self._ray is not None
-        return self._ray
+        self.ray: Any = None
 
     @property
     def starts_cluster(self) -> bool:
@@ -72,13 +67,13 @@ class Session:
                 # Left to itself Ray would write a token into the user's home folder, and keep it.
                 token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
                 variables = {**_LOOPBACK, **({} if "RAY_AUTH_MODE" in os.environ else token)}
-            self._ray = _import_ray(variables)
+            self.ray = _import_ray(variables)
             # Messages of lost workers and nodes go to whatever is sys.stdout, at any time.
             quiet = self._undo.enter_context(Path(os.devnull).open("w"))
             self._undo.enter_context(contextlib.redirect_stdout(quiet))
             with contextlib.ExitStack() as meanwhile:
                 place = self._place(meanwhile)
-                self._undo.callback(self._ray.shutdown)
+                self._undo.callback(self.ray.shutdown)
                 self._connect(place)
             self._undo = self._undo.pop_all()
         return self
