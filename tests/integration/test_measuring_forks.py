@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from bench_process import of_object
 
-from dynalyze.bench.workers import Limits, WorkerFailed, WorkerPool
+from dynalyze.bench.workers import WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.launch.streams import Streams
 from limits import WALL_SECONDS
@@ -73,7 +73,7 @@ def request_of(tmp_path: Path) -> WorkerRequest:
 @contextmanager
 def worker_pool() -> Iterator[tuple[WorkerPool, io.StringIO]]:
     said = io.StringIO()
-    with WorkerPool(Streams("net.py", stream=said, once=True), Limits(300)) as pool:
+    with WorkerPool(Streams("net.py", stream=said, once=True), 300) as pool:
         yield pool, said
 
 

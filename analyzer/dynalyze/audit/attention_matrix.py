@@ -21,7 +21,7 @@ from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS
-from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, WorkerPool
+from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, CompileArguments, CompileOptions, settings_of
 from dynalyze.facts.attention_matrix import RAN, is_own
@@ -80,7 +80,7 @@ def check_model(target: TargetSpec, plan: Plan) -> None:
     if target.asked is not None:
         return
     streams = Streams(Path(target.path or target.stem).name, quiet=True)
-    with WorkerPool(streams, Limits(plan.timeout), python=plan.python) as pool:
+    with WorkerPool(streams, plan.timeout, python=plan.python) as pool:
         try:
             Trials(target, plan, pool).describe(AttentionMatrix(), (), DTYPES)
         except WorkerFailed:
@@ -109,7 +109,7 @@ def attention_matrix(
     matrix.own_cache = "" if caches == ("",) else (STATIC if plan.static_cache else "dynamic")
     matrix.backend = (plan.configurations or (plan.default,))[0].backend
     streams = Streams(Path(target.path or target.stem).name, quiet=plan.quiet, once=True)
-    with WorkerPool(streams, Limits(plan.timeout, plan.total), python=plan.python) as pool:
+    with WorkerPool(streams, plan.timeout, plan.total, python=plan.python) as pool:
         trials = Trials(target, plan, pool)
         try:
             refused = trials.describe(matrix, attentions, dtypes)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.bench.plan import Plan, worker_request
-from dynalyze.bench.workers import Limits, Stopped, Worker, WorkerFailed, WorkerPool
+from dynalyze.bench.workers import Stopped, Worker, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Configuration, Work, WorkerRequest
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
@@ -57,7 +57,7 @@ def bisect_suspicious(
         return found
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
     show = progress or progress_line(streams)[0]
-    with WorkerPool(streams, Limits(plan.timeout, plan.total), python=plan.python) as pool:
+    with WorkerPool(streams, plan.timeout, plan.total, python=plan.python) as pool:
         for test, work, configuration in cases:
             request = worker_request(plan, work, configuration)
             name = f"{target.stem}.{configuration.name}.repro"

@@ -85,15 +85,14 @@ def configuration(name: str, default: Configuration = DEFAULT) -> Configuration:
 
 def given(chosen: Configuration) -> dict[str, Any]:
     """The arguments that a configuration sets, for the report: torch.compile's own names where it has them."""
+    autocast = {"autocast": chosen.autocast} if chosen.autocast else {}
     if chosen.name == AS_WRITTEN:
-        return {**chosen.written, **({"autocast": chosen.autocast} if chosen.autocast else {})}
+        return {**chosen.written, **autocast}
     if not chosen.compile:
-        return {"autocast": chosen.autocast} if chosen.autocast else {}
-    shown: dict[str, Any] = {"backend": chosen.backend}
-    for key in ("mode", "dynamic", "fullgraph", "region", "autocast"):
-        if (value := getattr(chosen, key)) != getattr(DEFAULT, key):
-            shown[key] = value
-    return shown
+        return autocast
+    values = {key: getattr(chosen, key) for key in ("mode", "dynamic", "fullgraph", "region")}
+    changed = {key: value for key, value in values.items() if value != getattr(DEFAULT, key)}
+    return {"backend": chosen.backend, **changed, **autocast}
 
 
 def _parts(name: str) -> list[str]:

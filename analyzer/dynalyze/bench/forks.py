@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from dynalyze.capture.bench.protocol import WorkerRequest
@@ -21,9 +22,7 @@ class Forks:
     def __init__(
         self, python: str, environment: Mapping[str, str], output: tuple[int, int], attend: Callable[[], None]
     ) -> None:
-        self._python = python
-        self._environment = environment
-        self._output = output
+        self._start = partial(ForkServer, python, environment, output=output, attend=attend)
         self._attend = attend
         self._server: ForkServer | None = None
         self._known: set[str] = set()
@@ -59,9 +58,7 @@ class Forks:
 
     def _ready(self, request: WorkerRequest) -> ForkServer:
         if self._server is None:
-            self._server = ForkServer(
-                self._python, self._environment, ["fork-measures", *_needs(request)], self._output, self._attend
-            )
+            self._server = self._start(["fork-measures", *_needs(request)])
         wanted, self._wanted = self._wanted, []
         if wanted and (against := have_imported(self._server.address, wanted, self._attend)):
             raise ServerLost(against)

@@ -54,7 +54,13 @@ def measure(target: TargetSpec, plan: Plan, command: tuple[str, ...]) -> Report:
     began = time.monotonic()
     plan = replace(plan, label=Path(target.path or target.stem).name)
     if target.rebuilt:
-        _check_rebuilt(target, plan)
+        if plan.rerun:
+            raise UsageError(f"--rerun is for programs; {target.spec} is made anew in every process as it is")
+        if asks_for_written(plan):
+            raise UsageError(
+                f'--configs "{AS_WRITTEN}" is for a program that compiles by itself; {target.spec} is compiled by '
+                "dynalyze"
+            )
         report = _new_report(target)
         _add(report, run_bench(replace(plan, source=rebuilt_source(target))))
     else:
@@ -205,16 +211,6 @@ def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Sourc
 
 def _bundle_event(seen: Observed) -> BundleWritten | None:
     return next((event for _, event in seen.log.all() if isinstance(event, BundleWritten)), None)
-
-
-def _check_rebuilt(target: TargetSpec, plan: Plan) -> None:
-    """Refuse what only programs have."""
-    if plan.rerun:
-        raise UsageError(f"--rerun is for programs; {target.spec} is made anew in every process as it is")
-    if asks_for_written(plan):
-        raise UsageError(
-            f'--configs "{AS_WRITTEN}" is for a program that compiles by itself; {target.spec} is compiled by dynalyze'
-        )
 
 
 def rebuilt_source(target: TargetSpec) -> dict[str, Any]:

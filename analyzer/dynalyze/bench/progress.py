@@ -63,18 +63,14 @@ class Progress:
 
     def seconds_left(self) -> float | None:
         """None while something is ahead whose like has not been seen; the present step counts whole."""
-        total = 0.0
+        took, total = self._took, 0.0
         for kind, count in self.ahead().items():
-            usual = self._usual(kind)
-            if usual is None:
+            if not (took[kind] or took["first calls"]):
                 return None
+            if took[kind]:
+                usual = statistics.fmean(took[kind][-5:])
+            else:
+                one_process = min(took["first calls"])
+                usual = one_process * 2 + self._pair_seconds if kind == "pair" else one_process
             total += count * usual
         return total
-
-    def _usual(self, kind: Kind) -> float | None:
-        if self._took[kind]:
-            return statistics.fmean(self._took[kind][-5:])
-        if not self._took["first calls"]:
-            return None
-        one_process = min(self._took["first calls"])
-        return one_process * 2 + self._pair_seconds if kind == "pair" else one_process

@@ -15,7 +15,7 @@ from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import ConfigRun
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import MIN_PAIRS, enough
-from dynalyze.bench.workers import Limits, Stopped, WorkerFailed, WorkerPool
+from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
@@ -53,8 +53,7 @@ def run_bench(plan: Plan, progress: Callable[[str], None] | None = None) -> Benc
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
     show, every = progress_line(streams)
     line = Progress(progress or show, every, plan.seconds / plan.pairs, total=plan.total)
-    limits = Limits(plan.timeout, plan.total)
-    with WorkerPool(streams, limits, python=plan.python, waiting=line.tick) as pool:
+    with WorkerPool(streams, plan.timeout, plan.total, python=plan.python, waiting=line.tick) as pool:
         return run_in(pool, plan, line)
 
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
@@ -55,34 +55,24 @@ class Stopped(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Seconds: the life of one worker, and of the whole benchmark."""
-
-    worker: float
-    total: float | None = None
-
-
 class WorkerPool:
-    """Starts workers. Leaving its `with` block ends whatever still runs, and removes every folder of theirs."""
+    """Starts workers. Leaving its `with` block ends whatever still runs, and removes every folder of theirs.
+
+    `seconds` is the life of one worker, `total` bounds the whole benchmark.
+    """
 
     def __init__(
-        self,
-        streams: Streams,
-        limits: Limits,
-        *,
-        python: str | None = None,
-        start: Path = START,
-        waiting: Callable[[], None] = lambda: None,
-    ) -> None:
+        self, streams: Streams, seconds: float, total: float | None = None, *, python: str | None = None,
+        start: Path = START, waiting: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         self.streams = streams
         self._waiting = waiting
-        self._limits = limits
+        self._seconds = seconds
         self._python = python or sys.executable
         self._start = start
         self._environment = {k: v for k, v in os.environ.items() if k not in _RECORDING}
         self._environment |= NOTHING_REMEMBERED
-        self._end = time.monotonic() + limits.total if limits.total is not None else None
+        self._end = math.inf if total is None else time.monotonic() + total
         self._stack = ExitStack()
         self._made = 0
 
@@ -119,14 +109,14 @@ class WorkerPool:
 
         def start() -> Supervised | Forked:
             forks = None if new else self._forks
-            forked = None if forks is None else forks.child(request, folder, self._limits.worker, own)
+            forked = None if forks is None else forks.child(request, folder, self._seconds, own)
             return forked or Supervised(
                 [self._python, str(self._start), "measure", str(folder)],
                 {**self._environment, **own}, self._pump.stdout, self._pump.stderr,
             )  # fmt: skip
 
         learn = None if self._forks is None or self._forks.refused else self._forks.learn
-        return Worker(request.configuration.name, folder, self, start, self._limits.worker, learn)
+        return Worker(request.configuration.name, folder, self, start, self._seconds, learn)
 
     def exit_status(self, script: Path, caches: Path, seconds: float) -> int | None:
         """Run a script under the interpreter of the workers, unheard; None where it took longer than `seconds`."""
@@ -142,7 +132,7 @@ class WorkerPool:
     @property
     def seconds_left(self) -> float:
         """Of the whole benchmark."""
-        return math.inf if self._end is None else self._end - time.monotonic()
+        return self._end - time.monotonic()
 
     @property
     def interrupted(self) -> bool:

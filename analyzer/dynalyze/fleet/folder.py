@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +55,15 @@ def read_sweep(path: Path) -> Sweep:
     """
     try:
         if path.is_dir() or path.suffix == ".jsonl":
-            return _of_rows(path / ROWS if path.is_dir() else path)
-        sweep = read_document(read_input(path), Sweep)
-        _check_version(sweep.schema_version)
+            file = path / ROWS if path.is_dir() else path
+            rows, beside = rows_in(read_input(file)), file.with_name(ABOUT)
+            about = read_document(read_input(beside), About) if beside.is_file() else About()
+            sweep = sweep_of(about, rows)
+        else:
+            sweep = read_document(read_input(path), Sweep)
+        if sweep.schema_version != SCHEMA_VERSION:
+            version = f"schema_version {sweep.schema_version}"
+            raise ValueError(f"{version} is not the version {SCHEMA_VERSION} that this dynalyze reads")
         return sweep
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
@@ -87,19 +94,6 @@ def rows_in(content: bytes) -> list[Row]:
     return list(found.values())
 
 
-def _of_rows(path: Path) -> Sweep:
-    rows = rows_in(read_input(path))
-    beside = path.with_name(ABOUT)
-    about = read_document(read_input(beside), About) if beside.is_file() else About()
-    _check_version(about.schema_version)
-    return sweep_of(about, rows)
-
-
-def _check_version(version: int) -> None:
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"schema_version {version} is not the version {SCHEMA_VERSION} that this dynalyze reads")
-
-
 class About(msgspec.Struct):
     """What the rows of a folder belong to. `order` are the keys of the items in the order they were asked for."""
 
@@ -126,30 +120,29 @@ class SweepFolder:
         self.path = path
         self.rows: dict[str, Row] = {}
         self._resume = resume
-        self._file = self._lock = -1
+        self._file = -1
+        self._opened = ExitStack()
 
     def __enter__(self) -> SweepFolder:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise UsageError(f"--out {self.path} cannot be written: {error.strerror}") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._open_rows()
-        except BlockingIOError:
-            self.__exit__(None, None, None)
-            raise UsageError(f"{self.path}: another sweep is at work there; wait, or name another --out") from None
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
+        with ExitStack() as opened:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                raise UsageError(f"--out {self.path} cannot be written: {error.strerror}") from error
+            opened.callback(os.close, lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(f"{self.path}: another sweep is at work there; wait, or name another --out") from None
+            self._file = os.open(self.path / ROWS, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            opened.callback(os.close, self._file)
+            self._read_rows()
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        for descriptor in (self._file, self._lock):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._file = self._lock = -1
+        self._opened.close()
 
     def append(self, row: Row) -> None:
         """Add a row. It is on the disk when this returns: neither a kill nor a power failure takes it back."""
@@ -163,9 +156,8 @@ class SweepFolder:
         """Write down what the rows belong to."""
         write(self.path / ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=1) + b"\n")
 
-    def _open_rows(self) -> None:
+    def _read_rows(self) -> None:
         path = self.path / ROWS
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         data = path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]  # Without a last line that was cut short.
         os.ftruncate(self._file, len(whole))

@@ -38,10 +38,6 @@ class Item:
         return self.spec.mode == "transformers" and not (self.options.device or "cpu").startswith("cuda")
 
     @property
-    def device(self) -> str | None:
-        return self.options.device
-
-    @property
     def settings(self) -> dict[str, Any]:
         """The settings that differ from a sweep's defaults, by their long names."""
         options = {**asdict(self.options), "given": None}

@@ -17,7 +17,7 @@ from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fleet import worker
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.work import Finished, Runner, RunSettings, lost_item
-from dynalyze.fleet.worker import Briefing, Result, Task
+from dynalyze.fleet.worker import Briefing, Task
 
 _LOOK_SECONDS = 0.2
 _LEAVE_SECONDS = 10.0
@@ -141,17 +141,17 @@ class LocalPool:
     def _handle(self, worker: _Worker, done: Done, selector: selectors.BaseSelector) -> None:
         task, worker.task = worker.task, None
         try:
-            result = msgspec.json.decode(worker.connection.recv_bytes(), type=Result)
+            finished: Finished | None = msgspec.json.decode(worker.connection.recv_bytes(), type=Finished | None)
         except (EOFError, OSError):
-            result = Result(None)
+            finished = None
             selector.unregister(worker.connection)
             worker.connection.close()
             self._staff.remove(worker)
             worker.end()
         if task is None:
             return
-        if result.row is not None:
-            done(task.item, Finished(result.row, output=result.output))
+        if finished is not None:
+            done(task.item, finished)
         elif task.attempt == 1:
             self._suspects.append(task.item)
         else:

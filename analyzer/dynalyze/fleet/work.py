@@ -29,7 +29,7 @@ from dynalyze.fleet.items import Item
 from dynalyze.fleet.memory import MemoryWatch
 from dynalyze.fleet.rows import RunEnd, after_eager, bare_row, judge_run, row_of
 from dynalyze.launch.forkserver import ForkServer, ServerLost, ask
-from dynalyze.launch.observe import Observation, Observed, observe, observed, read_log, report_of, request_of
+from dynalyze.launch.observe import Observation, Observed, observed, read_log, report_of, request_of
 from dynalyze.privacy import showable
 from dynalyze.report import Report
 from dynalyze.sweep.records import Row, Status
@@ -93,7 +93,7 @@ def run_item(item: Item, settings: RunSettings, address: str | None = None) -> F
         with started as ran:
             return _finish(item, settings, *ran)
     except DynalyzeError as error:
-        return Finished(bare_row(item, "create_error", str(error)))
+        return lost_item(item, str(error), status="create_error")
     except ServerLost:
         raise
     except Exception as error:  # A fault of ours costs one item, and is told.
@@ -205,12 +205,11 @@ def works_in_eager(observation: Observation, seconds: float) -> bool:
         observation, timeout=min(observation.timeout, 60.0 + 5 * seconds), bundle=False,
         switches={"TORCH_COMPILE_DISABLE": "1"},
     )  # fmt: skip
-    with redirect_stderr(StringIO()):
-        try:
-            report = observe(limited)
-        except DynalyzeError:
-            return False
-    return report.outcome.status in ("complete", "nothing_compiled", "incomplete")
+    try:
+        with redirect_stderr(StringIO()), observed(limited) as seen:
+            return seen.report.outcome.status in ("complete", "nothing_compiled", "incomplete")
+    except DynalyzeError:
+        return False
 
 
 class Runner:
@@ -225,12 +224,12 @@ class Runner:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 finished = run_item(item, self._settings, self.address(item))
+                finished.row.attempts = attempt
+                return finished
             except ServerLost:
                 continue
             except UsageError as error:
                 return lost_item(item, str(error), attempt, "create_error")
-            finished.row.attempts = attempt
-            return finished
         return lost_item(item, "it ended the fork server, twice", _ATTEMPTS)
 
     def close(self) -> None:

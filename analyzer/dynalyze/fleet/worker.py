@@ -1,6 +1,7 @@
 """A local worker: `PYTHON worker.py DESCRIPTOR`, one item at a time, messages of JSON over a connection.
 
-The first message is its `Briefing`, each further one a `Task`; it answers each task with a `Result`. The end of the
+The first message is its `Briefing`, each further one a `Task`; it answers each task with what came of it, or null
+where the fork server was lost. The end of the
 connection is the end of the sweep, however that came: it ends what runs, and leaves.
 """
 
@@ -25,9 +26,8 @@ import msgspec
 
 from dynalyze.fleet.folder import store
 from dynalyze.fleet.items import Item
-from dynalyze.fleet.work import RunSettings, run_item
+from dynalyze.fleet.work import Finished, RunSettings, run_item
 from dynalyze.launch.forkserver import ServerLost
-from dynalyze.sweep.records import Row
 
 # What does not end within this long is left to its supervisor, which kills it when this process is gone.
 _LAST_SECONDS = 30.0
@@ -49,20 +49,13 @@ class Task(msgspec.Struct):
     attempt: int = 1
 
 
-class Result(msgspec.Struct):
-    """Without a row the fork server was lost. The files of the row are written by then."""
-
-    row: Row | None
-    output: str = ""
-
-
 def main(descriptor: int) -> None:
     os.set_inheritable(descriptor, False)
     connection: Connection[bytes, bytes] = Connection(descriptor)
     briefing = msgspec.json.decode(connection.recv_bytes(), type=Briefing)
     tempfile.tempdir = briefing.scratch
     os.environ.update(briefing.settings.env)
-    serve(connection, lambda task: msgspec.json.encode(_result(msgspec.json.decode(task, type=Task), briefing)))
+    serve(connection, lambda task: msgspec.json.encode(_finished(msgspec.json.decode(task, type=Task), briefing)))
 
 
 def serve(connection: Connection[bytes, bytes], answer: Callable[[bytes], bytes]) -> None:
@@ -94,14 +87,15 @@ def _listen(connection: Connection[bytes, bytes], messages: queue.SimpleQueue[by
         os._exit(1)
 
 
-def _result(task: Task, briefing: Briefing) -> Result:
+def _finished(task: Task, briefing: Briefing) -> Finished | None:
+    """A row whose files are written, and what the item printed; None where the fork server was lost."""
     try:
         finished = run_item(task.item, briefing.settings, task.address)
     except ServerLost:
-        return Result(None)
+        return None
     finished.row.attempts = task.attempt
     store(Path(briefing.folder), task.item, finished, hide_names=briefing.settings.redact)
-    return Result(finished.row, finished.output)
+    return Finished(finished.row, output=finished.output)
 
 
 if __name__ == "__main__":

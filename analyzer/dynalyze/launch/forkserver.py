@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -54,25 +53,18 @@ class ForkServer:
         output: tuple[int, int] | None = None,
         attend: Callable[[], None] = lambda: None,
     ) -> None:
-        self._folder = TemporaryFolder("fork", longest=FOR_SOCKETS)
-        self.address = str(self._folder.path / "socket")
         self._attend = attend
-        self._log = self._folder.path / "log"
-        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(TemporaryFolder("fork", longest=FOR_SOCKETS))
+            self.address = str(folder / "socket")
+            self._log = folder / "log"
             serve, *more = what
             command = [python, str(START), serve, self.address, *more]
-            self._process = Supervised(command, env, *(output or (log, log)))
-        except BaseException:
-            self._folder.remove()
-            raise
-        finally:
-            os.close(log)
-        try:
+            with self._log.open("ab") as log:
+                own = (log.fileno(), log.fileno())
+                self._process = stack.enter_context(Supervised(command, env, *(output or own)))
             self._wait_until_it_listens(python)
-        except BaseException:
-            self.close()
-            raise
+            self._stack = stack.pop_all()
 
     @property
     def alive(self) -> bool:
@@ -81,8 +73,7 @@ class ForkServer:
 
     def close(self) -> None:
         """End it and all that it forked."""
-        self._process.__exit__(None, None, None)
-        self._folder.remove()
+        self._stack.close()
 
     def _wait_until_it_listens(self, python: str) -> None:
         deadline = time.monotonic() + _START_SECONDS

@@ -61,32 +61,23 @@ class Observed:
     folder: Path
 
 
-def observe(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Report:
-    """Run the target to its end, or to its limit, and return the facts without findings.
+@contextmanager
+def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Iterator[Observed]:
+    """Run the target to its end, or to its limit: the facts without findings. What it wrote is there inside the block.
 
-    `keep` is called while the texts of the run can still be read, and returns notes for the report. With it the
-    bytecode that Dynamo makes is recorded too.
+    `keep` is called with its events, and returns notes for the report. With it the bytecode that Dynamo makes is
+    recorded too.
 
     Raises:
         UsageError: what was asked for cannot be run; nothing is written then.
     """
-    with observed(observation, keep) as run_seen:
-        return run_seen.report
-
-
-@contextmanager
-def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Iterator[Observed]:
-    """As `observe`; what the run wrote is there until the end of the block."""
     target = observation.target
-    # Ours, which the target and all that it starts inherit; what the user set in it stays.
-    tracking = {TRACKING_VARIABLE: "1"} if observation.provenance else {}
-    environment = {**tracking, **os.environ, **observation.switches}
     streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
     with TemporaryFolder() as folder:
         if keep is not None:
             (folder / BYTECODE_FILE).touch()
         log, ended = run_child(
-            "explain", request_of(observation), folder, environment, python=observation.python,
+            "explain", request_of(observation), folder, _environment(observation), python=observation.python,
             streams=streams, timeout=observation.timeout, stop_after=observation.stop_after,
         )  # fmt: skip
         report = report_of(log, ended, observation)
@@ -95,6 +86,12 @@ def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | Non
         if keep is not None:
             report.capture.notes += keep(log)
         yield Observed(report, log, folder)
+
+
+def _environment(observation: Observation) -> dict[str, str]:
+    """Ours, which the target and all that it starts inherit; what the user set in it stays."""
+    tracking = {TRACKING_VARIABLE: "1"} if observation.provenance else {}
+    return {**tracking, **os.environ, **observation.switches}
 
 
 def run_child(

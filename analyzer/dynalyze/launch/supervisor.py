@@ -204,7 +204,7 @@ class Supervisor:
         """Whom to kill: pids, or a process group as its negative number."""
         if self._adopts:
             return [] if self._childless else descendants(os.getpid())
-        return [-self._target] if alive(-self._target) else []
+        return [-self._target] if signalled(-self._target, 0) else []
 
     def _kill_all(self) -> list[int]:
         self._killing = True
@@ -215,21 +215,15 @@ class Supervisor:
             if not left or time.monotonic() > deadline:
                 return left
             for pid in left:
-                kill(pid)
+                signalled(pid, signal.SIGKILL)
             self._events.wait(_KILL_ROUND_SECONDS)
 
 
-def kill(pid: int) -> None:
+def signalled(pid: int, number: int) -> bool:
+    """Whether the process, or the group of a negative number, could be sent a signal (0: whether it is there)."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     except OSError:  # it has just ended, or it runs as another user
-        return
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
         return False
     return True
 

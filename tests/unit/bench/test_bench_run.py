@@ -20,7 +20,7 @@ from dynalyze.bench.configurations import configurations
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.run import Benchmarks, run_in
-from dynalyze.bench.workers import Limits, WorkerPool
+from dynalyze.bench.workers import WorkerPool
 from dynalyze.capture.bench.protocol import Work
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.streams import Streams
@@ -38,8 +38,9 @@ def bench(tmp_path: Path, names: str = "default", acts: dict[str, Any] | None = 
     plan = Plan(source=source, configurations=configurations(names), seconds=0.5, **settings)
     progress = Progress(lambda text: None, 1.0, 0.1)
     streams = Streams("fake", stream=io.StringIO())
-    limits = Limits(plan.timeout, plan.total)
-    with WorkerPool(streams, limits, python=sys.executable, start=FAKE, waiting=progress.tick) as pool:
+    with WorkerPool(
+        streams, plan.timeout, plan.total, python=sys.executable, start=FAKE, waiting=progress.tick
+    ) as pool:
         return run_in(pool, plan, progress)
 
 
@@ -197,7 +198,7 @@ def test_each_process_of_first_calls_has_new_caches_and_pairs_find_them_filled(t
         "fake.main(Path(sys.argv[2]))\n"
     )
     plan = Plan({"log": str(tmp_path / "log")}, configurations("default"), pairs=2, seconds=0.2, accuracy=False)
-    with WorkerPool(Streams("fake", stream=io.StringIO()), Limits(60), start=source) as pool:
+    with WorkerPool(Streams("fake", stream=io.StringIO()), 60, start=source) as pool:
         run_in(pool, plan, Progress(lambda text: None, 1.0, 0.1))
     lines = [line.split() for line in (tmp_path / "seen").read_text().splitlines()]
     folders = Counter(folder for folder, _, _ in lines)

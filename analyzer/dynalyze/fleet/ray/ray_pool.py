@@ -219,7 +219,7 @@ def demand_of(item: Item, settings: RunSettings, gpus_per_item: float | None, la
     A program chooses its device itself: it gets GPUs where their number was given. Where the CPU is measured, an item
     has a node to itself, one of `largest` cores: others beside it would disturb what is timed.
     """
-    device = item.device or ""
+    device = item.options.device or ""
     if device.startswith("cuda"):
         gpus = 1.0 if gpus_per_item is None else gpus_per_item
     else:

@@ -86,7 +86,7 @@ class Session:
             with _silent_stderr(), _own_handler():
                 self.ray.init(log_to_driver=False, logging_level="ERROR", **place)
         except SystemExit as error:  # Ray ends the program where the cluster does not answer.
-            raise _unreachable(self._address, "it does not answer as a Ray cluster does") from error
+            raise UsageError(f"--cluster {self._address}: it does not answer as a Ray cluster does") from error
         except (OSError, RuntimeError, ValueError, self.ray.exceptions.RayError) as error:
             raise _refused(self._address, error, self._folder) from error
 
@@ -152,11 +152,7 @@ def _check_reachable(address: str) -> None:
     try:
         socket.create_connection((host, port), _PROBE_SECONDS).close()
     except OSError as error:
-        raise _unreachable(address, error.strerror or str(error)) from error
-
-
-def _unreachable(address: str, reason: str) -> UsageError:
-    return UsageError(f"--cluster {address}: {reason}")
+        raise UsageError(f"--cluster {address}: {error.strerror or error}") from error
 
 
 def _refused(address: str, error: Exception, folder: Path | None) -> DynalyzeError:
