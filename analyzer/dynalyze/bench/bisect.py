@@ -180,9 +180,15 @@ class _Search:
     def _first_stage(self) -> BisectStage:
         """Up the ladder until the answers are suspicious; the last rung is the test that was made before."""
         for stage, name in self._before:
-            run = self._stage(stage, name)
-            self.found.stages.append(run)
-            if run.verdict == "suspicious":
+            self._say(f"stage {stage}")
+            try:
+                answer = self._take("stage", stage=stage)
+            except WorkerFailed as error:
+                self.found.stages.append(StageRun(stage, name, "not comparable", reason=error.message))
+                continue
+            verdict, nonfinite = answer["verdict"], answer["nonfinite"] or 0
+            self.found.stages.append(StageRun(stage, name, verdict, answer["rmse"], nonfinite, answer["reason"]))
+            if verdict == "suspicious":
                 return stage
         # The accuracy test of the configuration itself, with and without eager's rounding.
         (last, backend), verdict, worst = self._last, self._test.verdict, self._worst
@@ -192,14 +198,6 @@ class _Search:
             rounded = StageRun("emulated", f"{backend}, rounding as eager", verdict, worst.emulated_rmse)
             self.found.stages.append(rounded)
         return last
-
-    def _stage(self, stage: BisectStage, backend: str) -> StageRun:
-        self._say(f"stage {stage}")
-        try:
-            answer = self._take("stage", stage=stage)
-        except WorkerFailed as error:
-            return StageRun(stage, backend, "not comparable", reason=error.message)
-        return StageRun(stage, backend, answer["verdict"], answer["rmse"], answer["nonfinite"] or 0, answer["reason"])
 
     def _operations(self, stage: BisectStage) -> dict[str, Any] | None:
         """The first wrong operation; the scripts that may show it lie in `folder` of the answer."""

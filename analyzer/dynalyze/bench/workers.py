@@ -11,23 +11,24 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
-from dynalyze.bench.forks import Forks
 from dynalyze.capture.bench.protocol import SOCKET_FILE, Failure, WorkerRequest
 from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
-from dynalyze.launch.forkserver import Forked
+from dynalyze.launch.forkserver import Forked, ForkServer, ServerLost, have_imported
 from dynalyze.launch.interrupts import Interrupts
 from dynalyze.launch.question import START, exit_status
 from dynalyze.launch.run import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.streams import Pump, Streams
 from dynalyze.launch.supervised import Supervised
+from dynalyze.text.errors import UsageError
 
 _ROUND_SECONDS = 0.2
 _FAREWELL_SECONDS = 1.0
@@ -83,9 +84,10 @@ class WorkerPool:
             self._pump = stack.enter_context(Pump(self.streams))
             self._interrupts = stack.enter_context(Interrupts())
             output = (self._pump.stdout, self._pump.stderr)
-            self._forks = Forks(self._python, self._environment, output, self.attend) if self._start == START else None
-            if self._forks is not None:
-                stack.callback(self._forks.close)
+            self._forks = Forks(self._python, self._environment, output, self.attend)
+            if self._start != START:
+                self._forks.refused = "another program measures"
+            stack.callback(self._forks.close)
             self._stack = stack.pop_all()
         return self
 
@@ -108,14 +110,13 @@ class WorkerPool:
         own = {} if caches is None else cache_variables(caches)
 
         def start() -> Supervised | Forked:
-            forks = None if new else self._forks
-            forked = None if forks is None else forks.child(request, folder, self._seconds, own)
+            forked = None if new else self._forks.child(request, folder, self._seconds, own)
             return forked or Supervised(
                 [self._python, str(self._start), "measure", str(folder)],
                 {**self._environment, **own}, self._pump.stdout, self._pump.stderr,
             )  # fmt: skip
 
-        learn = None if self._forks is None or self._forks.refused else self._forks.learn
+        learn = None if self._forks.refused else self._forks.learn
         return Worker(request.configuration.name, folder, self, start, self._seconds, learn)
 
     def exit_status(self, script: Path, caches: Path, seconds: float) -> int | None:
@@ -276,3 +277,66 @@ class Worker:
         end = time.monotonic() + _FAREWELL_SECONDS
         while not self._process.exited and (left := end - time.monotonic()) > 0:
             self._process.wait(left)
+
+
+class Forks:
+    """The fork server of a benchmark, started with the first process that is forked.
+
+    What a measuring process has imported in its life the server imports before it forks the next. `refused` says why
+    nothing is forked (any more): then every process is started by itself.
+    """
+
+    def __init__(
+        self, python: str, environment: Mapping[str, str], output: tuple[int, int], attend: Callable[[], None]
+    ) -> None:
+        self._start = partial(ForkServer, python, environment, output=output, attend=attend)
+        self._attend = attend
+        self._server: ForkServer | None = None
+        self._known: set[str] = set()
+        self._wanted: list[str] = []
+        # macOS loads frameworks that do not survive a fork.
+        self.refused = "" if sys.platform.startswith("linux") else f"{sys.platform} does not fork safely"
+
+    def child(
+        self, request: WorkerRequest, folder: Path, seconds: float, environment: Mapping[str, str]
+    ) -> Forked | None:
+        """A process for what `folder` asks for; None where it has to be started by itself.
+
+        A program that is run again imports what it wants by itself, when it wants to.
+        """
+        if self.refused or request.source.get("kind") == "program":
+            return None
+        try:
+            return Forked(self._ready(request).address, folder, seconds, environment)
+        except (UsageError, ServerLost) as problem:
+            self.refused = str(problem)
+            self.close()
+            return None
+
+    def learn(self, modules: list[str]) -> None:
+        """Keep in mind what a process has imported."""
+        self._wanted += [name for name in modules if name not in self._known]
+        self._known.update(modules)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _ready(self, request: WorkerRequest) -> ForkServer:
+        if self._server is None:
+            self._server = self._start(["fork-measures", *_needs(request)])
+        wanted, self._wanted = self._wanted, []
+        if wanted and (against := have_imported(self._server.address, wanted, self._attend)):
+            raise ServerLost(against)
+        return self._server
+
+
+def _needs(request: WorkerRequest) -> list[str]:
+    """What the server imports at its start, beside torch."""
+    compiles = request.configuration.compile and request.configuration.backend == "inductor"
+    checked = any(each["compile"] and each["backend"] == "inductor" for each in request.extra.get("check", ()))
+    transformers = ["transformers"] if request.source.get("kind") == "transformers" else []
+    inductor = ["inductor"] if compiles or checked else []
+    on_cpu = ["cpu"] if inductor and not (request.device or "cpu").startswith("cuda") else []
+    return [*transformers, *inductor, *on_cpu]

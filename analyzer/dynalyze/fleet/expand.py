@@ -5,18 +5,22 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from dynalyze.capture.settings import CompileOptions
-from dynalyze.fleet.interpreter import Interpreter, inquire
 from dynalyze.fleet.items import Item, with_key
 from dynalyze.fleet.settings import applied, read_toml
+from dynalyze.launch import question
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.text.errors import UsageError
 
+_INQUIRY_SECONDS = 300.0
 _HF = "hf:"
 _ALL = "hf:all"
 _WILD = re.compile(r"[*?[]")
@@ -120,6 +124,43 @@ class _Line:
         """The class that the interpreter must have; "" for folders, hub ids and targets of other kinds."""
         name = (self.spec.name or "") if self.spec is not None and self.spec.mode == "transformers" else ""
         return name if _CLASS_NAME.fullmatch(name) and not Path(name).exists() else ""
+
+
+class Interpreter(msgspec.Struct):
+    """What is known of the interpreter that will run the items. `listed` has the names behind each pattern."""
+
+    python: str
+    torch: str | None
+    transformers: str | None
+    listed: dict[str, list[str]] = {}
+    mistakes: list[str] = []
+
+    @property
+    def versions(self) -> dict[str, Any]:
+        """The part of it that decides results."""
+        return {"python": self.python, "torch": self.torch, "transformers": self.transformers}
+
+
+def inquire(
+    python: str | None, options: Sequence[CompileOptions], patterns: Sequence[str], names: Sequence[str]
+) -> Interpreter:
+    """Ask the interpreter once, for everything.
+
+    Raises:
+        UsageError: it does not start, lacks torch or transformers, or does not know an option or a name.
+    """
+    request = {"compile": [asdict(each) for each in options], "patterns": list(patterns), "names": list(names)}
+    python = python or sys.executable
+    answer, status, said = question.ask(python, "inquire", request, _INQUIRY_SECONDS)
+    if status is None:
+        raise UsageError(f"{python} did not import torch within {_INQUIRY_SECONDS:.0f} s")
+    try:
+        interpreter = msgspec.convert(answer, Interpreter)
+    except msgspec.ValidationError:
+        raise UsageError(f"{python} cannot be used: {said or f'it ended with status {status}'}") from None
+    if interpreter.mistakes:
+        raise UsageError(interpreter.mistakes[0])
+    return interpreter
 
 
 def expand(request: Request) -> Expanded:

@@ -197,14 +197,9 @@ def sweep_of(about: About, rows: Iterable[Row]) -> Sweep:
 def store(folder: Path, item: Item, finished: Finished, *, hide_names: bool = False) -> None:
     """Write report and page below the sweep's folder, and their names, relative to it, into the row."""
     stem = re.sub(r"[^\w.=+-]+", "_", redaction()(item.file_stem)) if hide_names else item.file_stem
-    for suffix, content in ((".json", finished.report), (".html", finished.page)):
-        if content is None:
-            continue
-        name = f"{_REPORTS}/{stem}{suffix}"
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        write(path, content)
-        if suffix == ".json":
-            finished.row.report = name
-        else:
-            finished.row.page = name
+    for suffix, content, field in ((".json", finished.report, "report"), (".html", finished.page, "page")):
+        if content is not None:
+            name = f"{_REPORTS}/{stem}{suffix}"
+            (folder / name).parent.mkdir(exist_ok=True)
+            write(folder / name, content)
+            setattr(finished.row, field, name)

@@ -44,7 +44,10 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if _in_main_thread():
-            _signals.enter(self._killing)
+            if not (_signals.blocks or _signals.commanding):
+                _signals.forget()
+            _signals.blocks += 1
+            _signals.killers += self._killing
             handler = signal.getsignal(signal.SIGINT)
             if callable(handler) and handler != _signals.handle:
                 self._before = signal.signal(signal.SIGINT, _signals.handle)
@@ -54,7 +57,8 @@ class Interrupts:
         if _in_main_thread():
             if self._before is not None:
                 signal.signal(signal.SIGINT, self._before)
-            _signals.leave(self._killing)
+            _signals.blocks -= 1
+            _signals.killers -= self._killing
 
 
 @contextmanager
@@ -91,7 +95,7 @@ class _SignalCount:
 
     def __init__(self) -> None:
         self.commanding = False
-        self._blocks = self._killers = 0
+        self.blocks = self.killers = 0
         self.forget()
 
     def forget(self) -> None:
@@ -100,16 +104,6 @@ class _SignalCount:
         self._last = -math.inf
         self._unwinding = False
 
-    def enter(self, killing: bool) -> None:
-        if not (self._blocks or self.commanding):
-            self.forget()
-        self._blocks += 1
-        self._killers += killing
-
-    def leave(self, killing: bool) -> None:
-        self._blocks -= 1
-        self._killers -= killing
-
     def handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         again, self._last = now - self._last < _ONE_PRESS_SECONDS, now
@@ -117,7 +111,7 @@ class _SignalCount:
             return
         self.count += 1
         self.first = self.first or signal.Signals(number)
-        if self._killers or (self._blocks and self.count == 1):
+        if self.killers or (self.blocks and self.count == 1):
             return
         self._unwinding = True  # What is cleared away from here on is not interrupted.
         raise EndedBySignal

@@ -114,12 +114,8 @@ def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -
         hint = f"run {main}" if main.is_file() else "name a Python file in it"
         raise UsageError(f"{text} is a directory; {hint}")
     place, colon, name = text.rpartition(":")
-    if colon and place:
-        return _object(text, place, name, arguments, inputs)
-    raise UsageError(f"no such file: {text}")
-
-
-def _object(text: str, place: str, name: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
+    if not (colon and place):
+        raise UsageError(f"no such file: {text}")
     if _MODULE_NAME.fullmatch(name) is None:
         raise UsageError(f"{text}: after the colon comes the name of a module, a class or a function")
     if Path(place).is_file():

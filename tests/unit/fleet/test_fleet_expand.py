@@ -10,8 +10,7 @@ import pytest
 
 from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.fleet import expand as expanding
-from dynalyze.fleet.expand import Expanded, Request, expand
-from dynalyze.fleet.interpreter import Interpreter
+from dynalyze.fleet.expand import Expanded, Interpreter, Request, expand
 from dynalyze.fleet.items import Item, with_key
 from dynalyze.fleet.settings import configurations, matrix, read_toml
 from dynalyze.launch.spec import TargetSpec, read_target
