@@ -189,9 +189,10 @@ def sweep_of(about: About, rows: Iterable[Row]) -> Sweep:
     if about.order:
         known = {row.key: row for row in items}
         items = [known[key] for key in about.order if key in known]
-    known: dict[str, Any] = {**msgspec.structs.asdict(about), "items": items, "planned": about.planned or len(items)}
-    del known["order"]
-    return Sweep(**known)
+    fields: dict[str, Any] = msgspec.structs.asdict(about)
+    del fields["order"]
+    fields |= {"items": items, "planned": about.planned or len(items)}
+    return Sweep(**fields)
 
 
 def store(folder: Path, item: Item, finished: Finished, *, hide_names: bool = False) -> None:
