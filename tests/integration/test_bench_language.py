@@ -10,7 +10,7 @@ import torch
 import torch._dynamo
 from torch._dynamo.utils import counters
 
-from dynalyze.capture.bench.language import language_workload
+from dynalyze.capture.bench.language import LanguageWorkload
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.settings import LANGUAGE_PHASES as PHASES
 
@@ -47,7 +47,7 @@ def one_pass(steps: list[Any]) -> list[torch.Tensor]:
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("phase", PHASES)
 def test_every_pass_does_the_same_work(model: Any, phase: str, static: bool) -> None:
-    workload = language_workload(model, phase, batch=2, sequence=9, new_tokens=3, static_cache=static)
+    workload = LanguageWorkload(model, phase, batch=2, sequence=9, new_tokens=3, static_cache=static)
     eager = workload.steps(model)
     compiled = workload.steps(torch.compile(model, backend="eager"))
     first, second = one_pass(eager), one_pass(eager)
@@ -65,16 +65,15 @@ def test_every_pass_does_the_same_work(model: Any, phase: str, static: bool) -> 
 
 def test_decoding_goes_on_from_the_prompt(model: Any) -> None:
     """The logits of the first decode step are those of the whole sequence given at once."""
-    workload = language_workload(model, "decode", batch=1, sequence=5, new_tokens=2)
-    prompt = workload.prompt  # type: ignore[attr-defined]
-    whole = torch.cat([prompt.tokens, prompt.following], dim=1)
+    workload = LanguageWorkload(model, "decode", batch=1, sequence=5, new_tokens=2)
+    whole = torch.cat([workload.prompt, workload.following], dim=1)
     with torch.no_grad():
         expected = model(whole).logits[:, 5:]
     torch.testing.assert_close(torch.cat(one_pass(workload.steps(model)), dim=1), expected)
 
 
 def test_generate_calls_the_stand_in_for_every_token(model: Any) -> None:
-    workload = language_workload(model, "generate", batch=1, sequence=5, new_tokens=4)
+    workload = LanguageWorkload(model, "generate", batch=1, sequence=5, new_tokens=4)
     seen = []
 
     def stand_in(*args: Any, **kwargs: Any) -> Any:
@@ -89,27 +88,28 @@ def test_generate_calls_the_stand_in_for_every_token(model: Any) -> None:
 
 def test_the_models_own_tokens_are_the_prompt(model: Any) -> None:
     tokens = torch.arange(12).reshape(2, 6)
-    workload = language_workload(model, "prefill", calls=[Inputs((), {"input_ids": tokens})])
+    workload = LanguageWorkload(model, "prefill", calls=[Inputs((), {"input_ids": tokens})])
     assert (workload.batch, workload.sequence) == (2, 6)
-    assert torch.equal(workload.prompt.tokens, tokens)  # type: ignore[attr-defined]
+    assert torch.equal(workload.prompt, tokens)
 
 
 def test_any_other_model_is_refused_with_its_name() -> None:
     with pytest.raises(Misuse, match="Linear has no generate"):
-        language_workload(torch.nn.Linear(2, 2), "decode")
+        LanguageWorkload(torch.nn.Linear(2, 2), "decode")
     with pytest.raises(Misuse, match="unknown phase"):
-        language_workload(torch.nn.Linear(2, 2), "forward")
+        LanguageWorkload(torch.nn.Linear(2, 2), "forward")
 
 
 def test_what_goes_with_the_prompt_goes_with_all_of_it_and_with_nothing_after(model: Any) -> None:
     call = Inputs((), {"input_ids": torch.arange(12).reshape(2, 6), "attention_mask": torch.ones(2, 6), "marks": 1})
-    workload = language_workload(model, "decode", batch=1, sequence=4, calls=[call])
-    assert workload.prompt.beside == {}  # type: ignore[attr-defined] # A prompt of another size is another one.
-    prompt = language_workload(model, "generate", calls=[call]).prompt  # type: ignore[attr-defined]
-    assert prompt.beside == {"marks": 1}
-    assert prompt.arguments(prompt.tokens, None, 0)["marks"] == 1
-    assert "marks" not in prompt.arguments(prompt.following, None, 6)
-    assert set(prompt.generated()) == {"input_ids", "marks"}
+    workload = LanguageWorkload(model, "decode", batch=1, sequence=4, calls=[call])
+    assert workload.beside == {}  # A prompt of another size is another one.
+    workload = LanguageWorkload(model, "generate", calls=[call])
+    assert workload.beside == {"marks": 1}
+    assert workload.arguments(workload.prompt, None, 0)["marks"] == 1
+    assert "marks" not in workload.arguments(workload.following, None, 6)
+    arguments = workload.generate_arguments()
+    assert {"input_ids", "marks"} <= arguments.keys() and "attention_mask" not in arguments
 
 
 def test_an_encoder_has_generate_alone() -> None:
@@ -122,8 +122,8 @@ def test_an_encoder_has_generate_alone() -> None:
     inputs = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "decoder_input_ids": tokens[:, :1]}
     for phase in ("prefill", "decode"):
         with pytest.raises(Misuse, match="T5ForConditionalGeneration has an encoder"):
-            language_workload(model, phase, calls=[Inputs((), inputs)])
-    workload = language_workload(model, "generate", calls=[Inputs((), inputs)], new_tokens=3)
+            LanguageWorkload(model, phase, calls=[Inputs((), inputs)])
+    workload = LanguageWorkload(model, "generate", calls=[Inputs((), inputs)], new_tokens=3)
     assert (workload.batch, workload.sequence, workload.tokens) == (2, None, 6)
     (eager,), (compiled,) = (
         one_pass(workload.steps(each)) for each in (model, torch.compile(model.forward, backend="eager"))

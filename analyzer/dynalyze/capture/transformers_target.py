@@ -70,15 +70,15 @@ def built_model(request: ModelRequest) -> Built:
 def workload_of(built: Built, phase: Phase, *, batch: int | None = None, **language: Any) -> Workload:
     """What is done with a model in one phase, with the inputs that were built, whose sizes are those asked for.
 
-    `language` are further arguments of `language_workload`.
+    `language` are further arguments of `LanguageWorkload`.
 
     Raises:
         Misuse: the model does not have this phase.
     """
     if phase in LANGUAGE_PHASES:
-        from dynalyze.capture.bench.language import language_workload
+        from dynalyze.capture.bench.language import LanguageWorkload
 
-        return language_workload(built.model, phase, calls=[built.inputs], **language)
+        return LanguageWorkload(built.model, phase, calls=[built.inputs], **language)
     from dynalyze.capture.bench.call_workload import CallsWorkload
 
     workload = CallsWorkload(built.model, [built.inputs], phase=phase, grad=phase == "train")

@@ -22,7 +22,7 @@ from typing import Any
 from dynalyze.capture import environment
 from dynalyze.capture.attach import attach
 from dynalyze.capture.bench.failures import kind_of, one_line, reset_traceback
-from dynalyze.capture.bench.protocol import AS_WRITTEN, WorkerRequest
+from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.bench.worker import read_request
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.events import Frame, Misused, WarmupCall, WarmupCalled, WarmupEnded
@@ -109,7 +109,7 @@ class WarmupCheck:
         self.emit(WarmupEnded(error, runtime.recompile_limit(), runtime.cache_counts(), notes))
 
     def _prepared(self) -> list[list[Step]]:
-        from dynalyze.capture.bench.configure import configured
+        from dynalyze.capture.bench.configure import target_of
         from dynalyze.capture.bench.load import device_of, load_shapes
         from dynalyze.capture.bench.timing import timer_for
 
@@ -120,10 +120,7 @@ class WarmupCheck:
         if device == "cuda" and runtime.cudagraphs_wanted(configuration.mode):
             self._repeats = _CALLS_OF_CUDA_GRAPHS
         # What is called in place of the model; compiled once, for all shapes.
-        if configuration.name == AS_WRITTEN:
-            target = configured(self._workloads[0].as_written(), replace(configuration, compile=False), device)
-        else:
-            target = configured(self._workloads[0].model, configuration, device)
+        target = target_of(self._workloads[0], configuration, device)
         return [self._with_backward(workload.steps(target)) for workload in self._workloads]
 
     def _with_backward(self, steps: list[Step]) -> list[Step]:

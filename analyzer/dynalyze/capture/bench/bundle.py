@@ -103,25 +103,21 @@ def workload_of(bundle: Bundle, request: WorkerRequest) -> Workload:
     """
     if request.phase not in LANGUAGE_PHASES:
         return RecordedWorkload(bundle, request)
-    from dynalyze.capture.bench.language import language_workload
+    from dynalyze.capture.bench.language import LanguageWorkload
 
     recorded = RecordedWorkload(bundle, replace(request, phase="forward", shape=()))
     call = recorded.calls[0]
     call.state.restore()
     alike = all(target is bundle.targets[0] for target in bundle.targets)
     model = bundle.targets[0] if alike else recorded.model
-    return language_workload(
+    return LanguageWorkload(
         model, request.phase, calls=[Inputs(*call.inputs.thaw())], batch=request.batch, sequence=request.sequence,
         seed=request.seed, **settings_of(request, Generation),
     )  # fmt: skip
 
 
 def check_sizes(request: WorkerRequest) -> None:
-    """Refuse sizes for calls that have theirs.
-
-    Raises:
-        Misuse: --batch or --sequence outside the phases of a language model.
-    """
+    """Refuse (Misuse) sizes for calls that have theirs, outside the phases of a language model."""
     sized = request.batch is not None or request.sequence is not None
     if sized and request.phase not in LANGUAGE_PHASES:
         raise Misuse("--batch and --sequence need a model that makes its inputs: these are the calls of a program")

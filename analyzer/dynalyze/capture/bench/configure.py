@@ -10,12 +10,14 @@ from __future__ import annotations
 import importlib.util
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
 
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
+from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.compiling import compile_arguments, mark_dynamic_inputs
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.nested_values import reachable_modules
@@ -47,6 +49,13 @@ def configured(model: Target, configuration: Configuration, device: str = "cpu")
             return uncast(*args, **kwargs)
 
     return _standing_for(autocast, uncast)
+
+
+def target_of(workload: Workload, configuration: Configuration, device: str) -> Target:
+    """What is called in place of the workload's model: as configured, or as the program itself compiled it."""
+    if configuration.name == AS_WRITTEN:
+        return configured(workload.as_written(), replace(configuration, compile=False), device)
+    return configured(workload.model, configuration, device)
 
 
 def uncompiled(model: Target) -> tuple[Target, list[str]]:

@@ -24,17 +24,7 @@ _OWN = ("input_ids", "attention_mask", "position_ids", "cache_position", "past_k
 _FORWARD_ONLY = ("labels", "use_cache", "past_key_values", "cache_position", "position_ids")
 
 
-def language_workload(
-    model: Any,
-    phase: str,
-    *,
-    calls: list[Inputs] | None = None,
-    batch: int | None = None,
-    sequence: int | None = None,
-    new_tokens: int = 16,
-    static_cache: bool = False,
-    seed: int = 0,
-) -> Workload:
+class LanguageWorkload(Workload):
     """One phase of a language model of transformers; one that encodes before it decodes has `generate` alone.
 
     `batch` and `sequence` (tokens of the prompt) are those of the model's own example inputs where not given, else 1
@@ -44,82 +34,66 @@ def language_workload(
     Raises:
         Misuse: the model cannot generate, or the phase is unknown.
     """
-    if phase not in LANGUAGE_PHASES:
-        raise Misuse(f"unknown phase {phase!r}; a language model has {', '.join(LANGUAGE_PHASES)}")
-    if not _generates(model):
-        raise Misuse(
-            f"--phase {phase} needs a language model of transformers: {type(model).__name__} has no generate()"
-        )
-    encodes = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
-    if encodes and phase != "generate":
-        raise Misuse(
-            f"--phase {phase} is for models that only decode: {type(model).__name__} has an encoder; --phase generate "
-            "is for it"
-        )
-    own = _own_tokens(calls)
-    shape = tuple(own.shape) if own is not None else (1, _SEQUENCE)
-    prompt = _Prompt(model, batch or shape[0], sequence or shape[1], new_tokens, static_cache, seed)
-    if own is not None and shape == (prompt.batch, prompt.sequence):
-        prompt.tokens = own.to(prompt.tokens.device)
-        # The arguments of the first example call beside the tokens and what follows from them.
-        prompt.beside = {name: value for name, value in calls[0].kwargs.items() if name not in _OWN} if calls else {}
-    if encodes and calls and calls[0].kwargs:  # These inputs of an encoder are the prompt, of their batch.
-        prompt.encoded = dict(calls[0].kwargs)
-        sizes = (len(value) for value in prompt.encoded.values() if getattr(value, "ndim", 0))
-        prompt.batch = next(sizes, prompt.batch)
-    return LanguageWorkload(model, prompt, phase)
 
-
-class _Prompt:
-    """The tokens of all phases, and the caches they fill."""
-
-    def __init__(self, model: Any, batch: int, sequence: int, new_tokens: int, static_cache: bool, seed: int) -> None:
+    def __init__(
+        self, model: Any, phase: str, *, calls: list[Inputs] | None = None, batch: int | None = None,
+        sequence: int | None = None, new_tokens: int = 16, static_cache: bool = False, seed: int = 0,
+    ) -> None:  # fmt: skip
         import torch
 
-        self.model = model
-        self.batch = batch
-        self.sequence = sequence
-        self.new_tokens = new_tokens
-        self.static_cache = static_cache
+        encodes = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+        _check(model, phase, encodes)
+        own = _own_tokens(calls)
+        shape = tuple(own.shape) if own is not None else (1, _SEQUENCE)
+        batch, sequence = batch or shape[0], sequence or shape[1]
+        self.new_tokens, self.static_cache = new_tokens, static_cache
         random = torch.Generator().manual_seed(seed)
+        drawn = torch.randint(0, _config(model).vocab_size, (batch, sequence + new_tokens), generator=random)
         device = next(model.parameters()).device
-        vocabulary = _config(model).vocab_size
-        drawn = torch.randint(0, vocabulary, (batch, sequence + new_tokens), generator=random)
-        self.tokens = drawn[:, :sequence].to(device)
-        self.following = drawn[:, sequence:].to(device)
-        # What goes with the whole prompt beside its tokens, and everything that an encoder takes.
-        self.beside: dict[str, Any] = {}
-        self.encoded: dict[str, Any] = {}
+        self.prompt, self.following = drawn[:, :sequence].to(device), drawn[:, sequence:].to(device)
+        self.beside: dict[str, Any] = {}  # What goes with the whole prompt beside its tokens.
+        if calls and own is not None and shape == (batch, sequence):
+            self.prompt = own.to(device)
+            self.beside = {name: value for name, value in calls[0].kwargs.items() if name not in _OWN}
+        # The inputs of an encoder are the prompt, of their batch.
+        self.encoded: dict[str, Any] = dict(calls[0].kwargs) if encodes and calls else {}
+        batch = next((len(value) for value in self.encoded.values() if getattr(value, "ndim", 0)), batch)
+        tokens = batch * (sequence if phase == "prefill" else new_tokens)
+        self._past = sequence
+        super().__init__(model, phase, batch, None if self.encoded else sequence, items=batch, tokens=tokens)
+        if phase == "decode" or (phase == "prefill" and static_cache):
+            # While nothing of the model is compiled yet: a static cache takes its tensors at its first use, and marks
+            # their addresses as fixed only outside of tracing.
+            self._filled = self._new_cache()
+            with torch.no_grad():
+                model(**self.arguments(self.prompt, self._filled, 0))
+        kind = "static" if static_cache else "dynamic"
+        size = "as encoded" if self.encoded else f"{sequence} tokens"
+        self.notes.append(f"{phase}: batch {batch}, prompt {size}, {kind} cache.")
 
-    def generated(self) -> dict[str, Any]:
-        """Keyword arguments of `generate` that give it the prompt."""
+    def generate_arguments(self) -> dict[str, Any]:
+        """Keyword arguments of `generate`, greedy, that give it the prompt."""
+        prompt = {"input_ids": self.prompt, **self.beside} if self.beside else {"inputs": self.prompt}
         if self.encoded:
             own = {name: value for name, value in self.encoded.items() if name not in _FORWARD_ONLY}
-            return {name: value for name, value in own.items() if not name.startswith("decoder_")}
-        return {"input_ids": self.tokens, **self.beside} if self.beside else {"inputs": self.tokens}
+            prompt = {name: value for name, value in own.items() if not name.startswith("decoder_")}
+        return {
+            **prompt,
+            "max_new_tokens": self.new_tokens,
+            "min_new_tokens": self.new_tokens,
+            "do_sample": False,
+            "disable_compile": True,
+            "pad_token_id": 0,
+            **({"cache_implementation": "static"} if self.static_cache else {}),
+        }
 
-    def fill(self) -> None:
-        """Make the cache that holds the prompt, while nothing of the model is compiled yet.
-
-        A static cache takes its tensors at its first use, and marks their addresses as fixed only outside of tracing.
-        """
-        import torch
-
-        self._filled = self.new_cache()
-        with torch.no_grad():
-            self.model(**self.arguments(self.tokens, self._filled, 0))
-
-    def filled(self) -> Any:
-        """A cache of its own that holds the prompt."""
-        return copy.deepcopy(self._filled)
-
-    def new_cache(self) -> Any:
+    def _new_cache(self) -> Any:
         """An empty cache with room for the prompt and all new tokens."""
         import transformers
 
         config = _config(self.model)
         if self.static_cache:
-            return transformers.StaticCache(config=config, max_cache_len=self.sequence + self.new_tokens)
+            return transformers.StaticCache(config=config, max_cache_len=self._past + self.new_tokens)
         try:
             return transformers.DynamicCache(config=config)
         except TypeError:  # Before transformers 4.56 it takes none.
@@ -130,48 +104,47 @@ class _Prompt:
         import torch
 
         arguments = {"input_ids": tokens, "past_key_values": cache, "use_cache": True, **({} if past else self.beside)}
-        if "cache_position" in inspect.signature(self.model.forward).parameters:  # Transformers 4.
+        model: Any = self.model
+        if "cache_position" in inspect.signature(model.forward).parameters:  # Transformers 4.
             arguments["cache_position"] = torch.arange(past, past + tokens.shape[1], device=tokens.device)
         return arguments
 
-
-class LanguageWorkload(Workload):
-    """One phase of a language model over a prompt."""
-
-    def __init__(self, model: Any, prompt: _Prompt, phase: str) -> None:
-        tokens = prompt.batch * (prompt.sequence if phase == "prefill" else prompt.new_tokens)
-        sequence = None if prompt.encoded else prompt.sequence
-        super().__init__(model, phase, prompt.batch, sequence, items=prompt.batch, tokens=tokens)
-        self.prompt = prompt
-        if phase == "decode" or (phase == "prefill" and prompt.static_cache):
-            prompt.fill()
-        kind = "static" if prompt.static_cache else "dynamic"
-        size = "as encoded" if prompt.encoded else f"{prompt.sequence} tokens"
-        self.notes.append(f"{phase}: batch {prompt.batch}, prompt {size}, {kind} cache.")
-
     def steps(self, target: Callable[..., Any]) -> list[Step]:
-        prompt = self.prompt
         if self.phase == "generate":
-            return [_GenerateStep(target, self.model, prompt)]
+            return [_GenerateStep(target, self.model, self.generate_arguments())]
         if self.phase == "prefill":
             # A server keeps its static cache and empties it: new tensors would be new addresses to CUDA graphs.
-            kept = prompt.filled() if prompt.static_cache else None
+            kept = copy.deepcopy(self._filled) if self.static_cache else None
 
             def prefill() -> dict[str, Any]:
                 if kept is not None:
                     kept.reset()
-                return prompt.arguments(prompt.tokens, prompt.new_cache() if kept is None else kept, 0)
+                return self.arguments(self.prompt, self._new_cache() if kept is None else kept, 0)
 
             return [_ForwardStep(target, prefill)]
-        cache = _DecodeCache(prompt)
+        cache = _DecodeCache(self._filled, self.static_cache)
 
         def decode(number: int) -> dict[str, Any]:
             if number == 0:
                 cache.restore()
-            tokens = prompt.following[:, number : number + 1].contiguous()
-            return prompt.arguments(tokens, cache.cache, prompt.sequence + number)
+            tokens = self.following[:, number : number + 1].contiguous()
+            return self.arguments(tokens, cache.cache, self._past + number)
 
-        return [_ForwardStep(target, functools.partial(decode, number)) for number in range(prompt.new_tokens)]
+        return [_ForwardStep(target, functools.partial(decode, number)) for number in range(self.new_tokens)]
+
+
+def _check(model: Any, phase: str, encodes: bool) -> None:
+    if phase not in LANGUAGE_PHASES:
+        raise Misuse(f"unknown phase {phase!r}; a language model has {', '.join(LANGUAGE_PHASES)}")
+    if not _generates(model):
+        raise Misuse(
+            f"--phase {phase} needs a language model of transformers: {type(model).__name__} has no generate()"
+        )
+    if encodes and phase != "generate":
+        raise Misuse(
+            f"--phase {phase} is for models that only decode: {type(model).__name__} has an encoder; --phase generate "
+            "is for it"
+        )
 
 
 @dataclass(eq=False)
@@ -194,22 +167,23 @@ class _ForwardStep(Step):
 class _DecodeCache:
     """The cache of one pass; the first step of every pass finds it as the prompt left it."""
 
-    def __init__(self, prompt: _Prompt) -> None:
+    def __init__(self, filled: Any, is_static: bool) -> None:
         import torch
 
-        self._prompt = prompt
-        self.cache = prompt.filled()
+        self._filled = filled
+        self._is_static = is_static
+        self.cache = copy.deepcopy(filled)
         self._layers = [
             {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in vars(layer).items()}
-            for layer in (self.cache.layers if prompt.static_cache else ())
+            for layer in (self.cache.layers if is_static else ())
         ]
 
     def restore(self) -> None:
         """Static caches keep their tensors, whose addresses are compiled in; a dynamic one is made anew."""
         import torch
 
-        if not self._prompt.static_cache:
-            self.cache = self._prompt.filled()
+        if not self._is_static:
+            self.cache = copy.deepcopy(self._filled)
             return
         for layer, state in zip(self.cache.layers, self._layers, strict=True):
             for name, value in state.items():
@@ -221,29 +195,20 @@ class _DecodeCache:
 
 @dataclass(eq=False)
 class _GenerateStep(Step):
-    """`generate` end to end, greedy. It must not compile by itself, as it does on a GPU with a static cache."""
+    """`generate` end to end. It must not compile by itself, as it does on a GPU with a static cache."""
 
     target: Callable[..., Any]
     model: Any
-    prompt: _Prompt
+    arguments: dict[str, Any]
 
     def run(self) -> Any:
         import torch
 
-        arguments = {
-            **self.prompt.generated(),
-            "max_new_tokens": self.prompt.new_tokens,
-            "min_new_tokens": self.prompt.new_tokens,
-            "do_sample": False,
-            "disable_compile": True,
-            "pad_token_id": 0,
-            **({"cache_implementation": "static"} if self.prompt.static_cache else {}),
-        }
         with torch.no_grad():
             if _generates(self.target) and not hasattr(self.target, "_orig_mod"):
                 generate: Callable[..., Any] = getattr(self.target, "generate")  # noqa: B009 - a callable of any kind
-                return generate(**arguments)
-            return _through(self.model, self.target, arguments)
+                return generate(**self.arguments)
+            return _through(self.model, self.target, self.arguments)
 
 
 def _through(model: Any, target: Callable[..., Any], arguments: dict[str, Any]) -> Any:

@@ -106,6 +106,8 @@ def _import_torch(threads: int | None) -> float:
 
 
 def _objects(requests: Sequence[WorkerRequest]) -> list[Workload]:
+    import torch
+
     from dynalyze.capture import objects, transformers_attention
     from dynalyze.capture.bench.configure import uncompiled
 
@@ -122,7 +124,13 @@ def _objects(requests: Sequence[WorkerRequest]) -> list[Workload]:
         place(model, replace(first, train=True) if trains else first)
     workloads = [_workload_over(model, own, first)]
     workloads += [_workload_over(model, calls.of(request, model)[1], request) for request in requests[1:]]
-    workloads[0].notes[:0] = [*notes, *_notes_on(model, first)]
+    random_parts = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
+    parts = model.modules() if first.phase != "train" and _is_module(model) else ()
+    if any(part.training and isinstance(part, random_parts) for part in parts):
+        notes.append(
+            "The model is in training mode: its dropout or batch statistics are active. --eval turns them off."
+        )
+    workloads[0].notes[:0] = notes
     return workloads
 
 
@@ -240,26 +248,15 @@ def _workload_over(model: Any, calls: list[Inputs] | None, request: WorkerReques
     """The phase of the request over these calls, moved and cast as it asks."""
     calls = None if calls is None else [Inputs(*moved(tuple(call), request)) for call in calls]
     if request.phase in LANGUAGE_PHASES:
-        from dynalyze.capture.bench.language import language_workload
+        from dynalyze.capture.bench.language import LanguageWorkload
 
-        return language_workload(
+        return LanguageWorkload(
             model, request.phase, calls=calls, batch=request.batch, sequence=request.sequence,
             seed=request.seed, **settings_of(request, Generation),
         )  # fmt: skip
     from dynalyze.capture.bench.call_workload import CallsWorkload
 
     return CallsWorkload(model, calls or [], phase=request.phase, grad=request.phase == "train")
-
-
-def _notes_on(model: Any, request: WorkerRequest) -> list[str]:
-    import torch
-
-    if request.phase == "train" or not _is_module(model):
-        return []
-    random_parts = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
-    if any(part.training and isinstance(part, random_parts) for part in model.modules()):
-        return ["The model is in training mode: its dropout or batch statistics are active. --eval turns them off."]
-    return []
 
 
 def _is_module(value: Any) -> bool:

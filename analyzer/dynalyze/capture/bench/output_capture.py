@@ -124,8 +124,8 @@ class OutputCapture:
         if known is None or known.shape != part.shape:
             random = torch.Generator().manual_seed(zlib.crc32(name.encode()))
             drawn = torch.randn(part.shape, generator=random, dtype=torch.float32) / max(1, part.numel()) ** 0.5
-            known = torch.ones(part.shape) if part.numel() == 1 else drawn
-            known = self._directions[key] = known.to(part.dtype)
+            known = (torch.ones(part.shape) if part.numel() == 1 else drawn).to(part.dtype)
+            self._directions[key] = known
         return known.to(part.device, part.dtype)
 
 
@@ -146,8 +146,7 @@ def named_tensors(outputs: Any) -> Iterator[tuple[str, torch.Tensor]]:
         if id(value) in seen or not (base is not None or dataclasses.is_dataclass(value)):
             return
         seen.add(id(value))
-        held = base.items(value) if is_dict else children(value)
-        for key, item in held:
+        for key, item in base.items(value) if is_dict else children(value):
             step = f"[{key}]" if isinstance(key, int) else f".{key}"
             yield from walk(item, (path + step).lstrip("."))
 
@@ -177,8 +176,7 @@ def _cut_off(value: Any) -> Any:
 
 def _graph_leaves(root: Any) -> Iterator[torch.Tensor]:
     """Whatever the graph would accumulate a gradient into."""
-    seen = {root}
-    waiting = [root]
+    seen, waiting = {root}, [root]
     while waiting:
         node = waiting.pop()
         variable = getattr(node, "variable", None)

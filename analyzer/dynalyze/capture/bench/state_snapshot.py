@@ -10,7 +10,7 @@ import torch
 from dynalyze.capture.bench.workload import seed as set_seed
 from dynalyze.capture.call_context import RandomState
 
-_VALUES = (bool, int, float, complex, str, bytes, type(None))
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.Tensor)
 
 
 class StateSnapshot:
@@ -21,22 +21,22 @@ class StateSnapshot:
 
     def __init__(self, model: Callable[..., Any], seed: int) -> None:
         self._before = RandomState.now()
-        self._parts = list(model.modules()) if isinstance(model, torch.nn.Module) else []
-        self._training = [part.training for part in self._parts]
+        self._model = model
+        parts = model.modules() if isinstance(model, torch.nn.Module) else ()
         self._attributes = [
-            {n: v for n, v in vars(part).items() if isinstance(v, (*_VALUES, torch.Tensor)) and n != "training"}
-            for part in self._parts
+            (part, part.training, {name: value for name, value in vars(part).items() if isinstance(value, _PLAIN)})
+            for part in parts
         ]
-        self._tensors = {id(t): (t, t.detach().to("cpu", copy=True)) for _, t in self._held()}
+        self._tensors = {id(t): (t, t.detach().to("cpu", copy=True)) for _, t in held_tensors(model)}
         self._gradients = [(t, t.grad) for t, _ in self._tensors.values() if t.is_leaf]
         set_seed(seed)
         self._start = RandomState.now()
 
     def restore(self) -> None:
         """Bring everything to where it was, with no gradients, and the generators to the seed."""
-        for part, training, attributes in zip(self._parts, self._training, self._attributes, strict=True):
-            part.training = training
+        for part, training, attributes in self._attributes:
             vars(part).update(attributes)
+            part.training = training
         with torch.no_grad():
             for tensor, value in self._tensors.values():
                 if tensor.is_inference():
@@ -57,13 +57,10 @@ class StateSnapshot:
 
     def changed_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Buffers and plain tensor attributes whose values a run has changed."""
-        for name, tensor in self._held():
+        for name, tensor in held_tensors(self._model):
             kept = self._tensors.get(id(tensor))
             if not isinstance(tensor, torch.nn.Parameter) and (kept is None or not _same(tensor, kept[1])):
                 yield name, tensor
-
-    def _held(self) -> Iterator[tuple[str, torch.Tensor]]:
-        return held_tensors(self._parts[0]) if self._parts else iter(())
 
 
 def held_tensors(model: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:

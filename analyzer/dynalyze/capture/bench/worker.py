@@ -12,7 +12,6 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.forking import imported_modules
 from dynalyze.capture.bench.load import load
-from dynalyze.capture.bench.protocol import AS_WRITTEN, SOCKET_FILE, Configuration, Failure, WorkerRequest
+from dynalyze.capture.bench.protocol import SOCKET_FILE, Configuration, Failure, WorkerRequest
 from dynalyze.capture.bench.validity import Compiles, look, reason_against
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.inputs import Misuse
@@ -190,14 +189,10 @@ class Session:
     def _memory(self, _: Command) -> Answer:
         from dynalyze.capture.bench.memory import peaks
 
-        def run(passes: int) -> None:
-            for _ in range(passes):
-                _run_untimed(self._steps)
-
         if not self._steps:
             self._configure()
-            run(_FIRST_PASSES)
-        return peaks(self._device, lambda: run(_MEMORY_PASSES))
+            _run_untimed(self._steps * _FIRST_PASSES)
+        return peaks(self._device, lambda: _run_untimed(self._steps * _MEMORY_PASSES))
 
     def _accuracy(self, _: Command) -> Answer:
         from dynalyze.capture.bench.accuracy import accuracy
@@ -223,12 +218,9 @@ class Session:
 
     def _target(self) -> Callable[..., Any]:
         """The configured stand-in for the model, made anew."""
-        from dynalyze.capture.bench.configure import configured
+        from dynalyze.capture.bench.configure import target_of
 
-        workload = self._workload()
-        if self._configuration.name != AS_WRITTEN:
-            return configured(workload.model, self._configuration, self._device)
-        return configured(workload.as_written(), replace(self._configuration, compile=False), self._device)
+        return target_of(self._workload(), self._configuration, self._device)
 
     def _workload(self) -> Workload:
         if self._loaded is None:
