@@ -187,15 +187,12 @@ def _failed(side: str, kind: Failure, error: Exception) -> Failed:
 
 def argmax_flips(eager: Run, compiled: Run) -> float | None:
     """The share of rows whose largest entry differs, over all steps; None where nothing looks like logits."""
-    flips = rows = 0
-    for key in _logits_of(eager):
-        one, other = eager.tensors[key], compiled.tensors.get(key)
-        if other is None or other.shape != one.shape:
-            continue
-        differs = one.argmax(-1) != other.argmax(-1)
-        flips += int(differs.sum())
-        rows += differs.numel()
-    return flips / rows if rows else None
+    pairs = [(eager.tensors[key], compiled.tensors.get(key)) for key in _logits_of(eager)]
+    differs = [
+        one.argmax(-1) != other.argmax(-1) for one, other in pairs if other is not None and other.shape == one.shape
+    ]
+    rows = sum(each.numel() for each in differs)
+    return sum(int(each.sum()) for each in differs) / rows if rows else None
 
 
 def _logits_of(run: Run) -> list[Key]:

@@ -63,23 +63,23 @@ def tapped(original: torch.fx.GraphModule, only: frozenset[str] | None = None) -
     """The graph with its values among its outputs; `only` names the nodes whose values are wanted."""
     nodes = [node for node in original.graph.nodes if node.op != "output"]
     any_writes = any(map(writes, nodes))
-    inside = transformed(original)
     graph = torch.fx.Graph()
+    found = Tapped(original, original, transformed=transformed(original))
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     taps: dict[Tap, torch.fx.Node] = {}
-    version: dict[str, int] = {}
-    written = nbytes = cut = 0
+    written = nbytes = 0
 
     def tap(node: torch.fx.Node) -> None:
-        nonlocal nbytes, cut
+        nonlocal nbytes
         key, value = (node.name, written), numerics.value_of(node)
         is_plain = isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_quantized
-        if key in taps or not is_plain or node.name in inside or (only is not None and node.name not in only):
+        is_wanted = node.name not in found.transformed and (only is None or node.name in only)
+        if key in taps or not is_plain or not is_wanted:
             return
         with contextlib.suppress(Exception):  # A size that is known only when the graph runs.
             nbytes += int(value.numel() * value.element_size())
         if nbytes > _MOST_BYTES:
-            cut += 1
+            found.cut += 1
             return
         alone = graph.call_method("detach", (copies[node],))
         copied = taps[key] = graph.call_method("clone", (alone,))
@@ -87,10 +87,9 @@ def tapped(original: torch.fx.GraphModule, only: frozenset[str] | None = None) -
             made.meta.update({name: node.meta[name] for name in _META if name in node.meta})
 
     for node in nodes:
-        if any_writes:
-            for used in node.all_input_nodes:
-                tap(used)
-        version[node.name] = written
+        for used in node.all_input_nodes if any_writes else ():
+            tap(used)
+        found.version[node.name] = written
         copies[node] = graph.node_copy(node, lambda used: copies[used])
         if writes(node):
             written += 1
@@ -100,10 +99,10 @@ def tapped(original: torch.fx.GraphModule, only: frozenset[str] | None = None) -
             tap(node)
     own = [copies[item] if isinstance(item, torch.fx.Node) else item for item in outputs_of(original)]
     graph.output((*own, *taps.values()))
-    made = torch.fx.GraphModule(original, graph)
-    made.meta = original.meta
-    places = {key: len(own) + number for number, key in enumerate(taps)}
-    return Tapped(original, made, places, version, cut, inside)
+    found.graph = torch.fx.GraphModule(original, graph)
+    found.graph.meta = original.meta
+    found.taps = {key: len(own) + number for number, key in enumerate(taps)}
+    return found
 
 
 def transformed(graph: torch.fx.GraphModule) -> frozenset[str]:
@@ -132,10 +131,9 @@ def writes(node: torch.fx.Node) -> bool:
     if (name.endswith("_") and not name.endswith("__")) or node.target in _WRITING or "out" in node.kwargs:
         return True
     # What an argument of the call makes write: statistics that are gathered, or `inplace=True`.
-    if any(known in name for known in _STATISTICS):
-        return True
     switches = [argument for argument in node.args if isinstance(argument, bool)]
-    return bool(node.kwargs.get("inplace")) or (name in _INPLACE_LAST and switches[-1:] == [True])
+    is_inplace = bool(node.kwargs.get("inplace")) or (name in _INPLACE_LAST and switches[-1:] == [True])
+    return is_inplace or any(known in name for known in _STATISTICS)
 
 
 def outputs_of(graph: torch.fx.GraphModule) -> tuple[Any, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -96,8 +96,8 @@ class Fp64Reference:
             stack.callback(torch.set_default_dtype, default)
             torch.set_default_dtype(torch.float64)
             if self._draws:
-                draw = _Draws(self._usual or default, default)
-                stack.enter_context(numerics.watched_operations(draw.run))
+                draw = functools.partial(_drawn, self._usual or default, default)
+                stack.enter_context(numerics.watched_operations(draw))
             if self._lift:
                 stack.enter_context(_Lifted())
             return self.model(*args, **kwargs)
@@ -168,34 +168,28 @@ class _Lifted(TorchFunctionMode):  # type: ignore[misc]
         return func(*map(lifted, args), **{name: lifted(value) for name, value in kwargs.items()})
 
 
-@dataclass(frozen=True)
-class _Draws:
+def _drawn(
+    usual: torch.dtype, default: torch.dtype, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Draws random numbers in the type that eager draws them in, and raises them."""
 
-    usual: torch.dtype
-    default: torch.dtype
-
-    def run(self, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not numerics.draws_random_numbers(operation):
-            return operation(*args, **kwargs)
-        if operation is torch.ops.aten.native_dropout.default:
-            value, share, train = args
-            _, mask = operation(torch.ones_like(value, dtype=self.usual), share, train)
-            return (value * mask / (1 - share) if share < 1 else value * mask), mask
-        lowered = [self._lowered(value) for value in args]
-        named = {name: self._lowered(value) for name, value in kwargs.items()}
-        # The result has torch's default type where none is given, as for `rand` and not for `randint`.
-        takes_default = any(a.name == "dtype" and a.default_value is None for a in operation._schema.arguments)
-        if takes_default and not any(isinstance(value, torch.Tensor) for value in args):
-            named["dtype"] = named.get("dtype") or self.default
-        made = operation(*lowered, **named)
-        if operation._schema.is_mutable and isinstance(args[0], torch.Tensor):
-            return args[0].copy_(made)
-        return raised(made) if isinstance(made, torch.Tensor) else made
-
-    def _lowered(self, value: Any) -> Any:
-        if value is torch.float64:
-            return self.usual
+    def lowered(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.dtype is torch.float64:
-            return value.to(self.usual)
-        return value
+            return value.to(usual)
+        return usual if value is torch.float64 else value
+
+    if not numerics.draws_random_numbers(operation):
+        return operation(*args, **kwargs)
+    if operation is torch.ops.aten.native_dropout.default:
+        value, share, train = args
+        _, mask = operation(torch.ones_like(value, dtype=usual), share, train)
+        return (value * mask / (1 - share) if share < 1 else value * mask), mask
+    named = {name: lowered(value) for name, value in kwargs.items()}
+    # The result has torch's default type where none is given, as for `rand` and not for `randint`.
+    takes_default = any(a.name == "dtype" and a.default_value is None for a in operation._schema.arguments)
+    if takes_default and not any(isinstance(value, torch.Tensor) for value in args):
+        named["dtype"] = named.get("dtype") or default
+    made = operation(*map(lowered, args), **named)
+    if operation._schema.is_mutable and isinstance(args[0], torch.Tensor):
+        return args[0].copy_(made)
+    return raised(made) if isinstance(made, torch.Tensor) else made

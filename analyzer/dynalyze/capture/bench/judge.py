@@ -37,11 +37,6 @@ class Runs:
         mine, other = self.eager.tensors, self.again.tensors
         return mine.keys() == other.keys() and all(identical(mine[key], other[key]) for key in mine)
 
-    @property
-    def aligned(self) -> bool:
-        """Whether compiled drew the random numbers that eager drew, or neither drew any."""
-        return not self.eager.draws or self.compiled.positions == self.eager.positions
-
 
 @dataclass
 class Judged:
@@ -116,7 +111,7 @@ def _verdict(runs: Runs, key: Key, measured: Measured, reference: float) -> tupl
         return "suspicious", f"compiling made {measured.introduced:,} NaN or infinite"
     if measured.equal:
         return "equal", ""
-    if not runs.aligned:
+    if runs.eager.draws and runs.compiled.positions != runs.eager.positions:
         return "not comparable", "compiled draws other random numbers than eager"
     eager, again = runs.eager.tensors[key], runs.again.tensors.get(key)
     if again is None or not identical(eager, again):  # Compiled may differ from eager as much as that from itself.

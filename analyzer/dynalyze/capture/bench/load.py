@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynalyze.capture.bench.failures import Failed, kind_of
@@ -134,22 +134,24 @@ def _objects(requests: Sequence[WorkerRequest]) -> list[Workload]:
     return workloads
 
 
+@dataclass
 class _Calls:
     """The calls of an object target; a factory makes them anew for each combination of sizes that it takes."""
 
-    def __init__(self, module: Any, found: Any) -> None:
-        self._module = module
-        self._found = found
-        self._made: dict[tuple[tuple[str, int], ...], list[Inputs] | None] = {}
+    module: Any
+    found: Any
+    _made: dict[tuple[tuple[str, int], ...], list[Inputs] | None] = field(default_factory=dict)
 
     def of(self, request: WorkerRequest, model: Any = None) -> tuple[Any, list[Inputs] | None]:
         """The model, and the calls for a request; a phase of a language model makes its own and may have none.
 
-        `model` is that of the first request: one model has to serve all sizes.
+        `model` is that of the first request: one model has to serve all sizes. The sizes of `dims` come last: what a
+        factory makes serves every size of theirs.
         """
-        key = _sizes_without_dim(request)
+        named = {dim.name for dim in request.dims}
+        key = tuple((name, size) for name, size in request.shape if name not in named)
         if key not in self._made:
-            made, self._made[key] = self._prepared(request)
+            made, self._made[key] = self._prepared(request, dict(key))
             if model is not None and _outline(model) != _outline(made):
                 sizes = ", ".join(f"{name} {size}" for name, size in key)
                 raise Misuse(
@@ -162,25 +164,18 @@ class _Calls:
             return model, calls
         return model, resized(calls, request.dims, dict(request.shape), model)
 
-    def _prepared(self, request: WorkerRequest) -> tuple[Any, list[Inputs] | None]:
-        """The sizes of `dims` come later: what is made here serves every size of theirs."""
+    def _prepared(self, request: WorkerRequest, sizes: dict[str, int]) -> tuple[Any, list[Inputs] | None]:
         from dynalyze.capture import objects
 
         name, inputs = request.source["name"], list(request.source.get("inputs", []))
         seed(request.seed)
         try:
-            return objects.prepare(self._found, name, self._module, inputs, dict(_sizes_without_dim(request)))
+            return objects.prepare(self.found, name, self.module, inputs, sizes)
         except Misuse:
             if request.phase not in LANGUAGE_PHASES or inputs:
                 raise
         seed(request.seed)
-        return objects.prepare(self._found, name, self._module, [_ANY_INPUT])[0], None
-
-
-def _sizes_without_dim(request: WorkerRequest) -> tuple[tuple[str, int], ...]:
-    """Those that a factory is given."""
-    named = {dim.name for dim in request.dims}
-    return tuple((name, size) for name, size in request.shape if name not in named)
+        return objects.prepare(self.found, name, self.module, [_ANY_INPUT])[0], None
 
 
 def _outline(model: Any) -> Any:

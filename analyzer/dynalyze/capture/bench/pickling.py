@@ -74,9 +74,8 @@ class _Written:
             name = value.__name__
             if vars(sys.modules["__main__"]).get(name) is value and not compiled_calls.is_compiled_function(value):
                 self.definitions[name] = value
-        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.device.type == "meta":
-            return
-        if compiled_calls.wraps_tensors(value):
+        is_plain = isinstance(value, torch.Tensor) and value.layout is torch.strided and value.device.type != "meta"
+        if not is_plain or compiled_calls.wraps_tensors(value):
             return
         storage = value.untyped_storage()
         if storage._cdata not in self.seen:
@@ -197,20 +196,17 @@ def _explained(error: Exception, culprit: Any, value: Any) -> str:
 
 
 def _place_of(culprit: Any, value: Any) -> str:
+    def holds(held: Any) -> bool:
+        if held is culprit or isinstance(held, (torch.nn.Module, types.ModuleType, type)):
+            return held is culprit
+        return any(each is culprit for each in islice(leaves(held, objects=False), _MOST_SEARCHED))
+
     for root in reachable_modules(value):
         for path, part in root.named_modules():
             for name, held in vars(part).items():
-                if _holds(held, culprit):
+                if holds(held):
                     return f"in {'.'.join(filter(None, (path, name)))} of {type(root).__name__} "
     for name, held in sys.modules["__main__"].__dict__.items():
-        if _holds(held, culprit):
+        if holds(held):
             return f"in the global {name} "
     return ""
-
-
-def _holds(held: Any, culprit: Any) -> bool:
-    if held is culprit:
-        return True
-    if isinstance(held, (torch.nn.Module, types.ModuleType, type)):
-        return False
-    return any(each is culprit for each in islice(leaves(held, objects=False), _MOST_SEARCHED))

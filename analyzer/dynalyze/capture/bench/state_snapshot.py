@@ -42,7 +42,7 @@ class StateSnapshot:
                 if tensor.is_inference():
                     with torch.inference_mode():
                         tensor.copy_(value)
-                elif not _same(tensor, value):
+                elif not identical(tensor.detach().to("cpu"), value):
                     tensor.data.copy_(value)
         for tensor, _ in self._gradients:
             tensor.grad = None
@@ -59,7 +59,9 @@ class StateSnapshot:
         """Buffers and plain tensor attributes whose values a run has changed."""
         for name, tensor in held_tensors(self._model):
             kept = self._tensors.get(id(tensor))
-            if not isinstance(tensor, torch.nn.Parameter) and (kept is None or not _same(tensor, kept[1])):
+            if isinstance(tensor, torch.nn.Parameter):
+                continue
+            if kept is None or not identical(tensor.detach().to("cpu"), kept[1]):
                 yield name, tensor
 
 
@@ -77,10 +79,6 @@ def random_position() -> tuple[Any, ...]:
     now = RandomState.now()
     devices = tuple(state.numpy().tobytes() for states in now.devices.values() for state in states)
     return (now.cpu.numpy().tobytes(), now.python, *devices)
-
-
-def _same(tensor: torch.Tensor, kept: torch.Tensor) -> bool:
-    return tensor.shape == kept.shape and identical(tensor.detach().to("cpu"), kept)
 
 
 def identical(one: torch.Tensor, other: torch.Tensor) -> bool:
