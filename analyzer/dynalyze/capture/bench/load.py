@@ -125,7 +125,7 @@ def _objects(requests: Sequence[WorkerRequest]) -> list[Workload]:
     workloads = [_workload_over(model, own, first)]
     workloads += [_workload_over(model, calls.of(request, model)[1], request) for request in requests[1:]]
     random_parts = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
-    parts = model.modules() if first.phase != "train" and _is_module(model) else ()
+    parts = model.modules() if first.phase != "train" and isinstance(model, torch.nn.Module) else ()
     if any(part.training and isinstance(part, random_parts) for part in parts):
         notes.append(
             "The model is in training mode: its dropout or batch statistics are active. --eval turns them off."
