@@ -95,10 +95,7 @@ def attention_matrix(
     """Try every combination as the plan says: its first configuration and workload, timed with `seconds` alone.
 
     Without `attentions` those are tried that the model's class supports. Ctrl-C, and the end of `plan.total`, end it
-    with the cells that are finished.
-
-    Raises:
-        UsageError: the target is no model of transformers, or one of the names is unknown.
+    with the cells that are finished. A UsageError says that the target is no model of transformers, or a name unknown.
     """
     phase = plan.works[0].phase
     check_target(target, phase)

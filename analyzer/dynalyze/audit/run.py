@@ -124,10 +124,9 @@ def _warmup(request: AuditRequest, seen: Observed, left: float) -> None:
 
     target, shapes, dims = request.observation.target, request.shapes, request.dims
     plan, source = planned(seen, target, replace(request.plan, total=left))
-    if plan is None:
-        seen.report.warmup = Warmup(reason=source.reason)
-        return
-    found = check_warmup(target, replace(plan, works=shapes, dims=dims), shapes, dims)
+    found = Warmup(reason=source.reason)
+    if plan is not None:
+        found = check_warmup(target, replace(plan, works=shapes, dims=dims), shapes, dims)
     seen.report.warmup = found
     if found.stopped == "interrupted":
         _interrupted(seen.report, _WARMUP)

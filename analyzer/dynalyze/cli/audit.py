@@ -65,6 +65,7 @@ def audit(context: click.Context, /, **options: Any) -> int:
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
+    from dynalyze.audit.policy import read_policy, with_options
     from dynalyze.audit.run import audit as run_audit
     from dynalyze.audit.verdict import conclusion
     from dynalyze.cli.outputs import Outputs
@@ -72,7 +73,12 @@ def audit(context: click.Context, /, **options: Any) -> int:
 
     target = target_of(context)
     baseline = _baseline(options)
-    policy = _policy(context, options, target)
+    policy = with_options(
+        read_policy(None if options["policy"] is None else Path(options["policy"]), target.folder),
+        fail_on=options["fail_on"] if is_given(context, "fail_on") else None,
+        baseline=options["baseline"] is not None,
+        warmup=bool(options["shapes"]),
+    )
     request = _request(context, options, target)
     # The policy judges the findings, with --fail-on in it: what is waived or known does not fail.
     outputs = Outputs({**options, "fail_on": "none"}, f"{target.stem}.audit", target.path)
@@ -94,18 +100,6 @@ def _baseline(options: dict[str, Any]) -> Baseline | None:
         check_writable("--baseline", file, options["target"])
         return None
     return None if file is None else read_baseline(Path(file))
-
-
-def _policy(context: click.Context, options: dict[str, Any], target: TargetSpec) -> Policy:
-    from dynalyze.audit.policy import read_policy, with_options
-
-    policy = read_policy(None if options["policy"] is None else Path(options["policy"]), target.folder)
-    return with_options(
-        policy,
-        fail_on=options["fail_on"] if is_given(context, "fail_on") else None,
-        baseline=options["baseline"] is not None,
-        warmup=bool(options["shapes"]),
-    )
 
 
 def _request(context: click.Context, options: dict[str, Any], target: TargetSpec) -> AuditRequest:

@@ -22,7 +22,6 @@ from dynalyze.cli.options import (
 
 if TYPE_CHECKING:
     from dynalyze.bench.plan import Plan
-    from dynalyze.capture.bench.protocol import Work
     from dynalyze.launch.spec import TargetSpec
 
 _OUTPUTS = ("json_file", "html_file", "fail_on")
@@ -38,10 +37,9 @@ _TIMED_SHARE = 1 / 15
 @artifacts_option
 @seconds_option("--stop-after", "End the run once nothing new has compiled for this long.")
 @click.option(
-    "--provenance",
-    is_flag=True,
+    "--provenance", is_flag=True,
     help="Have Inductor track which lines each kernel came from. It cost nothing measurable on a small network.",
-)
+)  # fmt: skip
 @click.option("--no-bench", is_flag=True, help="Do not measure how much faster the compiled model is.")
 @seconds_option(
     "--bench-seconds", "The most that measuring its speed may take in all, once the report is written.", 30.0
@@ -109,16 +107,21 @@ def bench_command(context: click.Context) -> str:
 
 def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
     """Eager against the compile that was explained."""
-    from dynalyze.bench.plan import Plan
+    from dynalyze.bench.plan import Plan, works
     from dynalyze.bench.stats import MIN_PAIRS
-    from dynalyze.capture.bench.protocol import Configuration
+    from dynalyze.capture.bench.protocol import Configuration, Work
     from dynalyze.capture.settings import CompileArguments, names_of
 
+    asked = target.asked
+    if asked is None or (asked.phase == "forward" and options["train"]):
+        explained = works(None, options["batch"], options["sequence"], train=options["train"])
+    else:
+        explained = (Work(asked.phase, asked.batch, asked.sequence),)
     same = ("device", "dtype", "train", "timeout", "python", "static_cache", "new_tokens")
     return Plan(
         source={},
         configurations=(Configuration("default", **{name: options[name] for name in names_of(CompileArguments)}),),
-        works=_explained(options, target),
+        works=explained,
         seconds=options["bench_seconds"],
         pairs=MIN_PAIRS,
         quiet=options["quiet_target"],
@@ -126,14 +129,3 @@ def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
         as_called=options["train"] is None,
         **{key: options[key] for key in same},
     )
-
-
-def _explained(options: dict[str, Any], target: TargetSpec) -> tuple[Work, ...]:
-    """The one workload that was explained."""
-    from dynalyze.bench.plan import works
-    from dynalyze.capture.bench.protocol import Work
-
-    asked = target.asked
-    if asked is None or (asked.phase == "forward" and options["train"]):
-        return works(None, options["batch"], options["sequence"], train=options["train"])
-    return (Work(asked.phase, asked.batch, asked.sequence),)

@@ -17,13 +17,10 @@ from dynalyze.text.errors import UsageError
 @output_options
 @artifacts_option
 @click.option(
-    "--source-root",
-    "roots",
-    multiple=True,
+    "--source-root", "roots", multiple=True, metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
     help="Open source files that a log names, below DIR, where the log has their hash; repeatable.",
-)
+)  # fmt: skip
 def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
     """Render INPUT: a report JSON that `dynalyze explain --json` wrote, a log that torch wrote under
     TORCH_TRACE=DIR, or DIR itself with the logs of several processes or ranks. Needs no torch.

@@ -45,13 +45,10 @@ class _WithArguments(click.Command):
 @click.option("--csv", "csv_file", metavar="FILE", help="Write the rows as CSV.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the index to FILE too.")
 @click.option(
-    "--fail-on",
-    metavar="LEVEL",
-    default="none",
-    show_default=True,
+    "--fail-on", metavar="LEVEL", default="none", show_default=True,
     help="Exit 1 where a finding reaches error, warning or info or has this rule's id, or where an item has this "
     "status; several, separated by commas.",
-)
+)  # fmt: skip
 @shown_options()
 @click.option("--show-output", is_flag=True, help="Show what every item prints, not only what failed ones did.")
 @click.option("--quiet-target", is_flag=True, help="Show nothing of what items print.")

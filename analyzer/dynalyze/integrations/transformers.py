@@ -105,26 +105,21 @@ class DynalyzeCallback(TrainerCallback):  # type: ignore[misc]
         if frame is not None:
             trainer = frame.f_locals["self"]
             self._trainer = weakref.ref(trainer)
-            setattr(trainer, method, self._watched(getattr(trainer, method)))
+            run = getattr(trainer, method)
 
-    def _watched(self, method: Any) -> Any:
-        @functools.wraps(method)
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return method(*args, **kwargs)
-            except BaseException as error:
-                self._finish(error)
-                raise
+            @functools.wraps(run)
+            def watched(*args: Any, **kwargs: Any) -> Any:
+                try:
+                    return run(*args, **kwargs)
+                except BaseException as error:
+                    self._finish(error)
+                    raise
 
-        return watched
+            setattr(trainer, method, watched)
 
 
 def _checked(file: Path, suffix: str) -> Path:
-    """A file that can be written at the end of a training of days.
-
-    Raises:
-        ValueError: it cannot; one line that says why.
-    """
+    """A file that can be written at the end of a training of days; a ValueError says why it cannot."""
     if file.suffix != suffix:
         raise ValueError(f"{file}: name a file that ends in {suffix}")
     if not os.access(file.resolve().parent, os.W_OK):

@@ -7,7 +7,6 @@ import linecache
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ def block_report(folder: Path, place: Place, ended: Outcome, compiled_before: in
         loaded = torch_facts(torch)
         run.processes[0].events.insert(0, loaded)
         torch_folder = loaded.folder
-    spec = replace(place, file=cells.get(place.file, place.file)).spec
+    spec = f"{Path(cells.get(place.file, place.file)).name or 'block'}:{place.line}"  # As `train.py:31`.
     report = assemble(
         run, Target("script", printable(spec)), [], Places(torch_folder), LiveSources(run), registry(torch_folder)
     )

@@ -31,11 +31,6 @@ class Place:
     function: str
     around: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def spec(self) -> str:
-        """The place as a report names its target: `train.py:31`."""
-        return f"{Path(self.file).name or 'block'}:{self.line}"
-
 
 def here(outside: tuple[str, ...] = ()) -> Place:
     """The innermost line outside dynalyze, and outside of these folders."""
@@ -139,10 +134,17 @@ class Recording:
         Raises:
             RuntimeError: the recording has not begun.
         """
+        from dynalyze.privacy import showable
+        from dynalyze.recording.build import block_report
+
         with self._lock:
             if self._report is not None:
                 return self._report
-            report = self._build()
+            if self._folder is None or self._place is None:
+                raise RuntimeError("nothing was recorded yet: use it as `with dynalyze.record() as seen:`")
+            ended = self._ended or ending(None, time.monotonic() - self._began)
+            block = block_report(self._folder, self._place, ended, self._compiled_before)
+            report = showable(block, **self._shown)
             if self._ended is not None:
                 self._report = report
                 if self._remove_folder is not None:
@@ -174,15 +176,6 @@ class Recording:
         from dynalyze.recording.output import save
 
         save(self.report, Path(path))
-
-    def _build(self) -> Report:
-        from dynalyze.privacy import showable
-        from dynalyze.recording.build import block_report
-
-        if self._folder is None or self._place is None:
-            raise RuntimeError("nothing was recorded yet: use it as `with dynalyze.record() as seen:`")
-        ended = self._ended or ending(None, time.monotonic() - self._began)
-        return showable(block_report(self._folder, self._place, ended, self._compiled_before), **self._shown)
 
     def __repr__(self) -> str:
         if self._folder is None:
