@@ -163,7 +163,6 @@ def combination_name(cell: AttentionCell) -> str:
 
 
 def _add_run(cell: AttentionCell, trials: Trials) -> None:
-    """What the recorded run found, and where."""
     try:
         report, verdict = trials.recorded(cell)
     except UsageError as error:

@@ -74,10 +74,8 @@ def bucketed(shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[in
     eager. None where no name does.
     """
     costly = [name for name in (shapes[0] if shapes else ()) if _costs(name, shapes, versions)]
-    if not costly:
-        return None
     sizes = {name: tuple(dict.fromkeys(shape[name] for shape in shapes)) for name in costly}
-    return choose(sizes, limit or _DEFAULT_LIMIT)
+    return choose(sizes, limit or _DEFAULT_LIMIT) if sizes else None
 
 
 _Rung = tuple[int, tuple[int, ...]]

@@ -167,17 +167,17 @@ def _policy(table: Mapping[str, Any], file: Path, where: str) -> Policy:
     check_keys(table, (*_READERS, "ignore"), where)
     given: dict[str, Any] = {}
     for key, value in table.items():
-        name = dashed(key).replace("-", "_")
+        name = dashed(key)
         if name in given:
-            raise UsageError(f"{where}: {dashed(key)} is given twice")
-        given[name] = () if name == "ignore" else _READERS[dashed(key)](value, f"{where}: {dashed(key)}")
-    given.pop("ignore", None)
-    asked = frozenset(name.replace("_", "-") for name, value in given.items() if value is not None)
-    ignored = table.get("ignore", [])
+            raise UsageError(f"{where}: {name} is given twice")
+        given[name] = value if name == "ignore" else _READERS[name](value, f"{where}: {name}")
+    ignored = given.pop("ignore", [])
     if not isinstance(ignored, list) or not all(isinstance(each, dict) for each in ignored):
         raise UsageError(f"{where}: ignore is a list of tables, each begins with a line [[...ignore]]")
     waivers = tuple(_waiver(each, f"{where}, ignore {number}") for number, each in enumerate(ignored, 1))
-    return Policy(source=str(file), waivers=waivers, asked=asked, **given)
+    asked = frozenset(name for name, value in given.items() if value is not None)
+    limits = {name.replace("-", "_"): value for name, value in given.items()}
+    return Policy(source=str(file), waivers=waivers, asked=asked, **limits)
 
 
 def _number(value: Any, what: str, *, whole: bool) -> float | None:

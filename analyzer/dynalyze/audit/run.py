@@ -118,7 +118,6 @@ def _bench(request: AuditRequest, seen: Observed, left: float) -> None:
 
 
 def _warmup(request: AuditRequest, seen: Observed, left: float) -> None:
-    """Every shape of production, one call after another."""
     from dynalyze.audit.warmup import check_warmup
     from dynalyze.report.audit import Warmup
 
@@ -133,7 +132,6 @@ def _warmup(request: AuditRequest, seen: Observed, left: float) -> None:
 
 
 def _attention(request: AuditRequest, seen: Observed, left: float) -> None:
-    """The combinations of attention, dtype and cache."""
     from dynalyze.audit.attention_matrix import attention_matrix
 
     plan = replace(request.plan, total=left)

@@ -44,15 +44,7 @@ from dynalyze.launch.run import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams
 from dynalyze.report import Compilation, GraphBreak, Recompile
-from dynalyze.report.audit import (
-    DynamicTrial,
-    SecondStart,
-    ShapeRun,
-    Stopping,
-    Warmup,
-    WarmupFunction,
-    WarmupRecompile,
-)
+from dynalyze.report.audit import DynamicTrial, SecondStart, ShapeRun, Stopping, Warmup, WarmupFunction, WarmupRecompile
 from dynalyze.text.amounts import count_of
 
 _STOPPED: dict[EndReason, Stopping] = {"timed_out": "out_of_time", "interrupted": "interrupted"}
@@ -225,7 +217,6 @@ class _Check:
 
 
 def _result(child: Warmed, configuration: Configuration) -> Warmup:
-    """The result of the first process."""
     calls, serving = child.of(WARM_UP), child.of(SERVING)
     found = Warmup(
         calls=calls,

@@ -94,12 +94,12 @@ def _baseline(options: dict[str, Any]) -> Baseline | None:
     from dynalyze.audit.excused import read_baseline
 
     file = options["baseline"]
-    if options["update_baseline"]:
-        if file is None:
-            raise UsageError("--update-baseline writes --baseline FILE; name it")
-        check_writable("--baseline", file, options["target"])
-        return None
-    return None if file is None else read_baseline(Path(file))
+    if not options["update_baseline"]:
+        return None if file is None else read_baseline(Path(file))
+    if file is None:
+        raise UsageError("--update-baseline writes --baseline FILE; name it")
+    check_writable("--baseline", file, options["target"])
+    return None
 
 
 def _request(context: click.Context, options: dict[str, Any], target: TargetSpec) -> AuditRequest:

@@ -57,9 +57,7 @@ _AS_THEY_ARE = (
 @click.option("--static-cache", is_flag=True, help="Give it a key-value cache of a fixed size.")
 @seconds_option("--seconds", "Timed seconds of each configuration.", 10.0)
 @count_option(
-    "--pairs",
-    "The most pairs of processes of each configuration; below 5 no difference can be shown.",
-    DEFAULT_PAIRS,
+    "--pairs", "The most pairs of processes of each configuration; below 5 no difference can be shown.", DEFAULT_PAIRS
 )
 @count_option("--threads", "Threads of torch on the CPU.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Of weights and order.")

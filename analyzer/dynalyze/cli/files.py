@@ -29,9 +29,9 @@ def check_writable(option: str, file: str, source: str | None = None) -> None:
         raise UsageError(f"{option} needs a file; standard output carries the summary, or --json -")
     if not file:
         raise UsageError(f"{option} needs the name of a file")
-    if source is not None and _same_file(file, source):
-        raise UsageError(f"{option} {file} would overwrite what is read; name another file")
     path = Path(file).resolve()
+    if source is not None and path == Path(source).resolve():
+        raise UsageError(f"{option} {file} would overwrite what is read; name another file")
     if path.is_dir():
         raise UsageError(f"{option} {file}: that is a directory; name a file in it")
     if path.exists() and not path.is_file():  # A pipe or a device needs no folder of ours.
@@ -51,13 +51,8 @@ def check_outputs(files: Sequence[tuple[str, str]], *sources: str | None) -> Non
         for source in sources or (None,):
             check_writable(option, file, source)
     for (option, file), (other, second) in combinations(files, 2):
-        if _same_file(file, second):
+        if Path(file).resolve() == Path(second).resolve():  # Links followed.
             raise UsageError(f"{option} and {other} both name {file}")
-
-
-def _same_file(one: str, other: str) -> bool:
-    """Whether two names lead to the same file, links followed."""
-    return Path(one).resolve() == Path(other).resolve()
 
 
 def write_whole(path: Path, text: str) -> None:

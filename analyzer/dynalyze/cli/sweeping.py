@@ -147,7 +147,6 @@ def _pool(
 
 
 def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
-    """The index, what else was asked for, and the summary."""
     from dynalyze.render import html, sweep_csv, sweep_text
 
     index = folder / INDEX

@@ -110,7 +110,6 @@ def compiler(facts: Facts) -> Iterator[Line]:
 
 
 def _compiled(error: str | None, works: str, unusable: Line, facts: Facts) -> Line:
-    """What came of a small program."""
     if error is None:
         return _unknown(unusable.check, facts)
     return unusable if error else Line(unusable.check, "ok", works)

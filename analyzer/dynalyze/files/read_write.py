@@ -101,7 +101,6 @@ def read_document(data: bytes, kind: type[_Document]) -> _Document:
 
 
 def _beyond(value: Any, place: str) -> Iterator[str]:
-    """The places of numbers that are too large."""
     if isinstance(value, float | int):
         if abs(value) > (_MOST if isinstance(value, float) else _MOST_WHOLE):
             yield place

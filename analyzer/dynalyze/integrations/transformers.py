@@ -82,20 +82,18 @@ class DynalyzeCallback(TrainerCallback):  # type: ignore[misc]
         self._open = False
         self.seen.stop(error)
         try:
-            self._publish(self.seen, logs=error is None)
+            for file in self._files:
+                self.seen.save(file)
+            if (trainer := self._trainer() if self._trainer is not None else None) is None:
+                return
+            if self.seen.report.outcome.status == "nothing_compiled" and not trainer.args.torch_compile:
+                _log.warning(
+                    "dynalyze recorded nothing: TrainingArguments(torch_compile=True) has the Trainer compile."
+                )
+            if error is None:
+                trainer.log({"graph_breaks": len(self.seen.graph_breaks), "recompiles": len(self.seen.recompiles)})
         except Exception as problem:
             _log.warning("dynalyze could not write its report: %s: %s", type(problem).__name__, problem)
-
-    def _publish(self, seen: Recording, *, logs: bool) -> None:
-        for file in self._files:
-            seen.save(file)
-        trainer = self._trainer() if self._trainer is not None else None
-        if trainer is None:
-            return
-        if seen.report.outcome.status == "nothing_compiled" and not trainer.args.torch_compile:
-            _log.warning("dynalyze recorded nothing: TrainingArguments(torch_compile=True) has the Trainer compile.")
-        if logs:
-            trainer.log({"graph_breaks": len(seen.graph_breaks), "recompiles": len(seen.recompiles)})
 
     def _find_trainer(self, method: str) -> None:
         """The Trainer that calls this: no event names it. `method` is watched for exceptions."""

@@ -17,8 +17,7 @@ _SANDBOX = "allow-scripts allow-popups allow-downloads"
 _HEIGHT = 640
 _COLUMNS = 80
 
-# Where a notebook is not trusted, Jupyter takes frames and styles away: what this style hides is read there.
-_STYLE = ".dynalyze-plain { display: none }"
+# Where a notebook is not trusted, Jupyter takes frames and styles away: what the style hides is read there.
 _WHY_PLAIN = "This is the summary. Run the cell, or trust the notebook, to see the whole page."
 _RENDERERS = {".json": "", ".html": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit"}
 
@@ -26,7 +25,7 @@ _RENDERERS = {".json": "", ".html": "html", ".md": "markdown", ".sarif": "sarif"
 def framed(report: Report) -> str:
     """The page as elements that can stand in any other page, with its summary for where frames are not shown."""
     return (
-        f"<style>{_STYLE}</style>"
+        "<style>.dynalyze-plain { display: none }</style>"
         f'<div class="dynalyze-plain"><p>{_WHY_PLAIN}</p><pre>{escape(summary(report))}</pre></div>'
         f'<iframe sandbox="{_SANDBOX}" srcdoc="{escape(html.render(report))}" title="dynalyze report" '
         f'style="width: 100%; height: {_HEIGHT}px; border: 0; resize: vertical"></iframe>'
@@ -39,12 +38,7 @@ def summary(report: Report) -> str:
 
 
 def save(report: Report, path: Path) -> None:
-    """Write one file, whole or not at all.
-
-    Raises:
-        ValueError: a suffix that is not known; one line with those that there are.
-        OSError: it cannot be written.
-    """
+    """Write one file, whole or not at all; a ValueError lists the suffixes where this one is not known."""
     if path.suffix not in _RENDERERS:
         raise ValueError(f"{path}: name a file that ends in one of {', '.join(_RENDERERS)}")
     renderer = _RENDERERS[path.suffix]
