@@ -9,23 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import dynalyze
-from dynalyze.capture.events import (
-    CompileEnded,
-    CompileStarted,
-    Definitions,
-    ErrorSeen,
-    InPlaceFailed,
-    Lost,
-    Misused,
-    ModelBuilt,
-    NothingCompiled,
-    ObjectCall,
-    ObjectStarted,
-    ProgramEnded,
-    Reopened,
-    TargetEnded,
-    TorchLoaded,
-)
+from dynalyze.capture import events
 from dynalyze.events.log import RunLog
 from dynalyze.facts.attention_calls import attention
 from dynalyze.facts.breaks import graph_breaks
@@ -71,12 +55,12 @@ class Ended:
 
 def misuse(run: RunLog) -> str | None:
     """The user's mistake that only the child could see."""
-    return next((event.message for _, event in run.all() if isinstance(event, Misused)), None)
+    return next((event.message for _, event in run.all() if isinstance(event, events.Misused)), None)
 
 
 def build_report(run: RunLog, ended: Ended, target: Target, command: list[str]) -> Report:
     """All facts of a run; findings are left to the rules."""
-    torch = run.last(TorchLoaded)
+    torch = run.last(events.TorchLoaded)
     folder = torch.folder if torch else ""
     report = assemble(run, target, command, Places(folder), Sources(run), registry(folder))
     attempted = bool(report.compilations or report.graph_breaks)
@@ -107,7 +91,7 @@ def assemble(
         dynalyze=dynalyze.__version__,
         created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         command=command,
-        environment=_environment(run, run.last(TorchLoaded)),
+        environment=_environment(run, run.last(events.TorchLoaded)),
         target=target,
         outcome=Outcome("complete"),
         processes=[
@@ -137,7 +121,7 @@ def assemble(
 
 
 def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> Outcome:
-    target = run.last(TargetEnded) or run.last(ProgramEnded)
+    target = run.last(events.TargetEnded) or run.last(events.ProgramEnded)
     own = target.exit_status if target is not None else ended.exit_status
     seconds, asked = round(ended.seconds, 3), report.target
     if ended.reason == "timed_out":
@@ -165,7 +149,7 @@ def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> O
     return Outcome("complete", message, own, seconds)
 
 
-def _failure(target: TargetEnded | ProgramEnded, asked: Target) -> str:
+def _failure(target: events.TargetEnded | events.ProgramEnded, asked: Target) -> str:
     if not target.exception:
         return f"The program ended with exit status {target.exit_status}."
     place = f" at {target.file}:{target.line}" if target.file else ""
@@ -183,9 +167,9 @@ def _crash(run: RunLog, status: int, asked: Target) -> str:
     # The functions whose compile had begun and not ended, in the main process.
     pending: dict[tuple[int, str], str] = {}
     for event in run.processes[0].events if run.processes else []:
-        if isinstance(event, CompileStarted) and event.code:
+        if isinstance(event, events.CompileStarted) and event.code:
             pending[event.epoch, event.id] = original_name(event.code.name)
-        elif isinstance(event, CompileEnded):
+        elif isinstance(event, events.CompileEnded):
             pending.pop((event.epoch, event.id), None)
     last = next(reversed(pending.values()), "")
     return how + (f" while {last} was compiling." if last else f"{_before_compiling(run, asked)}.")
@@ -203,45 +187,47 @@ def _name(target: Target) -> str:
 
 
 def _why_nothing(run: RunLog, report: Report) -> str:
-    nothing, skipped = run.last(NothingCompiled), report.skipped_frames
+    nothing, skipped = run.last(events.NothingCompiled), report.skipped_frames
     if report.target.model is not None:
         return reason_for_model(report.target.model.class_name, nothing, skipped)
     if report.candidates and nothing is None:
         return reason_for_candidates(report.candidates)
-    ended = run.last(TargetEnded) is not None
-    return reason_for_silence(nothing, run.last(Definitions), run.last(TorchLoaded), skipped, ended=ended)
+    ended = run.last(events.TargetEnded) is not None
+    return reason_for_silence(nothing, run.last(events.Definitions), run.last(events.TorchLoaded), skipped, ended=ended)
 
 
 def _capture(run: RunLog, called: list[Candidate]) -> Capture:
-    started, built = run.last(ObjectStarted), run.last(ModelBuilt)
+    started, built = run.last(events.ObjectStarted), run.last(events.ModelBuilt)
     capture = Capture(events=run.count, unreadable_lines=run.unreadable)
-    capture.listener_errors = [e.message for _, e in run.all() if isinstance(e, Lost)][:_MOST_ERRORS]
+    capture.listener_errors = [e.message for _, e in run.all() if isinstance(e, events.Lost)][:_MOST_ERRORS]
     if compiled_in_place(run):
         capture.mode = "in_place"
         capture.recorded_calls = sum(row.calls or 0 for row in called if row.compiled)
         capture.notes += [
             f"{e.class_name or 'A function'} failed under torch.compile, and ran in eager from there on: {e.error}"
             for _, e in run.all()
-            if isinstance(e, InPlaceFailed)
+            if isinstance(e, events.InPlaceFailed)
         ]
     elif started is not None:
-        capture.mode = "transformers" if built else "examples" if run.last(ProgramEnded) else "object"
+        capture.mode = "transformers" if built else "examples" if run.last(events.ProgramEnded) else "object"
         capture.replayed_calls = started.calls
         capture.notes += [
-            f"Refused under --fullgraph: {e.refused}" for _, e in run.all() if isinstance(e, ObjectCall) and e.refused
+            f"Refused under --fullgraph: {e.refused}"
+            for _, e in run.all()
+            if isinstance(e, events.ObjectCall) and e.refused
         ]
-    elif not any(isinstance(e, CompileStarted | ErrorSeen) for _, e in run.all()):
+    elif not any(isinstance(e, events.CompileStarted | events.ErrorSeen) for _, e in run.all()):
         capture.mode = "none"
     if built is not None:
         capture.notes += [*built.notes, *(started.notes if started is not None else ())]
-    if any(isinstance(event, Reopened) for _, event in run.all()):
+    if any(isinstance(event, events.Reopened) for _, event in run.all()):
         capture.notes.append(
             "The program closed the file that dynalyze records to; it was opened again, and nothing lost."
         )
     return capture
 
 
-def _environment(run: RunLog, torch: TorchLoaded | None) -> dict[str, Any]:
+def _environment(run: RunLog, torch: events.TorchLoaded | None) -> dict[str, Any]:
     main = run.processes[0].started if run.processes else None
     environment: dict[str, Any] = {"python": main.python if main else None, "torch": torch.version if torch else None}
     if torch is not None:

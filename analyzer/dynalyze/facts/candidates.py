@@ -6,14 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
-from dynalyze.capture.events import (
-    CandidateEntry,
-    CandidatesCounted,
-    CandidateSeen,
-    InPlaceStarted,
-    ModuleTree,
-    TreePart,
-)
+from dynalyze.capture import events
 from dynalyze.events.log import RunLog
 from dynalyze.facts.sources import Sources
 from dynalyze.report import Candidate, Compilation, GraphBreak, Location, Region
@@ -26,7 +19,7 @@ _Number = TypeVar("_Number", int, float)
 
 def compiled_in_place(run: RunLog) -> bool:
     """Whether the program compiles nothing by itself, and had its modules compiled in its own calls."""
-    return any(isinstance(event, InPlaceStarted) for _, event in run.all())
+    return any(isinstance(event, events.InPlaceStarted) for _, event in run.all())
 
 
 def candidates(run: RunLog, compiled: list[Compilation], sources: Sources) -> list[Candidate]:
@@ -38,25 +31,25 @@ def candidates(run: RunLog, compiled: list[Compilation], sources: Sources) -> li
     if compiled and not compiled_in_place(run):
         return []
     rows: dict[_Row, Candidate] = {}
-    counts = {process: event for process, event in run.all() if isinstance(event, CandidatesCounted)}
+    counts = {process: event for process, event in run.all() if isinstance(event, events.CandidatesCounted)}
     for counted in counts.values():
-        alike: dict[_Row, list[CandidateEntry]] = {}
+        alike: dict[_Row, list[events.CandidateEntry]] = {}
         for entry in counted.entries:
             alike.setdefault((_key(entry), entry.compiled, entry.reason), []).append(entry)
         for key, entries in alike.items():
             rows.setdefault(key, _candidate(entries, counted.seconds, sources))
     known = {key for key, _, _ in rows}
     for _, event in run.all():
-        if isinstance(event, CandidateSeen) and _key(event.entry) not in known:
+        if isinstance(event, events.CandidateSeen) and _key(event.entry) not in known:
             rows.setdefault((_key(event.entry), False, ""), _candidate([event.entry], None, sources))
     return sorted(rows.values(), key=lambda row: (row.kind != "module", -(row.seconds or 0.0)))[:_MOST_CANDIDATES]
 
 
-def _key(entry: CandidateEntry) -> _Key:
+def _key(entry: events.CandidateEntry) -> _Key:
     return entry.kind, entry.name, entry.class_name, entry.file, entry.line
 
 
-def _candidate(alike: list[CandidateEntry], of_program: float | None, sources: Sources) -> Candidate:
+def _candidate(alike: list[events.CandidateEntry], of_program: float | None, sources: Sources) -> Candidate:
     """A row for entries that differ in their counts alone; `of_program` is None where they are not counted yet."""
     entry = alike[0]
     seconds = None if of_program is None else _sum([each.seconds for each in alike])
@@ -95,12 +88,12 @@ def regions(run: RunLog, breaks: Sequence[GraphBreak], sources: Sources) -> list
     """
     found: list[Region] = []
     for _, event in run.all():
-        if isinstance(event, ModuleTree) and breaks:
+        if isinstance(event, events.ModuleTree) and breaks:
             found += _of_tree(event, breaks, sources)
     return sorted(found, key=lambda region: -(region.share or region.parameter_share))[:_MOST_REGIONS]
 
 
-def _of_tree(tree: ModuleTree, breaks: Sequence[GraphBreak], sources: Sources) -> Iterator[Region]:
+def _of_tree(tree: events.ModuleTree, breaks: Sequence[GraphBreak], sources: Sources) -> Iterator[Region]:
     frames = {frame for each in breaks for frame in (*each.stack, each.location)}
     reached = [any(_holds(code, frame) for code in kind.code for frame in frames) for kind in tree.classes]
     parts = {part.path: part for part in tree.parts}
@@ -111,7 +104,7 @@ def _of_tree(tree: ModuleTree, breaks: Sequence[GraphBreak], sources: Sources) -
     root = parts.get("")
     if root is None or not any(reached):
         return
-    groups: dict[tuple[str, int], list[TreePart]] = {}
+    groups: dict[tuple[str, int], list[events.TreePart]] = {}
     for path, part in parts.items():
         if path and _is_largest(path, parts, tree, whole):
             groups.setdefault((_NUMBER.sub("*", path), part.kind), []).append(part)
@@ -121,7 +114,7 @@ def _of_tree(tree: ModuleTree, breaks: Sequence[GraphBreak], sources: Sources) -
             yield region
 
 
-def _called_where_it_broke(tree: ModuleTree, breaks: Sequence[GraphBreak]) -> Iterator[str]:
+def _called_where_it_broke(tree: events.ModuleTree, breaks: Sequence[GraphBreak]) -> Iterator[str]:
     """The paths of the modules that the expression of a break calls: `self.rnn(x)`."""
     for each in breaks:
         for name in _CALLED.findall(each.expression or each.location.code or ""):
@@ -130,7 +123,7 @@ def _called_where_it_broke(tree: ModuleTree, breaks: Sequence[GraphBreak]) -> It
                     yield f"{part.path}.{name}".lstrip(".")
 
 
-def _is_largest(path: str, parts: dict[str, TreePart], tree: ModuleTree, whole: dict[str, bool]) -> bool:
+def _is_largest(path: str, parts: dict[str, events.TreePart], tree: events.ModuleTree, whole: dict[str, bool]) -> bool:
     """Whether it compiles whole, and nothing above it that could be compiled does."""
     kind = tree.classes[parts[path].kind]
     single = kind.layer and not any(each.startswith(f"{path}.") for each in parts)
@@ -139,7 +132,9 @@ def _is_largest(path: str, parts: dict[str, TreePart], tree: ModuleTree, whole: 
     return not any(whole.get(above) and tree.classes[parts[above].kind].callable for above in _above(path))
 
 
-def _region(tree: ModuleTree, kind: int, alike: list[TreePart], root: TreePart, sources: Sources) -> Region:
+def _region(
+    tree: events.ModuleTree, kind: int, alike: list[events.TreePart], root: events.TreePart, sources: Sources
+) -> Region:
     known = [part.seconds for part in alike if part.seconds is not None]
     parameters = sum(part.parameters for part in alike)
     of_class = tree.classes[kind]

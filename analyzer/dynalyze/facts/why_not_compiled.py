@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dynalyze.capture.events import (
-    Definitions,
-    EagerCall,
-    ModelBuilt,
-    NothingCompiled,
-    ObjectStarted,
-    StageFailed,
-    TorchLoaded,
-    Wrapped,
-)
+from dynalyze.capture import events
 from dynalyze.events.log import RunLog
 from dynalyze.facts.skipped import NEXT_STEPS
 from dynalyze.report import Candidate, FailedStage, SkippedFrame, TargetModel
@@ -28,7 +19,7 @@ _NOT_BUILT = {
 
 def target_model(run: RunLog) -> TargetModel | None:
     """The model that was built; None for targets of another kind, or where it never was."""
-    built, eager = run.last(ModelBuilt), run.last(EagerCall)
+    built, eager = run.last(events.ModelBuilt), run.last(events.EagerCall)
     if built is None:
         return None
     seconds = None if eager is None else round(eager.seconds, 3)
@@ -37,7 +28,7 @@ def target_model(run: RunLog) -> TargetModel | None:
 
 def failed_stage(run: RunLog) -> FailedStage | None:
     """Why there was nothing to compile; None where it came to that."""
-    told = run.last(StageFailed)
+    told = run.last(events.StageFailed)
     if told is None:
         return None
     return FailedStage(told.stage, told.exception, told.message, told.file, told.line, told.out_of_memory)  # type: ignore[arg-type]
@@ -57,15 +48,15 @@ def why_never_compiled(name: str, failed: FailedStage) -> str:
 
 def doing(run: RunLog, name: str) -> str:
     """What was going on with a model before it was compiled, as a clause; empty once it was."""
-    if run.last(ObjectStarted) is not None:
+    if run.last(events.ObjectStarted) is not None:
         return ""
-    return f"while {name} ran in eager" if run.last(ModelBuilt) is not None else f"while {name} was being built"
+    return f"while {name} ran in eager" if run.last(events.ModelBuilt) is not None else f"while {name} was being built"
 
 
 def reason_for_silence(
-    silence: NothingCompiled | None,
-    definitions: Definitions | None,
-    torch: TorchLoaded | None,
+    silence: events.NothingCompiled | None,
+    definitions: events.Definitions | None,
+    torch: events.TorchLoaded | None,
     skipped: Sequence[SkippedFrame] = (),
     *,
     ended: bool,
@@ -93,13 +84,15 @@ def reason_for_candidates(seen: Sequence[Candidate]) -> str:
     return f"No module with parameters of its own was called, only {what or 'functions'}, left in eager.{choose}"
 
 
-def reason_for_model(name: str, silence: NothingCompiled | None, skipped: Sequence[SkippedFrame] = ()) -> str:
+def reason_for_model(name: str, silence: events.NothingCompiled | None, skipped: Sequence[SkippedFrame] = ()) -> str:
     """Why a model that dynalyze compiled and called itself did not reach the compiler."""
     told = _by_torch(silence, skipped)
     return told or f"{name} was compiled and called, but torch compiled none of its functions."
 
 
-def reason_for_block(silence: NothingCompiled | None, skipped: Sequence[SkippedFrame], compiled_before: int) -> str:
+def reason_for_block(
+    silence: events.NothingCompiled | None, skipped: Sequence[SkippedFrame], compiled_before: int
+) -> str:
     """Why a block of a program compiled nothing, as `dynalyze.record()` heard it."""
     if told := _by_torch(silence, skipped):
         return told
@@ -111,7 +104,7 @@ def reason_for_block(silence: NothingCompiled | None, skipped: Sequence[SkippedF
     return "No compiled function was called in it, or torch skipped its code. Call what torch.compile returns."
 
 
-def _by_torch(silence: NothingCompiled | None, skipped: Sequence[SkippedFrame]) -> str:
+def _by_torch(silence: events.NothingCompiled | None, skipped: Sequence[SkippedFrame]) -> str:
     """The switch that turns the compiler off, or what torch itself says of the function that it was given."""
     if silence is not None and silence.variable:
         return f"The environment variable {silence.variable} turns torch.compile off: unset it."
@@ -127,7 +120,7 @@ def _by_torch(silence: NothingCompiled | None, skipped: Sequence[SkippedFrame]) 
     return f"{told} {NEXT_STEPS[entry.reason].replace('`', '')}".strip()
 
 
-def _wrapped(wrapped: list[Wrapped]) -> str:
+def _wrapped(wrapped: list[events.Wrapped]) -> str:
     if (skipped := next((each for each in wrapped if each.in_place_of_torch), None)) is not None:
         return (
             f"{_name(skipped)} was compiled by its own compile() at {_place(skipped)}: its forward is torch's own "
@@ -155,7 +148,7 @@ def _wrapped(wrapped: list[Wrapped]) -> str:
     return "torch.compile was not called."
 
 
-def _only_definitions(definitions: Definitions) -> str:
+def _only_definitions(definitions: events.Definitions) -> str:
     """With the command to try: with the first class that needs no arguments, else through a factory."""
     if not definitions.modules:
         hint = " It has a `model`: give it `example_inputs` too, or use --input." if definitions.has_model else ""
@@ -173,9 +166,9 @@ def _only_definitions(definitions: Definitions) -> str:
     )
 
 
-def _name(wrapped: Wrapped) -> str:
+def _name(wrapped: events.Wrapped) -> str:
     return wrapped.name if wrapped.kind == "module" else f"{wrapped.name}()"
 
 
-def _place(wrapped: Wrapped) -> str:
+def _place(wrapped: events.Wrapped) -> str:
     return f"{Path(wrapped.file).name}:{wrapped.line}" if wrapped.file else "an unknown place"

@@ -6,12 +6,7 @@ import re
 from typing import NamedTuple
 
 from dynalyze.report import Advice, Example, Recompile
-from dynalyze.rules.recompile_advice.source import (
-    PRODUCTION,
-    PRODUCTION_NOTE,
-    Source,
-    clipped,
-)
+from dynalyze.rules.recompile_advice.source import PRODUCTION, PRODUCTION_NOTE, Source, clipped
 from dynalyze.rules.recompile_series import Series
 from dynalyze.text.amounts import listed
 
