@@ -25,7 +25,12 @@ def fingerprints(report: Report) -> list[str]:
     """The fingerprint of each finding, in their order: the one that it has, else a new one, hexadecimal."""
     if all(finding.fingerprint for finding in report.findings):
         return [finding.fingerprint for finding in report.findings]
-    known, kernels = _subjects(report), _kernels(report)
+    known = _subjects(report)
+    # The kernels of each graph that eager has too.
+    kernels: dict[str, set[str]] = {}
+    for kernel in report.kernels:
+        if kernel.kind == "fallback":
+            kernels.setdefault(kernel.graph, set()).add(kernel.name)
     identities = []
     for finding in report.findings:
         # Each subject once, sorted: that a change reached one function more makes no new finding.
@@ -78,15 +83,6 @@ def _subjects(report: Report) -> dict[str, set[str]]:
     for identity, subject in told:
         known.setdefault(identity, set()).add(subject)
     return known
-
-
-def _kernels(report: Report) -> dict[str, set[str]]:
-    """The kernels of each graph that eager has too."""
-    found: dict[str, set[str]] = {}
-    for kernel in report.kernels:
-        if kernel.kind == "fallback":
-            found.setdefault(kernel.graph, set()).add(kernel.name)
-    return found
 
 
 def _identity(finding: Finding, folder: str, about: list[str]) -> tuple[str, ...]:

@@ -134,10 +134,6 @@ def _member(found: re.Match[str], _: str) -> Guard:
     return Guard("container", source, expected, actual)
 
 
-def _length(found: re.Match[str], _: str) -> Guard:
-    return Guard("container", f"len({readable(found['source'] or found.string)})", found["expected"])
-
-
 def _symbolic(found: re.Match[str], _: str) -> Guard:
     """The measured side of a condition on sizes, and what was wanted of it: a value, or the whole condition."""
     condition, node = readable(found.string), None
@@ -177,7 +173,9 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Guard]], .
     (_KEYS, lambda found, _: Guard("container", readable(found["source"]), found["expected"])),
     (_MEMBER, _member),
     (_KEY, _member),
-    (_LENGTH, _length),
+    (_LENGTH, lambda found, _: Guard(
+        "container", f"len({readable(found['source'] or found.string)})", found["expected"]
+    )),
     (_CHECK, _check),
     (re.compile(r"(?s:.*)__code__"), lambda found, _: Guard("identity", readable(found.string))),
     (_EQUAL, _value),

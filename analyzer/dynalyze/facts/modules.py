@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from dynalyze.capture.events import CompileStarted, ModuleSeen, SettingsSeen
-from dynalyze.events.log import ProcessLog, RunLog
+from dynalyze.events.log import RunLog
 from dynalyze.report.models import ModuleFacts
 
 # Where the call of each wrapper stands in a stack.
@@ -30,7 +30,13 @@ def modules(run: RunLog) -> list[ModuleFacts]:
         of_process: list[ModuleFacts] = []
         for event in {event.id: event for event in log.events if isinstance(event, ModuleSeen)}.values():
             module = _read(event)
-            module.compiled_unwrapped = module.inside_wrapper and _compiled_without_wrapper(module, log)
+            if module.inside_wrapper:  # Whether its own code was compiled, and never in a call that a wrapper made.
+                own = [
+                    each for each in log.events if isinstance(each, CompileStarted) and each.owner == module.class_name
+                ]
+                files = [frame.file for each in own for frame in each.stack]
+                wrapped = any(part in file for file in files for part in _WRAPPER_FILES)
+                module.compiled_unwrapped = bool(own) and not wrapped
             if (known := _known(module, of_process)) is not None:
                 known.count += 1
             else:
@@ -65,10 +71,3 @@ def _read(event: ModuleSeen) -> ModuleFacts:
             continue
         setattr(module, name, getattr(one, name))
     return module
-
-
-def _compiled_without_wrapper(module: ModuleFacts, log: ProcessLog) -> bool:
-    """Whether its own code was compiled, and never in a call that a wrapper made."""
-    own = [event for event in log.events if isinstance(event, CompileStarted) and event.owner == module.class_name]
-    files = (frame.file for event in own for frame in event.stack)
-    return bool(own) and not any(part in file for file in files for part in _WRAPPER_FILES)

@@ -176,16 +176,13 @@ def find(broken: Broken) -> Recipe | None:
     recipe for fewer types.
     """
     fitting = [recipe for recipe in recipes() if broken.gb_type in recipe.gb_types and _fits(recipe, broken)]
-    return min(
-        fitting,
-        key=lambda recipe: (not (recipe.match or recipe.place or recipe.shape), -recipe.rank, len(recipe.gb_types)),
-        default=None,
-    )
+    fitting.sort(key=lambda each: (not (each.match or each.place or each.shape), -each.rank, len(each.gb_types)))
+    return next(iter(fitting), None)
 
 
 def _fits(recipe: Recipe, broken: Broken) -> bool:
     words = f"{broken.gb_type}\n{broken.explanation}\n{broken.context}"
-    said = re.search(recipe.match, words) is not None if recipe.match or not recipe.place else False
+    said = bool(recipe.match or not recipe.place) and re.search(recipe.match, words) is not None
     there = bool(recipe.place) and re.search(recipe.place, broken.place) is not None
     return (said or there) and (not recipe.shape or SHAPES[recipe.shape](broken.written))
 

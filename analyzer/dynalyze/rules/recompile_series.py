@@ -71,7 +71,11 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     resumed = {(c.process, c.epoch, c.compile_id) for c in report.compilations if c.resumes}
     others = _of_other_modules(report)
     found: dict[_Key, Series] = {}
-    for change in _changes([_of_own_module(each) for each in report.recompiles], others):
+    changes: dict[_Key, list[Recompile]] = {}
+    for each in map(_of_own_module, report.recompiles):
+        key: _Key = (each.change,) if each.change else (each.id, each.process)
+        changes.setdefault(_code(each) if each.id in others else key, []).append(each)
+    for change in changes.values():
         lead = change[0]
         if lead.id in others:
             found[lead.id,] = Series(lead, change, len(change), modules=others[lead.id])
@@ -106,16 +110,6 @@ def seconds(members: Iterable[Recompile]) -> float | None:
     times = [member.seconds for member in members if member.cause != "limit"]
     known = [each for each in times if each is not None]
     return round(sum(known), 6) if known and len(known) == len(times) else None
-
-
-def _changes(recompiles: list[Recompile], others: dict[str, list[str]]) -> list[list[Recompile]]:
-    found: dict[_Key, list[Recompile]] = {}
-    for recompile in recompiles:
-        key: _Key = (recompile.change,) if recompile.change else (recompile.id, recompile.process)
-        if recompile.id in others:
-            key = _code(recompile)
-        found.setdefault(key, []).append(recompile)
-    return list(found.values())
 
 
 def _code(found: Recompile | Compilation) -> _Key:

@@ -114,14 +114,14 @@ def chooses(written: Statement) -> bool:
         if _returned(found.body) and _returned(other):
             return True
         return bool(found.orelse) and _computes(found.body) and _targets(found.body) == _targets(found.orelse)
-    held = ast.walk(found) if found is not None else ()
     asked = ast.unparse(written.expression) if written.expression is not None else None
-    choices = [
-        each
-        for each in held
-        if isinstance(each, ast.IfExp) and asked in (ast.unparse(each.test), ast.unparse(each), None)
-    ]
-    return any(_is_tensor(each.body) and _is_tensor(each.orelse) for each in choices)
+    return any(
+        isinstance(each, ast.IfExp)
+        and asked in (ast.unparse(each.test), ast.unparse(each), None)
+        and _is_tensor(each.body)
+        and _is_tensor(each.orelse)
+        for each in (ast.walk(found) if found is not None else ())
+    )
 
 
 def counts(written: Statement) -> bool:
@@ -166,8 +166,14 @@ def copies_masked(written: Statement) -> bool:
 
 def slice_is_summed(written: Statement) -> bool:
     """`x[: n.item()].sum()`."""
-    found = _slices(written)
-    return found is not None and _calls_method(written.holders(found)[1:3], "sum")
+    part = written.located
+    # The slice from the beginning within which a value is read.
+    found = next((each for each in written.around if isinstance(each, ast.Slice)), None)
+    if found is None and isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice):
+        found = part.slice
+    if found is None or found.lower is not None or found.step is not None or found.upper is None:
+        return False
+    return _calls_method(written.holders(found)[1:3], "sum")
 
 
 def compares_positions(written: Statement) -> bool:
@@ -208,12 +214,9 @@ def sums_rows(written: Statement) -> bool:
     if not isinstance(found, ast.For) or not _computes(found.body) or len(found.body) != 1:
         return False
     parts = [each for each in ast.walk(found.body[0]) if isinstance(each, ast.Call)]
-    return (
-        len(parts) == 1
-        and called(parts[0]) == "sum"
-        and any(isinstance(each, ast.Slice) and each.lower is None for each in ast.walk(parts[0]))
-        and written.calls_any("tolist")
-    )
+    if list(map(called, parts)) != ["sum"] or not written.calls_any("tolist"):
+        return False
+    return any(isinstance(each, ast.Slice) and each.lower is None for each in ast.walk(parts[0]))
 
 
 def gathers_and_adds(written: Statement) -> bool:
@@ -230,9 +233,10 @@ def fills(written: Statement) -> bool:
     return _used_once(written, written.target, "index_fill_", "index_fill")
 
 
-def _reduces(written: Statement, method: str) -> bool:
-    """Whether the expression of the break is reduced at once, by a method of that name without arguments."""
-    return _calls_method(written.around[1:3], method)
+def _reduces_masked(written: Statement, method: str) -> bool:
+    """Whether `x[mask]`, or `torch.masked_select(x, mask)`, is reduced at once by a method of that name."""
+    picked = _masked(written) is not None or written.calls_any("masked_select")
+    return picked and _calls_method(written.around[1:3], method)
 
 
 def _calls_method(above: list[ast.AST], method: str) -> bool:
@@ -249,23 +253,8 @@ def _masked(written: Statement) -> ast.Subscript | None:
         return None
     index = part.slice
     whole = isinstance(index, ast.Name | ast.Attribute | ast.Compare)
-    inverted = isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.Invert)
-    joined = isinstance(index, ast.BinOp) and isinstance(index.op, ast.BitAnd | ast.BitOr)
-    return part if whole or inverted or joined else None
-
-
-def _picks(written: Statement) -> bool:
-    """`x[mask]` or `torch.masked_select(x, mask)`."""
-    return _masked(written) is not None or written.calls_any("masked_select")
-
-
-def _slices(written: Statement) -> ast.Slice | None:
-    """The slice from the beginning within which a value is read: `x[: n.item()]`."""
-    part = written.located
-    found = next((each for each in written.around if isinstance(each, ast.Slice)), None)
-    if found is None and isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice):
-        found = part.slice
-    return found if found is not None and found.lower is None and found.step is None and found.upper else None
+    combined = isinstance(getattr(index, "op", None), ast.Invert | ast.BitAnd | ast.BitOr)
+    return part if whole or combined else None
 
 
 def _used_once(written: Statement, rows: ast.expr | None, *functions: str) -> bool:
@@ -320,10 +309,10 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
         isinstance(written.statement, ast.While) and not written.statement.orelse and _computes(written.statement.body)
     ),
     # `x[mask].mean()`, or `torch.masked_select(x, mask).mean()`.
-    "averages_masked": lambda written: _picks(written) and _reduces(written, "mean"),
-    "sums_masked": lambda written: _picks(written) and _reduces(written, "sum"),
+    "averages_masked": lambda written: _reduces_masked(written, "mean"),
+    "sums_masked": lambda written: _reduces_masked(written, "sum"),
     # `torch.unique(x).numel()`.
-    "counts_elements": lambda written: _reduces(written, "numel"),
+    "counts_elements": lambda written: _calls_method(written.around[1:3], "numel"),
     # `scale = float(x.max().numpy())`: a value read by way of NumPy, and computed with.
     "computes_through_numpy": lambda written: written.calls_any("numpy") and computes(written),
     "asserts": lambda written: isinstance(written.statement, ast.Assert),

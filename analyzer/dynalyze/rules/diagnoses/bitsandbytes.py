@@ -138,12 +138,20 @@ def _in_float32(report: Report, module: ModuleFacts, group: LayerGroup) -> Ranke
     # Whether the rest of the model is kept in 16 bits; packed weights count as integers.
     floats = {name: number for name, number in module.parameters.items() if name.startswith(("float", "bfloat"))}
     is_half = bool(floats) and max(floats, key=lambda name: floats[name]) in queries.HALVES
+    why = f"{queries.FROM_LAYERS} `{group.first}` casts its input to float32, multiplies, and casts back."
+    unpacked = group.facts.get("quantised_from")
+    if unpacked in queries.HALVES:
+        why += f" Its weight is unpacked to {unpacked} and cast up for that."
+    if on_accelerator:
+        why += " Nothing fails or warns; it only takes the slow way. How slow was not measured."
+    else:
+        why += " Whether 16 bits are faster on this processor was not measured; on a GPU they are."
     return bitsandbytes_compute_dtype.finding(
         f"{queries.counted(group.count, '4-bit layer')} of {module.class_name} "
         f"{'computes' if group.count == 1 else 'compute'} in float32",
         f"Set `bnb_4bit_compute_dtype=torch.{wanted}` in the `BitsAndBytesConfig` that loads the model (its default is "
         f"float32), or `compute_dtype=torch.{wanted}` of the layers.",
-        why=_why(group, on_accelerator=on_accelerator),
+        why=why,
         example=Example(
             "BitsAndBytesConfig(load_in_4bit=True)",
             f"BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.{wanted})",
@@ -152,16 +160,6 @@ def _in_float32(report: Report, module: ModuleFacts, group: LayerGroup) -> Ranke
         location=queries.compiled_at(module),
         evidence=[module.id],
     )
-
-
-def _why(group: LayerGroup, *, on_accelerator: bool) -> str:
-    told = f"{queries.FROM_LAYERS} `{group.first}` casts its input to float32, multiplies, and casts back."
-    unpacked = group.facts.get("quantised_from")
-    if unpacked in queries.HALVES:
-        told += f" Its weight is unpacked to {unpacked} and cast up for that."
-    if on_accelerator:
-        return f"{told} Nothing fails or warns; it only takes the slow way. How slow was not measured."
-    return f"{told} Whether 16 bits are faster on this processor was not measured; on a GPU they are."
 
 
 _STATE = re.compile(r"\._parameters\['weight'\]\.(?:CB|SCB)$|\.weight\.(?:CB|SCB)$|\.state\.(?:CB|SCB)$")

@@ -41,6 +41,14 @@ STEPS: dict[BypassReason, str] = {
     "version": "Install Triton 3.2 or later.",
     "other": "Look up what PyTorch says.",
 }
+_NOT_KEPT = (
+    "torch keeps compiled graphs on disk, and a second start of the program takes them from there. These it cannot "
+    "keep: each new process compiles them from the beginning."
+)
+_TRACED_ANEW = (
+    "Inductor's kernels come from the cache at the next start. What AOTAutograd does before them, tracing forward and "
+    "backward, is done anew in each process."
+)
 _EXAMPLE = Example(
     "torch._inductor.config.post_grad_custom_post_pass = my_pass",
     "from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files\n\n"
@@ -89,7 +97,7 @@ def _bypass(reason: BypassReason, compilations: list[Compilation]) -> Ranked:
         f"{listed(names, _MOST_NAMED)} {'is' if len(names) == 1 else 'are'} {'compiled' if cold else 'traced'} anew "
         f"at every start: {WHAT[reason]}",
         f"{STEPS[reason]}{quoted}",
-        why=_why_bypass(whole=bool(cold)),
+        why=_NOT_KEPT if cold else _TRACED_ANEW,
         example=_EXAMPLE if reason == "custom_pass" else None,
         severity="warning" if cold and reason != "switched_off" else "info",
         location=concerned[0].location,
@@ -97,18 +105,6 @@ def _bypass(reason: BypassReason, compilations: list[Compilation]) -> Ranked:
         impact=Impact(round(sum(times), 6), "spent on compiles that no cache keeps")
         if times and len(times) == len(cold)
         else None,
-    )
-
-
-def _why_bypass(*, whole: bool) -> str:
-    if whole:
-        return (
-            "torch keeps compiled graphs on disk, and a second start of the program takes them from there. These it "
-            "cannot keep: each new process compiles them from the beginning."
-        )
-    return (
-        "Inductor's kernels come from the cache at the next start. What AOTAutograd does before them, tracing forward "
-        "and backward, is done anew in each process."
     )
 
 

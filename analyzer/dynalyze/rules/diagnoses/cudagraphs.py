@@ -152,19 +152,17 @@ def cudagraph_overwritten(report: Report) -> Iterator[Ranked]:
         *(([], note) for note in report.capture.notes),
     )
     for evidence, text in texts:
-        if (said := _SAID.search(text)) is not None:
-            yield _overwritten(text, evidence, gradient=said[1] is not None)
-            return
-
-
-def _overwritten(text: str, evidence: list[str], *, gradient: bool) -> Ranked:
-    frames = _FRAME.findall(text)  # The last one made the output.
-    return cudagraph_overwritten.finding(
-        f"{'A gradient' if gradient else 'An output'} of a CUDA graph was read after a later call had written over it",
-        _GRADIENT if gradient else _OUTPUT,
-        why=f"{FROM_RUN} A CUDA graph writes its results to the same memory in every call, so those of the call "
-        "before are gone. torch noticed that one of them was read, and stopped.",
-        example=None if gradient else cudagraph_overwritten.example,
-        location=Location(frames[-1][0], int(frames[-1][1]), function=frames[-1][2]) if frames else None,
-        evidence=evidence,
-    )
+        if (said := _SAID.search(text)) is None:
+            continue
+        gradient, frames = said[1] is not None, _FRAME.findall(text)  # The last one made the output.
+        yield cudagraph_overwritten.finding(
+            f"{'A gradient' if gradient else 'An output'} of a CUDA graph was read after a later call had written over "
+            "it",
+            _GRADIENT if gradient else _OUTPUT,
+            why=f"{FROM_RUN} A CUDA graph writes its results to the same memory in every call, so those of the call "
+            "before are gone. torch noticed that one of them was read, and stopped.",
+            example=None if gradient else cudagraph_overwritten.example,
+            location=Location(frames[-1][0], int(frames[-1][1]), function=frames[-1][2]) if frames else None,
+            evidence=evidence,
+        )
+        return

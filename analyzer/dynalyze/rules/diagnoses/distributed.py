@@ -250,42 +250,37 @@ class _Kind:
     """Ranks that did the same: how many, and the first of them."""
 
     aspects: dict[str, str]
-    count: int
-    first: list[int]
+    count: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def add(self, count: int, first: Iterable[int]) -> None:
+        self.count += count
+        self.first = sorted([*self.first, *first])[:_MOST_RANKS]
 
     @property
     def named(self) -> str:
-        if self.count == 1:
-            return f"rank {self.first[0]}"
         left = self.count - len(self.first)
-        return f"ranks {', '.join(map(str, self.first))}" + (f" and {left} more" if left > 0 else "")
+        more = f" and {left} more" if left > 0 else ""
+        return f"rank{'' if self.count == 1 else 's'} {', '.join(map(str, self.first))}{more}"
 
 
 def _kinds(sides: dict[int, _Side], everyone: list[int]) -> list[_Kind]:
     """The ranks by what they did. Those that never came here are one kind: there may be very many."""
+    absent = list(islice((rank for rank in everyone if rank not in sides), _MOST_RANKS))
+    groups = [(side, 1, [rank]) for rank, side in sorted(sides.items(), key=lambda pair: pair[0])]
+    groups += [(_Side(), len(everyone) - len(sides), absent)] if absent else []
     found: dict[tuple[str, ...], _Kind] = {}
-    for rank in sorted(sides):
-        aspects = sides[rank].aspects()
-        _merge(found.setdefault(tuple(aspects.values()), _Kind(aspects, 0, [])), 1, [rank])
-    if len(sides) < len(everyone):
-        absent = islice((rank for rank in everyone if rank not in sides), _MOST_RANKS)
-        aspects = _Side().aspects()
-        kind = found.setdefault(tuple(aspects.values()), _Kind(aspects, 0, []))
-        _merge(kind, len(everyone) - len(sides), absent)
+    for side, count, first in groups:
+        aspects = side.aspects()
+        found.setdefault(tuple(aspects.values()), _Kind(aspects)).add(count, first)
     return list(found.values())
-
-
-def _merge(kind: _Kind, count: int, first: Iterable[int]) -> None:
-    kind.count += count
-    kind.first = sorted([*kind.first, *first])[:_MOST_RANKS]
 
 
 def _sides(aspect: str, told: list[_Kind]) -> str:
     """ "compilations: 1 on rank 0; 2 on ranks 1, 2", the commonest first."""
     by_value: dict[str, _Kind] = {}
     for kind in told:
-        value = kind.aspects[aspect]
-        _merge(by_value.setdefault(value, _Kind(kind.aspects, 0, [])), kind.count, kind.first)
+        by_value.setdefault(kind.aspects[aspect], _Kind(kind.aspects)).add(kind.count, kind.first)
     sides = sorted(by_value.items(), key=lambda pair: (-pair[1].count, pair[1].first))
     shown = [f"{value} on {kind.named}" for value, kind in sides[:_MOST_SIDES]]
     left = len(sides) - len(shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dynalyze.report import Compilation, Report
+from dynalyze.report import Report
 from dynalyze.rules.report_queries import FROM_GRAPH, FROM_RUN, calls_of, counted, ids, once, place_of
 from dynalyze.rules.rule import Ranked, Rule
 
@@ -49,7 +49,16 @@ def flex_attention(report: Report) -> Iterator[Ranked]:
             evidence=[compilation.compile_id],
         )
     if not refused and (outside := [each for each in report.compilations if each.function == _WRAPPER]):
-        yield _outside(outside)
+        first = next((each for each in outside if each.caller is not None), outside[0])
+        yield flex_attention.finding(
+            "flex_attention is called outside of a compiled graph",
+            "Compile the function that calls it, or call `torch.compile(flex_attention)` in its place.",
+            why=f"{FROM_RUN} There it runs as single operations and writes the whole matrix of scores to memory, which "
+            "it is made to avoid.",
+            rank=150,
+            location=first.caller or first.location,
+            evidence=dict.fromkeys(each.compile_id for each in outside),
+        )
     yield from _masks_made(report)
     again = [each for each in report.recompiles if _ABOUT_MASKS.search(f"{each.source or ''} {each.guard}")]
     if again:
@@ -62,19 +71,6 @@ def flex_attention(report: Report) -> Iterator[Ranked]:
             location=again[0].location,
             evidence=ids(again),
         )
-
-
-def _outside(compilations: list[Compilation]) -> Ranked:
-    first = next((each for each in compilations if each.caller is not None), compilations[0])
-    return flex_attention.finding(
-        "flex_attention is called outside of a compiled graph",
-        "Compile the function that calls it, or call `torch.compile(flex_attention)` in its place.",
-        why=f"{FROM_RUN} There it runs as single operations and writes the whole matrix of scores to memory, which it "
-        "is made to avoid.",
-        rank=150,
-        location=first.caller or first.location,
-        evidence=dict.fromkeys(each.compile_id for each in compilations),
-    )
 
 
 @once

@@ -118,8 +118,10 @@ def skipped_function(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "nothing_compiled":
         return  # That finding names the reason.
     groups: dict[SkipReason, list[SkippedFrame]] = {}
+    told = [f"{found.explanation} {found.context}" for found in report.graph_breaks]
     for frame in costly(report.skipped_frames):
-        if not any(_tells_of(found, frame) for found in report.graph_breaks):
+        file, name = frame.location.file, frame.location.function.rpartition(".")[2]
+        if not any(file in words and name in words for words in told):  # A break over a call of this very function.
             groups.setdefault(frame.reason, []).append(frame)
     for reason, frames in groups.items():
         entries = [frame for frame in frames if frame.entry]
@@ -133,13 +135,6 @@ def skipped_function(report: Report) -> Iterator[Ranked]:
             location=first.location,
             evidence=ids(frames),
         )
-
-
-def _tells_of(found: GraphBreak, frame: SkippedFrame) -> bool:
-    """Whether a graph break is about a call of this very function."""
-    told = f"{found.explanation} {found.context}"
-    name = frame.location.function.rpartition(".")[2]
-    return frame.location.file in told and name in told
 
 
 # Functions of their own up to Python 3.11.

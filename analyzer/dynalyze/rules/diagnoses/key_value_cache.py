@@ -15,6 +15,12 @@ _MOST_NAMED = 3
 _STATE = re.compile(
     r"\.layers\[\d+\]\.(?:is_initialized|cumulative_length)\b|\.is_updated\[|len\([^)]*past_key_values?"
 )
+_STATIC = "The cache has one size, but what it keeps beside its tensors changed."
+_GROWS = (
+    "The default cache grows by one position with each token, so its keys and values never keep their shape. torch "
+    "makes the length dynamic after its first change, at the cost of these compiles. A static cache is allocated "
+    "once for the longest sequence: it takes that memory from the first token on, and attention reads all of it."
+)
 _OWN_LOOP = Example(
     "cache = DynamicCache(config=model.config)",
     "cache = StaticCache(config=model.config, max_cache_len=1024)  # of the longest text, and its answer",
@@ -58,7 +64,7 @@ def dynamic_cache(report: Report) -> Iterator[Ranked]:
     yield dynamic_cache.finding(
         f"The key-value cache changed between calls: compiled again {times(len(members))}",
         _action(report, members, static=static, generates=generates),
-        why=f"{FROM_RUN} {_why(static=static)} The guards were on {', '.join(names[:_MOST_NAMED])}{more}.",
+        why=f"{FROM_RUN} {_STATIC if static else _GROWS} The guards were on {', '.join(names[:_MOST_NAMED])}{more}.",
         example=None if static else dynamic_cache.example if generates else _OWN_LOOP,
         location=called_from(report, series[0].lead),
         evidence=ids(members),
@@ -85,16 +91,6 @@ def _action(report: Report, members: list[Recompile], *, static: bool, generates
             "compiled layer does not serve the others."
         )
     return told
-
-
-def _why(*, static: bool) -> str:
-    if static:
-        return "The cache has one size, but what it keeps beside its tensors changed."
-    return (
-        "The default cache grows by one position with each token, so its keys and values never keep their shape. torch "
-        "makes the length dynamic after its first change, at the cost of these compiles. A static cache is allocated "
-        "once for the longest sequence: it takes that memory from the first token on, and attention reads all of it."
-    )
 
 
 def _is_of_cache(again: Recompile) -> bool:

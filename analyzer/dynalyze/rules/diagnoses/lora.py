@@ -141,7 +141,8 @@ def lora_hotswap(report: Report) -> Iterator[Ranked]:
     members = [member for one in series for member in one.recompiles]
     adapters = [adapters for _, adapters in queries.adapters_of(report)]
     # Of the ranks that were seen, as sizes or in the layers at the end, the highest.
-    sizes = _sizes(series)
+    sized = [one for one in series if re.search(r"\.size\(\)\[\d+\]$", one.lead.source or "")]
+    sizes = [int(value) for one in sized for value in one.values if value.isdigit()]
     rank = max([*sizes, *(rank for each in adapters for rank in each.ranks.values())], default=16)
     ranks = sizes or any(one.lead.cause in ("shape", "symbolic", "stride", "rank") for one in series)
     call = f"prepare_model_for_compiled_hotswap(model, target_rank={rank})"
@@ -166,16 +167,6 @@ def lora_hotswap(report: Report) -> Iterator[Ranked]:
         evidence=queries.ids(members),
         impact=queries.recompile_cost(members),
     )
-
-
-def _sizes(series: list[Series]) -> list[int]:
-    return [
-        int(value)
-        for one in series
-        if re.search(r"\.size\(\)\[\d+\]$", one.lead.source or "")
-        for value in one.values
-        if value.isdigit()
-    ]
 
 
 @Rule(

@@ -31,7 +31,12 @@ def float32_precision(report: Report) -> Iterator[Ranked]:
     highest = settings.get("torch.float32_matmul_precision") == "highest"
     if found is None or found < _AMPERE or not highest or settings.get("torch.backends.cuda.matmul.allow_tf32"):
         return
-    graphs = [graph for graph in queries.graphs_on_cuda(report) if _products(graph) and _only_float32(graph)]
+    graphs = [
+        graph
+        for graph in queries.graphs_on_cuda(report)
+        if _products(graph)
+        and {each.dtype for each in graph.inputs if each.dtype.startswith(("float", "bfloat"))} == {"float32"}
+    ]
     if not graphs or queries.autocast_dtype(report, "cuda") is not None:
         return
     number = sum(map(_products, graphs))
@@ -50,10 +55,6 @@ def float32_precision(report: Report) -> Iterator[Ranked]:
 
 def _products(graph: Graph) -> int:
     return sum(count for name, count in graph.histogram.items() if name.rpartition(".")[2] in _PRODUCTS)
-
-
-def _only_float32(graph: Graph) -> bool:
-    return {each.dtype for each in graph.inputs if each.dtype.startswith(("float", "bfloat"))} == {"float32"}
 
 
 @Rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import get_args
 
 import msgspec
 
@@ -104,24 +105,12 @@ def _rounded(values: list[str]) -> list[str]:
 
 
 ADVISERS: dict[Cause, Callable[[Series, Source], Advice]] = {
-    "shape": tensors.shape,
-    "symbolic": tensors.symbolic,
-    "rank": tensors.rank,
-    "stride": tensors.stride,
-    "dynamic_marking": tensors.dynamic_marking,
-    "dtype": tensors.dtype,
-    "device": tensors.device,
-    "requires_grad": tensors.requires_grad,
-    "tensor_type": tensors.tensor_type,
-    "aliasing": tensors.aliasing,
-    "value": values.value,
-    "module_attribute": values.module_attribute,
-    "global_variable": values.global_variable,
-    "identity": values.identity,
-    "container": values.container,
-    "global_state": state.global_state,
-    "backend": state.backend,
+    cause: vars(module)[cause]
+    for cause in get_args(Cause)
+    for module in (tensors, values, state)
+    if cause in vars(module)
 }
+"""The functions of these modules that are called as a cause."""
 
 
 def advise(series: Series) -> Advice:
