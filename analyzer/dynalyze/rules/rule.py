@@ -37,9 +37,9 @@ class Rule:
     """
 
     title: str
-    severity: Severity
     description: str
     passed: str
+    severity: Severity = "warning"
     id: str = ""
     judge: Judge = lambda report: ()
     rank: int = 0

@@ -324,7 +324,7 @@ def test_a_rule_that_fails_costs_nobody_the_others(monkeypatch: pytest.MonkeyPat
     def explode(report: Report) -> Iterator[tuple[int, Finding]]:
         yield 1 // len(report.measurements), Finding("broken", "info", "B")
 
-    broken = Rule("B", "info", "B.", "B.", "broken", explode)
+    broken = Rule("B", "B.", "B.", "info", "broken", explode)
     monkeypatch.setattr(module, "rules", lambda: (broken, *rules()))
     report = rich_report()
     expected = len(report.graph_breaks)

@@ -14,7 +14,6 @@ _SWITCHES = ("flash_sdp_enabled", "mem_efficient_sdp_enabled", "cudnn_sdp_enable
 
 @Rule(
     title="Attention without a fused kernel",
-    severity="warning",
     link="https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
     description="scaled_dot_product_attention has kernels that never write the matrix of scores to memory. Where none "
     "of them fits the inputs it falls back to single operations, without a word.",
@@ -154,7 +153,6 @@ _MULTIPLE = 8
 
 @Rule(
     title="A mask with unaligned rows",
-    severity="warning",
     rank=360,
     link="https://github.com/pytorch/pytorch/issues/121943",
     description="On CUDA the memory-efficient kernel reads a mask in aligned pieces. A mask whose last dimension is no "
@@ -203,7 +201,6 @@ _NORM_IN_FLOAT32 = (2, 12)
 
 @Rule(
     title="Attention over different types",
-    severity="warning",
     rank=60,
     link="https://github.com/huggingface/diffusers/issues/14104",
     description="Kernels of other libraries want query, key and value in one type. Under autocast a norm on query and "

@@ -23,7 +23,6 @@ _TOLD: dict[CellOutcome, str] = {
 
 @Rule(
     title="An attention implementation does not go together with compiling",
-    severity="warning",
     description="`dynalyze audit --attention-matrix` tried every attention implementation with every dtype, and both "
     "caches where the phase has one. This combination breaks the graph, does not compile, or gives numbers that are "
     "farther from fp64 than rounding explains. A warning is about the combination that the model has by itself; what "

@@ -18,7 +18,6 @@ _TORCH, _BITSANDBYTES = (2, 8), (0, 46)
 
 @Rule(
     title="Graph breaks inside bitsandbytes",
-    severity="warning",
     rank=195,
     link="https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1616",
     description="Older versions of bitsandbytes, and torch before 2.8, break the graph in every quantised layer, which "
@@ -65,7 +64,6 @@ _CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops"
 
 @Rule(
     title="8-bit layers with an outlier threshold",
-    severity="warning",
     rank=190,
     link="https://github.com/bitsandbytes-foundation/bitsandbytes/pull/1581",
     description="LLM.int8() computes columns with values above llm_int8_threshold (6.0 by default in transformers) in "
@@ -111,7 +109,6 @@ _AMPERE = (8, 0)
 
 @Rule(
     title="4-bit layers compute in float32",
-    severity="warning",
     rank=340,
     link="https://huggingface.co/docs/transformers/quantization/bitsandbytes",
     description="bitsandbytes unpacks a 4-bit weight in every call and multiplies in the layer's compute dtype. "
@@ -169,7 +166,6 @@ _CHILD = re.compile(r"\._modules\['([^']+)'\]")
 
 @Rule(
     title="bitsandbytes rearranged its weights in the first call",
-    severity="warning",
     rank=398,
     description="Layers of bitsandbytes prepare themselves in their first call: 8-bit ones move their statistics, "
     "4-bit ones may be packed anew for the processor. Where that call is compiled already, the second one compiles "

@@ -63,7 +63,6 @@ _EXAMPLE = Example(
 
 @Rule(
     title="A cache was bypassed",
-    severity="warning",
     rank=600,
     link=_TUTORIAL,
     description="torch keeps compiled graphs on disk, so that the next start of the program is fast. Some graphs it "
@@ -110,7 +109,6 @@ def _bypass(reason: BypassReason, compilations: list[Compilation]) -> Ranked:
 
 @Rule(
     title="A second start compiles again",
-    severity="warning",
     rank=590,
     link=_TUTORIAL,
     description="torch keeps compiled graphs on disk. `dynalyze audit --shapes` starts a second process with the "

@@ -24,7 +24,6 @@ _OTHERWISE = "Remove what it names from the compiled function, or compile this p
 
 @Rule(
     title="CUDA graphs were asked for and skipped",
-    severity="warning",
     rank=350,
     description="mode='reduce-overhead' replays whole graphs of kernels at once. Where a graph cannot be recorded, "
     "each kernel is started from Python as before, so the mode gains nothing there.",
@@ -57,7 +56,6 @@ _SKIP = "torch._inductor.config.triton.cudagraph_skip_dynamic_graphs"
 
 @Rule(
     title="CUDA graphs of many sizes",
-    severity="warning",
     rank=360,
     link=_TREES,
     description="mode='reduce-overhead' records a CUDA graph for each size of the inputs, and a recording keeps its "

@@ -33,7 +33,6 @@ _DDP_EXAMPLE = Example(
 
 @Rule(
     title="torch.compile and a distributed wrapper in an unlucky order",
-    severity="warning",
     rank=120,
     link="https://docs.pytorch.org/docs/stable/compile/programming_model.where_to_apply_compile.html",
     description="DistributedDataParallel and FSDP do work that a graph cannot hold. Compiled from outside, the graph "
@@ -182,7 +181,6 @@ class _Side:
 
 @Rule(
     title="Ranks compiled the same function differently",
-    severity="warning",
     rank=350,
     description="The ranks of a distributed job differ in how often they compiled a function, in its graph breaks, its "
     "recompiles, the size of its graphs, or in what their caches held. Ranks that run the same code on purpose "

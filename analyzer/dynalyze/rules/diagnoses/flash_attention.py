@@ -116,7 +116,6 @@ _BUILTIN = re.compile(r"(flash_attn\w*)\.PyCapsule\.(\w+)")
 
 @Rule(
     title="flash-attn without operators",
-    severity="warning",
     rank=80,
     link="https://github.com/Dao-AILab/flash-attention/pull/1139",
     description="Until version 2.7 flash-attn called its kernels as plain C++ functions. torch.compile cannot look "
@@ -178,7 +177,6 @@ def _owns_series(series: Series, report: Report) -> bool:
 
 @Rule(
     title="FlashAttention with a padded batch",
-    severity="warning",
     rank=90,
     link="https://github.com/huggingface/transformers/issues/41803",
     description="FlashAttention computes on real tokens alone. Given a padded batch, the model takes the padding out "
@@ -283,7 +281,6 @@ def _asks_for_padding(found: GraphBreak) -> bool:
 
 @Rule(
     title="FlashAttention with a static cache",
-    severity="warning",
     rank=330,
     link="https://github.com/huggingface/transformers/issues/32040",
     description="A static cache has room for the longest text from the first token on. FlashAttention knows the length "

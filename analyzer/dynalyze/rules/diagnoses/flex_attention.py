@@ -23,7 +23,6 @@ _CPU_LIMITS = {
 
 @Rule(
     title="flex_attention below what it can do",
-    severity="warning",
     link="https://docs.pytorch.org/docs/stable/nn.attention.flex_attention.html",
     description="flex_attention becomes one fused kernel inside a compiled graph alone. Outside, with a block mask "
     "made in each call, or with new functions in each call it is slow; on a CPU it computes no gradients.",

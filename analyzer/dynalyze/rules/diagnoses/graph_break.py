@@ -31,7 +31,6 @@ _GENERIC_HINTS = (
 
 @Rule(
     title="Graph break",
-    severity="warning",
     description="Dynamo could not trace a line. The graph ends there: what follows is compiled apart, or runs in "
     "eager. Each break costs a return to Python and keeps the compiler from fusing across it.",
     passed="No graph breaks: every compiled function is one graph.",
@@ -106,7 +105,6 @@ _WHY_TITLES: dict[SkipReason, str] = {
 
 @Rule(
     title="A function was left in eager without a graph break",
-    severity="warning",
     rank=210,
     link="https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html",
     description="torch was asked to compile the function, or met it below a compiled call, and left it in eager "

@@ -34,7 +34,6 @@ def _owns_dynamic(series: Series, report: Report) -> bool:
 
 @Rule(
     title="The key-value cache changed between calls",
-    severity="warning",
     rank=397,
     link="https://huggingface.co/docs/transformers/kv_cache",
     description="transformers makes a cache that grows with each token, unless it is told otherwise. Its first fill "

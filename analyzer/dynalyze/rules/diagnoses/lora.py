@@ -25,7 +25,6 @@ def _owns_switch(series: Series, report: Report) -> bool:
 
 @Rule(
     title="Adapters were switched, or can be",
-    severity="warning",
     rank=395,
     link="https://huggingface.co/docs/peft/developer_guides/torch_compile",
     description="PEFT keeps the name of the active adapter, and whether adapters are on, as Python values. set_adapter "
@@ -118,7 +117,6 @@ def _owns_hotswap(series: Series, report: Report) -> bool:
 
 @Rule(
     title="A hot-swapped adapter compiled the model again",
-    severity="warning",
     rank=396,
     link="https://huggingface.co/docs/peft/package_reference/hotswap",
     description="PEFT can replace the weights of a loaded adapter without a new compile, if the model was prepared: "

@@ -59,7 +59,6 @@ def _products(graph: Graph) -> int:
 
 @Rule(
     title="bfloat16 on a GPU without it",
-    severity="warning",
     rank=60,
     link="https://github.com/pytorch/pytorch/issues/118581",
     description="Kernels in bfloat16 need a GPU of compute capability 8.0 (Ampere). On an older one Inductor generates "

@@ -32,7 +32,6 @@ def _untraced(
 
 @Rule(
     title="torchao's layers do not compile as they should",
-    severity="warning",
     rank=196,
     link="https://github.com/pytorch/ao/issues/2919",
     description="torchao keeps quantised weights as tensor subclasses and counts on torch.compile to be fast. Each "
@@ -88,7 +87,6 @@ _FILES = {"fbgemm": "fbgemm_fp8", "fp8": "finegrained_fp8", "gemma": "gemma_quan
 
 @Rule(
     title="A quantiser's layers are not traced",
-    severity="warning",
     rank=197,
     link="https://huggingface.co/docs/transformers/quantization/overview",
     description="Layers of GPTQ, AWQ, HQQ, quanto, compressed-tensors and others call kernels of their own. Those that "

@@ -26,7 +26,6 @@ _MOST_NAMES = 4
 
 @Rule(
     title="Recompilation",
-    severity="warning",
     description="A guard of the compiled code did not hold for a new call, so functions were compiled again. "
     "Recompiles that come of one value are one finding. After the limit (8 by default) later calls run in eager; that "
     "is the finding recompile-limit, an error. What a library changes by itself has findings of its own, such as "

@@ -76,7 +76,6 @@ _FEW = 2
 
 @Rule(
     title="Many compiled versions for the shapes of production",
-    severity="warning",
     rank=350,
     link="https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html",
     description="The shapes given by `--shapes` need more than half of the versions that torch makes of one function, "
