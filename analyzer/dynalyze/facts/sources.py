@@ -296,10 +296,7 @@ class LogSources(Sources):
     """
 
     def __init__(
-        self,
-        quoted: Mapping[tuple[str, int], str],
-        roots: Iterable[Path] = (),
-        hashes: Mapping[str, str] | None = None,
+        self, quoted: Mapping[tuple[str, int], str], roots: Iterable[Path] = (), hashes: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(readable=False)
         self._quoted = quoted

@@ -272,8 +272,7 @@ def _static_cache() -> Advice:
         "The default cache grows by one position with each token, so its keys and values never keep their shape. A "
         "static cache is allocated once for the longest sequence: it takes that memory from the first token on.",
         Example(
-            "output = model.generate(**inputs)",
-            'output = model.generate(**inputs, cache_implementation="static")',
+            "output = model.generate(**inputs)", 'output = model.generate(**inputs, cache_implementation="static")'
         ),
         link="https://huggingface.co/docs/transformers/kv_cache",
     )

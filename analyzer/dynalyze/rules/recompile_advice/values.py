@@ -186,9 +186,7 @@ def _choice(series: Series, source: Source, *, yes_or_no: bool) -> Advice:
         example = Example(f"{call}(x, {name})", f"{call}s = {{{table}}}  # each one compiled\n{call}s[{name}](x)")
     kept = "It compiles twice at most." if yes_or_no else "Keep the set of values small: each one is compiled."
     return Advice(
-        f"Decide on `{name}` outside: write and compile one function for each of its values. {kept}",
-        _CONSTANT,
-        example,
+        f"Decide on `{name}` outside: write and compile one function for each of its values. {kept}", _CONSTANT, example
     )
 
 
