@@ -5,6 +5,7 @@ The calls stand in Dynamo's graphs, the kernels in those of ATen.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -20,17 +21,12 @@ from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInp
 
 _NOWHERE: LineKey = ("", 0)
 FUSED: dict[str, AttentionBackend] = {
-    "_scaled_dot_product_flash_attention_for_cpu": "cpu_flash",
-    "_scaled_dot_product_flash_attention": "flash",
-    "_scaled_dot_product_efficient_attention": "efficient",
-    "_scaled_dot_product_cudnn_attention": "cudnn",
-    "_scaled_dot_product_fused_attention_overrideable": "overrideable",
-    "_scaled_dot_product_attention_math": "math",
-    "_scaled_dot_product_attention_math_for_mps": "math",
-    "_flash_attention_forward": "flash",
-    "_efficient_attention_forward": "efficient",
-    "_cudnn_attention_forward": "cudnn",
-}
+    "_scaled_dot_product_flash_attention_for_cpu": "cpu_flash", "_scaled_dot_product_flash_attention": "flash",
+    "_scaled_dot_product_efficient_attention": "efficient", "_scaled_dot_product_cudnn_attention": "cudnn",
+    "_scaled_dot_product_fused_attention_overrideable": "overrideable", "_scaled_dot_product_attention_math": "math",
+    "_scaled_dot_product_attention_math_for_mps": "math", "_flash_attention_forward": "flash",
+    "_efficient_attention_forward": "efficient", "_cudnn_attention_forward": "cudnn",
+}  # fmt: skip
 """ATen's operators that compute the whole of attention."""
 
 _PYTORCHS: dict[str, AttentionOp] = {"scaled_dot_product_attention": "sdpa", "flex_attention": "flex_attention"}
@@ -167,8 +163,7 @@ def _arguments(expression: str) -> tuple[list[str], dict[str, str]]:
     named: dict[str, str] = {}
     inside = expression[expression.find("(") + 1 : expression.rfind(")")]
     for part in _parts(inside):
-        keyword = _KEYWORD.match(part)
-        if keyword is not None:
+        if (keyword := _KEYWORD.match(part)) is not None:
             named[keyword[1]] = keyword[2].strip()
         elif part:
             positional.append(part)
@@ -304,12 +299,9 @@ def _causal(op: AttentionOp, written: Written) -> bool | None:
 
 
 def _dropout(op: AttentionOp, written: Written) -> float | None:
-    if op != "sdpa":
-        return None
-    try:
-        return float(written.argument(4, "dropout_p") or 0.0)
-    except ValueError:
-        return None
+    with contextlib.suppress(ValueError):
+        return float(written.argument(4, "dropout_p") or 0.0) if op == "sdpa" else None
+    return None
 
 
 def _merged(calls: list[AttentionCall]) -> list[AttentionCall]:

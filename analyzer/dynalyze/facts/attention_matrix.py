@@ -45,24 +45,16 @@ def fastest(cells: Iterable[AttentionCell]) -> list[AttentionCell]:
     timed = sorted((cell for cell in cells if cell.latency_ms), key=lambda cell: cell.latency_ms or 0.0)
     if len(timed) < 2 or any(_floor(cell) is None for cell in timed):
         return []
-    best = timed[0]
-    return [
-        cell
-        for cell in timed
-        if (cell.latency_ms or 0.0) <= (best.latency_ms or 0.0) * (1 + max(_floor(cell) or 0.0, _floor(best) or 0.0))
-    ]
+    best, floor = timed[0].latency_ms or 0.0, _floor(timed[0]) or 0.0
+    return [cell for cell in timed if (cell.latency_ms or 0.0) <= best * (1 + max(_floor(cell) or 0.0, floor))]
 
 
 def instead_of(cell: AttentionCell, good: Sequence[AttentionCell]) -> AttentionCell | None:
     """The good combination nearest to this one: the same dtype before the same attention, the fastest of equals."""
 
     def distance(other: AttentionCell) -> tuple[bool, bool, bool, float]:
-        return (
-            other.dtype != cell.dtype,
-            other.cache != cell.cache,
-            other.attention != cell.attention,
-            other.latency_ms or 0.0,
-        )
+        differs = (other.dtype != cell.dtype, other.cache != cell.cache, other.attention != cell.attention)
+        return *differs, other.latency_ms or 0.0
 
     return min(good, key=distance, default=None)
 

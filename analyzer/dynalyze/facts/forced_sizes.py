@@ -69,7 +69,17 @@ def forced_sizes(run: RunLog, compiled: list[Compilation], places: Places, sourc
 
 def connect(run: RunLog, recompiles: list[Recompile], sizes: ForcedSizes, sources: Sources) -> None:
     """Tell each recompile over a size which line fixed that size, or asked about it."""
-    asked = _asked_lines(run, [recompile.location.file for recompile in recompiles], sources)
+    # By compile: the line whose question about a size had another answer.
+    asked: dict[tuple[int, int, str], Location] = {}
+    for process, event in run.all():
+        if not isinstance(event, RecompileSeen):
+            continue
+        origins = list(_ORIGIN.finditer(first_reason(event.text).partition("\n")[0]))
+        files = (each.location.file for each in recompiles)
+        file = next((file for file in files if file.endswith(origins[-1]["path"])), None) if origins else None
+        if file is not None:
+            line, function = int(origins[-1]["line"]), original_name(origins[-1]["function"])
+            asked[process, event.epoch, event.id] = sources.location(file, line, function)
     for recompile in recompiles:
         place = (recompile.process, recompile.epoch)
         size = sizes.by_compile.get((*place, recompile.previous or "", recompile.source or ""))
@@ -78,17 +88,3 @@ def connect(run: RunLog, recompiles: list[Recompile], sizes: ForcedSizes, source
             size.recompiles.append(recompile.id)
         elif recompile.cause == "symbolic":
             recompile.forced_by = asked.get((*place, recompile.compile_id))
-
-
-def _asked_lines(run: RunLog, files: list[str], sources: Sources) -> dict[tuple[int, int, str], Location]:
-    """By compile: the line whose question about a size had another answer."""
-    found: dict[tuple[int, int, str], Location] = {}
-    for process, event in run.all():
-        if not isinstance(event, RecompileSeen):
-            continue
-        origins = list(_ORIGIN.finditer(first_reason(event.text).partition("\n")[0]))
-        file = next((file for file in files if file.endswith(origins[-1]["path"])), None) if origins else None
-        if file is not None:
-            line, function = int(origins[-1]["line"]), original_name(origins[-1]["function"])
-            found[process, event.epoch, event.id] = sources.location(file, line, function)
-    return found

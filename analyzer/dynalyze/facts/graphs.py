@@ -20,13 +20,7 @@ from dynalyze.report import Compilation, Direction, Graph, GraphCode, Kernel, Lo
 
 Key = tuple[int, int, str]
 
-_FILES = {
-    "dynamo": "computation_graph",
-    "transformed": "transformed_code",
-    "post_grad": "post_grad",
-    "output_code": "output_code",
-    "runnable": "fx_graph_runnable",
-}
+_FILES = {"dynamo": "computation_graph", "transformed": "transformed_code", "runnable": "fx_graph_runnable"}
 KERNEL_NOTES = ("kernel_nodes", "kernel_stacks")
 """Stages that are no code: where the kernels of an output code came from, where Inductor tracked it."""
 _AOT: dict[str, Direction] = {"joint": "", "forward": "forward", "backward": "backward", "inference": "inference"}

@@ -51,7 +51,11 @@ def _raw(log: ProcessLog) -> Iterator[_Raw]:
             limit = (event.epoch, event.id) in limited
             limited.discard((event.epoch, event.id))
             reasons = _reasons(event.text)
-            own = next((each for each in reasons if _is_of_module(each, event, modules)), reasons[0])
+            # The guard of code compiled for the very module that is compiled again, where others have that too.
+            module = modules.get((event.epoch, event.id))
+            entries = {each: at["id"].lstrip("!") for each in reasons if module and (at := _PREFIX.match(each))}
+            of_module = (each for each, entry in entries.items() if modules.get((event.epoch, entry)) == module)
+            own = next(of_module, reasons[0])
             yield _Raw(log.process, event, reasons[0], limit, own if own != reasons[0] else "")
         elif isinstance(event, CompileEnded) and (event.epoch, event.id) in limited:
             # The limit was reached by a frame whose failed guards torch could not tell.
@@ -79,13 +83,6 @@ def _reasons(text: str) -> list[str]:
     if isinstance(reasons, list):
         return [str(each) for each in reasons] or [""]
     return [str(reasons)]
-
-
-def _is_of_module(reason: str, event: RecompileSeen, modules: dict[tuple[int, str], int]) -> bool:
-    """Whether the guard is of code compiled for the very module that is compiled again, where others have that too."""
-    entry = _PREFIX.match(reason)
-    own = modules.get((event.epoch, event.id))
-    return entry is not None and own is not None and modules.get((event.epoch, entry["id"].lstrip("!"))) == own
 
 
 def _entry(

@@ -62,10 +62,8 @@ class Places:
 
     def innermost(self, frames: Sequence[Frame]) -> int | None:
         """Index of the innermost frame outside torch; of the innermost one where all are torch's; None if empty."""
-        for index in range(len(frames) - 1, -1, -1):
-            if is_file(frames[index].file) and not self.is_torch(frames[index].file):
-                return index
-        return len(frames) - 1 if frames else None
+        own = (at for at, frame in enumerate(frames) if is_file(frame.file) and not self.is_torch(frame.file))
+        return max(own, default=len(frames) - 1 if frames else None)
 
     def _is_plumbing(self, frame: Frame) -> bool:
         if not is_file(frame.file) or frame.file.startswith(_OURS):

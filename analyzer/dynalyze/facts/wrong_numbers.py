@@ -39,9 +39,8 @@ def wrong_answers(test: Accuracy, found: Bisection | None) -> str:
 
 def wrong_operation(found: Bisection) -> str:
     """The same of an operation that the answers hide."""
-    return (
-        f"{_found(found, found.dtype)} is wrong beyond rounding, though the answers hide it, stage: {stage_name(found)}"
-    )
+    what, stage = _found(found, found.dtype), stage_name(found)
+    return f"{what} is wrong beyond rounding, though the answers hide it, stage: {stage}"
 
 
 def _found(found: Bisection, dtype: str) -> str:

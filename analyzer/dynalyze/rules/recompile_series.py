@@ -150,9 +150,7 @@ def _add_values(values: list[str], lead: Recompile) -> None:
 def _with_limits_joined(found: list[Series]) -> list[Series]:
     """Put a call that reached the limit to the series that its value belongs to."""
     joined = [one for one in found if one.lead.cause != "limit"]
-    for one in found:
-        if one.lead.cause != "limit":
-            continue
+    for one in [each for each in found if each.lead.cause == "limit"]:
         of_value = (one.lead.location, one.lead.source)
         home = next((each for each in joined if (each.lead.location, each.lead.source) == of_value), None)
         if home is None or one.lead.source is None:

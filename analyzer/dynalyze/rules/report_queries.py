@@ -33,16 +33,11 @@ HALVES = ("float16", "bfloat16")
 # transformers' own names, and those of kernels from the hub.
 _FLASH = re.compile(r"flash[-_]?(?:attention|attn)")
 BACKENDS: dict[AttentionBackend, str] = {
-    "flash": "FlashAttention inside PyTorch",
-    "efficient": "the memory-efficient kernel",
-    "cudnn": "cuDNN's kernel",
-    "math": "single operations (math)",
-    "cpu_flash": "the fused kernel for CPUs",
-    "overrideable": "the kernel of this device's own",
-    "flex": "a kernel that Inductor made for flex_attention",
-    "external": "a kernel of another library",
-    "": "an unknown kernel",
-}
+    "flash": "FlashAttention inside PyTorch", "efficient": "the memory-efficient kernel", "cudnn": "cuDNN's kernel",
+    "math": "single operations (math)", "cpu_flash": "the fused kernel for CPUs",
+    "overrideable": "the kernel of this device's own", "flex": "a kernel that Inductor made for flex_attention",
+    "external": "a kernel of another library", "": "an unknown kernel",
+}  # fmt: skip
 
 
 def once(judge: _Judge) -> _Judge:
@@ -120,9 +115,7 @@ def layers_of(report: Report, *libraries: str) -> list[tuple[ModuleFacts, LayerG
 
 def adapters_of(report: Report) -> Iterator[tuple[ModuleFacts, Adapters]]:
     """The modules that hold adapters."""
-    for module in report.modules:
-        if module.adapters is not None:
-            yield module, module.adapters
+    return ((module, module.adapters) for module in report.modules if module.adapters is not None)
 
 
 def uses_peft(report: Report) -> bool:

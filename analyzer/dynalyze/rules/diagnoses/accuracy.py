@@ -85,24 +85,21 @@ def accuracy_suspicious(report: Report) -> Iterator[Ranked]:
         if test.verdict == "suspicious" and not _has_nan(test):
             yield _wrong(accuracy_suspicious, test, report, test.reason)
     for found in report.bisections:
-        if found.hidden and found.op:
-            yield _hidden(found)
-
-
-def _hidden(found: Bisection) -> Ranked:
-    advice = _advice_on(found)
-    errors = ""
-    if found.eager_rmse is not None and found.compiled_rmse is not None:
-        errors = f" Its error against fp64 is {found.compiled_rmse:.3g}, that of eager {found.eager_rmse:.3g}."
-    action = f"{advice.action}{errors} Other inputs or weights may not hide it."
-    return accuracy_suspicious.finding(
-        f"{found.configuration}, {found.phase}: {wrong_operation(found)}",
-        msgspec.structs.replace(advice, action=action),
-        rank=60,
-        rule="accuracy-operation",
-        severity="warning",
-        location=_place_of(found),
-    )
+        if not found.hidden or not found.op:
+            continue
+        advice = _advice_on(found)
+        errors = ""
+        if found.eager_rmse is not None and found.compiled_rmse is not None:
+            errors = f" Its error against fp64 is {found.compiled_rmse:.3g}, that of eager {found.eager_rmse:.3g}."
+        action = f"{advice.action}{errors} Other inputs or weights may not hide it."
+        yield accuracy_suspicious.finding(
+            f"{found.configuration}, {found.phase}: {wrong_operation(found)}",
+            msgspec.structs.replace(advice, action=action),
+            rank=60,
+            rule="accuracy-operation",
+            severity="warning",
+            location=_place_of(found),
+        )
 
 
 @Rule(

@@ -221,20 +221,16 @@ def attention_mixed_dtypes(report: Report) -> Iterator[Ranked]:
             continue
         wanted = dtypes.get("value", "bfloat16")
         others = " and ".join(name for name, dtype in dtypes.items() if dtype != wanted)
+        torch, cause = queries.version(report, "torch"), "What made them differ is not in the graph."
+        if torch >= _NORM_IN_FLOAT32 and _is_beside(report, call, "rms_norm"):
+            cause = (
+                "This graph has rms_norm, which autocast computes in float32 on CUDA since torch 2.12 "
+                f"({queries.shown_version(torch)} here): a norm on query and key leaves them in float32."
+            )
         yield attention_mixed_dtypes.finding(
             f"FlashAttention is given {', '.join(f'{name} in {dtype}' for name, dtype in dtypes.items())}",
             f"Cast {others} to value's {wanted} before the call: `query.to(value.dtype), key.to(value.dtype)`.",
-            why=f"{queries.FROM_GRAPH} Its kernels take one type for all three. {_cause(report, call)}",
+            why=f"{queries.FROM_GRAPH} Its kernels take one type for all three. {cause}",
             location=queries.place_of(report, call),
             evidence=[call.id],
         )
-
-
-def _cause(report: Report, call: AttentionCall) -> str:
-    torch = queries.version(report, "torch")
-    if torch >= _NORM_IN_FLOAT32 and _is_beside(report, call, "rms_norm"):
-        return (
-            "This graph has rms_norm, which autocast computes in float32 on CUDA since torch 2.12 "
-            f"({queries.shown_version(torch)} here): a norm on query and key leaves them in float32."
-        )
-    return "What made them differ is not in the graph."

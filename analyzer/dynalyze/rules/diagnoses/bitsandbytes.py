@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from dynalyze.report import Example, GraphBreak, Recompile, Report
-from dynalyze.report.models import LayerGroup, ModuleFacts
 from dynalyze.rules import report_queries as queries
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.rule import Ranked, Rule, severity_of
@@ -123,40 +122,37 @@ _AMPERE = (8, 0)
 )
 def bitsandbytes_compute_dtype(report: Report) -> Iterator[Ranked]:
     for module, group in queries.layers_of(report, "bitsandbytes"):
-        if "4bit" in group.kind and group.facts.get("compute_dtype") == "float32":
-            yield _in_float32(report, module, group)
-
-
-def _in_float32(report: Report, module: ModuleFacts, group: LayerGroup) -> Ranked:
-    # bfloat16, unless the model or the GPU is made for float16.
-    old = (queries.capability(report) or _AMPERE) < _AMPERE
-    wanted = "float16" if old or "float16" in module.parameters else "bfloat16"
-    on_accelerator = any(not device.startswith(("cpu", "meta")) for device in module.devices)
-    # Whether the rest of the model is kept in 16 bits; packed weights count as integers.
-    floats = {name: number for name, number in module.parameters.items() if name.startswith(("float", "bfloat"))}
-    is_half = bool(floats) and max(floats, key=lambda name: floats[name]) in queries.HALVES
-    why = f"{queries.FROM_LAYERS} `{group.first}` casts its input to float32, multiplies, and casts back."
-    unpacked = group.facts.get("quantised_from")
-    if unpacked in queries.HALVES:
-        why += f" Its weight is unpacked to {unpacked} and cast up for that."
-    if on_accelerator:
-        why += " Nothing fails or warns; it only takes the slow way. How slow was not measured."
-    else:
-        why += " Whether 16 bits are faster on this processor was not measured; on a GPU they are."
-    return bitsandbytes_compute_dtype.finding(
-        f"{queries.counted(group.count, '4-bit layer')} of {module.class_name} "
-        f"{'computes' if group.count == 1 else 'compute'} in float32",
-        f"Set `bnb_4bit_compute_dtype=torch.{wanted}` in the `BitsAndBytesConfig` that loads the model (its default is "
-        f"float32), or `compute_dtype=torch.{wanted}` of the layers.",
-        why=why,
-        example=Example(
-            "BitsAndBytesConfig(load_in_4bit=True)",
-            f"BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.{wanted})",
-        ),
-        severity="warning" if on_accelerator and is_half else "info",
-        location=queries.compiled_at(module),
-        evidence=[module.id],
-    )
+        if "4bit" not in group.kind or group.facts.get("compute_dtype") != "float32":
+            continue
+        # bfloat16, unless the model or the GPU is made for float16.
+        old = (queries.capability(report) or _AMPERE) < _AMPERE
+        wanted = "float16" if old or "float16" in module.parameters else "bfloat16"
+        on_accelerator = any(not device.startswith(("cpu", "meta")) for device in module.devices)
+        # Whether the rest of the model is kept in 16 bits; packed weights count as integers.
+        floats = {name: number for name, number in module.parameters.items() if name.startswith(("float", "bfloat"))}
+        is_half = bool(floats) and max(floats, key=lambda name: floats[name]) in queries.HALVES
+        why = f"{queries.FROM_LAYERS} `{group.first}` casts its input to float32, multiplies, and casts back."
+        unpacked = group.facts.get("quantised_from")
+        if unpacked in queries.HALVES:
+            why += f" Its weight is unpacked to {unpacked} and cast up for that."
+        if on_accelerator:
+            why += " Nothing fails or warns; it only takes the slow way. How slow was not measured."
+        else:
+            why += " Whether 16 bits are faster on this processor was not measured; on a GPU they are."
+        yield bitsandbytes_compute_dtype.finding(
+            f"{queries.counted(group.count, '4-bit layer')} of {module.class_name} "
+            f"{'computes' if group.count == 1 else 'compute'} in float32",
+            f"Set `bnb_4bit_compute_dtype=torch.{wanted}` in the `BitsAndBytesConfig` that loads the model (its default "
+            f"is float32), or `compute_dtype=torch.{wanted}` of the layers.",
+            why=why,
+            example=Example(
+                "BitsAndBytesConfig(load_in_4bit=True)",
+                f"BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.{wanted})",
+            ),
+            severity="warning" if on_accelerator and is_half else "info",
+            location=queries.compiled_at(module),
+            evidence=[module.id],
+        )
 
 
 _STATE = re.compile(r"\._parameters\['weight'\]\.(?:CB|SCB)$|\.weight\.(?:CB|SCB)$|\.state\.(?:CB|SCB)$")

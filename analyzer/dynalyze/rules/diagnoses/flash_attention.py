@@ -196,11 +196,9 @@ def flash_attention_padding(report: Report) -> Iterator[Ranked]:
     breaks = flash_attention_padding.breaks(report)
     asking = [found for found in breaks if _asks_for_padding(found)]
     # transformers looks whether a batch of one is several texts laid end to end.
+    looking = ("_flash_attention_forward", "_is_packed_sequence")
     packing = [
-        found
-        for found in breaks
-        if found.location.function in ("_flash_attention_forward", "_is_packed_sequence")
-        and found.gb_type.startswith("Data-dependent")
+        each for each in breaks if each.location.function in looking and each.gb_type.startswith("Data-dependent")
     ]
     unpadding = [found for found in breaks if found not in asking and found not in packing]
     count = queries.counted(len(breaks), "graph break")

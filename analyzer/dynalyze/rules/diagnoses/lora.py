@@ -187,26 +187,23 @@ def lora_unmerged(report: Report) -> Iterator[Ranked]:
     for module, adapters in queries.adapters_of(report):
         apart = not (adapters.merged or adapters.disabled or adapters.prepared_for_hotswap or adapters.switches)
         always_on = len(adapters.names) == 1 and bool(adapters.active)
-        if apart and always_on and not module.training and not backward:
-            yield _unmerged(module, adapters)
-
-
-def _unmerged(module: ModuleFacts, adapters: Adapters) -> Ranked:
-    name = adapters.active[0]
-    rank = f" of rank {adapters.ranks[name]}" if name in adapters.ranks else ""
-    where = f" in {queries.counted(adapters.layers, 'layer')}" if adapters.layers else ""
-    libraries = sorted({group.library for group in module.layers})
-    caution = (
-        f" The weights are quantised ({', '.join(libraries)}): merging rounds them anew. Merge into the unquantised "
-        "model and quantise the result, or compare the answers."
-    )
-    return lora_unmerged.finding(
-        f"The adapter `{name}`{rank} is computed beside the weights{where}",
-        "Merge the adapter before torch.compile where it is always on: `model = model.merge_and_unload()`."
-        f"{caution if libraries else ''} Leave it where adapters are to be replaced while the model serves.",
-        why=f"{queries.FROM_LAYERS} Each of these layers does two multiplications more and an addition in every "
-        "call. Merged, the model is as fast as without the adapter. How much that is here was not measured.",
-        example=lora_unmerged.example,
-        location=queries.compiled_at(module),
-        evidence=[module.id],
-    )
+        if not apart or not always_on or module.training or backward:
+            continue
+        name = adapters.active[0]
+        rank = f" of rank {adapters.ranks[name]}" if name in adapters.ranks else ""
+        where = f" in {queries.counted(adapters.layers, 'layer')}" if adapters.layers else ""
+        libraries = sorted({group.library for group in module.layers})
+        caution = (
+            f" The weights are quantised ({', '.join(libraries)}): merging rounds them anew. Merge into the "
+            "unquantised model and quantise the result, or compare the answers."
+        )
+        yield lora_unmerged.finding(
+            f"The adapter `{name}`{rank} is computed beside the weights{where}",
+            "Merge the adapter before torch.compile where it is always on: `model = model.merge_and_unload()`."
+            f"{caution if libraries else ''} Leave it where adapters are to be replaced while the model serves.",
+            why=f"{queries.FROM_LAYERS} Each of these layers does two multiplications more and an addition in every "
+            "call. Merged, the model is as fast as without the adapter. How much that is here was not measured.",
+            example=lora_unmerged.example,
+            location=queries.compiled_at(module),
+            evidence=[module.id],
+        )

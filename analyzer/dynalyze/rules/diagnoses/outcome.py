@@ -129,12 +129,8 @@ def _forced_advice(forced: list[tuple[str, str]], lines: list[ForcedSize]) -> st
             "Look for what fixes the size: a comparison with a number, or a tensor of fixed size that it meets. torch "
             f"prints that line under User stack. Or allow the constant: {maybe}."
         )
-    values = " and ".join(
-        dict.fromkeys(
-            f"`{as_written(each.source)} == {each.values[0]}`" for each in lines if each.source and each.values
-        )
-    )
-    needs = f" It holds only for {values}." if values else ""
+    values = [f"`{as_written(each.source)} == {each.values[0]}`" for each in lines if each.source and each.values]
+    needs = f" It holds only for {' and '.join(dict.fromkeys(values))}." if values else ""
     return (
         f"Change {' and '.join(places)} so that it takes any size.{needs} It compares with a number, counts in Python, "
         f"or meets a tensor of fixed size. Or allow the constant: {maybe}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain, groupby
 from typing import Any, get_args
 
 import msgspec
@@ -51,12 +52,8 @@ def _series(found: list[WarmupRecompile]) -> Series:
         )
         for number, each in enumerate(found, 1)
     ]
-    values: list[str] = []
-    for each in members:
-        for value in (each.expected, each.actual):
-            if value is not None and (not values or values[-1] != value):
-                values.append(value)
-    return Series(members[0], members, len(members), values)
+    seen = (value for each in members for value in (each.expected, each.actual) if value is not None)
+    return Series(members[0], members, len(members), [value for value, _ in groupby(seen)])
 
 
 def _shapes_text(runs: Iterable[ShapeRun], most: int = _MOST_SHAPES) -> str:
@@ -146,11 +143,9 @@ def _other_cause(warmup: Warmup) -> str:
 
 def _sizes(buckets: list[Bucket]) -> str:
     """ "sequence 128 or 2,048, batch 8": the sizes of each name."""
-    names: dict[str, list[int]] = {}
-    for bucket in buckets:
-        for name, size in bucket.padded_to.items():
-            if size not in names.setdefault(name, []):
-                names[name].append(size)
+    names: dict[str, set[int]] = {}
+    for name, size in chain.from_iterable(bucket.padded_to.items() for bucket in buckets):
+        names.setdefault(name, set()).add(size)
     return ", ".join(f"{name} {' or '.join(f'{size:,}' for size in sorted(own))}" for name, own in names.items())
 
 

@@ -22,14 +22,9 @@ from dynalyze.rules.recompile_advice.state import different_modules, one_code, s
 from dynalyze.rules.recompile_series import Series
 
 _SUBJECTS: dict[Cause, str] = {
-    "rank": "The number of dimensions of {name}",
-    "dtype": "The dtype of {name}",
-    "device": "The device of {name}",
-    "requires_grad": "requires_grad of {name}",
-    "tensor_type": "The class of {name}",
-    "backend": "The backend",
-    "container": "{name}",
-}
+    "rank": "The number of dimensions of {name}", "dtype": "The dtype of {name}", "device": "The device of {name}",
+    "requires_grad": "requires_grad of {name}", "tensor_type": "The class of {name}", "backend": "The backend",
+}  # fmt: skip
 _MOST_VALUES = 3
 
 
