@@ -62,8 +62,9 @@ class Places:
 
     def innermost(self, frames: Sequence[Frame]) -> int | None:
         """Index of the innermost frame outside torch; of the innermost one where all are torch's; None if empty."""
-        own = (at for at, frame in enumerate(frames) if is_file(frame.file) and not self.is_torch(frame.file))
-        return max(own, default=len(frames) - 1 if frames else None)
+        last = len(frames) - 1
+        own = (at for at in range(last, -1, -1) if is_file(frames[at].file) and not self.is_torch(frames[at].file))
+        return next(own, last if frames else None)
 
     def _is_plumbing(self, frame: Frame) -> bool:
         if not is_file(frame.file) or frame.file.startswith(_OURS):

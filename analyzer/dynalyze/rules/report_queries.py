@@ -11,16 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 
 from dynalyze.facts.stacks import Places
-from dynalyze.report import Graph, GraphBreak, Impact, Location, Recompile, Report, SkippedFrame
-from dynalyze.report.models import (
-    Adapters,
-    AttentionBackend,
-    AttentionCall,
-    AttentionInput,
-    AttentionOp,
-    LayerGroup,
-    ModuleFacts,
-)
+from dynalyze.report import Graph, GraphBreak, Impact, Location, Recompile, Report, SkippedFrame, models
 from dynalyze.rules.recompile_series import seconds
 from dynalyze.rules.rule import Ranked
 
@@ -32,7 +23,7 @@ FROM_RUN = "Seen in this run."
 HALVES = ("float16", "bfloat16")
 # transformers' own names, and those of kernels from the hub.
 _FLASH = re.compile(r"flash[-_]?(?:attention|attn)")
-BACKENDS: dict[AttentionBackend, str] = {
+BACKENDS: dict[models.AttentionBackend, str] = {
     "flash": "FlashAttention inside PyTorch", "efficient": "the memory-efficient kernel", "cudnn": "cuDNN's kernel",
     "math": "single operations (math)", "cpu_flash": "the fused kernel for CPUs",
     "overrideable": "the kernel of this device's own", "flex": "a kernel that Inductor made for flex_attention",
@@ -57,12 +48,12 @@ def once(judge: _Judge) -> _Judge:
     return judged
 
 
-def on_cuda(call: AttentionCall) -> bool:
+def on_cuda(call: models.AttentionCall) -> bool:
     """Whether its tensors were on a GPU of NVIDIA or AMD."""
     return call.device.startswith("cuda")
 
 
-def place_of(report: Report, call: AttentionCall) -> Location | None:
+def place_of(report: Report, call: models.AttentionCall) -> Location | None:
     """The line that called it; where that is a library's, the compiled function, or the program's torch.compile."""
     places = Places()
     called = Location(call.file, call.line, function=call.function) if call.file else None
@@ -72,17 +63,17 @@ def place_of(report: Report, call: AttentionCall) -> Location | None:
     return next(own, called)
 
 
-def shape(tensor: AttentionInput | None) -> str:
+def shape(tensor: models.AttentionInput | None) -> str:
     """`float32 [2, 8, s77, 64]`."""
     return f"{tensor.dtype} [{', '.join(map(str, tensor.shape))}]" if tensor else "unknown"
 
 
-def flash_modules(report: Report) -> list[ModuleFacts]:
+def flash_modules(report: Report) -> list[models.ModuleFacts]:
     """The modules whose configuration asks for FlashAttention of the library flash-attn."""
     return [module for module in report.modules if _FLASH.search(module.attention)]
 
 
-def calls_of(report: Report, op: AttentionOp) -> list[AttentionCall]:
+def calls_of(report: Report, op: models.AttentionOp) -> list[models.AttentionCall]:
     """The calls of one kind of attention: scaled_dot_product_attention is "sdpa"."""
     return [call for call in report.attention if call.op == op]
 
@@ -93,7 +84,9 @@ def users_line(found: GraphBreak) -> Location:
     return next((each for each in reversed(found.stack) if places.origin(each.file) == "user"), found.location)
 
 
-def ids(facts: Iterable[AttentionCall | Graph | GraphBreak | ModuleFacts | Recompile | SkippedFrame]) -> list[str]:
+def ids(
+    facts: Iterable[models.AttentionCall | Graph | GraphBreak | models.ModuleFacts | Recompile | SkippedFrame],
+) -> list[str]:
     """Their ids, once each."""
     return list(dict.fromkeys(fact.id for fact in facts))
 
@@ -108,12 +101,12 @@ LORA_WEIGHT = re.compile(r"\blora_(?:A|B|embedding_A|embedding_B|magnitude_vecto
 """A weight of an adapter in the source of a guard."""
 
 
-def layers_of(report: Report, *libraries: str) -> list[tuple[ModuleFacts, LayerGroup]]:
+def layers_of(report: Report, *libraries: str) -> list[tuple[models.ModuleFacts, models.LayerGroup]]:
     """The quantised layers of these libraries, module by module."""
     return [(module, group) for module in report.modules for group in module.layers if group.library in libraries]
 
 
-def adapters_of(report: Report) -> Iterator[tuple[ModuleFacts, Adapters]]:
+def adapters_of(report: Report) -> Iterator[tuple[models.ModuleFacts, models.Adapters]]:
     """The modules that hold adapters."""
     return ((module, module.adapters) for module in report.modules if module.adapters is not None)
 
@@ -154,7 +147,7 @@ def skipped_in(report: Report, folder: str) -> list[SkippedFrame]:
     return [each for each in report.skipped_frames if each.tensors and comes_from(each.location, folder)]
 
 
-def compiled_at(module: ModuleFacts) -> Location | None:
+def compiled_at(module: models.ModuleFacts) -> Location | None:
     """The program's own call of torch.compile."""
     return Location(module.file, module.line) if module.file and module.line else None
 
@@ -221,7 +214,7 @@ def graphs_on_cuda(report: Report) -> list[Graph]:
     return [graph for graph in report.graphs if any(each.device.startswith("cuda") for each in graph.inputs)]
 
 
-def dtype_of(module: ModuleFacts) -> str | None:
+def dtype_of(module: models.ModuleFacts) -> str | None:
     """The dtype of all its floating parameters; None where there are several, or none."""
     floating = [name for name, number in module.parameters.items() if number and name.startswith(("float", "bfloat"))]
     return floating[0] if len(floating) == 1 else None

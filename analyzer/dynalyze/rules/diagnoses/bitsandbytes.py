@@ -142,8 +142,8 @@ def bitsandbytes_compute_dtype(report: Report) -> Iterator[Ranked]:
         yield bitsandbytes_compute_dtype.finding(
             f"{queries.counted(group.count, '4-bit layer')} of {module.class_name} "
             f"{'computes' if group.count == 1 else 'compute'} in float32",
-            f"Set `bnb_4bit_compute_dtype=torch.{wanted}` in the `BitsAndBytesConfig` that loads the model (its default "
-            f"is float32), or `compute_dtype=torch.{wanted}` of the layers.",
+            f"Set `bnb_4bit_compute_dtype=torch.{wanted}` in the `BitsAndBytesConfig` that loads the model (its "
+            f"default is float32), or `compute_dtype=torch.{wanted}` of the layers.",
             why=why,
             example=Example(
                 "BitsAndBytesConfig(load_in_4bit=True)",

@@ -82,11 +82,8 @@ def cache_bypass(report: Report) -> Iterator[Ranked]:
 
 def _bypass(reason: BypassReason, compilations: list[Compilation]) -> Ranked:
     # Those that neither cache keeps; with Inductor's cache off, none is left.
-    cold = [
-        each
-        for each in compilations
-        if reason == "switched_off" or any(bypass.cache == "fx_graph" for bypass in each.cache_bypasses)
-    ]
+    off = reason == "switched_off"
+    cold = [each for each in compilations if off or any(one.cache == "fx_graph" for one in each.cache_bypasses)]
     concerned = cold or compilations
     said = next((" ".join(each.said.split()) for c in concerned for each in c.cache_bypasses if each.said), "")
     quoted = f" PyTorch says: {said.rstrip('.')}." if said else ""
@@ -98,7 +95,7 @@ def _bypass(reason: BypassReason, compilations: list[Compilation]) -> Ranked:
         f"{STEPS[reason]}{quoted}",
         why=_NOT_KEPT if cold else _TRACED_ANEW,
         example=_EXAMPLE if reason == "custom_pass" else None,
-        severity="warning" if cold and reason != "switched_off" else "info",
+        severity="warning" if cold and not off else "info",
         location=concerned[0].location,
         evidence=dict.fromkeys(compilation.compile_id for compilation in concerned),
         impact=Impact(round(sum(times), 6), "spent on compiles that no cache keeps")

@@ -57,9 +57,8 @@ def _too_small(report: Report, measured: Measurement) -> Ranked | None:
 def _bound_by_libraries(report: Report, measured: Measurement) -> Ranked | None:
     """Most of what the compiled code calls is what eager calls too."""
     calls = sum(kernel.calls for kernel in report.kernels)
-    same = sum(
-        kernel.calls for kernel in report.kernels if kernel.kind in ("extern", "fallback") and _is_heavy(kernel.name)
-    )
+    libraries = [each for each in report.kernels if each.kind in ("extern", "fallback")]
+    same = sum(kernel.calls for kernel in libraries if _is_heavy(kernel.name))
     if not calls or same / calls < _MOSTLY:
         return None
     return _finding(
