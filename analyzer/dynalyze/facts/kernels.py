@@ -336,10 +336,9 @@ def lacking(graphs: Iterable[Graph], kernels: Iterable[Kernel]) -> list[str]:
     """A note where tracking was asked for and Inductor did not, or could not, do it."""
     kernels = list(kernels)
     compiled = {kernel.graph for kernel in kernels}
-    tracked = {kernel.graph for kernel in kernels if kernel.provenance == "inductor"}
-    if not compiled:
-        return ["With --provenance there was no kernel of Inductor's to track."] if list(graphs) else []
-    missing = len(compiled - tracked)
+    missing = len(compiled - {kernel.graph for kernel in kernels if kernel.provenance == "inductor"})
+    if not compiled and list(graphs):
+        return ["With --provenance there was no kernel of Inductor's to track."]
     if not missing:
         return []
     return [
@@ -354,7 +353,5 @@ def _innermost(stack: str, places: Places) -> Location | None:
     at = places.innermost([Frame(each["file"], int(each["line"]), each["function"]) for each in found])
     if at is None:
         return None
-    frame = found[at]
-    return Location(
-        frame["file"], int(frame["line"]), function=frame["function"].strip(), code=(frame["code"] or "").strip()
-    )
+    file, line, function, code = found[at].groups("")
+    return Location(file, int(line), function=function.strip(), code=code.strip())

@@ -83,13 +83,11 @@ def _functions(report: Report, sources: Sources) -> dict[str, dict[int, SourceFu
         for traced in file.functions:
             names.setdefault((file.path, sources.definition(file.path, traced.line)), traced.name)
     for found in report.graph_breaks:
-        start = sources.enclosing(found.location.file, found.location.line)
-        if start is not None:
+        if (start := sources.enclosing(found.location.file, found.location.line)) is not None:
             names.setdefault((found.location.file, start), found.location.function)
     by_file: dict[str, dict[int, SourceFunction]] = {}
     for (path, line), name in names.items():
-        last = sources.last_line(path, line)
-        if last is not None:
+        if (last := sources.last_line(path, line)) is not None:
             known = statuses.get((path, line), set())
             status: FunctionStatus = next((each for each in _WORST_FIRST if each in known), "inlined")
             by_file.setdefault(path, {})[line] = SourceFunction(name, line, last, status)

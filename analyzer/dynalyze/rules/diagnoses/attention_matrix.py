@@ -47,9 +47,8 @@ def attention_matrix(report: Report) -> Iterator[Ranked]:
     for (attention, found), cells in others.items():
         which = listed([f"{cell.dtype}{_cache(cell)}" for cell in cells], _MOST_NAMED)
         other = instead_of(cells[0], good)
-        step = _look(cells[0], report.target)
-        if other is not None:
-            step = f"Keep to {_name(other)}: it runs without breaks and is right."
+        kept = f"Keep to {_name(other)}: it runs without breaks and is right." if other is not None else ""
+        step = kept or _look(cells[0], report.target)
         yield _finding(600, "info", f"{attention} with {which} {_TOLD[found]}", cells, step)
 
 
