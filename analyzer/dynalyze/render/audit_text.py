@@ -53,17 +53,16 @@ def add_warmup(summary: Summary, warmup: Warmup | None) -> None:
     if warmup.calls:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
         table.add_column("shape", no_wrap=True)
-        table.add_column("first call", justify="right", no_wrap=True)
-        table.add_column("again", justify="right", no_wrap=True)
+        for head in ("first call", "again"):
+            table.add_column(head, justify="right", no_wrap=True)
         table.add_column("its first call compiled", overflow="fold")
         for run in warmup.calls[:_MOST_ROWS]:
             shape = Text(one_line(words_warmup.shape_words(run.shape)), "cyan")
             took = "" if run.error else milliseconds(run.milliseconds)
             runs = f"; {words_warmup.runs(run)}" if run.in_eager else ""
-            compiled = Text(
-                one_line(f"{words_warmup.compiled(run)}{runs}"), "yellow" if run.error or run.in_eager else ""
-            )
-            table.add_row(shape, took, words_warmup.later(run), compiled)
+            compiled = one_line(f"{words_warmup.compiled(run)}{runs}")
+            style = "yellow" if run.error or run.in_eager else ""
+            table.add_row(shape, took, words_warmup.later(run), Text(compiled, style))
         summary.table(table)
     left = len(warmup.calls) - _MOST_ROWS
     if left > 0:

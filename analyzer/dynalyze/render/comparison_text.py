@@ -12,6 +12,7 @@ from dynalyze.render.console import Summary, one_line
 from dynalyze.render.sweep_text import broken_line
 from dynalyze.words import comparison as words
 from dynalyze.words.bench import capital, workload_name
+from dynalyze.words.report import CAUSE_WORDS
 
 _MOST = 10
 """Entries of a list on the terminal; the rest is counted."""
@@ -101,7 +102,9 @@ def _recompiles(summary: Summary, comparison: Comparison) -> None:
         *((change, "Fixed recompile", "better") for change in found.fixed),
     ]
     for change, word, direction in rows[:_MOST]:
-        summary.beside(_mark(direction), Text.assemble(f"{word}: ", (one_line(words.recompile_title(change)), "bold")))
+        source = f" ({change.source})" if change.source else ""
+        title = one_line(f"{change.function}: {CAUSE_WORDS[change.cause]}{source}")
+        summary.beside(_mark(direction), Text.assemble(f"{word}: ", (title, "bold")))
         summary.indented(Text(words.times_words(change), style="dim"))
         summary.place(words.latest(change.before, change.after).location)
         summary.line()
@@ -115,7 +118,7 @@ def _functions(summary: Summary, comparison: Comparison) -> None:
     rows += [*((item, "new: ") for item in found.new), *((item, "gone: ") for item in found.gone)]
     told = [(item.function, f"{word}{', '.join(words.function_words(item))}") for item, word in rows]
     timed = [item for item in (*found.changed, *found.unchanged) if words.function_seconds(item)]
-    timed.sort(key=words.slower_seconds, reverse=True)
+    timed.sort(key=lambda item: -max(side.seconds or 0.0 for side in (item.before, item.after) if side))
     _rows(summary, "Compilations that changed", told, _MOST_FUNCTIONS)
     seconds = [(item.function, words.function_seconds(item)) for item in timed]
     _rows(summary, "Compile time by function", seconds, _MOST_FUNCTIONS)

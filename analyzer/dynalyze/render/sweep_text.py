@@ -38,8 +38,10 @@ def render(
     summary.line()
     if sweep.items:
         _counts(summary, sweep, found)
-    _lines(summary, found, "model" if words.noun(sweep) == "model" else "target")
-    _errors(summary, found)
+    if found.lines:
+        _lines(summary, found, "model" if words.noun(sweep) == "model" else "target")
+    if found.errors:
+        _errors(summary, found)
     for total in found.speeds:
         summary.line(Text.assemble((one_line(total.configuration), "bold"), f"  {words.speed_total_words(total)}"))
     if found.speeds:
@@ -69,8 +71,6 @@ def _counts(summary: Summary, sweep: Sweep, found: SweepSummary) -> None:
 
 
 def _lines(summary: Summary, found: SweepSummary, what: str) -> None:
-    if not found.lines:
-        return
     summary.line("Lines that break most", style="bold")
     # Beside lines that many share, one that breaks a single model can wait for the page.
     shared = [line for line in found.lines if len(line.targets) > 1] or found.lines
@@ -100,8 +100,6 @@ def broken_line(summary: Summary, mark: Text, line: BrokenLine | LineChange, rea
 
 
 def _errors(summary: Summary, found: SweepSummary) -> None:
-    if not found.errors:
-        return
     summary.line("What failed", style="bold")
     for group in found.errors[:_MOST_ERRORS]:
         mark, style = _MARKS.get(group.status, _NO_RESULT)

@@ -47,8 +47,8 @@ def add_findings(summary: Summary, report: Report, findings: Sequence[Finding]) 
     """Findings of a report, numbered from 1: each with its line of code and its action."""
     breaks = {found.id: found for found in report.graph_breaks}
     for number, finding in enumerate(findings, 1):
-        told = [breaks[name] for name in finding.evidence if name in breaks] if finding.rule == "graph-break" else []
-        _finding(summary, number, finding, told)
+        about = finding.evidence if finding.rule == "graph-break" else ()
+        _finding(summary, number, finding, [breaks[name] for name in about if name in breaks])
 
 
 def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[GraphBreak]) -> None:

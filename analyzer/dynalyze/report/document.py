@@ -18,11 +18,7 @@ def to_json(report: Report) -> str:
     """The report as indented JSON text, `schema_version` first."""
     document = msgspec.to_builtins(report)
     ordered = {"schema_version": document.pop("schema_version"), **document}
-    return _NUMBERS.sub(_on_one_line, json_text(ordered))
-
-
-def _on_one_line(numbers: re.Match[str]) -> str:
-    return f"[{' '.join(numbers[1].split())}]"
+    return _NUMBERS.sub(lambda numbers: f"[{' '.join(numbers[1].split())}]", json_text(ordered))
 
 
 def from_json(data: bytes | str) -> Report:

@@ -100,7 +100,7 @@ def summarise(sweep: Sweep) -> SweepSummary:
     follows = following(items)
     found = [(at, each) for at, row in enumerate(items) for each in row.breaks]
     lines = [_line(items, group, follows) for group in _grouped(found, lambda each: place_of(each[1])).values()]
-    by_configuration = _grouped(list(enumerate(items)), lambda each: each[1].configuration)
+    by_configuration = _grouped(range(len(items)), lambda at: items[at].configuration)
     lines.sort(key=lambda line: (-len(line.targets), -len(line.rows), line.path, line.line, line.gb_type))
     return SweepSummary(
         total=_share(items, "", range(len(items))),
@@ -111,7 +111,7 @@ def summarise(sweep: Sweep) -> SweepSummary:
         causes=_causes(items, found, follows),
         families=_families(items),
         errors=_errors(items),
-        configurations=tuple(_share(items, name, (at for at, _ in group)) for name, group in by_configuration.items()),
+        configurations=tuple(_share(items, name, rows) for name, rows in by_configuration.items()),
         matrix=_matrix(items),
         speeds=_speeds(items),
     )
@@ -163,22 +163,17 @@ def _causes(items: Sequence[Row], found: Sequence[Found], follows: frozenset[Pla
 
 def _reasons(items: Sequence[Row], group: Sequence[Found]) -> tuple[Reason, ...]:
     alike = _grouped(group, lambda each: normalised(each[1].reason)).values()
-    reasons = [
-        Reason(
-            each[0][1].reason, len({place_of(found) for _, found in each}), len({items[at].target for at, _ in each})
-        )
-        for each in alike
-    ]
+    reasons = []
+    for each in alike:
+        lines, targets = {place_of(found) for _, found in each}, {items[at].target for at, _ in each}
+        reasons.append(Reason(each[0][1].reason, len(lines), len(targets)))
     return tuple(sorted(reasons, key=lambda reason: (-reason.targets, -reason.lines, reason.text)))
 
 
 def _families(items: Sequence[Row]) -> tuple[Share, ...]:
     """Those with most items that are not clean first, then by name; items without a family are in none."""
-    named = [(at, row) for at, row in enumerate(items) if row.family]
-    shares = [
-        _share(items, family, (at for at, _ in group))
-        for family, group in _grouped(named, lambda each: each[1].family).items()
-    ]
+    by_family = _grouped((at for at, row in enumerate(items) if row.family), lambda at: items[at].family)
+    shares = [_share(items, family, rows) for family, rows in by_family.items()]
     return tuple(sorted(shares, key=lambda share: (share.counts.get("full_graph", 0) - len(share.rows), share.name)))
 
 

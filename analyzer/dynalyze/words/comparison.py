@@ -22,7 +22,7 @@ from dynalyze.comparison.types import (
 )
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.words import bench as bench
-from dynalyze.words.report import CAUSE_WORDS, STATUS_WORDS, effect_words
+from dynalyze.words.report import STATUS_WORDS, effect_words
 from dynalyze.words.sweep import status_words as sweep_status_words
 
 ARROW = "->"
@@ -65,12 +65,10 @@ def verdict(comparison: Comparison) -> str:
     recompiles, seconds = comparison.recompiles, comparison.compile_seconds
     before, after = STATUS_WORDS[comparison.before.status].lower(), STATUS_WORDS[comparison.after.status].lower()
     ended = "" if before == after else f"The first run ended as {before}, the second as {after}: "
-    parts = [_breaks(comparison.breaks)]
+    again = f"{count_of(recompiles.after, 'recompile')} as before" if recompiles.after else "no recompiles"
     if recompiles.before != recompiles.after:
-        parts.append(f"recompiles {recompiles.before:,} {ARROW} {recompiles.after:,}")
-    else:
-        again = f"{count_of(recompiles.after, 'recompile')} as before"
-        parts.append(again if recompiles.after else "no recompiles")
+        again = f"recompiles {recompiles.before:,} {ARROW} {recompiles.after:,}"
+    parts = [_breaks(comparison.breaks), again]
     if seconds.before is not None and seconds.after is not None:
         parts.append(f"compile time {seconds_words(seconds.before, seconds.after)}")
     return f"{ended}{'; '.join(parts)}."
@@ -135,12 +133,6 @@ def break_words(change: BreakChange) -> str:
     return ", ".join(parts)
 
 
-def recompile_title(change: RecompileChange) -> str:
-    """Which function compiles again, and why: "forward: the size of a tensor changed (x.size()[0])"."""
-    source = f" ({change.source})" if change.source else ""
-    return f"{change.function}: {CAUSE_WORDS[change.cause]}{source}"
-
-
 def times_words(change: RecompileChange) -> str:
     """How often, before and after."""
     before, after = (side.count if side else 0 for side in (change.before, change.after))
@@ -160,11 +152,6 @@ def function_seconds(change: FunctionChange) -> str:
     return seconds_words(before.seconds, after.seconds)
 
 
-def slower_seconds(change: FunctionChange) -> float:
-    """The longer of the two times, to sort by."""
-    return max((side.seconds or 0.0 for side in (change.before, change.after) if side), default=0.0)
-
-
 def function_words(change: FunctionChange) -> list[str]:
     """What changed in a function's compilations, graphs and kernels, one phrase each."""
     before, after = change.before, change.after
@@ -173,11 +160,9 @@ def function_words(change: FunctionChange) -> list[str]:
         return [f"{number:,} {word.removesuffix('s') if number == 1 else word}" for number, word in counts if number]
     pairs = zip(_counts(before), _counts(after), strict=True)
     found = [f"{word} {old:,} {ARROW} {new:,}" for (old, word), (new, _) in pairs if old != new]
-    if before.kernels is not None and after.kernels is not None and before.kernels != after.kernels:
-        found.append(f"kernels {before.kernels:,} {ARROW} {after.kernels:,}")
-    if before.ops is not None and after.ops is not None and before.ops != after.ops:
-        found.append(f"operations {before.ops:,} {ARROW} {after.ops:,}")
-    return found
+    measured = (("kernels", before.kernels, after.kernels), ("operations", before.ops, after.ops))
+    known = ((word, old, new) for word, old, new in measured if old is not None and new is not None and old != new)
+    return [*found, *(f"{word} {old:,} {ARROW} {new:,}" for word, old, new in known)]
 
 
 def _counts(side: FunctionSide) -> list[tuple[int, str]]:

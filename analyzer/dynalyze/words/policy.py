@@ -84,9 +84,8 @@ def waiver(item: Waiver) -> str:
     place = ", ".join(part for part in (item.file, item.function) if part)
     what = f"{item.rule} ({place})" if place else item.rule
     if item.expired:
-        fate = f"expired on {item.expires}" + (
-            f" and passes no more: {count_of(item.used, 'finding')}" if item.used else ""
-        )
+        used = f" and passes no more: {count_of(item.used, 'finding')}" if item.used else ""
+        fate = f"expired on {item.expires}{used}"
     elif item.used:
         fate = f"lets {count_of(item.used, 'finding')} pass until {item.expires}"
     else:

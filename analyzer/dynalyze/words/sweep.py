@@ -75,13 +75,10 @@ def _not_reached(summary: SweepSummary) -> list[str]:
 
 def notes(sweep: Sweep) -> list[str]:
     """How far to trust the table, one sentence each."""
-    found = []
-    if sweep.planned > len(sweep.items):
-        found.append(
-            f"The sweep was interrupted: {len(sweep.items):,} of {count_of(sweep.planned, 'item')} are here."
-            " Run the command again with `--resume` to do the rest."
-        )
-    return found + sweep.notes
+    if sweep.planned <= len(sweep.items):
+        return sweep.notes
+    here = f"{len(sweep.items):,} of {count_of(sweep.planned, 'item')} are here."
+    return [f"The sweep was interrupted: {here} Run the command again with `--resume` to do the rest.", *sweep.notes]
 
 
 def clean_share(summary: SweepSummary) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynalyze.render.view.links import Anchors, Index, first
-from dynalyze.report import Candidate, CandidateReason, Location, Region, Report
+from dynalyze.report import Candidate, CandidateReason, Location, Report
 from dynalyze.report.models import ModuleFacts
 from dynalyze.text.visible import clipped
 
@@ -45,12 +45,12 @@ class CandidatesView:
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         numbered = list(enumerate(report.candidates, 1))
         self.shown = first(numbered, MAX_CANDIDATES).map(lambda each: CandidateView(*each, links, anchors))
-        self.regions = [(_region_name(region), region) for region in report.regions]
+        names = (f"{region.root or 'model'}.{region.path}{_times(region.count)}" for region in report.regions)
+        self.regions = [(clipped(name, 200), region) for name, region in zip(names, report.regions, strict=True)]
 
 
-def _region_name(region: Region) -> str:
-    times = f" × {region.count}" if region.count > 1 else ""
-    return clipped(f"{region.root or 'model'}.{region.path}{times}", 200)
+def _times(count: int) -> str:
+    return f" × {count}" if count > 1 else ""
 
 
 MAX_MODULES = 50
@@ -91,11 +91,10 @@ class ModuleView:
     """A module; `about` is what else is known of it, in short phrases."""
 
     def __init__(self, module: ModuleFacts, links: Index, anchors: Anchors) -> None:
-        times = f" × {module.count}" if module.count > 1 else ""
         dtypes = ", ".join(f"{number:,} {dtype}" for dtype, number in module.parameters.items())
         devices = ", ".join(module.devices)
         self.anchor = anchors.claim(f"module-{module.id}")
-        self.name = f"{clipped(module.class_name, 200) or 'a module'}{times}"
+        self.name = f"{clipped(module.class_name, 200) or 'a module'}{_times(module.count)}"
         self.place = links.place(Location(module.file, module.line)) if module.file else None
         self.options = ", ".join(f"{name}={_word(value)}" for name, value in module.options.items())
         self.parameters = f"{dtypes} on {devices}" if dtypes and devices else dtypes or "none"
