@@ -115,7 +115,9 @@ class ProcessRow:
         self.recompiles = f"{sum(each.process == number for each in report.recompiles):,}"
         self.ops = f"{sum(each.ops or 0 for each in compiled):,}"
         self.seconds = duration(sum(known)) if known else ""
-        self.cache = _hits_and_misses(compiled)
+        counts = [(name, count) for each in compiled for name, count in each.cache.items() if isinstance(count, int)]
+        hits, misses = (sum(count for name, count in counts if name.endswith(end)) for end in ("hit", "miss"))
+        self.cache = f"{count_of(hits, 'hit')}, {count_of(misses, 'miss', 'misses')}" if hits or misses else ""
         self.command = shlex.join(process.command)
 
 
@@ -127,10 +129,3 @@ class ProcessesView:
         self.shown = first(every, MAX_PROCESSES).map(lambda process: ProcessRow(report, process, anchors))
         self.ranks = any(row.rank for row in self.shown.items)
         self.commands = any(row.command for row in self.shown.items)
-
-
-def _hits_and_misses(compiled: list[Compilation]) -> str:
-    """ "3 hits, 1 miss", of all caches together."""
-    counts = [(name, count) for each in compiled for name, count in each.cache.items() if isinstance(count, int)]
-    hits, misses = (sum(count for name, count in counts if name.endswith(end)) for end in ("hit", "miss"))
-    return f"{count_of(hits, 'hit')}, {count_of(misses, 'miss', 'misses')}" if hits or misses else ""
