@@ -65,7 +65,7 @@ def main(what: str, path: Path) -> int:
 
 def _facts(request: Answer, notes: Notes) -> None:
     notes.add(python=platform.python_version(), system=platform.system(), machine=platform.machine())
-    notes.add(torch=_version("torch"), packages=list(_installed(request["packages"])))
+    notes.add(torch=version_of("torch"), packages=list(_installed(request["packages"])))
     if importlib.util.find_spec("torch") is None:
         return
     notes.doing("importing torch")
@@ -86,7 +86,7 @@ def _facts(request: Answer, notes: Notes) -> None:
     # Triton as torch's own metadata asks for it, "triton==3.4.0" (a build for the CPU does not), and as it is here.
     wanted = next((text for text in _requirements("torch") if "triton" in text.lower()), None)
     name = wanted and _REQUIRED.match(wanted)
-    triton = _version(name[1] if name else "triton") or _version("triton")
+    triton = version_of(name[1] if name else "triton") or version_of("triton")
     notes.add(triton_wanted=wanted, triton=triton, **_devices(torch))
     notes.doing("compiling small C++ programs")
     notes.add(**_compiler(Path(request["cache"]).parent))
@@ -156,7 +156,7 @@ def _compile(request: Answer, notes: Notes) -> None:
         notes.add(trials=trials)
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

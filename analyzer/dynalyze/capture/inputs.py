@@ -90,5 +90,5 @@ def _fits(target: Callable[..., Any], call: Inputs) -> bool:
     except TypeError:
         return False
     except ValueError:  # No signature to be had: let the call itself tell.
-        return True
+        pass
     return True

@@ -11,7 +11,6 @@ torch is imported to see whether it can be.
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import json
 import platform
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.capture import environment
+from dynalyze.capture.doctor_probe import version_of
 from dynalyze.capture.inputs import Misuse
 
 
@@ -28,16 +28,8 @@ def main(path: Path) -> int:
     request = json.loads(path.read_text(encoding="utf-8"))
     reason = environment.torch_import_problem()
     listed, mistakes = ({}, [reason]) if reason else _listed(request)
-    answer: dict[str, Any] = {
-        "python": platform.python_version(),
-        "listed": listed,
-        "mistakes": list(dict.fromkeys(mistakes)),
-    }
-    for package in ("torch", "transformers"):
-        try:
-            answer[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            answer[package] = None
+    versions = {"python": platform.python_version(), **{name: version_of(name) for name in ("torch", "transformers")}}
+    answer = {**versions, "listed": listed, "mistakes": list(dict.fromkeys(mistakes))}
     path.write_text(json.dumps(answer), encoding="utf-8")
     return 0
 

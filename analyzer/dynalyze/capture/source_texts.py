@@ -66,13 +66,11 @@ class SourceTexts:
         if not stamp:  # It was imported before we watched; where functions of its module are not in it, it has changed.
             ours = not file.startswith(self._installed)
             stamp = _CHANGED if ours and any(_differs(file, code) for code in _codes_of(file)) else _stamp(file)
-        try:
-            text = None if source is None else importlib.util.decode_source(source)
-        except (SyntaxError, UnicodeDecodeError):
-            text = None
-        if source is None or text is None:
-            return SourceSeen(file=file, stamp=stamp)
-        return SourceSeen(file=file, stamp=stamp, text=write(text), sha256=hashlib.sha256(source).hexdigest())
+        if source is not None:
+            with contextlib.suppress(SyntaxError, UnicodeDecodeError):
+                text = write(importlib.util.decode_source(source))
+                return SourceSeen(file=file, stamp=stamp, text=text, sha256=hashlib.sha256(source).hexdigest())
+        return SourceSeen(file=file, stamp=stamp)
 
 
 def _codes_of(file: str) -> list[types.CodeType]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -45,24 +46,15 @@ def _fitting(values: Mapping[str, Any], kind: type) -> dict[str, Any]:
         value = values.get(name)
         if kind_of_field is Metrics and isinstance(value, dict):
             found[name] = _fitting(value, Metrics)
-        elif name in values and (name in _IDENTITY or _fits(value, kind_of_field)):
-            found[name] = value
+        elif name in values:
+            with contextlib.suppress(msgspec.ValidationError):
+                if name not in _IDENTITY:
+                    msgspec.convert(value, kind_of_field)
+                found[name] = value
     return found
 
 
-def _fits(value: Any, field: Any) -> bool:
-    try:
-        msgspec.convert(value, field)
-    except msgspec.ValidationError:
-        return False
-    return True
-
-
-@cache
-def _fields(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
-
-
+_fields = cache(partial(get_type_hints, include_extras=True))
 _Kind = TypeVar("_Kind", bound=Event)
 
 

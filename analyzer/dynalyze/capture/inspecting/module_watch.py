@@ -11,7 +11,6 @@ import itertools
 import sys
 import time
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,7 +61,7 @@ class Inspection:
         place = {"file": file, "line": line, "options": shown_options(options)}
         self._given.append(_Given(f"m{next(self._names)}", weakref.ref(module), place))
         if self._at_once:
-            self._protected(lambda: self._look(self._given[-1:]))
+            self._look(self._given[-1:])
 
     def forget(self) -> None:
         """Begin anew: what was compiled so far is not to count."""
@@ -74,28 +73,25 @@ class Inspection:
         """A frame begins to compile, the `frames`th of this process, in the thread that compiles it."""
         if not self._settings_emitted:
             self._settings_emitted = True
-            self._protected(lambda: self._emit(SettingsSeen(settings_seen())))
+            self._emit(SettingsSeen(settings_seen()))
         if self._spent < _BUDGET_SECONDS:
             self.look_again()
 
     def look_again(self, *, ended: bool = False) -> None:
         """Report every module that is still there and is not as it was; `ended`: the program is through."""
         began = time.perf_counter()
-        self._protected(lambda: self._look(self._given, ended=ended))
+        self._look(self._given, ended=ended)
         self._spent += time.perf_counter() - began
 
     def _look(self, some: list[_Given], *, ended: bool = False) -> None:
-        living = [(each, module) for each in some if (module := each.module()) is not None]
-        holders = living_wrappers(always=ended) if living else []
-        for each, module in living:
-            facts = {**each.place, **inspected(module, holders)}
-            if facts != each.reported:
-                each.reported = facts
-                self._emit(ModuleSeen(each.name, facts))
-
-    def _protected(self, act: Callable[[], None]) -> None:
         try:
-            act()
+            living = [(each, module) for each in some if (module := each.module()) is not None]
+            holders = living_wrappers(always=ended) if living else []
+            for each, module in living:
+                facts = {**each.place, **inspected(module, holders)}
+                if facts != each.reported:
+                    each.reported = facts
+                    self._emit(ModuleSeen(each.name, facts))
         except Exception as error:
             self._emit(Lost(f"what was compiled: {type(error).__name__}: {error}"[:500]))
 
