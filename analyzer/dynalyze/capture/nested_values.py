@@ -66,7 +66,12 @@ class Copier:
         if base is not None:
             return self._container(value, base)
         if is_plain_object(value):
-            return self._object(value)
+            try:
+                made = object.__new__(type(value))
+            except TypeError:
+                return value
+            self._memo[id(value)] = made
+            return self._fill(value, made)
         # Generators, files, locks and the like: kept by reference, they are not later what they were.
         if isinstance(value, (Iterator, Awaitable)) or type(value).__module__.partition(".")[0] in _CHANGING:
             self.referenced.add(type(value).__name__)
@@ -97,14 +102,6 @@ class Copier:
             if base is deque:
                 deque.__init__(made, (), value.maxlen)
             base.extend(made, [self.copy(item) for item in base.__iter__(value)])
-        return self._fill(value, made)
-
-    def _object(self, value: Any) -> Any:
-        try:
-            made = object.__new__(type(value))
-        except TypeError:
-            return value
-        self._memo[id(value)] = made
         return self._fill(value, made)
 
     def _fill(self, value: Any, made: Any) -> Any:

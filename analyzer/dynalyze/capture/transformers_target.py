@@ -46,7 +46,9 @@ def run(request: dict[str, Any], options: CompileOptions, emit: Emit) -> Ending:
     Raises:
         Misuse: no such architecture, or the phase is not for it.
     """
-    return _Target(request["name"], ModelOptions(**request["transformers"]), options, emit).run()
+    target = _Target(request["name"], ModelOptions(**request["transformers"]), options, emit)
+    ending, workload = program.end_of(target.prepare)
+    return ending if workload is None else target.call_compiled(workload)
 
 
 def built_model(request: ModelRequest) -> Built:
@@ -118,11 +120,7 @@ class _Target:
         self._emit = emit
         self._phase: Phase = "train" if options.train and asked.phase == "forward" else asked.phase
 
-    def run(self) -> Ending:
-        ending, workload = program.end_of(self._prepared)
-        return ending if workload is None else self._compiled(workload)
-
-    def _prepared(self) -> Workload:
+    def prepare(self) -> Workload:
         began = time.perf_counter()
         options, asked = self._options, self._asked
         request = ModelRequest(
@@ -154,7 +152,7 @@ class _Target:
             workload.model.zero_grad(set_to_none=True)  # type: ignore[attr-defined]
         self._emit(EagerCall(time.perf_counter() - began))
 
-    def _compiled(self, workload: Workload) -> Ending:
+    def call_compiled(self, workload: Workload) -> Ending:
         placed = replace(self._options, device=None, dtype=None, train=None)  # The model was built so.
         # `generate` is a loop of the library's around the model: users compile the forward that it calls.
         called = workload.model.forward if self._phase == "generate" else workload.model  # type: ignore[attr-defined]

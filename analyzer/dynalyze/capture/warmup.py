@@ -47,13 +47,12 @@ def main(run: Path) -> int:
     check.listen()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        error = check.run()
+        check.run()
     except Misuse as misuse:
         check.emit(Misused(message=str(misuse)))
         return _STATUS_MISUSE
     except KeyboardInterrupt:  # Pressed for the audit; a traceback of ours would be of no use.
         return _STATUS_INTERRUPTED
-    check.end(error)
     return 0
 
 
@@ -86,27 +85,25 @@ class WarmupCheck:
         attach(self._listener, self._folder, torch_loaded)
         after_import("torch._dynamo.convert_frame", lambda _: dynamo.watch_bytecode(self._versions.add))
 
-    def run(self) -> str:
-        """Make all calls; returns why they could not be made, "" where they were.
+    def run(self) -> None:
+        """Make all calls, and emit what the process knows at its end: why they could not be made, where they were not.
 
         Raises:
             Misuse: what was asked for cannot be.
         """
+        failed = ""
         try:
             steps = self._prepared()
         except Misuse:
             raise
         except (Exception, SystemExit) as error:
-            return one_line(error)
-        for stage, order in self._passes:
-            for number in order:
-                self._call(stage, number, steps[number])
-        return ""
-
-    def end(self, error: str) -> None:
-        """Emit what the process knows at its end."""
+            failed = one_line(error)
+        else:
+            for stage, order in self._passes:
+                for number in order:
+                    self._call(stage, number, steps[number])
         notes = self._workloads[0].notes if self._workloads else []
-        self.emit(WarmupEnded(error, runtime.recompile_limit(), runtime.cache_counts(), notes))
+        self.emit(WarmupEnded(failed, runtime.recompile_limit(), runtime.cache_counts(), notes))
 
     def _prepared(self) -> list[list[Step]]:
         from dynalyze.capture.bench.configure import target_of
