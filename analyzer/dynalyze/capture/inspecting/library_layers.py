@@ -14,10 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 Facts = dict[str, Any]
-_State = tuple[tuple[str, ...], bool]
-
-# What was active at the last look at a module, and how often that had changed until then.
-_seen: weakref.WeakKeyDictionary[Any, tuple[_State, int]] = weakref.WeakKeyDictionary()
+# What was active at the last look at a module, whether it was disabled, and how often that had changed until then.
+_seen: weakref.WeakKeyDictionary[Any, tuple[tuple[tuple[str, ...], bool], int]] = weakref.WeakKeyDictionary()
 # Where a package has quantised layers and others too, the words that names of quantised ones hold.
 _PACKAGES: dict[str, tuple[str, ...]] = {
     "bitsandbytes": ("4bit", "8bit"), "gptqmodel": ("Linear",), "auto_gptq": ("Linear",), "awq": ("WQLinear",),
@@ -54,6 +52,10 @@ def adapters(module: Any) -> Facts:
     # In the layers for good, or for a while, which the model around them alone knows.
     disabled = bool(getattr(layers[0], "_disable_adapters", False))
     disabled = disabled or any(vars(part).get("_adapters_disabled") is True for part in parts)
+    last, switches = _seen.get(module, ((active, disabled), 0))
+    switches += last != (active, disabled)
+    with contextlib.suppress(TypeError):  # A class with slots of its own cannot be held weakly.
+        _seen[module] = ((active, disabled), switches)
     # `prepare_model_for_compiled_hotswap` makes tensors of the scalings.
     scalings = [value for layer in layers for value in (vars(layer).get("scaling") or {}).values()]
     return {
@@ -65,7 +67,7 @@ def adapters(module: Any) -> Facts:
             "disabled": disabled,
             "ranks": _ranks(layers),
             "prepared_for_hotswap": any(isinstance(value, torch.Tensor) for value in scalings),
-            "switches": _switches(module, (active, disabled)),
+            "switches": switches,
             "layers": len(layers),
         }
     }
@@ -93,14 +95,6 @@ def _ranks(layers: list[Any]) -> dict[str, int]:
                 rank = int(weight.shape[0]) or rank
             found[str(name)] = max(rank, found.get(str(name), 0))
     return found
-
-
-def _switches(module: Any, state: _State) -> int:
-    last, count = _seen.get(module, (state, 0))
-    count += last != state
-    with contextlib.suppress(TypeError):  # A class with slots of its own cannot be held weakly.
-        _seen[module] = (state, count)
-    return count
 
 
 def quantised(module: Any) -> Facts:

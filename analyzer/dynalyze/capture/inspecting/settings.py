@@ -78,10 +78,9 @@ def _precision() -> Iterator[_Reading]:
 
 
 def _configs() -> Iterator[_Reading]:
-    values = runtime.config_values("torch._dynamo.config", _DYNAMO)
-    values |= runtime.config_values("torch._inductor.config", _INDUCTOR)
-    for name, value in values.items():
-        yield name, lambda value=value: value  # type: ignore[misc]
+    for config, names in {"torch._dynamo.config": _DYNAMO, "torch._inductor.config": _INDUCTOR}.items():
+        for name, value in runtime.config_values(config, names).items():
+            yield name, lambda value=value: value  # type: ignore[misc]
 
 
 def _cuda() -> Iterator[_Reading]:
