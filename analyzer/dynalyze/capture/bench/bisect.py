@@ -52,16 +52,12 @@ class Bisector:
             Failed: it could not be taken.
         """
         steps: dict[str, Callable[[dict[str, Any]], Answer]] = {
-            "stage": self._stage, "operations": self._operations, "children": self._children, "modules": self._modules,
+            "stage": self._compared, "modules": self._compared,
+            "operations": self._operations, "children": self._children,
         }  # fmt: skip
         if step not in steps:
             raise Failed("internal", f"unknown step of a bisection {step!r}")
         return steps[step](command)
-
-    def _stage(self, command: dict[str, Any]) -> Answer:
-        compiled_so_far = self._as_far_as(command["stage"])
-        target = lambda: configured(self._workload.model, compiled_so_far, self._device)  # noqa: E731
-        return _summary(accuracy(self._workload, target, compiled_so_far, self._device))
 
     def _children(self, command: dict[str, Any]) -> Answer:
         model, path = self._workload.model, command["path"]
@@ -71,16 +67,28 @@ class Bisector:
         file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
         return {"children": children_of(model, path), "class": type(owner).__name__, "file": file, "line": line}
 
-    def _modules(self, command: dict[str, Any]) -> Answer:
-        alone = self._as_far_as(command["stage"])
-        part = replace(alone, autocast="", region="")
-        whole = replace(alone, compile=False)
+    def _compared(self, command: dict[str, Any]) -> Answer:
+        """The accuracy test, with everything compiled or only the submodules of some `paths`."""
+        compiled_so_far = self._as_far_as(command["stage"])
+        part = replace(compiled_so_far, autocast="", region="")
 
         def target() -> Callable[..., Any]:
-            made = compile_only(self._workload.model, command["paths"], lambda one: configured(one, part, self._device))
-            return configured(made, whole, self._device)
+            model = self._workload.model
+            if "paths" not in command:
+                return configured(model, compiled_so_far, self._device)
+            made = compile_only(model, command["paths"], lambda one: configured(one, part, self._device))
+            return configured(made, replace(compiled_so_far, compile=False), self._device)
 
-        return _summary(accuracy(self._workload, target, alone, self._device))
+        answer = accuracy(self._workload, target, compiled_so_far, self._device)
+        worst: Answer = next(iter(answer.get("tensors") or ()), {})
+        return {
+            "verdict": answer["verdict"],
+            "reason": answer.get("reason", ""),
+            "tensor": worst.get("name", ""),
+            "kind": worst.get("kind", ""),
+            "rmse": worst.get("compiled_rmse"),
+            "nonfinite": worst.get("nonfinite", 0),
+        }
 
     def _operations(self, command: dict[str, Any]) -> Answer:
         """One pass with every operation judged; where one is wrong, scripts that show it go to `folder`.
@@ -144,19 +152,6 @@ class Bisector:
             "nonfinite": facts.get("nonfinite", 0),
             "gradient": fault.gradient,
         }
-
-
-def _summary(answer: Answer) -> Answer:
-    """An accuracy test for the parent: the verdict, and the tensor that it comes from."""
-    worst: Answer = next(iter(answer.get("tensors") or ()), {})
-    return {
-        "verdict": answer["verdict"],
-        "reason": answer.get("reason", ""),
-        "tensor": worst.get("name", ""),
-        "kind": worst.get("kind", ""),
-        "rmse": worst.get("compiled_rmse"),
-        "nonfinite": worst.get("nonfinite", 0),
-    }
 
 
 @dataclass

@@ -85,10 +85,9 @@ def write_examples(
 ) -> BundleWritten:
     """Write example inputs of a model; takes and returns what `write` does."""
     try:
-        made = from_examples(model, calls, backward=backward)
+        return write(from_examples(model, calls, backward=backward), run, cloudpickle)
     except CannotClone as error:
         return BundleWritten(error=f"an input cannot be copied: {error}")
-    return write(made, run, cloudpickle)
 
 
 def write(collected: Collected, run: Path, cloudpickle: str | None) -> BundleWritten:

@@ -100,7 +100,6 @@ class _Buffers:
 
     def __init__(self, model: Any) -> None:
         self._state = None
-        self._always = False
         if isinstance(model, torch.nn.Module):
             try:
                 self._state, _ = ModuleStates().take(model, _NO_BUDGET)
@@ -117,12 +116,8 @@ class _Buffers:
             self._marks = self._now()
 
     def _now(self) -> list[tuple[int, int]]:
-        return [
-            (id(tensor), -1 if tensor.is_inference() else tensor._version)
-            for held in self._held
-            for tensor in held.values()
-            if isinstance(tensor, torch.Tensor)
-        ]
+        tensors = [tensor for held in self._held for tensor in held.values() if isinstance(tensor, torch.Tensor)]
+        return [(id(tensor), -1 if tensor.is_inference() else tensor._version) for tensor in tensors]
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

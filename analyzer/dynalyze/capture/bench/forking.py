@@ -80,13 +80,13 @@ def serve(address: str, what: list[str]) -> int:
 
 def imported_modules() -> list[str]:
     """The modules of installed packages imported in this process, in that order: the next one will need them too."""
-    found = []
-    for name, module in list(sys.modules.items()):
+
+    def is_needed(name: str, module: Any) -> bool:
         file = getattr(getattr(module, "__spec__", None), "origin", None) or ""
         installed = isinstance(file, str) and not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
-        if installed or name.startswith("dynalyze.capture."):
-            found.append(name)
-    return found
+        return installed or name.startswith("dynalyze.capture.")
+
+    return [name for name, module in list(sys.modules.items()) if is_needed(name, module)]
 
 
 def _import(modules: Sequence[str]) -> None:

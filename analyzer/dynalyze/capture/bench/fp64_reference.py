@@ -67,8 +67,6 @@ def fp64_model(model: Callable[..., Any]) -> Callable[..., Any]:
 
 def size_in_fp64(model: Callable[..., Any]) -> int:
     """Bytes that the copy takes."""
-    if not isinstance(model, torch.nn.Module):
-        return 0
     return sum(tensor.numel() * _RAISED.get(tensor.dtype, tensor.dtype).itemsize for tensor in _tensors_of(model))
 
 
@@ -148,8 +146,8 @@ def _put(owner: Any, key: Any, value: Any) -> None:
         object.__setattr__(owner, key, value)
 
 
-def _tensors_of(model: torch.nn.Module) -> Iterable[torch.Tensor]:
-    """Each tensor of the model once."""
+def _tensors_of(model: Callable[..., Any]) -> Iterable[torch.Tensor]:
+    """Each tensor of the model once; a function has none."""
     return {id(tensor): tensor for _, tensor in held_tensors(model)}.values()
 
 

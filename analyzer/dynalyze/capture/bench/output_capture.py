@@ -142,11 +142,10 @@ def named_tensors(outputs: Any) -> Iterator[tuple[str, torch.Tensor]]:
             yield path or "output", value
             return
         base = container_base(value)
-        is_dict = base is not None and issubclass(base, dict)
         if id(value) in seen or not (base is not None or dataclasses.is_dataclass(value)):
             return
         seen.add(id(value))
-        for key, item in base.items(value) if is_dict else children(value):
+        for key, item in base.items(value) if base is not None and issubclass(base, dict) else children(value):
             step = f"[{key}]" if isinstance(key, int) else f".{key}"
             yield from walk(item, (path + step).lstrip("."))
 

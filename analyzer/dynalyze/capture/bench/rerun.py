@@ -74,7 +74,6 @@ class _Run:
 
     def __init__(self, request: WorkerRequest) -> None:
         self._request = request
-        self._source = request.source
         self._chosen = Chosen(list(request.source.get("chosen", [])))
         self._recorder: Any = None
         self._modules: Any = None
@@ -87,13 +86,12 @@ class _Run:
         compile_again = runtime.stay_eager()
         seed(self._request.seed)
         after_import("torch", self._torch_loaded)
-        with stopped_after(self._source["seconds"]), exits_caught():
-            arguments = list(self._source["arguments"])
-            bound = self._chosen.names, self._chosen.resolve
-            if self._source["mode"] == "module":
-                self.ending, names = program.run_module(self._source["module"], arguments, *bound)
-            else:
-                self.ending, names = program.run_script(self._source["path"], arguments, *bound)
+        source = self._request.source
+        is_module = source["mode"] == "module"
+        run_program, target = (program.run_module, "module") if is_module else (program.run_script, "path")
+        with stopped_after(source["seconds"]), exits_caught():
+            chosen = self._chosen
+            self.ending, names = run_program(source[target], list(source["arguments"]), chosen.names, chosen.resolve)
             if self._recorder is not None and not self._compiled.recorder.calls:
                 program.end_of(program.join_threads)
         compile_again()

@@ -129,9 +129,7 @@ def block(
 def lead_in(recent_ms: Sequence[float]) -> int:
     """How many passes before a block do not count: none where a pass is long, for what they would cost."""
     one = statistics.median(recent_ms) if recent_ms else 0.0
-    if one > _LONG_MS:
-        return 0
-    return 1 if one > _SHORT_MS else 3
+    return 0 if one > _LONG_MS else 1 if one > _SHORT_MS else 3
 
 
 def clocks() -> dict[str, float]:
