@@ -122,13 +122,16 @@ class LanguageWorkload(Workload):
                 return self.arguments(self.prompt, self._new_cache() if kept is None else kept, 0)
 
             return [_ForwardStep(target, prefill)]
-        cache = _DecodeCache(self._filled, self.static_cache)
+        cache = copy.deepcopy(self._filled)
 
         def decode(number: int) -> dict[str, Any]:
-            if number == 0:
-                cache.restore()
+            nonlocal cache
+            if number == 0 and self.static_cache:
+                _restore(cache, self._filled)
+            elif number == 0:  # Every pass has its own dynamic cache.
+                cache = copy.deepcopy(self._filled)
             tokens = self.following[:, number : number + 1].contiguous()
-            return self.arguments(tokens, cache.cache, self._past + number)
+            return self.arguments(tokens, cache, self._past + number)
 
         return [_ForwardStep(target, functools.partial(decode, number)) for number in range(self.new_tokens)]
 
@@ -164,33 +167,16 @@ class _ForwardStep(Step):
             return self.target(**self._made)
 
 
-class _DecodeCache:
-    """The cache of one pass; the first step of every pass finds it as the prompt left it."""
+def _restore(cache: Any, filled: Any) -> None:
+    """Bring a static cache to where another stands; it keeps its tensors, whose addresses are compiled in."""
+    import torch
 
-    def __init__(self, filled: Any, is_static: bool) -> None:
-        import torch
-
-        self._filled = filled
-        self._is_static = is_static
-        self.cache = copy.deepcopy(filled)
-        self._layers = [
-            {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in vars(layer).items()}
-            for layer in (self.cache.layers if is_static else ())
-        ]
-
-    def restore(self) -> None:
-        """Static caches keep their tensors, whose addresses are compiled in; a dynamic one is made anew."""
-        import torch
-
-        if not self._is_static:
-            self.cache = copy.deepcopy(self._filled)
-            return
-        for layer, state in zip(self.cache.layers, self._layers, strict=True):
-            for name, value in state.items():
-                if isinstance(value, torch.Tensor):
-                    getattr(layer, name).copy_(value)
-                else:
-                    setattr(layer, name, value)
+    for layer, other in zip(cache.layers, filled.layers, strict=True):
+        for name, value in vars(other).items():
+            if isinstance(value, torch.Tensor):
+                getattr(layer, name).copy_(value)
+            else:
+                setattr(layer, name, value)
 
 
 @dataclass(eq=False)

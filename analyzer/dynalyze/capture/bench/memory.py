@@ -77,16 +77,12 @@ def free_memory(model: Callable[..., Any]) -> int | None:
         # What torch's allocator holds and does not use can be had too.
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0] + held)
-    on_host = _field(_PROC / "meminfo", "MemAvailable") or None
-    return min((free for free in (on_host, _free_in_cgroup()) if free is not None), default=None)
-
-
-def _free_in_cgroup() -> int | None:
-    """Bytes left by a container's limit; file caches count as used there and could be dropped, so they are added."""
-    try:
+    on_host = _field(_PROC / "meminfo", "MemAvailable")
+    free = [on_host] if on_host else []
+    with contextlib.suppress(OSError, ValueError):  # No cgroup of version 2, or no limit ("max").
         limit = int((_CGROUP / "memory.max").read_text())
         used = int((_CGROUP / "memory.current").read_text())
         stat = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
-    except (OSError, ValueError):  # No cgroup of version 2, or no limit ("max").
-        return None
-    return limit - used + int(stat.get("inactive_file", 0)) + int(stat.get("active_file", 0))
+        # File caches count as used in a container and could be dropped.
+        free.append(limit - used + int(stat.get("inactive_file", 0)) + int(stat.get("active_file", 0)))
+    return min(free, default=None)
