@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from dynalyze.capture import environment
-from dynalyze.capture.compile_calls import watch_compile_calls
+from dynalyze.capture.compile_calls import Undo, watch_compile_calls
 from dynalyze.capture.events import BreakSeen, CompileCall, Frame
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inspecting.module_watch import Inspection
@@ -25,35 +25,40 @@ from dynalyze.capture.wire import BYTECODE_FILE, REQUEST_FILE, RUN_VARIABLE, TRA
 from dynalyze.capture.writer import EventWriter, has_event
 
 _BOOT = str(Path(__file__).resolve().parent / "boot")
-Undo = Callable[[], None]
 
 
 def attach_to_descendant() -> None:
     """Listen in a process that the target started; does nothing outside a run of dynalyze."""
-    run = os.environ.get(RUN_VARIABLE)
-    if not run or not Path(run).is_dir():
+    folder = os.environ.get(RUN_VARIABLE)
+    if not folder or not Path(folder).is_dir():
         return
-    listener = Listener(EventWriter(Path(run)))
-    attach(listener, Path(run), lambda torch: _listen(listener, torch, Path(run)))
+    run = Path(folder)
+    listener = Listener(EventWriter(run))
+
+    def torch_loaded(torch: ModuleType) -> None:
+        listener.listen()
+        atexit.register(listener.check)
+        inspection = Inspection(listener.emit, at_once=False)
+        listener.on_each_compile = inspection.compiling
+        watch_compile_calls(torch, inspection, _compile_in_place(listener, inspection, run))
+
+    attach(listener, run, torch_loaded)
 
 
 def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], object]) -> None:
     """Record what this process compiles, from when it imports torch; `torch_loaded` is called with it then, or now."""
     HELD.watch()
     after_import("torch._dynamo.convert_frame", lambda _: trace.watch_skips(listener.skips.emit))
-    after_import("torch", torch_loaded, without=own_trace(run))
-    after_import("torch._dynamo.exc", lambda _: watch_untraced(listener))
+    # torch's own log, where we asked for it, would record everything twice where the listener is.
+    own_trace = TRACE_VARIABLE if os.environ.get(TRACE_VARIABLE) == str(run / TRACE_FOLDER) else ""
+    after_import("torch", torch_loaded, without=own_trace)
+    after_import("torch._dynamo.exc", lambda _: _watch_untraced(listener))
     if (run / BYTECODE_FILE).exists():
-        watch_bytecode(listener)
 
+        def emit(_: CodeType, made: CodeType) -> None:
+            listener.emit_bytecode(dynamo.compile_id(), made)
 
-def _listen(listener: Listener, torch: ModuleType, run: Path) -> None:
-    """Record what torch compiles in this process, and see what it was given."""
-    listener.listen()
-    atexit.register(listener.check)
-    inspection = Inspection(listener.emit, at_once=False)
-    listener.on_each_compile = inspection.compiling
-    watch_compile_calls(torch, inspection, _compile_in_place(listener, inspection, run))
+        after_import("torch._dynamo.convert_frame", lambda _: dynamo.watch_bytecode(emit))
 
 
 def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> Callable[[], None]:
@@ -107,32 +112,15 @@ def lead_descendants(run: Path) -> None:
     os.environ.setdefault(TRACE_VARIABLE, str(run / TRACE_FOLDER))
 
 
-def own_trace(run: Path) -> str:
-    """The variable to hide while torch is imported where the listener is: it would record everything twice."""
-    return TRACE_VARIABLE if os.environ.get(TRACE_VARIABLE) == str(run / TRACE_FOLDER) else ""
-
-
-def watch_untraced(listener: Listener) -> Callable[[], None]:
+def _watch_untraced(listener: Listener) -> Undo:
     """Report breaks that are raised before tracing begins; returns what ends it."""
 
     def emit(message: str, frame: Frame, refused: bool) -> None:
-        above = dynamo.stack_above()
-        listener.emit(
-            BreakSeen(
-                epoch=listener.epoch, message=message, above=above, inside=[frame], untraced=True, refused=refused
-            )
-        )
+        seen = BreakSeen(epoch=listener.epoch, message=message, inside=[frame], untraced=True, refused=refused)
+        seen.above = dynamo.stack_above()
+        listener.emit(seen)
 
     return trace.watch_untraced_breaks(emit)
-
-
-def watch_bytecode(listener: Listener) -> None:
-    """Record what Dynamo makes of each frame, from the moment when Dynamo is imported."""
-
-    def emit(_: CodeType, made: CodeType) -> None:
-        listener.emit_bytecode(dynamo.compile_id(), made)
-
-    after_import("torch._dynamo.convert_frame", lambda _: dynamo.watch_bytecode(emit))
 
 
 class InProcess:
@@ -150,7 +138,7 @@ class InProcess:
         self._undo.append(HELD.watch())
         self._writer.open()
         self._when_imported("torch", self._attach)
-        self._when_imported("torch._dynamo.exc", lambda _: watch_untraced(self._listener))
+        self._when_imported("torch._dynamo.exc", lambda _: _watch_untraced(self._listener))
         self._when_imported("torch._dynamo.convert_frame", lambda _: trace.watch_skips(self._listener.skips.emit))
 
     def stop(self) -> None:

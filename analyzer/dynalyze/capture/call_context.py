@@ -34,7 +34,9 @@ class Modes:
         return cls(
             torch.is_grad_enabled(),
             torch.is_inference_mode_enabled(),
-            tuple((kind, torch.get_autocast_dtype(kind)) for kind in _AUTOCAST_DEVICES if _autocasts(kind)),
+            tuple(
+                (kind, torch.get_autocast_dtype(kind)) for kind in _AUTOCAST_DEVICES if torch.is_autocast_enabled(kind)
+            ),
             torch.is_autocast_cache_enabled(),
             torch.get_default_dtype(),
         )
@@ -48,7 +50,7 @@ class Modes:
             stack.enter_context(torch.inference_mode(self.inference))
             stack.enter_context(torch.set_grad_enabled(self.grad))
             for kind in _AUTOCAST_DEVICES:
-                if kind in wanted or _autocasts(kind):
+                if kind in wanted or torch.is_autocast_enabled(kind):
                     dtype = wanted.get(kind)
                     stack.enter_context(
                         torch.autocast(kind, dtype, enabled=kind in wanted, cache_enabled=self.autocast_cache)
@@ -56,10 +58,6 @@ class Modes:
             torch.set_default_dtype(self.default_dtype)
             stack.callback(torch.set_default_dtype, before)
             yield
-
-
-def _autocasts(kind: str) -> bool:
-    return bool(torch.is_autocast_enabled(kind))
 
 
 @dataclass(slots=True)
@@ -111,21 +109,14 @@ class ModuleState:
                 _set_buffer(owner, name, value)
 
 
-@dataclass(slots=True)
-class _Seen:
-    """The buffers of one submodule when last copied; holding them keeps their ids from being used again."""
-
-    tensors: list[torch.Tensor]
-    versions: list[int]
-    frozen: Frozen
-
-
 class ModuleStates:
     """Takes the states of modules, sharing the copies of buffers that have not changed in between."""
 
     def __init__(self) -> None:
         self._parts: dict[int, tuple[int, list[torch.nn.Module]]] = {}
-        self._seen: dict[int, _Seen] = {}
+        # The buffers of each submodule when last copied, and their versions; holding them keeps their ids from being
+        # used again.
+        self._seen: dict[int, tuple[list[torch.Tensor], list[int], Frozen]] = {}
 
     def take(self, target: Any, budget: int, inputs: Any = ()) -> tuple[ModuleState, int]:
         """The state now, and how many bytes were copied for it.
@@ -135,11 +126,8 @@ class ModuleStates:
         Raises:
             CannotClone: the buffers cannot be copied, or not within the budget.
         """
-        if isinstance(target, torch.nn.Module):
-            parts = self._parts_of(target)
-        else:
-            held = [part for module in reachable_modules((target, inputs)) for part in self._parts_of(module)]
-            parts = list(dict.fromkeys(held))
+        roots = [target] if isinstance(target, torch.nn.Module) else reachable_modules((target, inputs))
+        parts = list(dict.fromkeys(part for module in roots for part in self._parts_of(module)))
         spent = 0
         buffers = []
         for part in parts:
@@ -165,13 +153,13 @@ class ModuleStates:
         }
         tensors = list(held.values())
         versions = [-1 if item.is_inference() else item._version for item in tensors]
-        seen = self._seen.get(id(part))
-        unchanged = seen is not None and seen.versions == versions and -1 not in versions
-        if seen is not None and unchanged and list(map(id, seen.tensors)) == list(map(id, tensors)):
-            return seen.frozen, 0
+        if -1 not in versions and (seen := self._seen.get(id(part))) is not None:
+            seen_tensors, seen_versions, frozen = seen
+            if seen_versions == versions and list(map(id, seen_tensors)) == list(map(id, tensors)):
+                return frozen, 0
         # All of them: the running statistics of BatchNorm change without a new version, its counter does not.
         frozen = freeze(held, budget)
-        self._seen[id(part)] = _Seen(tensors, versions, frozen)
+        self._seen[id(part)] = tensors, versions, frozen
         return frozen, frozen.nbytes
 
 

@@ -11,14 +11,13 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from dynalyze.capture.events import CandidateEntry
-from dynalyze.capture.torch_private.dynamo import frames_from
+from dynalyze.capture.torch_private.dynamo import calling_frames
 from dynalyze.capture.wire import CandidateKind, CandidateReason
 
 MOST_MODULES = 64
@@ -26,8 +25,6 @@ _MOST_CALLERS = 50
 _CALLED_AS_FORWARD = frozenset({"forward", "__call__", "_call_impl", "_wrapped_call_impl"})
 _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
 _MOST_FRAMES = 50
-_OURS = str(Path(__file__).resolve().parents[1])
-_TORCH = str(Path(torch.__file__).parent)
 
 
 class CallableSeen:
@@ -63,11 +60,10 @@ class CallableSeen:
 
     def entry(self) -> CandidateEntry:
         """The facts. `reason` is the commonest one for which calls were not compiled."""
-        file, line, name = "", 0, ""
-        if (code := self._code) is not None:
-            file, line, name = code.co_filename, code.co_firstlineno, code.co_name
+        code = self._code
+        place = (code.co_filename, code.co_firstlineno, code.co_name) if code is not None else ("", 0, "")
         return CandidateEntry(
-            self.kind, self.name, self.class_name, file, line, name,
+            self.kind, self.name, self.class_name, *place,
             calls=self.calls, parameters=self.parameters, seconds=self.seconds,
             compiled=self.compiled is not None and not self.error,
             reason="raised" if self.error else next((reason for reason, _ in self.left.most_common(1)), ""),
@@ -103,9 +99,9 @@ class CallablesSeen:
             self._rest = seen
         else:
             self._targets[id(target)] = seen
-        for caller in _callers(target, frames):
-            if len(self._callers) < _MOST_CALLERS:
-                self._callers.setdefault((caller.file, caller.line), caller)
+        caller = _caller(target, frames)
+        if caller is not None and len(self._callers) < _MOST_CALLERS:
+            self._callers.setdefault((caller.file, caller.line), caller)
         return seen
 
     def is_full(self, seen: CallableSeen) -> bool:
@@ -149,30 +145,26 @@ def _parameters_of(module: Any) -> int:
     return sum(1 if isinstance(each, uninitialized) else each.numel() for each in module.parameters())
 
 
-def _callers(module: Any, frames: list[FrameType]) -> Iterator[CandidateEntry]:
-    """The method of another module, and the function of the program, that a module was called from."""
+def _caller(module: Any, frames: list[FrameType]) -> CandidateEntry | None:
+    """The method of another module, or the function of the program, that a module was called from."""
     for frame in frames:
-        owner = frame.f_locals.get("self")
+        code, owner = frame.f_code, frame.f_locals.get("self")
+        place = (
+            code.co_filename,
+            code.co_firstlineno,
+            getattr(code, "co_qualname", code.co_name).replace("<locals>.", ""),
+        )
         if not issubclass(type(owner), torch.nn.Module):
-            if frame.f_code.co_name not in ("<module>", "<lambda>"):
-                yield _caller("function", frame, frame.f_code.co_name)
-            return
-        if owner is not module and frame.f_code.co_name not in _CALLED_AS_FORWARD:
+            if code.co_name in ("<module>", "<lambda>"):
+                return None
+            return CandidateEntry("function", code.co_name, "", *place, reason="function")
+        if owner is not module and code.co_name not in _CALLED_AS_FORWARD:
             name = expression_of(owner, frames)
-            method = f"{name}.{frame.f_code.co_name}" if name else ""
-            yield _caller("method", frame, method, type(owner).__qualname__, _parameters_of(owner))
-            return
-
-
-def _caller(
-    kind: Literal["method", "function"], frame: FrameType, name: str, class_name: str = "", parameters: int = 0
-) -> CandidateEntry:
-    code = frame.f_code
-    function = getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")
-    return CandidateEntry(
-        kind, name, class_name, code.co_filename, code.co_firstlineno, function,
-        parameters=parameters or None, reason=kind,
-    )  # fmt: skip
+            method, parameters = f"{name}.{code.co_name}" if name else "", _parameters_of(owner) or None
+            return CandidateEntry(
+                "method", method, type(owner).__qualname__, *place, parameters=parameters, reason="method"
+            )
+    return None
 
 
 class Modules:
@@ -213,9 +205,7 @@ def names_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[str]:
 
 def frames_of_program() -> Iterator[FrameType]:
     """The frames above, innermost first, without torch's and ours."""
-    for frame in frames_from(sys._getframe(1)):
-        if not frame.f_code.co_filename.startswith((_OURS, _TORCH, "<frozen")):
-            yield frame
+    return (frame for frame in calling_frames() if not frame.f_code.co_filename.startswith("<frozen"))
 
 
 def expression_of(module: Any, frames: list[FrameType]) -> str:
@@ -233,11 +223,9 @@ def expression_of(module: Any, frames: list[FrameType]) -> str:
 
 
 def _variables(module: Any, names: dict[str, Any]) -> Iterator[str]:
-    return (
-        name
-        for name, value in list(names.items())
-        if name.isidentifier() and (value is module or _plain(value) is module)
-    )
+    for name, value in list(names.items()):
+        if name.isidentifier() and (value is module or _plain(value) is module):
+            yield name
 
 
 def _paths(module: Any, names: dict[str, Any]) -> Iterator[str]:

@@ -110,7 +110,7 @@ class Recorder:
     def calls(self) -> list[Call]:
         """The calls that were retained, in the order in which they began, over all threads."""
         with self._lock:
-            return [self._calls[index] for index in sorted(self._calls)]
+            return list(self._calls.values())
 
     @property
     def signatures(self) -> list[SignatureSeen]:
@@ -197,8 +197,7 @@ class Recorder:
         """Count the call, and let go of earlier ones that are now known to be no neighbours of a first."""
         with self._lock:
             self._modules[id(module)] = module
-            first = signature not in self._signatures
-            if first:
+            if first := signature not in self._signatures:
                 text = describe_call(signature[-1])
                 self._signatures[signature] = SignatureSeen(module, text, len(self._signatures))
             seen = self._signatures[signature]
@@ -250,9 +249,8 @@ class Recorder:
             self._note(f"<n> call<s> of {name} were not kept: an input cannot be copied ({error}).")
             return
         for kind in inputs.referenced:
-            self._note(
-                f"<n> call<s> of {name} took a {kind}, which cannot be copied: a benchmark meets it as it is then."
-            )
+            sentence = "which cannot be copied: a benchmark meets it as it is then."
+            self._note(f"<n> call<s> of {name} took a {kind}, {sentence}")
         call.kept = Kept(inputs, modes, state, RandomState.now(), spent + inputs.nbytes)
         with self._lock:
             self._held_bytes += call.kept.nbytes

@@ -13,22 +13,12 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import environment, objects, program
+from dynalyze.capture import environment, events, objects, program
 from dynalyze.capture.attach import attach, forget_compiles, lead_descendants
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import backward, check, compiled
-from dynalyze.capture.events import (
-    CompileStarted,
-    Definitions,
-    Ending,
-    Event,
-    Misused,
-    ObjectCall,
-    ObjectStarted,
-    ProgramEnded,
-    TargetEnded,
-)
+from dynalyze.capture.events import Ending
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
@@ -55,34 +45,21 @@ def main(run: Path) -> int:
     session.listen()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        ending = _ended(session)
-    except Misuse as misuse:
-        session.emit(Misused(str(misuse)))
-        return _STATUS_MISUSE
+        ending = session.run()
+        if (reason := environment.torch_missing()) and not session.others_compiled():
+            raise Misuse(reason)
     except SoftStop:  # Outside of the program's own code: it has emitted why.
         return _STATUS_MISUSE
     except KeyboardInterrupt:  # In our own code: its traceback would be of no use.
         return _STATUS_INTERRUPTED
-    session.check()
-    session.emit(TargetEnded(**vars(ending)))
-    return ending.exit_status or 0
-
-
-def _ended(session: Session) -> Ending:
-    """The run, to its end.
-
-    Raises:
-        Misuse: something was asked for that cannot be, or there is no torch to run it with.
-    """
-    try:
-        ending = session.run()
     except Exception as error:
-        if isinstance(error, Misuse) or not (reason := environment.torch_refusal(error)):
+        if not (reason := str(error) if isinstance(error, Misuse) else environment.torch_refusal(error)):
             raise
-        raise Misuse(reason) from error
-    if (reason := environment.torch_missing()) and not session.others_compiled():
-        raise Misuse(reason)
-    return ending
+        session.emit(events.Misused(reason))
+        return _STATUS_MISUSE
+    session.check()
+    session.emit(events.TargetEnded(**vars(ending)))
+    return ending.exit_status or 0
 
 
 class Session:
@@ -132,7 +109,7 @@ class Session:
             ending, names = program.run_module(self._request["module"], self._request["arguments"], *chosen)
         else:
             ending, names = program.run_script(self._request["path"], self._request["arguments"], *chosen)
-        self.emit(ProgramEnded(**vars(ending)))
+        self.emit(events.ProgramEnded(**vars(ending)))
         if self._in_place is not None:
             self._in_place.emit_seen()
         if self._refused or (ending.exit_status == 130 and ending.exception == "KeyboardInterrupt"):
@@ -154,7 +131,7 @@ class Session:
             # What `--compile` named was never there: the user's mistake.
             names_called = dict.fromkeys(entry.name for entry in self._in_place.seen.entries() if entry.name)
             there = f"; it called {', '.join(list(names_called)[:8])}" if names_called else ""
-            self.emit(Misused(f"--compile {self._chosen.missing[0]}: the program has no such thing{there}"))
+            self.emit(events.Misused(f"--compile {self._chosen.missing[0]}: the program has no such thing{there}"))
         if self._listener.compiled_frames or self.others_compiled():
             return ending
         called = self._in_place.seen.ids if self._in_place is not None else set()
@@ -164,7 +141,7 @@ class Session:
         elif examples:
             return self._run_calls(names["model"], lambda target: calls_from(names["example_inputs"]))
         else:
-            self.emit(Definitions(self._request["spec"], objects.definitions(names), "model" in names))
+            self.emit(events.Definitions(self._request["spec"], objects.definitions(names), "model" in names))
         return ending
 
     def _emit_trees(self) -> None:
@@ -189,15 +166,6 @@ class Session:
         else:
             self.emit(bundle_writing.write(collected, self._folder, self._request.get("cloudpickle", "")))
         return True
-
-    def _write_examples(self, target: Any, calls: list[Inputs]) -> None:
-        from dynalyze.capture.bench import bundle_writing
-
-        self.emit(
-            bundle_writing.write_examples(
-                target, calls, self._folder, self._request.get("cloudpickle", ""), backward=bool(self._options.train)
-            )
-        )
 
     def _run_object(self) -> Ending:
         request = self._request
@@ -231,11 +199,14 @@ class Session:
         if self._in_place is not None:
             self._in_place.remove()
         if self._bundles:
-            self._write_examples(target, calls)
+            from dynalyze.capture.bench.bundle_writing import write_examples
+
+            with_cloudpickle = self._request.get("cloudpickle", "")
+            self.emit(write_examples(target, calls, self._folder, with_cloudpickle, backward=bool(self._options.train)))
             if not self._request.get("in_place", True):
                 return ending
         run = compiled(target, self._options)
-        self.emit(ObjectStarted(len(calls)))
+        self.emit(events.ObjectStarted(len(calls)))
         endings = [self._one_call(run, index, call) for index, call in enumerate(calls)]
         return next((ending for ending in endings if ending.exit_status != 0), Ending(exit_status=0))
 
@@ -246,18 +217,18 @@ class Session:
             except Exception as error:
                 if not (self._options.fullgraph and dynamo.is_refusal(error)):
                     raise
-                self._emit_call(ObjectCall(index, str(error).splitlines()[0][:500]))
+                self._emit_call(events.ObjectCall(index, str(error).splitlines()[0][:500]))
                 return
             if self._options.train:
                 backward(outputs)
-            self._emit_call(ObjectCall(index))
+            self._emit_call(events.ObjectCall(index))
 
         return program.end_of(make)[0]
 
-    def _emit_call(self, event: Event) -> None:
+    def _emit_call(self, event: events.Event) -> None:
         """An event of a call that dynalyze made; what it was made on is still there, and as the call left it."""
         self.emit(event)
-        if isinstance(event, ObjectCall):
+        if isinstance(event, events.ObjectCall):
             self._inspection.look_again()
 
     def _torch_loaded(self, torch: ModuleType) -> None:
@@ -271,10 +242,9 @@ class Session:
 
             self._compiled_recording = CompiledRecording()
         self._compile_calls = CompileCalls(
-            self._listener, torch, self._compiled_recording, self._inspection, self._program_compiles,
-            lambda: self._in_place is not None and self._in_place.compiling_here,
+            self._listener, torch, self._compiled_recording, self._inspection,
+            partial(self._program_compiles, at_rest=True), self._compiling_in_place,
         )  # fmt: skip
-        self._compile_calls.install()
         if self._request["mode"] not in _REBUILT:
             self._watch_modules()
 
@@ -294,9 +264,12 @@ class Session:
         )
         self._in_place.install()
 
+    def _compiling_in_place(self) -> bool:
+        return self._in_place is not None and self._in_place.compiling_here
+
     def _compiling(self, frames: int) -> None:
         """A frame begins to compile, in the thread that compiles it."""
-        if not self._compiling_ourselves and not (self._in_place is not None and self._in_place.compiling_here):
+        if not self._compiling_ourselves and not self._compiling_in_place():
             self._program_compiles(at_rest=False)
         self._inspection.compiling(frames)
 
@@ -330,13 +303,13 @@ class Session:
     def _refuse(self, message: str) -> None:
         """The user's mistake, found while the program runs: emit it and end the program."""
         self._refused = True
-        self.emit(Misused(message))
+        self.emit(events.Misused(message))
         if SOFT_STOP_SIGNAL is not None:
             signal.pthread_kill(threading.main_thread().ident or 0, SOFT_STOP_SIGNAL)
 
     def others_compiled(self) -> bool:
         """Whether a process that the target started has compiled something."""
-        return has_event(self._folder, CompileStarted)
+        return has_event(self._folder, events.CompileStarted)
 
 
 def _prepared(found: Any, request: dict[str, Any], module: ModuleType) -> tuple[Any, list[Inputs]]:

@@ -36,30 +36,27 @@ _WITH_OPENMP = '#include <omp.h>\nextern "C" int tiny() { return omp_get_max_thr
 
 
 class Notes:
-    """The answer so far. It is replaced as a whole, because the parent reads it meanwhile."""
+    """The answer so far. It is replaced as a whole, because the parent reads it meanwhile.
+
+    `doing` is what comes next; "" when all is done.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._found: Answer = {}
 
     def add(self, **found: Any) -> None:
-        """Keep these answers."""
         self._found |= found
         new = self._path.with_suffix(".new")
         new.write_text(json.dumps(self._found), encoding="utf-8")
         new.replace(self._path)
 
-    def doing(self, step: str) -> None:
-        """What comes next; "" when all is done."""
-        self.add(doing=step)
-
 
 def main(what: str, path: Path) -> int:
     """Answer one question."""
-    request = json.loads(path.read_text(encoding="utf-8"))
     notes = Notes(path)
-    _QUESTIONS[what](request, notes)
-    notes.doing("")
+    _QUESTIONS[what](json.loads(path.read_text(encoding="utf-8")), notes)
+    notes.add(doing="")
     return 0
 
 
@@ -68,27 +65,27 @@ def _facts(request: Answer, notes: Notes) -> None:
     notes.add(torch=version_of("torch"), packages=list(_installed(request["packages"])))
     if importlib.util.find_spec("torch") is None:
         return
-    notes.doing("importing torch")
+    notes.add(doing="importing torch")
     try:
         torch = importlib.import_module("torch")
     except BaseException as error:
         notes.add(torch_error=said(error))
         return
     notes.add(torch=torch.__version__, cuda=torch.version.cuda, hip=torch.version.hip)
-    notes.doing("asking torch where it keeps what it compiles")
+    notes.add(doing="asking torch where it keeps what it compiles")
     disabled, caches = None, {}
     with contextlib.suppress(Exception):
         disabled = dynamo.dynamo_disabled(load=True)
     with contextlib.suppress(Exception):
         caches = runtime.cache_folders()
     notes.add(disabled=disabled, caches=caches)
-    notes.doing("asking for GPUs")
+    notes.add(doing="asking for GPUs")
     # Triton as torch's own metadata asks for it, "triton==3.4.0" (a build for the CPU does not), and as it is here.
     wanted = next((text for text in _requirements("torch") if "triton" in text.lower()), None)
     name = wanted and _REQUIRED.match(wanted)
     triton = version_of(name[1] if name else "triton") or version_of("triton")
     notes.add(triton_wanted=wanted, triton=triton, **_devices(torch))
-    notes.doing("compiling small C++ programs")
+    notes.add(doing="compiling small C++ programs")
     notes.add(**_compiler(Path(request["cache"]).parent))
 
 
@@ -123,13 +120,10 @@ def _requirements(distribution: str) -> list[str]:
         texts = importlib.metadata.requires(distribution) or []
     except importlib.metadata.PackageNotFoundError:
         return []
-    found = []
-    for text in texts:
-        needed, _, marker = text.partition(";")
-        extra = _EXTRA.search(marker)
-        if extra is None or extra[1] == "torch":
-            found.append(needed.strip())
-    return found
+    parts = (text.partition(";") for text in texts)
+    return [
+        needed.strip() for needed, _, marker in parts if not (extra := _EXTRA.search(marker)) or extra[1] == "torch"
+    ]
 
 
 def _packages(request: Answer, notes: Notes) -> None:
@@ -137,9 +131,9 @@ def _packages(request: Answer, notes: Notes) -> None:
     errors: dict[str, str] = {}
     for name, module in request["packages"]:
         notes.add(at=name, doing=f"importing {name}")
-        errors[name] = ""
         try:
             importlib.import_module(module)
+            errors[name] = ""
         except BaseException as error:
             errors[name] = said(error)
         notes.add(errors=errors)
@@ -151,8 +145,14 @@ def _compile(request: Answer, notes: Notes) -> None:
     os.environ["TRITON_CACHE_DIR"] = str(Path(request["cache"]) / "triton")
     trials: list[Answer] = []
     for backend, device in request["trials"]:
-        notes.doing(f"compiling a small function with {backend} on {device}")
-        trials.append(_tried(backend, device))
+        notes.add(doing=f"compiling a small function with {backend} on {device}")
+        began = time.perf_counter()
+        try:
+            error = _compile_and_compare(backend, device)
+        except BaseException as raised:
+            error = said(raised)
+        seconds = round(time.perf_counter() - began, 3)
+        trials.append({"backend": backend, "device": device, "error": error, "seconds": seconds})
         notes.add(trials=trials)
 
 
@@ -211,26 +211,21 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def _tried(backend: str, device: str) -> Answer:
-    """A small function through one backend on one device, with another result than zero."""
-    began = time.perf_counter()
-    try:
-        error = _compile_and_compare(backend, device)
-    except BaseException as raised:
-        error = said(raised)
-    seconds = round(time.perf_counter() - began, 3)
-    return {"backend": backend, "device": device, "error": error, "seconds": seconds}
-
-
 def _compile_and_compare(backend: str, device: str) -> str:
+    """A small function through one backend on one device, with another result than zero."""
     import torch
 
     def tiny(x: Any) -> Any:
         return (x.sin() + 1.0).relu()
 
-    seen: list[int] = []
+    seen: list[Any] = []
+
+    def as_it_is(graph: Any, _inputs: Any) -> Any:
+        seen.append(graph)
+        return graph.forward
+
     torch.compiler.reset()
-    compiled = torch.compile(tiny, backend=runtime.calls_counted_by(seen) if backend == "eager" else backend)
+    compiled = torch.compile(tiny, backend=as_it_is if backend == "eager" else backend)
     x = torch.linspace(-3.0, 3.0, 64, device=device)
     difference = (compiled(x) - tiny(x)).abs().max().item()
     if backend == "eager" and not seen:

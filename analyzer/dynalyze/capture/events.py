@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
 from dynalyze.capture.wire import CandidateKind, CandidateReason
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:  # Python 3.10 has none.
+    dataclass_transform = lambda **_: lambda cls: cls  # noqa: E731
 
 # Numbers with the least and the greatest value that the reader lets through: whatever is computed of these is a number
 # too. Other ones were damaged, or made to harm.
@@ -32,14 +37,16 @@ class Frame:
     end_column: Whole | None = None
 
 
+@dataclass_transform(field_specifiers=(field,))
 @dataclass(kw_only=True)
 class Event:
-    """`at`: seconds since 1970, as it is written."""
+    """`at`: seconds since 1970, as it is written. Each class below it is a dataclass too."""
 
     tag = ""
     at: Length = 0.0
 
-    def __init_subclass__(cls, tag: str = "") -> None:
+    def __init_subclass__(cls, tag: str = "", *, kw_only: bool = False) -> None:
+        dataclass(cls, kw_only=kw_only)
         if tag:
             cls.tag = tag
             KINDS[tag] = cls
@@ -49,8 +56,7 @@ Emit: TypeAlias = Callable[[Event], None]
 """Writes an event; never raises."""
 
 
-@dataclass(kw_only=True)
-class CompilerEvent(Event):
+class CompilerEvent(Event, kw_only=True):
     """Something that belongs to one compile id; `epoch` counts the calls of torch._dynamo.reset()."""
 
     id: str = ""
@@ -59,7 +65,6 @@ class CompilerEvent(Event):
     rank: Whole | None = None
 
 
-@dataclass
 class ProcessStarted(Event, tag="process"):
     """The first event of each process; only what the environment allowlist permits."""
 
@@ -73,7 +78,6 @@ class ProcessStarted(Event, tag="process"):
     platform: str = ""
 
 
-@dataclass
 class TorchLoaded(Event, tag="torch"):
     version: str
     folder: str = ""
@@ -87,7 +91,6 @@ class TorchLoaded(Event, tag="torch"):
     variables: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass
 class CompileCall(Event, tag="compile_call"):
     """A call of torch.compile by the program."""
 
@@ -100,7 +103,6 @@ class CompileCall(Event, tag="compile_call"):
     generates: bool = False
 
 
-@dataclass
 class CompileStarted(CompilerEvent, tag="compile_start"):
     """`owner` is the class of the module whose code it is, and `module` a token of that object. `names` are what the
     program calls this and the other modules that this code was compiled for, by their tokens.
@@ -144,13 +146,11 @@ class Metrics(TypedDict, total=False):
     structured_logging_overhead_us: Length  # For benchmarks/overhead.py.
 
 
-@dataclass
 class CompileEnded(CompilerEvent, tag="compile_end"):
     backward: bool = False
     metrics: Metrics = field(default_factory=Metrics)
 
 
-@dataclass
 class BreakSeen(CompilerEvent, tag="break"):
     """A break as torch logged it. `untraced`: raised before tracing began, with the refused frame in `inside`."""
 
@@ -163,7 +163,6 @@ class BreakSeen(CompilerEvent, tag="break"):
     refused: bool = False
 
 
-@dataclass
 class ErrorSeen(CompilerEvent, tag="error"):
     """A compile that ended in an exception. `logged`: torch logged it as a break already."""
 
@@ -177,7 +176,6 @@ class ErrorSeen(CompilerEvent, tag="error"):
     inside: list[Frame] = field(default_factory=list)
 
 
-@dataclass
 class RecompileSeen(CompilerEvent, tag="recompile"):
     """The failed guards as text; the values were read live. `call` tells outermost calls apart, roughly.
 
@@ -191,7 +189,6 @@ class RecompileSeen(CompilerEvent, tag="recompile"):
     last_batch_of: str = ""
 
 
-@dataclass
 class SpecializedSeen(CompilerEvent, tag="specialized"):
     """A symbol that became a constant; `stack` is the program's, outermost first, its last line did it."""
 
@@ -200,7 +197,6 @@ class SpecializedSeen(CompilerEvent, tag="specialized"):
     stack: list[Frame] = field(default_factory=list)
 
 
-@dataclass
 class CacheBypassed(CompilerEvent, tag="cache_bypass"):
     """A graph that a cache neither looked up nor kept; `cache` is autograd or fx_graph."""
 
@@ -208,7 +204,6 @@ class CacheBypassed(CompilerEvent, tag="cache_bypass"):
     reason: str = ""
 
 
-@dataclass
 class GraphSeen(CompilerEvent, tag="graph"):
     """The program at one stage: dynamo, joint, forward, backward, inference, post_grad, output_code, runnable, or
     transformed (the bytecode after Dynamo). `text` names where its code can be read, see RunLog.read_text.
@@ -220,12 +215,10 @@ class GraphSeen(CompilerEvent, tag="graph"):
     text: str = ""
 
 
-@dataclass
 class TracedSeen(CompilerEvent, tag="traced"):
     functions: list[tuple[str, str, Whole]] = field(default_factory=list)
 
 
-@dataclass
 class SkippedSeen(Event, tag="skipped"):
     """A function that was left in eager without a graph break, for the `count`th time. `entry`: torch.compile was
     given this function; `tensors`: it was called with tensors.
@@ -239,7 +232,6 @@ class SkippedSeen(Event, tag="skipped"):
     count: Whole = 1
 
 
-@dataclass
 class Ending(Event):
     """How a program ended: its exit status as the shell would see it, and what it raised."""
 
@@ -251,17 +243,14 @@ class Ending(Event):
     stopped: bool = False
 
 
-@dataclass
 class ProgramEnded(Ending, tag="program_end"):
     """The target's own code is through; what dynalyze compiles itself may follow."""
 
 
-@dataclass
 class TargetEnded(Ending, tag="target_end"):
     """All is through."""
 
 
-@dataclass
 class Misused(Event, tag="usage"):
     """The user's mistake, found only in the child."""
 
@@ -285,7 +274,6 @@ class Wrapped:
     in_place_of_torch: bool = False
 
 
-@dataclass
 class NothingCompiled(Event, tag="nothing_compiled"):
     """The program called torch.compile, or switched it off, and nothing was compiled."""
 
@@ -304,7 +292,6 @@ class ModuleClass:
     inputs: Whole = 1
 
 
-@dataclass
 class Definitions(Event, tag="definitions"):
     """The program compiled nothing and called no module."""
 
@@ -331,17 +318,14 @@ class CandidateEntry:
     error: str = ""
 
 
-@dataclass
 class InPlaceStarted(Event, tag="in_place"):
     """The program has compiled nothing so far: from here on its modules are compiled in its own calls."""
 
 
-@dataclass
 class InPlaceDropped(Event, tag="in_place_dropped"):
     """The program compiles by itself after all: what was compiled in place is not to count."""
 
 
-@dataclass
 class InPlaceFailed(Event, tag="in_place_failed"):
     """A call raised under compile, and ran in eager then, as all later calls of this module."""
 
@@ -350,14 +334,12 @@ class InPlaceFailed(Event, tag="in_place_failed"):
     error: str = ""
 
 
-@dataclass
 class CandidateSeen(Event, tag="candidate"):
     """The first call of a module from outside of every other."""
 
     entry: CandidateEntry
 
 
-@dataclass
 class CandidatesCounted(Event, tag="candidates"):
     """All that the program called, with counts; `seconds` is what the program took so far, without compiling."""
 
@@ -389,7 +371,6 @@ class TreePart:
     seconds: Length | None = None
 
 
-@dataclass
 class ModuleTree(Event, tag="module_tree"):
     """A module that was compiled and broke, with all its parts."""
 
@@ -398,19 +379,16 @@ class ModuleTree(Event, tag="module_tree"):
     parts: list[TreePart] = field(default_factory=list)
 
 
-@dataclass
 class ObjectStarted(Event, tag="object_start"):
     calls: Whole = 0
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass
 class ObjectCall(Event, tag="object_call"):
     index: Whole = 0
     refused: str = ""
 
 
-@dataclass
 class BundleWritten(Event, tag="bundle"):
     """The program's calls were written for the processes that measure, or `error` says why not.
 
@@ -440,7 +418,6 @@ class BundleWritten(Event, tag="bundle"):
     folder: str = ""
 
 
-@dataclass
 class ModelBuilt(Event, tag="model_built"):
     """A model of transformers was built from its configuration. `inputs` are texts: shape and dtype."""
 
@@ -452,7 +429,6 @@ class ModelBuilt(Event, tag="model_built"):
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass
 class StageFailed(Event, tag="stage_failed"):
     """What went wrong before anything was compiled: the model could not be built, or its eager run failed.
 
@@ -467,21 +443,18 @@ class StageFailed(Event, tag="stage_failed"):
     out_of_memory: bool = False
 
 
-@dataclass
 class EagerCall(Event, tag="eager_call"):
     """The model ran once in eager before it was compiled."""
 
     seconds: Length = 0.0
 
 
-@dataclass
 class SettingsSeen(Event, tag="settings"):
     """Values of torch under its own dotted names, when the first frame was compiled."""
 
     values: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass
 class ModuleSeen(Event, tag="module"):
     """A module given to torch.compile; the last event of an `id` in a process counts. `facts` as in `model_facts`."""
 
@@ -489,7 +462,6 @@ class ModuleSeen(Event, tag="module"):
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass
 class WarmupCall(Event, tag="warmup_call"):
     """A call of the warm-up check begins: with the shape of this number, in one of its passes."""
 
@@ -497,7 +469,6 @@ class WarmupCall(Event, tag="warmup_call"):
     shape: Whole = 0
 
 
-@dataclass
 class WarmupCalled(Event, tag="warmup_called"):
     """That call is over. The rest is told by the last pass alone: the compiled versions that ran, each with a number,
     and the functions that ran uncompiled although they have such versions.
@@ -509,7 +480,6 @@ class WarmupCalled(Event, tag="warmup_called"):
     in_eager: list[Frame] = field(default_factory=list)
 
 
-@dataclass
 class WarmupEnded(Event, tag="warmup_end"):
     """The warm-up check is through, or `error` ended it."""
 
@@ -519,14 +489,12 @@ class WarmupEnded(Event, tag="warmup_end"):
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass
 class Lost(Event, tag="lost"):
     """The listener could not record something."""
 
     message: str = ""
 
 
-@dataclass
 class SourceSeen(Event, tag="source"):
     """A source file, as it was when it was imported.
 
@@ -540,6 +508,5 @@ class SourceSeen(Event, tag="source"):
     stamp: tuple[int, int] | None = None
 
 
-@dataclass
 class Reopened(Event, tag="reopened"):
     """The program had closed the file of events, as daemons close all they inherit; nothing was lost by that."""

@@ -47,6 +47,8 @@ _HELPFUL = (
 )  # fmt: skip
 _INDUCTOR = ("torch._inductor.compile_fx",)
 _LOOK_SECONDS = 0.5
+_Child = Callable[[dict[str, Any]], NoReturn]
+_Imports = Callable[[list[str]], str]
 _PR_SET_PDEATHSIG = 1
 _KIBIBYTE = 1 if sys.platform == "darwin" else 1024  # what ru_maxrss counts in
 
@@ -58,11 +60,7 @@ def serve(address: str, backends: list[str]) -> int:
     return 0
 
 
-def listen(
-    address: str,
-    child: Callable[[dict[str, Any]], NoReturn],
-    imports: Callable[[list[str]], str] | None = None,
-) -> None:
+def listen(address: str, child: _Child, imports: _Imports | None = None) -> None:
     """Fork for whoever connects. `child` is a forked child's life, for the request that it came from.
 
     `imports` gets modules that a client wants imported, and says why nothing may be forked after it.
@@ -112,12 +110,7 @@ class Job:
 class Server:
     """One thread that waits for requests, hang-ups, ends of children and the clock."""
 
-    def __init__(
-        self,
-        listener: socket.socket,
-        child: Callable[[dict[str, Any]], NoReturn],
-        imports: Callable[[list[str]], str] | None,
-    ) -> None:
+    def __init__(self, listener: socket.socket, child: _Child, imports: _Imports | None) -> None:
         self._listener = listener
         self._child = child
         self._imports = imports
@@ -141,13 +134,9 @@ class Server:
             for key, _ in self._selector.select(patience):
                 key.data()
             for job in [job for job in self._jobs if job.pid]:
-                ended = _ended(job.pid, partial(self._kill, job, job.reason))
-                if ended is not None:
-                    status, maxrss = ended
-                    seconds = time.monotonic() - job.began
-                    code = os.waitstatus_to_exitcode(status)
-                    _send(job, {"reason": job.reason, "status": code, "seconds": seconds, "maxrss": maxrss})
-                    self._forget(job)
+                if ended := _ended(job.pid, partial(self._kill, job, job.reason)):
+                    seconds, code = time.monotonic() - job.began, os.waitstatus_to_exitcode(ended[0])
+                    self._answer(job, {"reason": job.reason, "status": code, "seconds": seconds, "maxrss": ended[1]})
             self._look()
 
     def _accept(self) -> None:
@@ -174,8 +163,7 @@ class Server:
         elif "import" in (request := json.loads(message)):
             against = "this server imports no more" if self._imports is None else self._imports(request["import"])
             set_aside()
-            _send(job, {"against": against})
-            self._forget(job)
+            self._answer(job, {"against": against})
         else:
             self._start(job, request)
 
@@ -235,6 +223,11 @@ class Server:
         with contextlib.suppress(OSError):
             os.kill(job.pid, signal.SIGKILL)  # It may not lead its group yet.
 
+    def _answer(self, job: Job, answer: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # It hung up.
+            job.connection.send_bytes(json.dumps(answer).encode())
+        self._forget(job)
+
     def _forget(self, job: Job) -> None:
         self._jobs.remove(job)
         with contextlib.suppress(KeyError, ValueError):
@@ -285,12 +278,11 @@ def _load_prctl() -> Callable[[int, int], Any] | None:
     """Linux's prctl, found before the fork: children end with the server even where nobody is left to kill them."""
     if not sys.platform.startswith("linux"):
         return None
-    try:
+    with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes
 
         return ctypes.CDLL(None).prctl
-    except (ImportError, OSError, AttributeError):
-        return None
+    return None
 
 
 def _ended(pid: int, clear: Callable[[], None]) -> tuple[int, int] | None:
@@ -306,8 +298,3 @@ def _ended(pid: int, clear: Callable[[], None]) -> tuple[int, int] | None:
     clear()
     _, status, usage = os.wait4(pid, 0)
     return status, usage.ru_maxrss * _KIBIBYTE
-
-
-def _send(job: Job, answer: dict[str, Any]) -> None:
-    with contextlib.suppress(OSError):  # It hung up.
-        job.connection.send_bytes(json.dumps(answer).encode())

@@ -179,7 +179,7 @@ def surround(compiled: Any, make: Callable[[Any], Callable[..., Any]]) -> Any:
     return compiled
 
 
-def _disguised(wrapper: Any, compiled: Any) -> Callable[..., Any]:
+def _disguised(wrapper: Any, compiled: Any) -> Any:
     code = compiled.__code__
     wrapper.__code__ = wrapper.__code__.replace(
         co_filename=code.co_filename, co_name=code.co_name, co_firstlineno=code.co_firstlineno
@@ -188,5 +188,4 @@ def _disguised(wrapper: Any, compiled: Any) -> Callable[..., Any]:
         setattr(wrapper, name, getattr(compiled, name))
     vars(wrapper).update(vars(compiled))
     setattr(wrapper, _WRAPPER_ID, id(wrapper))
-    made: Callable[..., Any] = wrapper
-    return made
+    return wrapper

@@ -88,14 +88,11 @@ def _end(frame: traceback.FrameSummary) -> int | None:
 
 def stack_above() -> list[Frame]:
     """The frames that led to the frame being compiled, outermost first, without the compiler's own."""
-    frames = list(frames_from(sys._getframe(1)))[::-1]
     entries: list[Frame] = []
-    for frame in frames:
-        code = frame.f_code
-        if code.co_filename.endswith(COMPILE_BOUNDARY):
+    for frame in reversed(list(frames_from(sys._getframe(1)))):
+        if frame.f_code.co_filename.endswith(COMPILE_BOUNDARY):
             break
-        line, column, end = _position(frame)
-        entries.append(frame_entry(code.co_filename, line, code.co_name, column, end))
+        entries.append(_entry(frame))
     return entries
 
 
@@ -231,9 +228,8 @@ def outermost_call() -> int:
     frames = [frame for frame in frames_from(sys._getframe(1)) if frame.f_code.co_filename.endswith(CALL_BOUNDARY)]
     if not frames:
         return 0
-    outermost = frames[-1]
-    callers = ((id(frame), frame.f_lasti) for frame in frames_from(outermost.f_back))
-    return hash((id(outermost), *callers)) or 1
+    callers = ((id(frame), frame.f_lasti) for frame in frames_from(frames[-1].f_back))
+    return hash((id(frames[-1]), *callers)) or 1
 
 
 def global_state(name: str) -> Any:
@@ -334,13 +330,11 @@ def frames_from(frame: types.FrameType | None) -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
-def _position(frame: types.FrameType) -> tuple[int, int | None, int | None]:
-    line = frame.f_lineno or frame.f_code.co_firstlineno
-    positions = getattr(frame.f_code, "co_positions", None)  # Python 3.11 and later.
-    if positions is None or frame.f_lasti < 0:
-        return line, None, None
-    position = next(itertools.islice(positions(), frame.f_lasti // 2, None), None)
-    if position is None or position[0] != line:
-        return line, None, None
-    _, end_line, column, end = position
-    return line, column, end if end_line == line else None
+def _entry(frame: types.FrameType) -> Frame:
+    code = frame.f_code
+    line, column, end = frame.f_lineno or code.co_firstlineno, None, None
+    if hasattr(code, "co_positions") and frame.f_lasti >= 0:  # Python 3.11 and later.
+        position = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), None)
+        if position is not None and position[0] == line:
+            column, end = position[2], position[3] if position[1] == line else None
+    return frame_entry(code.co_filename, line, code.co_name, column, end)

@@ -20,17 +20,13 @@ import torch
 _DRAWS = getattr(torch.Tag, "nondeterministic_seeded", None)
 _FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
 _TORCH = str(Path(torch.__file__).parent)
-Compile = Callable[[Any, list[Any]], Callable[..., Any]]
 
 
 @contextlib.contextmanager
 def nothing_compiled() -> Iterator[None]:
     """Run what follows in eager, parts that the model compiles by itself included. Does not import Dynamo."""
-    set_stance = getattr(torch.compiler, "set_stance", None)
-    if "torch._dynamo" not in sys.modules or set_stance is None:
-        yield
-        return
-    with set_stance("force_eager"):
+    set_stance = getattr(torch.compiler, "set_stance", contextlib.nullcontext)
+    with set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext():
         yield
 
 
@@ -42,9 +38,8 @@ def comparable_code(emulate: bool = False) -> Iterator[None]:
     """
     config = _inductor_config()
     wanted = {"fallback_random": True, "emulate_precision_casts": emulate}
-    with contextlib.ExitStack() as stack:
-        if config is not None:
-            stack.enter_context(config.patch({name: value for name, value in wanted.items() if hasattr(config, name)}))
+    known = {name: value for name, value in wanted.items() if hasattr(config, name)}
+    with contextlib.nullcontext() if config is None else config.patch(known):
         yield
 
 
@@ -112,22 +107,16 @@ def _inductor_config() -> Any:
     return None
 
 
-def backend_function(backend: Any, mode: str | None, dynamic: bool | None) -> Compile:
+def backend_function(backend: Any, mode: str | None, dynamic: bool | None) -> Any:
     """What torch.compile would hand its graphs to, for these arguments of its own."""
     if callable(backend):
-        return _compiles(backend)
+        return backend
     wrapper = getattr(torch, "_TorchCompileInductorWrapper", None)
     if backend == "inductor" and mode is not None and wrapper is not None:
-        return _compiles(wrapper(mode, None, dynamic))
+        return wrapper(mode, None, dynamic)
     from torch._dynamo.backends.registry import lookup_backend
 
-    return _compiles(lookup_backend(backend))
-
-
-def _compiles(backend: Any) -> Compile:
-    """Torch tells no types of its backends."""
-    made: Compile = backend
-    return made
+    return lookup_backend(backend)
 
 
 def value_of(node: torch.fx.Node) -> Any:

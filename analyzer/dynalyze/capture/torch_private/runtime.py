@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import operator
 import os
 import sys
 import tempfile
@@ -30,7 +31,6 @@ _PHASES = {
 }
 _CACHE_ENDS = ("_hit", "_miss", "_bypass")
 _LIMIT = ("recompile limit exceeded", "cache_size_limit", "recompile_limit reached")
-_ABSENT = object()
 _DATA_PARALLEL = (
     ("torch.nn.parallel.distributed", "DistributedDataParallel"),
     ("torch.nn.parallel.data_parallel", "DataParallel"),
@@ -171,17 +171,11 @@ def config_values(module: str, names: Iterable[str]) -> dict[str, Any]:
     config = sys.modules.get(module)
     if config is None:
         return {}
-    found = {f"{module}.{name}": _reached(config, name) for name in names}
-    return {name: value for name, value in found.items() if value is not _ABSENT}
-
-
-def _reached(config: Any, name: str) -> Any:
-    for part in name.split("."):
+    found = {}
+    for name in names:
         with contextlib.suppress(Exception):  # A config module raises errors of its own for a name it lacks.
-            config = getattr(config, part)
-            continue
-        return _ABSENT
-    return config
+            found[f"{module}.{name}"] = operator.attrgetter(name)(config)
+    return found
 
 
 def wrapper_classes() -> tuple[type, ...]:
@@ -196,11 +190,9 @@ def is_sharded_in_place(cls: type) -> bool:
     return any(base.__name__ == _SHARDED for base in cls.__mro__[:2])
 
 
-@contextlib.contextmanager
 def plain_tensors() -> Any:
     """No torch function mode or tensor subclass of the program hears that we look at a tensor's dtype or device."""
-    with getattr(getattr(sys.modules.get("torch"), "_C", None), "DisableTorchFunction", contextlib.nullcontext)():
-        yield
+    return getattr(getattr(sys.modules.get("torch"), "_C", None), "DisableTorchFunction", contextlib.nullcontext)()
 
 
 def cpp_compiler() -> str:
@@ -227,16 +219,6 @@ def cache_folders() -> dict[str, str]:
         except Exception:
             inductor = str(Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}")
     return {"Inductor": inductor, "Triton": os.environ.get("TRITON_CACHE_DIR") or str(Path(inductor) / "triton")}
-
-
-def calls_counted_by(seen: list[int]) -> Callable[[Any, Any], Any]:
-    """A backend that runs the graph as it is and counts that it was asked."""
-
-    def backend(graph: Any, _inputs: Any) -> Any:
-        seen.append(1)
-        return graph.forward
-
-    return backend
 
 
 def mode_names() -> list[str]:
