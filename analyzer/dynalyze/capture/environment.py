@@ -36,6 +36,9 @@ _ANOTHER = "name an interpreter that has it, e.g. --python .venv/bin/python"
 
 def torch_facts(torch: ModuleType) -> TorchLoaded:
     """Versions, the folder of torch, and the variables that change what compile does."""
+    run = os.environ.get(RUN_VARIABLE)
+    our_trace = None if run is None else str(Path(run) / TRACE_FOLDER)  # No setting of the user's.
+    set_here = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
     packages = {}
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -50,17 +53,8 @@ def torch_facts(torch: ModuleType) -> TorchLoaded:
         machine=platform.machine(),
         cores=os.cpu_count(),
         packages=packages,
-        variables=_variables(),
+        variables={name: to for name, to in set_here.items() if (name, to) != (TRACE_VARIABLE, our_trace)},
     )
-
-
-def _variables() -> dict[str, str]:
-    """Those of the user; a folder for torch's logs that is our own is none."""
-    found = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-    run = os.environ.get(RUN_VARIABLE)
-    if run is not None and found.get(TRACE_VARIABLE) == str(Path(run) / TRACE_FOLDER):
-        del found[TRACE_VARIABLE]
-    return found
 
 
 def compile_disabled() -> bool:
