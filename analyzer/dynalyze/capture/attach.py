@@ -15,7 +15,7 @@ from types import CodeType, ModuleType
 
 from dynalyze.capture import environment
 from dynalyze.capture.compile_calls import Undo, watch_compile_calls
-from dynalyze.capture.events import BreakSeen, CompileCall, Frame
+from dynalyze.capture.events import BreakSeen, CompileCall
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
@@ -115,9 +115,8 @@ def lead_descendants(run: Path) -> None:
 def _watch_untraced(listener: Listener) -> Undo:
     """Report breaks that are raised before tracing begins; returns what ends it."""
 
-    def emit(message: str, frame: Frame, refused: bool) -> None:
-        seen = BreakSeen(epoch=listener.epoch, message=message, inside=[frame], untraced=True, refused=refused)
-        seen.above = dynamo.stack_above()
+    def emit(seen: BreakSeen) -> None:
+        seen.epoch = listener.epoch
         listener.emit(seen)
 
     return trace.watch_untraced_breaks(emit)

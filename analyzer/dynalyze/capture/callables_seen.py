@@ -36,11 +36,10 @@ class CallableSeen:
         self.target = target
         self.name = name
         is_module = isinstance(target, torch.nn.Module)
-        owner = getattr(target, "__self__", None)
-        self.kind: CandidateKind = "module" if is_module else "method" if owner is not None else "function"
-        self.class_name = type(target if is_module else owner).__qualname__ if self.kind != "function" else ""
-        held = target if is_module else owner
-        self.parameters = _parameters_of(held) if isinstance(held, torch.nn.Module) else 0
+        owner = target if is_module else getattr(target, "__self__", None)
+        self.kind: CandidateKind = "module" if is_module else "function" if owner is None else "method"
+        self.class_name = "" if owner is None else type(owner).__qualname__
+        self.parameters = _parameters_of(owner) if isinstance(owner, torch.nn.Module) else 0
         self.calls = 0
         self.seconds = 0.0
         self.taken = False

@@ -245,11 +245,9 @@ class Session:
             self._listener, torch, self._compiled_recording, self._inspection,
             partial(self._program_compiles, at_rest=True), self._compiling_in_place,
         )  # fmt: skip
-        if self._request["mode"] not in _REBUILT:
-            self._watch_modules()
-
-    def _watch_modules(self) -> None:
-        """Compile the modules of the program in its own calls, until it compiles something by itself."""
+        if self._request["mode"] in _REBUILT:
+            return
+        # Compile the modules of the program in its own calls, until it compiles something by itself.
         from dynalyze.capture.calls import Recorder
         from dynalyze.capture.in_place import InPlace
 
@@ -285,8 +283,7 @@ class Session:
             self._in_place.leave_to_program(at_rest=at_rest)
             if not at_rest:
                 self._in_place.remove()
-                if self._recorder is not None:
-                    self._recorder.drop()
+                self._recorder.drop()
         if at_rest:
             return
         self._program_compiles_itself = True

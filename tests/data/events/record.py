@@ -34,7 +34,7 @@ dynamo.stack_above = lambda: []
 dynamo.compiled_module = lambda: None
 dynamo.recompile_scope = lambda: None
 dynamo.refuses_breaks = dynamo.raises_at_limit = lambda *error: None
-trace.watch_untraced_breaks = lambda tell: None
+trace.watch_untraced_breaks = lambda emit: lambda: None
 dynamo.global_state = lambda name: None
 dynamo.outermost_call = lambda: 0
 dynamo.traced_functions = lambda: []

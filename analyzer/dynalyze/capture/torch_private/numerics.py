@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.torch_private import runtime
+
 # What the dispatcher says of operations that draw random numbers.
 _DRAWS = getattr(torch.Tag, "nondeterministic_seeded", None)
 _FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
@@ -68,10 +70,8 @@ def full_float32() -> Iterator[None]:
 
 def compiled_frames() -> int | None:
     """How many frames Dynamo has compiled since the counters were cleared; None where it does not tell."""
-    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
-    if counters is None:
-        return None
-    return int(counters["frames"]["ok"]) if "frames" in counters else 0
+    tells = hasattr(sys.modules.get("torch._dynamo.utils"), "counters")
+    return runtime.counters("frames").get("ok", 0) if tells else None
 
 
 def draws_random_numbers(operation: Any) -> bool:

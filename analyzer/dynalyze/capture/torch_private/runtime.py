@@ -41,7 +41,10 @@ _SHARDED_MODULES = ("torch.distributed.fsdp", "torch.distributed._composable.fsd
 
 
 def counters(name: str) -> dict[str, int]:
-    """One of Dynamo's counters; empty where Dynamo is not loaded."""
+    """One of Dynamo's counters; empty where Dynamo is not loaded.
+
+    Read without making an entry: torch's own is a defaultdict that programs print.
+    """
     found = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
     return {str(key): int(value) for key, value in found[name].items()} if found and name in found else {}
 

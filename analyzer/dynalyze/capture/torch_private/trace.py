@@ -17,14 +17,20 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from dynalyze.capture.events import Frame, SkippedSeen
+from dynalyze.capture.events import BreakSeen, Frame, SkippedSeen
 from dynalyze.capture.hooks import Patch
-from dynalyze.capture.torch_private.dynamo import CALL_BOUNDARY, COMPILE_BOUNDARY, definition_of, frames_from
+from dynalyze.capture.torch_private.dynamo import (
+    CALL_BOUNDARY,
+    COMPILE_BOUNDARY,
+    definition_of,
+    frames_from,
+    stack_above,
+)
+from dynalyze.capture.torch_private.runtime import counters
 
 TRACE_LOGGER = "torch.__trace"
 
 Handle = Callable[[dict[str, Any], Any], None]
-EmitUntraced = Callable[[str, Frame, bool], None]
 _NOBODY = logging.NullHandler()
 _MOST_VALUES = 50
 
@@ -106,17 +112,14 @@ class Counted:
 
 def counted() -> Counted:
     """torch's own counts; zeros where Dynamo was not imported or has no such counters."""
-    utils = sys.modules.get("torch._dynamo.utils")
     with contextlib.suppress(Exception):
-        counters, metrics = utils.counters, utils.get_compilation_metrics()  # type: ignore[union-attr]
-        # Read without making entries: `counters` is a defaultdict that programs print.
-        graphs = counters.get("stats", {}).get("unique_graphs", 0)
-        return Counted(int(graphs), int(sum(counters.get("graph_break", {}).values())), len(metrics))
+        metrics = sys.modules["torch._dynamo.utils"].get_compilation_metrics()
+        return Counted(counters("stats").get("unique_graphs", 0), sum(counters("graph_break").values()), len(metrics))
     return Counted()
 
 
-def watch_untraced_breaks(emit: EmitUntraced) -> Callable[[], None]:
-    """Call `emit(message, frame, refused)` for a break raised before tracing begins, which no record reports.
+def watch_untraced_breaks(emit: Callable[[BreakSeen], None]) -> Callable[[], None]:
+    """Call `emit` for a break raised before tracing begins, which no record reports.
 
     A generator passed to torch.compile is refused so. torch only counts it, in one method of the exception, which is
     replaced by one that looks at who raises. Returns what ends it.
@@ -128,10 +131,9 @@ def watch_untraced_breaks(emit: EmitUntraced) -> Callable[[], None]:
 
     def add_to_stats(self: Any, category: str = "unimplemented") -> None:
         patch.original(self, category)
-        if patch.active and category == "unimplemented":
-            offered = _offered_frame()
-            if offered is not None:
-                emit(self.msg, *offered)
+        if patch.active and category == "unimplemented" and (offered := _offered_frame()) is not None:
+            frame, refused = offered
+            emit(BreakSeen(message=self.msg, above=stack_above(), inside=[frame], untraced=True, refused=refused))
 
     return patch.put(add_to_stats)
 
