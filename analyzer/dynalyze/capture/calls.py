@@ -93,18 +93,12 @@ class Recorder:
         self.byte_cap = byte_cap
         self.call_cap = call_cap
         self.recording = True
-        self._lock = threading.RLock()
-        self._forget()
+        self._after_fork()
         after_fork(self._after_fork)
 
     def stop(self) -> None:
         """Record no more; what was recorded stays."""
         self.recording = False
-
-    def drop(self) -> None:
-        """Forget everything that was recorded."""
-        with self._lock:
-            self._forget()
 
     @property
     def calls(self) -> list[Call]:
@@ -120,29 +114,30 @@ class Recorder:
     def cut(self) -> list[str]:
         """Sentences on what was not recorded, or not exactly."""
         with self._lock:
-            return [sentence.format(n=n, s="" if n == 1 else "s") for sentence, n in self._cut.items()]
+            counts = self._cut.items()
+            return [text.replace("<n>", str(n)).replace("<s>", "" if n == 1 else "s") for text, n in counts]
 
-    def _forget(self) -> None:
-        self._calls: dict[int, Call] = {}
-        self.total = 0
-        """How many outermost calls the program made, retained or not."""
-        self._signatures: dict[Signature, SignatureSeen] = {}
-        self._modules: dict[int, Any] = {}
-        self._last: Call | None = None
-        self._held_bytes = 0
-        self._held_calls = 0
-        self._copied = 0
-        self._cut: Counter[str] = Counter()
-        self._states = ModuleStates()
+    def drop(self) -> None:
+        """Forget everything that was recorded."""
+        with self._lock:
+            self._calls: dict[int, Call] = {}
+            self.total = 0
+            """How many outermost calls the program made, retained or not."""
+            self._signatures: dict[Signature, SignatureSeen] = {}
+            self._modules: dict[int, Any] = {}
+            self._last: Call | None = None
+            self._held_bytes = self._held_calls = self._copied = 0
+            self._cut: Counter[str] = Counter()
+            self._states = ModuleStates()
 
     def _after_fork(self) -> None:
         """A forked child starts its own recording; the lock may have been held by a thread it does not have."""
         self._lock = threading.RLock()
-        self._forget()
+        self.drop()
 
     def _note(self, sentence: str) -> None:
         with self._lock:
-            self._cut[sentence.replace("{", "{{").replace("}", "}}").replace("<n>", "{n}").replace("<s>", "{s}")] += 1
+            self._cut[sentence] += 1
 
     # ---- at each outermost call; nothing here may raise into the program
 

@@ -71,10 +71,6 @@ def original_name(name: str) -> str:
     return found["name"] if found else name
 
 
-def is_resume(name: str) -> bool:
-    return _RESUME_NAME.match(name) is not None
-
-
 def summary_entries(summary: Any) -> list[Frame]:
     """A traceback.StackSummary as event frames."""
     return [frame_entry(f.filename, f.lineno, f.name, getattr(f, "colno", None), _end(f)) for f in summary or ()]

@@ -136,12 +136,3 @@ def place_of(node: torch.fx.Node) -> tuple[str, int]:
     frames = [(frame["file"], int(frame["line"])) for frame in _FRAME.finditer(node.meta.get("stack_trace") or "")]
     outside = [frame for frame in frames if not frame[0].startswith(_TORCH) and linecache.getline(*frame)]
     return (outside or [("", 0)])[-1]
-
-
-def decompositions() -> dict[Any, Any]:
-    """Into what Inductor takes operations apart before it compiles them."""
-    with contextlib.suppress(ImportError, AttributeError):
-        from torch._inductor.decomposition import select_decomp_table
-
-        return dict(select_decomp_table())
-    return {}
