@@ -60,9 +60,9 @@ class CallableSeen:
     def entry(self) -> CandidateEntry:
         """The facts. `reason` is the commonest one for which calls were not compiled."""
         code = self._code
-        place = (code.co_filename, code.co_firstlineno, code.co_name) if code is not None else ("", 0, "")
+        file, line, name = (code.co_filename, code.co_firstlineno, code.co_name) if code is not None else ("", 0, "")
         return CandidateEntry(
-            self.kind, self.name, self.class_name, *place,
+            self.kind, self.name, self.class_name, file, line, name,
             calls=self.calls, parameters=self.parameters, seconds=self.seconds,
             compiled=self.compiled is not None and not self.error,
             reason="raised" if self.error else next((reason for reason, _ in self.left.most_common(1)), ""),

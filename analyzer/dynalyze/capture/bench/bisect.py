@@ -162,7 +162,7 @@ class Watch:
     counts the results that were judged; `problems` are lines on what could not be.
     """
 
-    compile: numerics.Compile
+    compile: Callable[..., Any]
     tolerance: float
     gradients: bool = False
     fault: OperationFault | None = None
