@@ -40,7 +40,7 @@ def fresh() -> Iterator[None]:
 
 def _workload(name: str, dtype: str, phase: Phase) -> Workload:
     source = {"kind": "transformers", "name": name, **asdict(ModelBuild())}
-    return load(WorkerRequest(source=source, configuration=Configuration("tested"), dtype=dtype, phase=phase)).workload
+    return load(WorkerRequest(source=source, configuration=Configuration("tested"), dtype=dtype, phase=phase))[0]
 
 
 def _check_operations(workload: Workload, stage: str, folder: Path) -> None:
