@@ -12,17 +12,17 @@ import io
 import json
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from dynalyze.capture import environment
 from dynalyze.capture.attach import attach
 from dynalyze.capture.bench.failures import kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.protocol import WorkerRequest
+from dynalyze.capture.bench.validity import codes_run
 from dynalyze.capture.bench.worker import read_request
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.events import Frame, Misused, WarmupCall, WarmupCalled, WarmupEnded
@@ -178,20 +178,8 @@ class ExecutedVersions:
         Returns the compiled versions that ran by their number, each with its function, and the functions that ran
         without any of theirs.
         """
-        seen: dict[int, CodeType] = {}
-        known = {**self._originals, **{key: made for key, (_, made, _) in self._made.items()}}
-
-        def see(frame: FrameType, event: str, _: Any) -> None:
-            if event == "call" and id(frame.f_code) in known:
-                seen.setdefault(id(frame.f_code), frame.f_code)
-
-        threading.setprofile(see)
-        sys.setprofile(see)
-        try:
-            action()
-        finally:
-            sys.setprofile(None)
-            threading.setprofile(None)
+        known = {*self._originals, *self._made}
+        seen = codes_run(action, lambda code: id(code) in known)
         compiled = [self._made[key] for key in seen if key in self._made]
         in_eager = [dynamo.definition_of(code) for key, code in seen.items() if key not in self._made]
         return [(number, dynamo.definition_of(original)) for number, _, original in compiled], in_eager

@@ -83,7 +83,7 @@ def look(steps: Sequence[Step], compiles: Compiles) -> Evidence:
     with runtime.counted_replays() as replays:
         for step in steps:
             step.prepare()
-            in_eager += not _runs_any(step.run, compiles.with_graph)
+            in_eager += not codes_run(step.run, compiles.with_graph.__contains__)
     return Evidence(len(steps), in_eager, replays[0])
 
 
@@ -109,13 +109,13 @@ def reason_against(configuration: Configuration, counts: dict[str, Any], evidenc
     return ""
 
 
-def _runs_any(action: Callable[[], Any], codes: set[CodeType]) -> bool:
-    """Whether any of `codes` runs in this thread or in one that `action` starts."""
-    found = []
+def codes_run(action: Callable[[], Any], wanted: Callable[[CodeType], bool]) -> dict[int, CodeType]:
+    """Which `wanted` code runs in `action`, in this thread or one that it starts: by its id, in order of calls."""
+    seen: dict[int, CodeType] = {}
 
     def see(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code in codes:
-            found.append(1)
+        if event == "call" and wanted(frame.f_code):
+            seen.setdefault(id(frame.f_code), frame.f_code)
 
     threading.setprofile(see)
     sys.setprofile(see)
@@ -124,4 +124,4 @@ def _runs_any(action: Callable[[], Any], codes: set[CodeType]) -> bool:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return bool(found)
+    return seen
