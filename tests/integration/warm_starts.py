@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -22,6 +23,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -203,6 +205,7 @@ def serve(address: str, what: str) -> None:
         importlib.import_module(name)
     if what != "command":
         sys.modules["torch._dynamo"].list_backends(exclude_tags=None)  # Imports them all.
+    gc.freeze()  # What is imported stays: a collection in a fork would copy the pages of all of it.
     stand_in = Path(address).with_name("python")
     script = f"{SELF.parents[2]}/*/capture/start.py"
     forked = "|".join(f"{script}:{what}" for what in ("explain", "measure", "warmup", "serve", "fork-measures"))
@@ -296,14 +299,29 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
         for number, mode in enumerate("rww")
     )
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
-    if "module" in request:
-        sys.executable = _stand_in(os.environ[ADDRESS])
-        sys.path.insert(0, request["cwd"])
-        runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
-    else:
-        sys.path.insert(0, str(Path(request["path"]).parent))
-        runpy.run_path(request["path"], run_name="__main__")
-    sys.exit(0)
+    try:
+        if "module" in request:
+            sys.executable = _stand_in(os.environ[ADDRESS])
+            sys.path.insert(0, request["cwd"])
+            runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, str(Path(request["path"]).parent))
+            runpy.run_path(request["path"], run_name="__main__")
+    except SystemExit as end:
+        if not isinstance(end.code, int | None):
+            raise
+        leave(end.code or 0)
+    leave(0)
+
+
+def leave(status: int) -> NoReturn:
+    """End as Python does, but for taking all modules apart, which costs more than most programs of the tests."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):  # Closed, or none.
+            stream.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":
