@@ -51,10 +51,8 @@ def names_default(text: str) -> bool:
 
 
 def configurations(text: str, default: Configuration = DEFAULT) -> tuple[Configuration, ...]:
-    """Understand `--configs`; eager is always measured and need not be named.
-
-    Raises:
-        UsageError: a name that is not known, or two that exclude each other.
+    """Understand `--configs`; eager is always measured and need not be named. Raises UsageError for a name that is not
+    known, or two that exclude each other.
     """
     names = [name for part in text.split(",") if (name := part.strip())]
     if not names:
@@ -64,10 +62,8 @@ def configurations(text: str, default: Configuration = DEFAULT) -> tuple[Configu
 
 
 def configuration(name: str, default: Configuration = DEFAULT) -> Configuration:
-    """One configuration from its name: parts joined by +. `default` is what that part alone stands for.
-
-    Raises:
-        UsageError: a part that is not known, or that says again what another one said.
+    """One configuration from its name: parts joined by +. `default` is what that part alone stands for. Raises
+    UsageError for a part that is not known, or that says again what another one said.
     """
     parts = _parts(name)
     if AS_WRITTEN in parts:

@@ -46,10 +46,8 @@ class Source:
 
 
 def measure(target: TargetSpec, plan: Plan, command: tuple[str, ...]) -> Report:
-    """Benchmark a target as the plan says. A program is run once, and the calls it made are measured.
-
-    Raises:
-        UsageError: what was asked for cannot be run.
+    """Benchmark a target as the plan says. A program is run once, and the calls it made are measured. Raises UsageError
+    where what was asked for cannot be run.
     """
     began = time.monotonic()
     plan = replace(plan, label=Path(target.path or target.stem).name)

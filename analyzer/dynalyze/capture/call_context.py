@@ -121,10 +121,8 @@ class ModuleStates:
     def take(self, target: Any, budget: int, inputs: Any = ()) -> tuple[ModuleState, int]:
         """The state now, and how many bytes were copied for it.
 
-        A function has the state of all modules that it, or its `inputs`, lead to.
-
-        Raises:
-            CannotClone: the buffers cannot be copied, or not within the budget.
+        A function has the state of all modules that it, or its `inputs`, lead to. Raises CannotClone where the buffers
+        cannot be copied, or not within the budget.
         """
         roots = [target] if isinstance(target, torch.nn.Module) else reachable_modules((target, inputs))
         parts = list(dict.fromkeys(part for module in roots for part in self._parts_of(module)))

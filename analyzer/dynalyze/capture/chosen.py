@@ -103,10 +103,8 @@ def _namespaces(scope: str, frames: list[types.FrameType]) -> Iterator[Namespace
 
 
 def compiled_with_hooks(source: bytes | str, path: str, names: Collection[str]) -> types.CodeType:
-    """The code of a script; after each statement that binds one of the names it calls the global `HOOK`.
-
-    Raises:
-        SyntaxError, ValueError: as compile() does.
+    """The code of a script; after each statement that binds one of the names it calls the global `HOOK`. Raises what
+    compile() does.
     """
     tree = ast.parse(source, path)
     made: types.CodeType = compile(_Hooks(set(names)).visit(tree), path, "exec", dont_inherit=True)

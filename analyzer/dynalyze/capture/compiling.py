@@ -14,10 +14,8 @@ from dynalyze.capture.torch_private import dynamo, runtime
 
 
 def check(options: CompileOptions) -> None:
-    """Refuse what torch does not know, before the program runs.
-
-    Raises:
-        Misuse: an unknown backend, mode, device or dtype; the message names the known ones.
+    """Refuse what torch does not know, before the program runs. Raises Misuse, with the known ones, for an unknown
+    backend, mode, device or dtype.
     """
     backend_of(options.backend)
     check_placement(options)
@@ -26,11 +24,7 @@ def check(options: CompileOptions) -> None:
 
 
 def check_placement(placement: Placement) -> None:
-    """Refuse a device or a dtype that there is not.
-
-    Raises:
-        Misuse: with the reason.
-    """
+    """Refuse a device or a dtype that there is not. Raises Misuse with the reason."""
     import torch
 
     if placement.dtype is not None and not isinstance(getattr(torch, placement.dtype, None), torch.dtype):
@@ -44,11 +38,7 @@ def check_placement(placement: Placement) -> None:
 
 
 def compile_arguments(how: CompileArguments) -> dict[str, Any]:
-    """The keyword arguments for torch.compile.
-
-    Raises:
-        Misuse: an unknown backend.
-    """
+    """The keyword arguments for torch.compile. Raises Misuse for an unknown backend."""
     arguments: dict[str, Any] = {"backend": backend_of(how.backend), "fullgraph": how.fullgraph}
     if how.mode is not None:
         arguments["mode"] = how.mode

@@ -80,10 +80,8 @@ def set_aside() -> None:
 
 
 def prepare(backends: list[str]) -> None:
-    """Import what every model needs; of what most of them need, as much as this version has.
-
-    Raises:
-        ImportError: there is no torch, or no transformers.
+    """Import what every model needs; of what most of them need, as much as this version has. Raises ImportError without
+    torch or transformers.
     """
     for module in _NEEDED:
         importlib.import_module(module)

@@ -33,10 +33,7 @@ def calls_from_expressions(expressions: list[str], target: Callable[..., Any]) -
     """Evaluate `--input` expressions with `torch` in scope.
 
     Each expression is one call. Where no single one fits the signature but all of them in a row do, they are the
-    positional inputs of one call.
-
-    Raises:
-        Misuse: an expression that cannot be evaluated.
+    positional inputs of one call. Raises Misuse for an expression that cannot be evaluated.
     """
     import torch
 
@@ -54,10 +51,8 @@ def calls_from_expressions(expressions: list[str], target: Callable[..., Any]) -
 
 
 def signature_of(target: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function, or of a module's forward.
-
-    Raises:
-        TypeError, ValueError: there is none to be had.
+    """The signature of a function, or of a module's forward. Raises TypeError or ValueError where there is none to be
+    had.
     """
     forward = getattr(target, "forward", None)
     return inspect.signature(forward if callable(forward) else target)

@@ -19,10 +19,8 @@ from dynalyze.capture.program import REFUSALS, misuse_of_source, origin_of, set_
 
 
 def import_target(path: str | None, module: str | None) -> ModuleType:
-    """Import the file or module that holds NAME; whatever its own code raises passes through.
-
-    Raises:
-        Misuse: no such module.
+    """Import the file or module that holds NAME; whatever its own code raises passes through. Raises Misuse where there
+    is no such module.
     """
     if path is not None:
         try:
@@ -42,10 +40,8 @@ def import_target(path: str | None, module: str | None) -> ModuleType:
 
 
 def find_object(module: ModuleType, name: str) -> Any:
-    """The object called `name`, which may have dots.
-
-    Raises:
-        Misuse: no such name; the message lists what there is.
+    """The object called `name`, which may have dots. Raises Misuse, with the names that there are, where this one is
+    not.
     """
     try:
         return operator.attrgetter(name)(module)
@@ -57,10 +53,8 @@ def find_object(module: ModuleType, name: str) -> Any:
 def prepare(
     value: Any, name: str, module: ModuleType, expressions: list[str], sizes: Mapping[str, int] | None = None
 ) -> tuple[Any, list[Inputs]]:
-    """Turn an object into a callable and the calls to make; `sizes` are for a factory, as its keywords.
-
-    Raises:
-        Misuse: it cannot be called, inputs are needed and none are given, or it takes no such sizes.
+    """Turn an object into a callable and the calls to make; `sizes` are for a factory, as its keywords. Raises Misuse
+    where it cannot be called, inputs are needed and none are given, or it takes no such sizes.
     """
     import torch
 

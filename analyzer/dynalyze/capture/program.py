@@ -106,10 +106,8 @@ def origin_of(module: str) -> str | None:
 
 
 def end_of(action: Any) -> tuple[Ending, Any]:
-    """Call `action` and turn whatever leaves it into an Ending; a traceback is printed as Python would.
-
-    Raises:
-        Misuse: the action raised it, or ended because there is no torch that can be used.
+    """Call `action` and turn whatever leaves it into an Ending; a traceback is printed as Python would. Raises Misuse
+    where the action did, or ended because there is no torch that can be used.
     """
     try:
         return Ending(exit_status=0), action()
@@ -141,11 +139,7 @@ def join_threads() -> None:
 
 
 def _find_module(name: str) -> Any:
-    """Spec and code of a module.
-
-    Raises:
-        Misuse: there is none, or it is no Python.
-    """
+    """Spec and code of a module. Raises Misuse where there is none, or it is no Python."""
     try:
         # runpy knows packages, zip files and namespace packages; there is no public way to the same.
         _, spec, code = runpy._get_module_details(name, _NoModule)  # type: ignore[attr-defined]

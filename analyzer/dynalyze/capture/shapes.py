@@ -28,10 +28,8 @@ def resized(
 ) -> list[Inputs]:
     """The calls with the sizes of `shape` where `dims` has them; calls without such an input stay as they are.
 
-    Names in `shape` that no dim has are not looked at.
-
-    Raises:
-        Misuse: no call has such an input, or it is nothing that can be resized.
+    Names in `shape` that no dim has are not looked at. Raises Misuse where no call has such an input, or it is nothing
+    that can be resized.
     """
     made = list(calls)
     for dim in dims:

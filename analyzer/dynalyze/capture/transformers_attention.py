@@ -25,10 +25,8 @@ _LONGEST = 300
 
 
 def switch(model: Any, name: str) -> None:
-    """Let a model of transformers compute its attention in this way from here on.
-
-    Raises:
-        Misuse: it is no such model, or its class is not made for that.
+    """Let a model of transformers compute its attention in this way from here on. Raises Misuse where it is no such
+    model, or its class is not made for that.
     """
     change = getattr(model, "set_attn_implementation", None)
     if not callable(change):

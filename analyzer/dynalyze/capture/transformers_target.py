@@ -41,10 +41,8 @@ _LONGEST_VALUE = 60
 
 
 def run(request: dict[str, Any], options: CompileOptions, emit: Emit) -> Ending:
-    """Run the target that `request` names to its end.
-
-    Raises:
-        Misuse: no such architecture, or the phase is not for it.
+    """Run the target that `request` names to its end. Raises Misuse where there is no such architecture, or the phase
+    is not for it.
     """
     target = _Target(request["name"], ModelOptions(**request["transformers"]), options, emit)
     ending, workload = program.end_of(target.prepare)
@@ -72,10 +70,7 @@ def built_model(request: ModelRequest) -> Built:
 def workload_of(built: Built, phase: Phase, *, batch: int | None = None, **language: Any) -> Workload:
     """What is done with a model in one phase, with the inputs that were built, whose sizes are those asked for.
 
-    `language` are further arguments of `LanguageWorkload`.
-
-    Raises:
-        Misuse: the model does not have this phase.
+    `language` are further arguments of `LanguageWorkload`. Raises Misuse where the model does not have this phase.
     """
     if phase in LANGUAGE_PHASES:
         from dynalyze.capture.bench.language import LanguageWorkload

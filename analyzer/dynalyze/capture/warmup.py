@@ -87,9 +87,7 @@ class WarmupCheck:
 
     def run(self) -> None:
         """Make all calls, and emit what the process knows at its end: why they could not be made, where they were not.
-
-        Raises:
-            Misuse: what was asked for cannot be.
+        Raises Misuse for what cannot be.
         """
         failed = ""
         try:

@@ -24,10 +24,8 @@ _IDENTITY = ("id", "epoch")
 def decode_event(record: Mapping[str, Any]) -> tuple[Event | None, bool]:
     """The event that a record stands for, None for one of a kind that is not known; and whether all of it was kept.
 
-    A field that is of another type or out of bounds falls back on its default.
-
-    Raises:
-        msgspec.ValidationError: what an event cannot be without is wrong.
+    A field that is of another type or out of bounds falls back on its default. Raises msgspec.ValidationError where
+    what an event cannot be without is wrong.
     """
     name = record.get("event")
     kind = KINDS.get(name) if isinstance(name, str) else None

@@ -203,10 +203,8 @@ class TraceLog:
 def read_trace(path: Path, share: int = 1) -> TraceLog:
     """Read a whole log; what cannot be read is counted and skipped. Graphs refer to their texts, see `read_text`.
 
-    The log is one of `share` that are read together, and may fill as much of the memory.
-
-    Raises:
-        OSError: the file cannot be opened or read.
+    The log is one of `share` that are read together, and may fill as much of the memory. Raises OSError where the file
+    cannot be opened or read.
     """
     log = TraceLog(path)
     with open_input(path) as file:

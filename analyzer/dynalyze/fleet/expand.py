@@ -33,9 +33,7 @@ def named_targets(
     text: str, arguments: tuple[str, ...] = (), inputs: tuple[str, ...] = ()
 ) -> list[tuple[str, TargetSpec | None]]:
     """What one word of the command line stands for, in order; hf: with a pattern is left to the interpreter (None).
-
-    Raises:
-        UsageError: it stands for nothing; the message says what to do.
+    Raises UsageError where it stands for nothing.
     """
     path = Path(text)
     if text.startswith(_HF):
@@ -144,10 +142,8 @@ class Interpreter(msgspec.Struct):
 def inquire(
     python: str | None, options: Sequence[CompileOptions], patterns: Sequence[str], names: Sequence[str]
 ) -> Interpreter:
-    """Ask the interpreter once, for everything.
-
-    Raises:
-        UsageError: it does not start, lacks torch or transformers, or does not know an option or a name.
+    """Ask the interpreter once, for everything. Raises UsageError where it does not start, lacks torch or transformers,
+    or does not know an option or a name.
     """
     request = {"compile": [asdict(each) for each in options], "patterns": list(patterns), "names": list(names)}
     python = python or sys.executable
@@ -164,10 +160,8 @@ def inquire(
 
 
 def expand(request: Request) -> Expanded:
-    """All items in the order in which they were asked for.
-
-    Raises:
-        UsageError: a target, an option or a name of a model that there is not.
+    """All items in the order in which they were asked for. Raises UsageError for a target, an option or a name of a
+    model that there is not.
     """
     lines = [line for text in request.targets for line in _lines(text, request)]
     # Every distinct way of compiling, for the interpreter to check before anything runs.

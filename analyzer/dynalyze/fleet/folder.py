@@ -48,10 +48,8 @@ def is_sweep(path: Path) -> bool:
 
 
 def read_sweep(path: Path) -> Sweep:
-    """The sweep in a file or folder.
-
-    Raises:
-        UsageError: it cannot be read, or is no sweep of a version that we know; one line.
+    """The sweep in a file or folder. Raises UsageError where it cannot be read, or is no sweep of a version that we
+    know.
     """
     try:
         if path.is_dir() or path.suffix == ".jsonl":
@@ -73,9 +71,7 @@ def read_sweep(path: Path) -> Sweep:
 
 def rows_in(content: bytes) -> list[Row]:
     """The rows of a JSONL: a later row of an item replaces an earlier one, a last line that was cut off is left out.
-
-    Raises:
-        ValueError: a whole line is no row.
+    Raises ValueError where a whole line is no row.
     """
     found: dict[tuple[str, str], Row] = {}
     lines = content.split(b"\n")
@@ -110,10 +106,8 @@ class About(msgspec.Struct):
 
 
 class SweepFolder:
-    """An open folder; a context manager that holds its lock.
-
-    Raises:
-        UsageError: another sweep is at work in it, or it holds rows and `resume` was not asked for.
+    """An open folder; a context manager that holds its lock. Raises UsageError where another sweep is at work in it, or
+    it holds rows and `resume` was not asked for.
     """
 
     def __init__(self, path: Path, *, resume: bool) -> None:

@@ -59,11 +59,7 @@ _LISTS = ("arguments", "input")
 
 
 def checked(name: str, value: Any, where: str) -> Any:
-    """A setting's value, if it is one.
-
-    Raises:
-        UsageError: of another type, or none of the choices.
-    """
+    """A setting's value, if it is one. Raises UsageError for another type, or none of the choices."""
     if name == "dynamic" and isinstance(value, bool):
         return "on" if value else "off"
     if name in _CHOICES:
@@ -91,10 +87,8 @@ def applied(
 
 
 def configurations(text: str) -> dict[str, Settings]:
-    """What each name in `--configs` sets, over what the options of the command line set.
-
-    Raises:
-        UsageError: no name, one that is not known, or one that says a thing twice.
+    """What each name in `--configs` sets, over what the options of the command line set. Raises UsageError for no name,
+    one that is not known, or one that says a thing twice.
     """
     names = [name for part in text.split(",") if (name := part.strip())]
     if not names:
@@ -144,10 +138,8 @@ class Entry:
 
 
 def read_toml(path: Path) -> list[Entry]:
-    """Read and check the file. Paths in it are relative to the folder that it is in.
-
-    Raises:
-        UsageError: unreadable, no TOML, an unknown key, a value of another type; one line that says where.
+    """Read and check the file. Paths in it are relative to the folder that it is in. Raises UsageError, with the place,
+    where it is unreadable or no TOML, or has an unknown key or a value of another type.
     """
     document = parsed(path)
     _check_keys(document, ("item", "configurations"), str(path))

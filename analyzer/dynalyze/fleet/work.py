@@ -83,10 +83,8 @@ class Finished:
 
 
 def run_item(item: Item, settings: RunSettings, address: str | None = None) -> Finished:
-    """Run one item and make all of its results. `address` is that of a fork server, for items that are forked.
-
-    Raises:
-        ServerLost: the fork server died meanwhile, of this item or of another one.
+    """Run one item and make all of its results. `address` is that of a fork server, for items that are forked. Raises
+    ServerLost where the fork server died meanwhile, of this item or of another one.
     """
     started = _forked(item, settings, address) if address and settings.forks(item) else _fresh(item, settings)
     try:
@@ -238,10 +236,8 @@ class Runner:
             self._server = None
 
     def address(self, item: Item) -> str | None:
-        """That of a fork server which lives, for an item that is forked.
-
-        Raises:
-            UsageError: torch or transformers cannot be imported.
+        """That of a fork server which lives, for an item that is forked. Raises UsageError where torch or transformers
+        cannot be imported.
         """
         if not self._settings.forks(item):
             return None

@@ -22,11 +22,7 @@ _OURS = re.compile(r"(?P<folder>(?:process\d+_)?(?:reset\d+_)?(?:autograd\d+_)?\
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that we may not write to.
-
-    Raises:
-        UsageError: one line that names the reason.
-    """
+    """Refuse a folder that we may not write to. Raises UsageError with the reason."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--artifacts {folder}: that is no directory")
     if not folder.exists() and not folder.absolute().parent.is_dir():
@@ -38,10 +34,8 @@ def check_folder(folder: Path) -> None:
 
 
 def write_artifacts(run: RunLog, folder: Path) -> list[str]:
-    """Write every text of a run, in place of what an earlier call wrote; returns notes on what was left out.
-
-    Raises:
-        UsageError: the folder cannot be used.
+    """Write every text of a run, in place of what an earlier call wrote; returns notes on what was left out. Raises
+    UsageError where the folder cannot be used.
     """
     check_folder(folder)
     try:

@@ -38,11 +38,9 @@ class Answer:
 class ForkServer:
     """A running fork server, below a supervisor: it dies with this process, and everything it forked with it.
 
-    `what` is what start.py is to serve, and with what. The server's output, which may be its children's
-    too, goes to `output` (standard output and error), else to a log of its own. `attend` is called while one waits.
-
-    Raises:
-        UsageError: the interpreter cannot import what is needed; the message says what.
+    `what` is what start.py is to serve, and with what. The server's output, which may be its children's too, goes to
+    `output` (standard output and error), else to a log of its own. `attend` is called while one waits. Raises
+    UsageError where the interpreter cannot import what is needed.
     """
 
     def __init__(
@@ -89,10 +87,7 @@ class Forked:
     """A child of a fork server for the request in `folder`, as `Supervised` is one of ours.
 
     Leaving the `with` block ends what is left of it. `environment` is set in it beside the server's. Where the server
-    dies the child dies with it, and there is no `answer`.
-
-    Raises:
-        ServerLost: the server is dead.
+    dies the child dies with it, and there is no `answer`. Raises ServerLost where the server is dead.
     """
 
     def __init__(
@@ -134,10 +129,8 @@ class Forked:
 
 
 def ask(address: str, folder: Path, timeout: float, memory: int | None) -> Answer:
-    """Have the request in `folder` run by a forked child, and wait for its end.
-
-    Raises:
-        ServerLost: the server died, or was dead.
+    """Have the request in `folder` run by a forked child, and wait for its end. Raises ServerLost where the server
+    died, or was dead.
     """
     with Forked(address, folder, timeout, memory=memory) as child:
         child.wait(None)
@@ -147,10 +140,8 @@ def ask(address: str, folder: Path, timeout: float, memory: int | None) -> Answe
 
 
 def have_imported(address: str, modules: Sequence[str], attend: Callable[[], None]) -> str:
-    """Have the server import these before it forks again; returns why it must not fork any more, else nothing.
-
-    Raises:
-        ServerLost: the server died of it, or was dead.
+    """Have the server import these before it forks again; returns why it must not fork any more, else nothing. Raises
+    ServerLost where the server died of it, or was dead.
     """
     with _requested(address, {"import": list(modules)}) as connection:
         while not connection.poll(_WAIT_SECONDS):

@@ -34,10 +34,8 @@ _NO_HASHES = "The log records no hashes of source files, so no file was opened b
 
 
 def log_files(path: Path) -> list[Path]:
-    """The logs in a folder and in the folders right below it, in order of rank; or the one log that `path` is.
-
-    Raises:
-        UsageError: a folder without a log.
+    """The logs in a folder and in the folders right below it, in order of rank; or the one log that `path` is. Raises
+    UsageError for a folder without a log.
     """
     if not path.is_dir():
         return [path]
@@ -73,10 +71,8 @@ def report_from_logs(
 ) -> Report:
     """All facts of a log or a folder of logs; findings are left to the rules.
 
-    `keep` sees the events while every text that they refer to can be read; what it returns are notes.
-
-    Raises:
-        UsageError: nothing there can be read.
+    `keep` sees the events while every text that they refer to can be read; what it returns are notes. Raises UsageError
+    where nothing there can be read.
     """
     files = log_files(path)
     logs: list[TraceLog] = []

@@ -66,10 +66,7 @@ def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | Non
     """Run the target to its end, or to its limit: the facts without findings. What it wrote is there inside the block.
 
     `keep` is called with its events, and returns notes for the report. With it the bytecode that Dynamo makes is
-    recorded too.
-
-    Raises:
-        UsageError: what was asked for cannot be run; nothing is written then.
+    recorded too. Raises UsageError where what was asked for cannot be run; nothing is written then.
     """
     target = observation.target
     streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
@@ -105,10 +102,8 @@ def run_child(
     timeout: float,
     stop_after: float | None = None,
 ) -> tuple[RunLog, Ended]:
-    """What a process of `capture/start.py` that writes events wrote into `folder`, and how it ended.
-
-    Raises:
-        UsageError: the interpreter does not start, or the child tells of the user's mistake.
+    """What a process of `capture/start.py` that writes events wrote into `folder`, and how it ended. Raises UsageError
+    where the interpreter does not start, or the child tells of the user's mistake.
     """
     python = python or sys.executable
     (folder / REQUEST_FILE).write_text(json.dumps(request), encoding="utf-8")
@@ -123,11 +118,7 @@ def run_child(
 
 
 def read_log(folder: Path) -> RunLog:
-    """The events of a run.
-
-    Raises:
-        UsageError: the child tells of the user's mistake.
-    """
+    """The events of a run. Raises UsageError where the child tells of the user's mistake."""
     log = read_run(folder)
     if (mistake := misuse(log)) is not None:
         raise UsageError(mistake)

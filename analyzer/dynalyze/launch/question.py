@@ -29,9 +29,7 @@ def ask(
     """Have `capture/start.py` answer, with at most so many seconds for each step; `progress` shows each as it begins.
 
     Returns the answer as far as it came, the status of the process, None where a step took too long, and its last line.
-
-    Raises:
-        UsageError: the interpreter cannot be started.
+    Raises UsageError where the interpreter cannot be started.
     """
     with TemporaryFolder() as folder:
         file, printed = folder / "question.json", folder / "printed"

@@ -27,10 +27,8 @@ _DIM_EXAMPLE = "e.g. --dim batch=0:0 or --dim sequence=input_ids:1"
 
 
 def read_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """The sizes of every name, each once, in the order in which they were written.
-
-    Raises:
-        UsageError: what is no name with values, a name twice, or a size that is not a whole number above zero.
+    """The sizes of every name, each once, in the order in which they were written. Raises UsageError for what is no
+    name with values, a name twice, or a size that is not a whole number above zero.
     """
     found: dict[str, list[int]] = {}
     for text in texts:
@@ -42,19 +40,13 @@ def read_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
 
 
 def read_dims(texts: Iterable[str]) -> tuple[Dim, ...]:
-    """The inputs that have a named size; a name may have several.
-
-    Raises:
-        UsageError: what is not NAME=INPUT:AXIS.
-    """
+    """The inputs that have a named size; a name may have several. Raises UsageError for what is not NAME=INPUT:AXIS."""
     return tuple(dict.fromkeys(_dim(text) for text in texts))
 
 
 def combinations(sizes: Mapping[str, Sequence[int]], most: int = MOST_SHAPES) -> list[Shape]:
-    """Every combination of the sizes, the last name varying fastest; one empty shape where there is no name.
-
-    Raises:
-        UsageError: there are more than `most`.
+    """Every combination of the sizes, the last name varying fastest; one empty shape where there is no name. Raises
+    UsageError where there are more than `most`.
     """
     count = 1
     for values in sizes.values():
@@ -65,11 +57,7 @@ def combinations(sizes: Mapping[str, Sequence[int]], most: int = MOST_SHAPES) ->
 
 
 def check_dims(sizes: Mapping[str, Sequence[int]], dims: Iterable[Dim]) -> None:
-    """Refuse an input whose size is never asked for.
-
-    Raises:
-        UsageError: a name of `--dim` that `--shapes` has not.
-    """
+    """Refuse an input whose size is never asked for. Raises UsageError for a name of `--dim` that `--shapes` has not."""
     for dim in dims:
         if dim.name not in sizes:
             raise UsageError(f"{dim}: --shapes gives no sizes for {dim.name}; {_SHAPES_EXAMPLE}")

@@ -79,10 +79,8 @@ def read_target(
     inputs: tuple[str, ...] = (),
     chosen: tuple[str, ...] = (),
 ) -> TargetSpec:
-    """Understand TARGET, `-m`, `--input` and `--compile` (`chosen`).
-
-    Raises:
-        UsageError: nothing to run, or it does not exist; the message says what to do.
+    """Understand TARGET, `-m`, `--input` and `--compile` (`chosen`). Raises UsageError where there is nothing to run,
+    or it does not exist.
     """
     if module is not None:
         if text is not None and text.startswith(_HF):

@@ -90,10 +90,8 @@ def recipes() -> tuple[Recipe, ...]:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """The recipe in a file, whose name is the recipe's id.
-
-    Raises:
-        DynalyzeError: it is none; one line with the file and what is wrong in it.
+    """The recipe in a file, whose name is the recipe's id. Raises DynalyzeError, a line with the file and what is wrong
+    in it, where it is none.
     """
     try:
         return _parsed(path.stem, path.read_text(encoding="utf-8"))

@@ -29,10 +29,8 @@ _FOREIGN_BASE = re.compile(r"Pre[Tt]rained\w*$|^[A-Z]\w*(Model|For[A-Z]\w+)$|^Ge
 def resolve(name: str) -> tuple[Literal["class", "folder", "hub"], str]:
     """A class, a model_type or a config of the installed transformers, a folder with a config.json, or a hub id.
 
-    With it the class's name; else the path or the id, whose own config tells the class.
-
-    Raises:
-        Misuse: nothing of that name; the message tells the nearest ones.
+    With it the class's name; else the path or the id, whose own config tells the class. Raises Misuse, with the nearest
+    names, where there is nothing of that name.
     """
     if _is_model(name):
         return "class", name

@@ -96,10 +96,8 @@ def _cuda() -> Iterator[_Reading]:
 
 
 def _plain(value: Any) -> Any:
-    """A JSON value: numbers and words as they are, a dtype by its name. Nothing else is let through.
-
-    Raises:
-        TypeError: a value of another kind, such as a function that the program put there.
+    """A JSON value: numbers and words as they are, a dtype by its name. Nothing else is let through. Raises TypeError
+    for a value of another kind, such as a function that the program put there.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value

@@ -40,11 +40,9 @@ class _Submitted:
 class ClusterPool:
     """The nodes of a Ray cluster as a pool: `with` connects, and disconnects.
 
-    `folder` is the sweep's folder where an item names a file of the user's; it is shipped to the nodes unless they
-    see it under the same path (`shared_disk`, or a cluster that is started here).
-
-    Raises:
-        UsageError: Ray is not installed, or nothing answers at `address`.
+    `folder` is the sweep's folder where an item names a file of the user's; it is shipped to the nodes unless they see
+    it under the same path (`shared_disk`, or a cluster that is started here). Raises UsageError where Ray is not
+    installed, or nothing answers at `address`.
     """
 
     def __init__(

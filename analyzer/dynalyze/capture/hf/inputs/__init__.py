@@ -16,10 +16,8 @@ from dynalyze.capture.inputs import Inputs
 
 
 def make_inputs(model: Any, request: ModelRequest) -> Inputs:
-    """The keyword inputs of one call as a user would send them, the same for the same seed.
-
-    Raises:
-        CannotBuild: with stage "inputs", where the architecture's own rules for its inputs could not be met.
+    """The keyword inputs of one call as a user would send them, the same for the same seed. Raises CannotBuild with
+    stage "inputs" where the architecture's own rules for its inputs could not be met.
     """
     try:
         builder = InputBuilder(model, request)
