@@ -341,7 +341,7 @@ def _shape_run(
 
 def _add_later(runs: Sequence[tuple[Call, ShapeRun]], log: RunLog, compiled: Iterable[Compilation]) -> None:
     """Give each call of the warm-up what later calls with its shape showed."""
-    functions = {(each.process, each.epoch, each.compile_id): each.location.function for each in compiled}
+    functions = {each.key: each.location.function for each in compiled}
     names: dict[tuple[str, int, str], str] = {}
     for process, event in log.all():
         if isinstance(event, CompileStarted) and (code := event.code) is not None:

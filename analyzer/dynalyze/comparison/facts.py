@@ -206,7 +206,7 @@ def _functions(side: Side) -> list[Entry[_Function]]:
 def _add_graphs(report: Report, owners: dict[tuple[int, int, str], FunctionSide]) -> None:
     graphs: dict[str, FunctionSide] = {}
     for graph in report.graphs:
-        owner = owners.get((graph.process, graph.epoch, graph.compile_id))
+        owner = owners.get(graph.key)
         if owner is not None:
             owner.graphs += 1
             graphs[graph.id] = owner

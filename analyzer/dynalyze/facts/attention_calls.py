@@ -198,7 +198,7 @@ def attention(
         read: gives the text behind a reference.
         texts, graphs: of the same compiles, in the same order.
     """
-    failed = {(c.process, c.epoch, c.compile_id) for c in compiled if c.status == "failed"}
+    failed = {c.key for c in compiled if c.status == "failed"}
     found: list[AttentionCall] = []
     for own, graph in zip(texts, graphs, strict=True):
         found += _Graph(graph, own, read, places, failed=own.key in failed).calls()

@@ -149,7 +149,7 @@ def graph_breaks(
                 known.append(group := [])
                 groups.append(group)
             group.append(sighting)
-    by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
+    by_key = {c.key: c for c in compiled}
     for number, group in enumerate(groups, 1):
         for compile_key in dict.fromkeys((s.process, s.epoch, s.compile_id) for s in group):
             if compile_key in by_key:

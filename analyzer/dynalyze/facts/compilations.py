@@ -69,7 +69,7 @@ _COUNTS: dict[CacheName, str] = {"autograd": "aotautograd_cache_bypass", "fx_gra
 
 def add_bypasses(run: RunLog, compiled: Iterable[Compilation]) -> None:
     """Give each compilation what went past a cache, once for each cache and reason, and their number."""
-    by_key = {(each.process, each.epoch, each.compile_id): each for each in compiled}
+    by_key = {each.key: each for each in compiled}
     for process, event in run.all():
         if not isinstance(event, CacheBypassed):
             continue

@@ -32,7 +32,7 @@ class ForcedSizes:
 
 def forced_sizes(run: RunLog, compiled: list[Compilation], places: Places, sources: Sources) -> ForcedSizes:
     """Each size and the line that fixed it once, with every value that it was fixed to."""
-    by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
+    by_key = {c.key: c for c in compiled}
     found = ForcedSizes()
     known: dict[tuple[str, Location], ForcedSize] = {}
     for process, event in run.all():

@@ -141,7 +141,7 @@ def graphs(
 
     `lines` is filled with the operations of each line, graph by graph.
     """
-    owners = {(c.process, c.epoch, c.compile_id): c for c in compiled}
+    owners = {c.key: c for c in compiled}
     skips: dict[Key, str] = {}
     for process, event in run.all():
         if isinstance(event, CompileEnded) and event.metrics.get("cudagraph_skip_reason"):

@@ -31,7 +31,7 @@ class _Raw(NamedTuple):
 
 def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak]) -> list[Recompile]:
     """Every recompile of a run, in order; reaching the limit is one more entry, with cause `limit`."""
-    by_key = {(c.process, c.epoch, c.compile_id): c for c in compiled}
+    by_key = {c.key: c for c in compiled}
     found = [raw for log in run.processes for raw in _raw(log)]
     by_id: dict[str, Compilation] = {}
     for each in compiled:

@@ -68,7 +68,7 @@ class Limited:
 
 def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     """The series of a report, and those that led to the limit."""
-    resumed = {(c.process, c.epoch, c.compile_id) for c in report.compilations if c.resumes}
+    resumed = {c.key for c in report.compilations if c.resumes}
     others = _of_other_modules(report)
     found: dict[_Key, Series] = {}
     changes: dict[_Key, list[Recompile]] = {}
@@ -82,7 +82,7 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
             continue
         place = (lead.location.file, lead.location.line)
         key = (*place, lead.cause, lead.source or lead.guard, is_zero_or_one(lead))
-        series = found.setdefault(key, Series(lead, resumes=(lead.process, lead.epoch, lead.compile_id) in resumed))
+        series = found.setdefault(key, Series(lead, resumes=lead.key in resumed))
         series.members += change
         series.changes += 1
         _add_values(series.values, lead)
@@ -125,11 +125,11 @@ def _of_other_modules(report: Report) -> dict[str, list[str]]:
         known = modules.setdefault(_code(compilation), {})
         if compilation.instance is not None and compilation.instance not in known:
             known[compilation.instance] = compilation.module
-            first.add((compilation.process, compilation.epoch, compilation.compile_id))
+            first.add(compilation.key)
     return {
         each.id: list(modules[_code(each)].values())
         for each in report.recompiles
-        if (each.process, each.epoch, each.compile_id) in first and len(modules[_code(each)]) > 1
+        if each.key in first and len(modules[_code(each)]) > 1
     }
 
 

@@ -165,8 +165,8 @@ def called_from(report: Report, again: Recompile) -> Location:
 
 def callers(report: Report, again: Recompile) -> list[Location]:
     """The line that made the call which compiled again; empty where it is not known."""
-    key = (again.process, again.epoch, again.compile_id)
-    made = (each for each in report.compilations if (each.process, each.epoch, each.compile_id) == key)
+    key = again.key
+    made = (each for each in report.compilations if each.key == key)
     return [each.caller for each in made if each.caller is not None]
 
 

@@ -216,7 +216,7 @@ def _by_function(report: Report, ranks: dict[int, int]) -> Iterable[tuple[Locati
         side.compilations.append(each)
         compiled[each.process, each.epoch, each.compile_id] = side
     for recompile in report.recompiles:
-        side_of = compiled.get((recompile.process, recompile.epoch, recompile.compile_id))
+        side_of = compiled.get(recompile.key)
         if side_of is not None:
             side_of.recompiles.append(recompile.id)
     for found in report.graph_breaks:

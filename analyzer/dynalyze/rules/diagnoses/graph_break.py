@@ -145,7 +145,7 @@ _FIX = (
 
 def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
     """What torch says of the iterator, in frames that hold nothing but a comprehension."""
-    alone = {(c.process, c.epoch, c.compile_id) for c in report.compilations if c.function in _COMPREHENSIONS}
+    alone = {c.key for c in report.compilations if c.function in _COMPREHENSIONS}
     for each in report.graph_breaks:
         frames = {(each.process, each.epoch, compile_id) for compile_id in each.compile_ids}
         if each.gb_type.startswith("Missing tp_iternext") and frames and frames <= alone:

@@ -80,7 +80,7 @@ def _again(series: Series) -> str:
 
 def _reached_limit(group: Limited, report: Report) -> Ranked:
     stopped = functions(group.reached)
-    at_limit = {(each.process, each.epoch, each.compile_id) for each in group.reached}
+    at_limit = {each.key for each in group.reached}
     refused = [
         found
         for found in recompile.breaks(report)
