@@ -57,7 +57,7 @@ def combinations(sizes: Mapping[str, Sequence[int]], most: int = MOST_SHAPES) ->
 
 
 def check_dims(sizes: Mapping[str, Sequence[int]], dims: Iterable[Dim]) -> None:
-    """Refuse an input whose size is never asked for. Raises UsageError for a name of `--dim` that `--shapes` has not."""
+    """Refuse an input whose size is never asked for: UsageError for a name of `--dim` that `--shapes` has not."""
     for dim in dims:
         if dim.name not in sizes:
             raise UsageError(f"{dim}: --shapes gives no sizes for {dim.name}; {_SHAPES_EXAMPLE}")

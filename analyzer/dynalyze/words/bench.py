@@ -11,15 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from dynalyze.report.measurements import (
-    Accuracy,
-    AccuracyVerdict,
-    Interval,
-    Measurement,
-    Memory,
-    Speedup,
-    StartUp,
-)
+from dynalyze.report.measurements import Accuracy, AccuracyVerdict, Interval, Measurement, Memory, Speedup, StartUp
 from dynalyze.text.amounts import count_of, duration, milliseconds, percent, size
 
 EAGER = "eager"

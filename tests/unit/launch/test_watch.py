@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.launch.watch import Watch
+from dynalyze.launch.observe import Watch
 
 MAIN = {"event": "process", "pid": 4711, "main": True}
 TORCH = {"event": "torch", "version": "2.13.0"}

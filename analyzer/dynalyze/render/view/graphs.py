@@ -6,18 +6,7 @@ from collections.abc import Sequence
 
 from dynalyze.render.view.links import MAX_GRAPHS, Anchors, Index, Link, Listed, first, place
 from dynalyze.render.view.plots.treemap import kernel_treemap
-from dynalyze.report import (
-    Direction,
-    Graph,
-    GraphCode,
-    GraphInput,
-    Kernel,
-    LineKey,
-    Location,
-    Report,
-    Stage,
-    StageName,
-)
+from dynalyze.report import Direction, Graph, GraphCode, GraphInput, Kernel, LineKey, Location, Report, Stage, StageName
 from dynalyze.text.visible import clipped
 from dynalyze.words.report import count_of
 
