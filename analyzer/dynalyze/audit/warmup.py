@@ -237,7 +237,6 @@ def _result(child: Warmed, configuration: Configuration) -> Warmup:
 
 
 def _advice(trial: DynamicTrial, before: int) -> str:
-    """What the trial showed, in one sentence."""
     if trial.error:
         return f"dynamic=True was tried, and did not work: {trial.error}"
     if trial.versions >= before:
@@ -304,9 +303,9 @@ def _calls(events: Iterable[Event]) -> list[Call]:
             calls.append(current)
         elif isinstance(event, WarmupCalled) and current is not None:
             current.ended, current = event, None
-        elif isinstance(event, CompilerEvent) and current is not None and (event.epoch, event.id) not in seen:
-            seen.add((event.epoch, event.id))
-            current.keys.append((event.epoch, event.id))
+        elif isinstance(event, CompilerEvent) and current is not None and event.key not in seen:
+            seen.add(event.key)
+            current.keys.append(event.key)
     return calls
 
 

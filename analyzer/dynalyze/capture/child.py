@@ -266,7 +266,6 @@ class Session:
         return self._in_place is not None and self._in_place.compiling_here
 
     def _compiling(self, frames: int) -> None:
-        """A frame begins to compile, in the thread that compiles it."""
         if not self._compiling_ourselves and not self._compiling_in_place():
             self._program_compiles(at_rest=False)
         self._inspection.compiling(frames)

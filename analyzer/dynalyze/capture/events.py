@@ -64,6 +64,11 @@ class CompilerEvent(Event, kw_only=True):
     attempt: Whole = 0
     rank: Whole | None = None
 
+    @property
+    def key(self) -> tuple[int, str]:
+        """Epoch and compile id: together they name one compilation of a process."""
+        return self.epoch, self.id
+
 
 class ProcessStarted(Event, tag="process"):
     """The first event of each process; only what the environment allowlist permits."""

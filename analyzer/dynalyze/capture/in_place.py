@@ -315,7 +315,6 @@ class ModuleCalls:
 
 
 def _wrapping(calls: ModuleCalls, original: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that takes the place of a `__call__`."""
     thread = calls.thread
     is_compiling = torch.compiler.is_compiling
     compile_callback = compiled_calls.compile_callback

@@ -50,11 +50,8 @@ def run(request: dict[str, Any], options: CompileOptions, emit: Emit) -> Ending:
 
 
 def built_model(request: ModelRequest) -> Built:
-    """The model of a request.
-
-    Raises:
-        Misuse: there is no torch or no transformers here, or no such architecture.
-        CannotBuild: the architecture cannot be had.
+    """The model of a request. Raises Misuse without torch, transformers or such an architecture, and CannotBuild where
+    it cannot be had.
     """
     if importlib.util.find_spec("transformers") is None:
         if reason := environment.torch_missing():

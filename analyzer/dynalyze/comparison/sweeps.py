@@ -103,10 +103,14 @@ def compare(before: Sweep, after: Sweep) -> SweepComparison:
     changes = [_change(*pair) for pair in pairs]
     changed = [each for each in changes if each.before != each.after or each.new or each.gone]
     changed.sort(key=lambda each: ("worse", "better", "same").index(each.direction))
+    # The versions first.
+    environments = ({**sweep.environment, "dynalyze": sweep.dynalyze} for sweep in (before, after))
+    differences = environment_differences(*environments)
+    differences.sort(key=lambda each: _FIRST.index(each.name) if each.name in _FIRST else len(_FIRST))
     return SweepComparison(
         before=_run(before),
         after=_run(after),
-        differences=_differences(before, after),
+        differences=differences,
         changes=changed,
         unchanged=len(changes) - len(changed),
         only_before=[_item(row, row.status, None) for name, row in old.items() if name not in new],
@@ -202,10 +206,3 @@ def _regressions(changes: list[ItemChange]) -> Iterator[SweepRegression]:
             for found in change.new:
                 place = f"{found.path or found.file}:{found.line}"
                 yield SweepRegression("break", change.target, change.configuration, found.gb_type, place)
-
-
-def _differences(before: Sweep, after: Sweep) -> list[Difference]:
-    """What was not the same around the two sweeps, the versions first."""
-    old, new = ({**sweep.environment, "dynalyze": sweep.dynalyze} for sweep in (before, after))
-    found = environment_differences(old, new)
-    return sorted(found, key=lambda each: _FIRST.index(each.name) if each.name in _FIRST else len(_FIRST))

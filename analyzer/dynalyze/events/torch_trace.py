@@ -21,7 +21,6 @@ import msgspec
 from dynalyze.capture.events import (
     BreakSeen,
     CompileEnded,
-    CompilerEvent,
     CompileStarted,
     ErrorSeen,
     Event,
@@ -113,16 +112,16 @@ class TraceProcess:
 
         The last compile of a log may never have ended: nothing is made up for it.
         """
-        ended = {_key(event) for event in self.events if isinstance(event, CompileEnded) and not event.backward}
+        ended = {event.key for event in self.events if isinstance(event, CompileEnded) and not event.backward}
         starts = [event for event in self.events if isinstance(event, CompileStarted)]
-        missing = [event for event in starts if _key(event) not in ended]
-        if missing and missing[-1] is starts[-1] and _key(starts[-1]) not in self.guarded:
+        missing = [event for event in starts if event.key not in ended]
+        if missing and missing[-1] is starts[-1] and starts[-1].key not in self.guarded:
             missing.pop()
-        graphs = {_key(event) for event in self.events if isinstance(event, GraphSeen)}
-        errors = {_key(event): event for event in self.events if isinstance(event, ErrorSeen)}
-        broken = {_key(event) for event in self.events if isinstance(event, BreakSeen)}
+        graphs = {event.key for event in self.events if isinstance(event, GraphSeen)}
+        errors = {event.key: event for event in self.events if isinstance(event, ErrorSeen)}
+        broken = {event.key for event in self.events if isinstance(event, BreakSeen)}
         for start in missing:
-            key = _key(start)
+            key = start.key
             error = errors.get(key)
             metrics: Metrics = {"has_guarded_code": key in self.guarded or (key in graphs and error is None)}
             if not metrics["has_guarded_code"] and (error or key in broken):
@@ -151,10 +150,6 @@ def _quoted_in_stack(frames: list[Frame], entries: Any) -> Iterator[tuple[str, i
     for frame, entry in zip(frames, entries or (), strict=False):
         if isinstance(entry.get("loc"), str):
             yield frame.file, frame.line, entry["loc"]
-
-
-def _key(event: CompilerEvent) -> tuple[int, str]:
-    return event.epoch, event.id
 
 
 _RECORD = re.compile(

@@ -159,14 +159,14 @@ def graph_breaks(
 
 def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Registry) -> Iterator[_Sighting]:
     started: dict[tuple[int, str], CompileStarted] = {}
-    ended = {(e.epoch, e.id): e.metrics for e in log.events if isinstance(e, CompileEnded) and not e.backward}
-    broken = {(e.epoch, e.id) for e in log.events if isinstance(e, BreakSeen)}
+    ended = {e.key: e.metrics for e in log.events if isinstance(e, CompileEnded) and not e.backward}
+    broken = {e.key for e in log.events if isinstance(e, BreakSeen)}
     for event in _with_raised_limits(log):
         if isinstance(event, CompileStarted):
-            started[event.epoch, event.id] = event
+            started[event.key] = event
         if not isinstance(event, BreakSeen | ErrorSeen):
             continue
-        key = (event.epoch, event.id)
+        key = event.key
         metrics = ended.get(key, {})
         message, gb_id = _cause(event, metrics, registry)
         if isinstance(event, ErrorSeen):
@@ -229,12 +229,12 @@ def _with_raised_limits(log: ProcessLog) -> Iterator[Event]:
     torch says so by the exception's name under fullgraph. Elsewhere it shows when the function is offered to the
     compiler again: one that was left in eager never is.
     """
-    told = {(e.epoch, e.id) for e in log.events if isinstance(e, ErrorSeen)}
+    told = {e.key for e in log.events if isinstance(e, ErrorSeen)}
     limits = [e for e in log.events if isinstance(e, CompileEnded) and hit_limit(e.metrics)]
     last = {(e.epoch, _function(e.id)): e.id for e in limits}
     for event in log.events:
         yield event
-        if isinstance(event, CompileEnded) and (event.epoch, event.id) not in told and hit_limit(event.metrics):
+        if isinstance(event, CompileEnded) and event.key not in told and hit_limit(event.metrics):
             again = last[event.epoch, _function(event.id)] != event.id
             named = event.metrics.get("fail_type") == RAISED_LIMIT
             if named or again:

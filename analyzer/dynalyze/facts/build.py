@@ -168,9 +168,9 @@ def _crash(run: RunLog, status: int, asked: Target) -> str:
     pending: dict[tuple[int, str], str] = {}
     for event in run.processes[0].events if run.processes else []:
         if isinstance(event, events.CompileStarted) and event.code:
-            pending[event.epoch, event.id] = original_name(event.code.name)
+            pending[event.key] = original_name(event.code.name)
         elif isinstance(event, events.CompileEnded):
-            pending.pop((event.epoch, event.id), None)
+            pending.pop(event.key, None)
     last = next(reversed(pending.values()), "")
     return how + (f" while {last} was compiling." if last else f"{_before_compiling(run, asked)}.")
 

@@ -119,16 +119,16 @@ def _of_process(log: ProcessLog, zero: float | None, places: Places, sources: So
     names: dict[int, str] = {}
     for event in log.events:
         if isinstance(event, CompileEnded):
-            ended.setdefault((event.epoch, event.id), []).append(event)
+            ended.setdefault(event.key, []).append(event)
         elif isinstance(event, CompileStarted) and event.module:
             names.setdefault(event.module, "")
             names.update(_told_apart(event.names))
     instances = {module: number for number, module in enumerate(names, 1)}
-    broken = {(event.epoch, event.id) for event in log.events if isinstance(event, BreakSeen)}
-    errors = {(event.epoch, event.id): event for event in log.events if isinstance(event, ErrorSeen)}
+    broken = {event.key for event in log.events if isinstance(event, BreakSeen)}
+    errors = {event.key: event for event in log.events if isinstance(event, ErrorSeen)}
     for event in log.events:
         if isinstance(event, CompileStarted):
-            key = (event.epoch, event.id)
+            key = event.key
             ends = ended.get(key, [])
             found = _compilation(log.process, event, ends, key in broken, errors.get(key), places, sources)
             _add_times(found, event, ends, zero)
@@ -222,7 +222,6 @@ def _add_times(compilation: Compilation, start: CompileStarted, ends: list[Compi
 
 
 def _phases(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Inclusive times by phase."""
     found: dict[str, float] = {}
     for name, micro, older in _PHASES:
         if isinstance(value := metrics.get(micro), int | float):

@@ -16,9 +16,7 @@ from dynalyze.facts.kernels import CameFrom, KernelFound, Tracked, aot_id, came_
 from dynalyze.facts.source_files import LineOps
 from dynalyze.facts.sources import LONGEST_LINE, Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.report import Compilation, Direction, Graph, GraphCode, Kernel, Location, Stage, StageName
-
-Key = tuple[int, int, str]
+from dynalyze.report import Compilation, CompilationKey, Direction, Graph, GraphCode, Kernel, Location, Stage, StageName
 
 _FILES = {"dynamo": "computation_graph", "transformed": "transformed_code", "runnable": "fx_graph_runnable"}
 KERNEL_NOTES = ("kernel_nodes", "kernel_stacks")
@@ -49,7 +47,7 @@ class CompileTexts:
     texts: list[Text] = field(default_factory=list)
 
     @property
-    def key(self) -> Key:
+    def key(self) -> CompilationKey:
         return self.process, self.epoch, self.compile_id
 
     def named(self) -> Iterator[tuple[str, Text]]:
@@ -66,7 +64,7 @@ class CompileTexts:
 
 def texts_of(run: RunLog) -> list[CompileTexts]:
     """Every compile that gave a graph to a backend. One that restarted holds its last attempt."""
-    found: dict[Key, CompileTexts] = {}
+    found: dict[CompilationKey, CompileTexts] = {}
     for process, event in run.all():
         if not isinstance(event, GraphSeen):
             continue

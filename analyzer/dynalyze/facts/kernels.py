@@ -236,7 +236,6 @@ def _listed(text: str) -> list[str]:
 
 
 def _joined(*lists: list[str]) -> list[str]:
-    """All of them, each once."""
     return list(dict.fromkeys(chain(*lists)))
 
 

@@ -43,28 +43,26 @@ def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak
 
 
 def _raw(log: ProcessLog) -> Iterator[_Raw]:
-    limited = {(e.epoch, e.id) for e in log.events if isinstance(e, CompileEnded) and hit_limit(e.metrics)}
-    told = {(e.epoch, e.id) for e in log.events if isinstance(e, RecompileSeen)}
-    modules = {(e.epoch, e.id): e.module for e in log.events if isinstance(e, CompileStarted) and e.module}
+    limited = {e.key for e in log.events if isinstance(e, CompileEnded) and hit_limit(e.metrics)}
+    told = {e.key for e in log.events if isinstance(e, RecompileSeen)}
+    modules = {e.key: e.module for e in log.events if isinstance(e, CompileStarted) and e.module}
     for event in log.events:
         if isinstance(event, RecompileSeen):
-            limit = (event.epoch, event.id) in limited
-            limited.discard((event.epoch, event.id))
+            limit = event.key in limited
+            limited.discard(event.key)
             reasons = _reasons(event.text)
             # The guard of code compiled for the very module that is compiled again, where others have that too.
-            module = modules.get((event.epoch, event.id))
+            module = modules.get(event.key)
             entries = {each: at["id"].lstrip("!") for each in reasons if module and (at := _PREFIX.match(each))}
             of_module = (each for each, entry in entries.items() if modules.get((event.epoch, entry)) == module)
             own = next(of_module, reasons[0])
             yield _Raw(log.process, event, reasons[0], limit, own if own != reasons[0] else "")
-        elif isinstance(event, CompileEnded) and (event.epoch, event.id) in limited:
+        elif isinstance(event, CompileEnded) and event.key in limited:
             # The limit was reached by a frame whose failed guards torch could not tell.
-            limited.discard((event.epoch, event.id))
+            limited.discard(event.key)
             yield _Raw(log.process, RecompileSeen(id=event.id, epoch=event.epoch), "", True)
         elif (
-            isinstance(event, CompileEnded)
-            and (event.epoch, event.id) not in told
-            and (refused := refused_recompile(event.metrics))
+            isinstance(event, CompileEnded) and event.key not in told and (refused := refused_recompile(event.metrics))
         ):
             yield _Raw(log.process, RecompileSeen(id=event.id, epoch=event.epoch), refused, False)
 

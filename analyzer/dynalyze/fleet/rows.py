@@ -11,13 +11,11 @@ import re
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from dynalyze.capture.events import (
     CompileStarted,
     Definitions,
     ErrorSeen,
-    Event,
     InPlaceFailed,
     ObjectCall,
     ObjectStarted,
@@ -40,8 +38,6 @@ _OF_COMPILERS = (
     "UserError", "FailOnRecompileLimitHit", "ConstraintViolationError",
 )  # fmt: skip
 
-
-_Kind = TypeVar("_Kind", bound=Event)
 _LONGEST_ERROR = 500
 
 
@@ -120,7 +116,7 @@ def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> Verdict:
     if report.outcome.status == "nothing_compiled" or not (report.graphs or report.graph_breaks):
         refused = next((event.refused for _, event in log.all() if isinstance(event, ObjectCall) and event.refused), "")
         told = refused or report.outcome.message or next((f.explanation for f in report.skipped_frames), "")
-        status = "create_error" if _last(log, Definitions) is not None else "compile_error"
+        status = "create_error" if log.last(Definitions) is not None else "compile_error"
         return Verdict(status, f"nothing was compiled: {told}" if told else "nothing was compiled")
     failures = [each for each in report.compilations if each.status == "failed"]
     if failures and not report.graph_breaks:
@@ -140,8 +136,8 @@ def _lost(report: Report, log: RunLog, end: RunEnd) -> Verdict | None:
         return Verdict("crash", f"ended by the sweep: it held more than {limit:.2g} GiB of memory (--memory)")
     if end.reason == "timed_out" or report.outcome.status == "timed_out":
         return Verdict("timeout", report.outcome.message)
-    if end.status is not None and (end.status < 0 or (end.status and _last(log, TargetEnded) is None)):
-        program = _last(log, ProgramEnded)
+    if end.status is not None and (end.status < 0 or (end.status and log.last(TargetEnded) is None)):
+        program = log.last(ProgramEnded)
         if end.status > 0 and program is not None and program.exit_status == end.status:
             return None
         hint = " The kernel does that where memory runs out." if end.status == -signal.SIGKILL else ""
@@ -151,7 +147,7 @@ def _lost(report: Report, log: RunLog, end: RunEnd) -> Verdict | None:
 
 def _error_of_program(item: Item, log: RunLog) -> Verdict | None:
     """An exception or exit status of the target itself, and whose fault it was."""
-    ending = _last(log, TargetEnded) or _last(log, ProgramEnded)
+    ending = log.last(TargetEnded) or log.last(ProgramEnded)
     if ending is None or ending.exit_status == 0 or ending.stopped:
         return None
     message = ending.message or ending.exception or f"it ended with exit status {ending.exit_status}"
@@ -162,7 +158,7 @@ def _error_of_program(item: Item, log: RunLog) -> Verdict | None:
     refused = replace(found, status="compile_error", file=own.file, line=own.line)
     if item.spec.mode == "transformers":
         return refused
-    if item.spec.mode == "object" and _last(log, ObjectStarted) is None:
+    if item.spec.mode == "object" and log.last(ObjectStarted) is None:
         return replace(found, status="create_error")
     if not any(isinstance(event, CompileStarted) for _, event in log.all()):
         return found
@@ -170,12 +166,6 @@ def _error_of_program(item: Item, log: RunLog) -> Verdict | None:
         return replace(refused, unsure=True)
     ours = ending.exception in _OF_COMPILERS or _COMPILERS.search(ending.file.replace("\\", "/"))
     return refused if ours else found
-
-
-def _last(log: RunLog, kind: type[_Kind]) -> _Kind | None:
-    """The last event of this kind in the target's main process."""
-    events = log.processes[0].events if log.processes else []
-    return next((event for event in reversed(events) if isinstance(event, kind)), None)
 
 
 def row_of(item: Item, report: Report, verdict: Verdict, seconds: float, peak_memory: int | None) -> Row:

@@ -76,15 +76,12 @@ def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | Non
     recorded too. Raises UsageError where what was asked for cannot be run; nothing is written then.
     """
     target = observation.target
-    # Ours, which the target and all that it starts inherit; what the user set in it stays.
-    tracking = {TRACKING_VARIABLE: "1"} if observation.provenance else {}
-    environment = {**tracking, **os.environ, **observation.switches}
     streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
     with TemporaryFolder() as folder:
         if keep is not None:
             (folder / BYTECODE_FILE).touch()
         log, ended = run_child(
-            "explain", request_of(observation), folder, environment, python=observation.python,
+            "explain", request_of(observation), folder, _environment(observation), python=observation.python,
             streams=streams, timeout=observation.timeout, stop_after=observation.stop_after,
         )  # fmt: skip
         report = report_of(log, ended, observation)
@@ -93,6 +90,12 @@ def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | Non
         if keep is not None:
             report.capture.notes += keep(log)
         yield Observed(report, log, folder)
+
+
+def _environment(observation: Observation) -> dict[str, str]:
+    """Ours, which the target and all that it starts inherit; what the user set in it stays."""
+    tracking = {TRACKING_VARIABLE: "1"} if observation.provenance else {}
+    return {**tracking, **os.environ, **observation.switches}
 
 
 def run_child(

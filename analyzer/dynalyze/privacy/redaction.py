@@ -171,7 +171,6 @@ def _is_ordinary(name: str) -> bool:
 
 
 def _spelled(name: str) -> str:
-    """The name as it is, and as a URL has it."""
     return f"(?:{'|'.join(dict.fromkeys(map(re.escape, (name, quote(name, safe='')))))})"
 
 

@@ -125,7 +125,6 @@ def _functions(summary: Summary, comparison: Comparison) -> None:
 
 
 def _rows(summary: Summary, title: str, rows: Sequence[tuple[str, str]], most: int) -> None:
-    """Names, each with what is to be said of it."""
     if not rows:
         return
     summary.line(title, style="bold")

@@ -55,9 +55,6 @@ def _case(of: str, name: str, seconds: float = 0.0) -> ET.Element:
     return ET.Element("testcase", attributes)
 
 
-# Rules.
-
-
 def _rule_cases(report: Report) -> Iterator[ET.Element]:
     """One for each rule, in the order of their ids; then one for each that a newer report names."""
     known = rules()
@@ -91,9 +88,6 @@ def _finding_text(finding: Finding, reason: str | None = None) -> str:
     return "\n".join(line for line in lines if line)
 
 
-# The policy.
-
-
 def _check_case(check: PolicyCheck) -> ET.Element:
     case = _case("policy", check.name)
     found = against_limit(check)
@@ -105,9 +99,6 @@ def _check_case(check: PolicyCheck) -> ET.Element:
     else:
         _say(case, "system-out", text=told)
     return case
-
-
-# Texts.
 
 
 def _say(case: ET.Element, tag: str, message: str = "", text: str = "", kind: str = "") -> None:

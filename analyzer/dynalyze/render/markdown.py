@@ -101,9 +101,6 @@ def _heading(report: Report, against: list[Finding]) -> str:
     return f"{_MARKS[worst] if worst else '✅'} dynalyze"
 
 
-# What was checked.
-
-
 def _table(report: Report) -> Iterator[str]:
     """The policy's checks; without a policy what was counted."""
     if report.policy is not None and report.policy.checks:
@@ -130,9 +127,6 @@ def _counts(report: Report) -> Iterator[tuple[str, str]]:
         yield "speed", words_bench.claim(best)
 
 
-# Findings.
-
-
 def _list(report: Report, findings: list[Finding]) -> Iterator[str]:
     for finding in findings:
         yield f"- {_MARKS[finding.severity]} <b>{prose(finding.title)}</b> {_place(finding, report)}"
@@ -145,7 +139,6 @@ def _list(report: Report, findings: list[Finding]) -> Iterator[str]:
 
 
 def _place(finding: Finding, report: Report) -> str:
-    """Where it is, and the rule that says so."""
     place = finding.location
     rule = f"<sub>{prose(finding.rule)}</sub>"
     return f"{code(f'{portable_path(place.file, report.folder)}:{place.line}')} {rule}" if place is not None else rule

@@ -121,9 +121,6 @@ def render(report: Report) -> str:
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-# Rules.
-
-
 def _descriptors(report: Report) -> list[Object]:
     """Every rule, whether it found something or not, and what a report of another version names besides."""
     found = {rule_id: _of_rule(rule, rule_id) for rule in rules() for rule_id in rule.ids}
@@ -151,9 +148,6 @@ def _of_rule(rule: Rule, rule_id: str) -> Object:
             "problem.severity": _TO_GITHUB[rule.severity],
         },
     }
-
-
-# Results.
 
 
 def _of_findings(report: Report) -> Iterator[Object]:
@@ -239,9 +233,6 @@ def _failed_checks(report: Report) -> list[PolicyCheck]:
     return [check for check in failed if told.isdisjoint(check.evidence)]
 
 
-# The run.
-
-
 def _invocation(report: Report) -> Object:
     outcome = report.outcome
     found: Object = {
@@ -268,9 +259,6 @@ def _notifications(report: Report) -> list[Object]:
     told += [("warning", f"The listener met an error: {text}") for text in capture.listener_errors]
     told += [("note", text) for text in capture.notes]
     return [{"level": level, "message": {"text": _message(text)}} for level, text in told]
-
-
-# Texts.
 
 
 def _message(*sentences: str) -> str:

@@ -85,7 +85,6 @@ def _break(known: pytorch.Entry, width: int) -> str:
 
 
 def _listed(name: str, title: str, width: int) -> str:
-    """An id with its title beside it."""
     if width < _NARROWEST:
         return f"  {name}\n{_wrapped(title, width, first=6, hanging=6)}"
     beside = _COLUMN + 3

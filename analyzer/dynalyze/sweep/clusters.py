@@ -239,7 +239,6 @@ def _speeds(items: Sequence[Row]) -> tuple[SpeedTotal, ...]:
 
 
 def _members(items: Sequence[Row], positions: Iterable[int]) -> tuple[Rows, tuple[str, ...]]:
-    """Rows without repetition, and their targets without repetition."""
     rows = tuple(dict.fromkeys(positions))
     return rows, tuple(dict.fromkeys(items[at].target for at in rows))
 

@@ -295,7 +295,6 @@ def _effects(counted: Totals) -> list[str]:
 
 
 def _recompiled(counted: Totals, report: Report) -> list[str]:
-    """What compiling again cost."""
     limit = ["The recompile limit was reached: later calls run in eager."] if counted.limits else []
     known = [item.seconds for item in report.recompiles if item.cause != "limit" and item.seconds is not None]
     if not known or len(known) < counted.recompiles:

@@ -55,7 +55,6 @@ def cut(part: Any) -> None:
 
 
 def _cut_field(part: Any, name: str, value: Any, before: int, kept: list[int]) -> Any:
-    """The value of a field in a stack of the layers that are kept."""
     staged = isinstance(vars(part).get("depths"), (list, tuple))  # Its counts are those of stages, which stay.
     after, most = len(kept), max(LAYERS, len(kept))
     if type(value) is int:

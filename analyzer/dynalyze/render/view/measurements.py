@@ -152,7 +152,6 @@ def _row(item: Measurement, rates: Sequence[str], accuracy: Accuracy | None) -> 
 
 
 def _samples(items: Sequence[Measurement]) -> Table:
-    """The percentiles of each arm."""
     heads = ["Configuration", "Arm", "p50", "p90", "p95", "p99", "Mean", "Deviation", "Samples", "Pairs", "Noise floor"]
     rows = []
     for item in items:

@@ -204,7 +204,6 @@ def rank_divergence(report: Report) -> Iterator[Ranked]:
 
 
 def _by_function(report: Report, ranks: dict[int, int]) -> Iterable[tuple[Location, dict[int, _Side]]]:
-    """The location of each compiled function, and what each rank did with it."""
     functions: dict[tuple[str, int], tuple[Location, dict[int, _Side]]] = {}
     compiled: dict[tuple[int, int, str], _Side] = {}
     for each in report.compilations:

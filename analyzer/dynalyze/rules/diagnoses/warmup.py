@@ -37,7 +37,6 @@ def _guard(found: WarmupRecompile) -> tuple[object, ...]:
 
 
 def _series(found: list[WarmupRecompile]) -> Series:
-    """As the advice on recompiles takes it."""
     members = [
         Recompile(
             id=f"w{number}",
