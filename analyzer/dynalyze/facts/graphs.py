@@ -140,7 +140,7 @@ def graphs(
     `lines` is filled with the operations of each line, graph by graph.
     """
     owners = {c.key: c for c in compiled}
-    skips: dict[Key, str] = {}
+    skips: dict[CompilationKey, str] = {}
     for process, event in run.all():
         if isinstance(event, CompileEnded) and event.metrics.get("cudagraph_skip_reason"):
             skips.setdefault((process, event.epoch, event.id), str(event.metrics["cudagraph_skip_reason"]))
