@@ -68,8 +68,7 @@ def registry(torch_folder: str = "") -> Registry:
     for path in (*(folder / "_dynamo" / _FILE for folder in folders), _COPY):
         try:
             if path.is_file():
-                raw = msgspec.json.decode(path.read_bytes(), type=dict[str, list[_Raw]])
-                return Registry({gb_id: _entry(gb_id, versions) for gb_id, versions in raw.items() if versions})
+                return Registry(_read(path))
         except (OSError, ValueError):  # No such file, no name of a file, or no registry.
             continue
     return Registry({})
@@ -84,6 +83,11 @@ def id_in(text: str) -> str | None:
     """The id that a message of torch links to, the first one where there are several."""
     found = _LINK.search(text)
     return f"GB{found[1]}" if found else None
+
+
+def _read(path: Path) -> dict[str, Entry]:
+    raw = msgspec.json.decode(path.read_bytes(), type=dict[str, list[_Raw]])
+    return {gb_id: _entry(gb_id, versions) for gb_id, versions in raw.items() if versions}
 
 
 def _entry(gb_id: str, versions: list[_Raw]) -> Entry:
