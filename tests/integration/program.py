@@ -101,10 +101,11 @@ def explain(*arguments: str | Path, cwd: Path, **options: Any) -> tuple[Outcome,
 
 def interrupted(*arguments: str | Path, cwd: Path, when: Path, times: int = 1) -> Outcome:
     """Run dynalyze and send SIGINT to it alone once the file `when` exists."""
-    command = [sys.executable, "-m", "dynalyze", *unmeasured(arguments)]
+    given = unmeasured(arguments)
+    command, variables = warm_starts.start_dynalyze(given, {}, measures=given[0] in ("bench", "audit"))
     with subprocess.Popen(
         command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        env={**os.environ, **variables}, start_new_session=True,
     ) as process:  # fmt: skip
         try:
             wait_for(when, process)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from program import TRACEBACK, dynalyze, explain, wait_for
+from warm_starts import start_dynalyze
 
 from limits import WALL_SECONDS
 
@@ -45,10 +46,10 @@ def notes_of(report: dict[str, Any]) -> str:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_benchmark_that_is_ended_leaves_the_report(cwd: Path, number: signal.Signals) -> None:
     asked = ["fit.py", "--backend", "eager", "--bench-seconds", "600", "--json", "r.json", "--html", "p.html"]
+    command, variables = start_dynalyze(["explain", *asked, "--markdown", "m.md"], {}, measures=True)
     with subprocess.Popen(
-        [sys.executable, "-m", "dynalyze", "explain", *asked, "--markdown", "m.md"],
-        cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        command, cwd=cwd, env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as process:  # fmt: skip
         try:
             wait_for(cwd / "p.html", process)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from bench_process import of_object
+from warm_starts import start_by_forks
 
 from dynalyze.bench.workers import WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
@@ -62,6 +63,11 @@ with Dispatches():
     torch.zeros(2) + 1  # the counter does count
 print(json.dumps({"status": status, "before": before, "after": len(seen)}))
 """
+
+
+@pytest.fixture(autouse=True)
+def _servers_are_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_by_forks(monkeypatch, measures=True)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from program import Outcome, dynalyze
 from shared_runs import made_once
+from warm_starts import ANEW, start_dynalyze
 
 from dynalyze.fleet.folder import SweepFolder
 from limits import WALL_SECONDS
@@ -102,7 +102,7 @@ def sweep_of_all(folder: Path) -> Swept:
     more = ("swells.py", "raises.py", "defines.py")
     ended = dynalyze(
         "sweep", *TARGETS, *more, "--out", "out", "--memory", "1200M", "--workers", "2",
-        "--json", "-", "--csv", "rows.csv", "--html", "index.html", cwd=with_programs(folder),
+        "--json", "-", "--csv", "rows.csv", "--html", "index.html", cwd=with_programs(folder), env={ANEW: "swells.py"},
     )  # fmt: skip
     assert ended.status == 0, ended.stderr[-3000:]
     return Swept(folder, ended, json.loads(ended.stdout))
@@ -194,10 +194,9 @@ KILLED = ("hf:BertModel", "hf:GPT2Model", "objects.py:Net", "raises.py")
 
 
 def _start(folder: Path, out: str, *more: str, targets: tuple[str, ...] = KILLED) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "dynalyze", "sweep", *targets, "--out", out, "--workers", "2", *more]
-    return subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    command, variables = start_dynalyze(["sweep", *targets, "--out", out, "--workers", "2", *more], {})
+    env, silent = {**os.environ, **variables}, subprocess.DEVNULL
+    return subprocess.Popen(command, cwd=folder, env=env, stdin=silent, stdout=silent, stderr=silent)
 
 
 def _table(folder: Path, out: str) -> list[tuple[str, str, int, str]]:

@@ -43,15 +43,21 @@ IMPORTS = {
                "torch._inductor.compile_fx", "torch._export.non_strict_utils", "torch._functorch.aot_autograd",
                "dynalyze.capture.child", "dynalyze.capture.in_place", "dynalyze.capture.module_tree"),
 }  # fmt: skip
+# What start.py can be asked for that is a fork here.
+FORKED = ("explain", "measure", "warmup", "serve", "fork-measures", "inquire")
 # Read while a module is imported, or of the interpreter itself.
 READ_AT_IMPORT = ("TORCH", "INDUCTOR", "PYTHON", "OMP_", "MKL_", "CUDA", "LD_", "TRITON", "NUMEXPR")
 READ_AT_USE = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
+# Read while a module is imported, but a fork can still be told of them: `_adopt`.
+ADOPTED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
 # What the processes that measure are started with, beside READ_AT_USE: launch/run.py NOTHING_REMEMBERED.
 MEASURING = ("TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE",
              "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", "TORCHINDUCTOR_BUNDLED_AUTOTUNE_REMOTE_CACHE",
              "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO", "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO")  # fmt: skip
 # Set in the command: the addresses of the servers that stand for interpreters.
 ADDRESS = "DYNALYZE_TESTS_TARGETS"
+# Set in the command: a part of the request of a target that is started anew, as one whose memory is watched from above.
+ANEW = "DYNALYZE_TESTS_ANEW"
 
 
 def can_fork(env: Mapping[str, str]) -> bool:
@@ -163,19 +169,53 @@ def asked(address: str, request: Mapping[str, Any], streams: Sequence[int], seco
         return int(answer)
 
 
+def start_dynalyze(
+    arguments: Sequence[str], env: Mapping[str, str], *, measures: bool = False
+) -> tuple[list[str], dict[str, str]]:
+    """A command line, and the variables it needs, that is `python -m dynalyze ARGUMENTS`: signals reach the fork."""
+    if not can_fork(env):
+        return [sys.executable, "-m", "dynalyze", *arguments], {}
+    command = [sys.executable, "-IS", str(SELF), "command", server("command"), *arguments]
+    return command, {ADDRESS: interpreters(measures)}
+
+
+def stand_for_command(address: str, arguments: Sequence[str]) -> NoReturn:
+    """Be `python -m dynalyze ARGUMENTS` for whoever started us, by a fork of the server."""
+    argv = ["dynalyze", *arguments]
+    _be(address, {"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ), "module": "dynalyze"})  # noqa: PTH109
+
+
+def be_worker(executable: str, argv: list[str]) -> None:
+    """A worker of a sweep, whose own targets are forks too: it is told of another interpreter than its own."""
+    import runpy
+
+    sys.executable, sys.argv = executable, argv
+    sys.path[0] = str(Path(argv[0]).parent)
+    runpy.run_path(argv[0], run_name="__main__")
+
+
 def stand_for_interpreter() -> NoReturn:
     """What dynalyze starts in the place of the interpreter: `warm_starts.py target SCRIPT ARGUMENTS`.
 
     It becomes the interpreter itself where the environment has something that no server's imports saw.
     """
     addresses = os.environ.pop(ADDRESS, "").split(os.pathsep)
-    seen = json.dumps(_read_at_import(os.environ), sort_keys=True)
+    anew = os.environ.pop(ANEW, "")
+    if anew and sys.argv[3] == "explain" and anew in Path(sys.argv[4], "request.json").read_text():
+        addresses = []
+    seen = _read_at_import(os.environ)
+    adopted = {name: value for name, value in seen.items() if name in ADOPTED}
     for address in filter(None, addresses):
-        if Path(address).with_name("environment").read_text() == seen:
+        if {**json.loads(Path(address).with_name("environment").read_text()), **adopted} == seen:
             break
     else:
         os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
-    request = {"argv": sys.argv[2:], "cwd": os.getcwd(), "env": dict(os.environ), "path": sys.argv[2]}  # noqa: PTH109
+    argv = sys.argv[2:]
+    _be(address, {"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ), "path": argv[0]})  # noqa: PTH109
+
+
+def _be(address: str, request: Mapping[str, Any]) -> NoReturn:
+    """Wait for the fork, pass signals on to it, and end as it does."""
     status = asked(address, request, (0, 1, 2), None)
     if status < 0:
         signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
@@ -208,9 +248,10 @@ def serve(address: str, what: str) -> None:
     gc.freeze()  # What is imported stays: a collection in a fork would copy the pages of all of it.
     stand_in = Path(address).with_name("python")
     script = f"{SELF.parents[2]}/*/capture/start.py"
-    forked = "|".join(f"{script}:{what}" for what in ("explain", "measure", "warmup", "serve", "fork-measures"))
+    forked = "|".join(f"{script}:{what}" for what in FORKED)
     stand_in.write_text(
         f'#!/bin/sh\ncase "$1:$2" in {forked}) exec {sys.executable} -IS {SELF} target "$@";;'
+        f' {SELF.parents[2]}/*/fleet/worker.py:*) exec {sys.executable} {SELF} worker "$0" "$@";;'
         f' *) exec {sys.executable} "$@";; esac\n'
     )
     stand_in.chmod(0o700)
@@ -305,6 +346,7 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
             sys.path.insert(0, request["cwd"])
             runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
         else:
+            _adopt(request["env"])
             sys.path.insert(0, str(Path(request["path"]).parent))
             runpy.run_path(request["path"], run_name="__main__")
     except SystemExit as end:
@@ -312,6 +354,15 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
             raise
         leave(end.code or 0)
     leave(0)
+
+
+def _adopt(env: Mapping[str, str]) -> None:
+    """Let torch, which is imported, have the variables that it would have read by now."""
+    threads = env.get("OMP_NUM_THREADS") or env.get("MKL_NUM_THREADS")
+    if threads:
+        sys.modules["torch"].set_num_threads(int(threads))
+    if compiling := env.get("TORCHINDUCTOR_COMPILE_THREADS"):
+        sys.modules["torch._inductor.config"].compile_threads = int(compiling)  # type: ignore[attr-defined]
 
 
 def leave(status: int) -> NoReturn:
@@ -327,5 +378,9 @@ def leave(status: int) -> NoReturn:
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve(*sys.argv[2:4])
+    elif sys.argv[1] == "command":
+        stand_for_command(sys.argv[2], sys.argv[3:])
+    elif sys.argv[1] == "worker":
+        be_worker(sys.argv[2], sys.argv[3:])
     else:
         stand_for_interpreter()
