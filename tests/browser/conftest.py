@@ -16,6 +16,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))  # sample_reports, l
 from limits import WALL_SECONDS
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
+SCREEN = {"width": 1280, "height": 720}
+WATCH = """
+window.violations = [];
+addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
+"""
 
 
 @pytest.fixture(scope="session")
@@ -57,27 +62,75 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return save
 
 
-@pytest.fixture
-def quiet_page(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a file's address in a new page. Afterwards: it asked for nothing else, and said nothing on the console."""
-    contexts, troubles = [], []
+class Tab:
+    """A page that stays open for the next test with its options: an address in it costs a quarter of a new page's."""
 
-    def open_it(address: str, **options: Any) -> Any:
-        context = browser.new_context(reduced_motion="reduce", **options)
-        context.set_default_timeout(WALL_SECONDS * 1000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        page.on("request", lambda request: troubles.append(request.url) if _is_other(request.url, address) else None)
-        page.goto(address)
-        return page
+    def __init__(self, browser: Any, options: dict[str, Any]) -> None:
+        self.context = browser.new_context(**options)
+        self.context.set_default_timeout(WALL_SECONDS * 1000)
+        self.context.add_init_script(WATCH)
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(f"console: {message.text}"))
+        self.page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    def leave(self, allowed: tuple[str, ...]) -> list[str]:
+        """Leave the page that is shown, and give what was wrong with it: said, asked for beside `allowed`, blocked."""
+        blocked, kept = self.page.evaluate("[window.violations ?? [], localStorage.length]")
+        if kept:
+            self.context.close()
+        else:
+            self.page.goto("about:blank")
+        other = [url for url in self.asked if not url.startswith(allowed)]
+        troubles = [*self.said, *other, *blocked]
+        self.said.clear()
+        self.asked.clear()
+        return troubles
+
+
+@pytest.fixture(scope="session")
+def tabs(browser: Any) -> Callable[..., Tab]:
+    """The tab with these options of a context: one that kept nothing of the page before."""
+    opened: dict[str, Tab] = {}
+
+    def tab(**options: Any) -> Tab:
+        key = repr(options)
+        if key not in opened or opened[key].page.is_closed():
+            opened[key] = Tab(browser, options)
+        return opened[key]
+
+    return tab
+
+
+@pytest.fixture
+def quiet_page(tabs: Callable[..., Tab]) -> Iterator[Callable[..., Any]]:
+    """Opens a file's address. Afterwards: it asked for nothing else, said nothing on the console, blocked nothing.
+
+    `within` is what it may ask for beside itself. The page that was opened before in the same test is left.
+    """
+    open_now: list[tuple[Tab, str]] = []
+    troubles: list[str] = []
+
+    def leave() -> None:
+        while open_now:
+            tab, within = open_now.pop()
+            troubles.extend(tab.leave((within, "data:", "blob:")))
+
+    def open_it(
+        address: str, within: str = "", *, viewport: Any = SCREEN, color_scheme: Any = "light",
+        reduced_motion: Any = "reduce", **options: Any,
+    ) -> Any:  # fmt: skip
+        leave()
+        tab = tabs(**options)
+        tab.page.set_viewport_size(viewport)
+        tab.page.emulate_media(media="screen", color_scheme=color_scheme, reduced_motion=reduced_motion)
+        tab.page.mouse.move(0, 0)
+        open_now.append((tab, within or address.partition("#")[0]))
+        tab.page.goto(address)
+        return tab.page
 
     yield open_it
-    for context in contexts:
-        context.close()
+    leave()
     assert troubles == []
-
-
-def _is_other(url: str, address: str) -> bool:
-    return not url.startswith((address.partition("#")[0], "data:", "blob:"))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +13,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Page
-
-from limits import WALL_SECONDS
+from program import dynalyze
+from shared_runs import made_once
 
 pytestmark = pytest.mark.browser
 
 BREAKS = Path(__file__).parents[2] / "samples" / "breaks.py"
 NAMES = ("rich", "clean", "empty", "hostile", "measured", "benched", "compared", "compared_hostile")
-
-WATCH = """
-window.violations = [];
-addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
-"""
 
 # The lowest contrast of any text with the nearest opaque background behind it, as [ratio, text, colours].
 CONTRAST = """
@@ -77,57 +70,25 @@ Opener = Callable[..., Page]
 
 
 @pytest.fixture
-def open_page(browser: Browser, saved: Callable[[str], str]) -> Iterator[Opener]:
-    """Opens a sample page. Afterwards: no request, no console message, nothing blocked."""
-    contexts, troubles = [], []
+def open_page(quiet_page: Opener, saved: Callable[[str], str]) -> Opener:
+    """Opens a sample page, at a fragment, as a reader who has not asked for less motion."""
 
     def open_it(name: str, fragment: str = "", **options: Any) -> Page:
-        context = browser.new_context(**options)
-        context.set_default_timeout(WALL_SECONDS * 1000)
-        contexts.append(context)
-        context.add_init_script(WATCH)
-        page = context.new_page()
-        address = saved(name)
-        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        page.on("request", lambda request: _note_request(request.url, address, troubles))
-        page.goto(address + fragment)
-        return page
+        return quiet_page(saved(name) + fragment, **{"reduced_motion": "no-preference", **options})
 
-    yield open_it
-    for context in contexts:
-        for page in context.pages:
-            if page.evaluate("typeof window.violations === 'object'"):
-                troubles += page.evaluate("window.violations")
-        context.close()
-    assert troubles == []
-
-
-@pytest.fixture(scope="module")
-def planted_page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The page of a real run of a sample with planted faults."""
-    file = tmp_path_factory.mktemp("planted") / "page.html"
-    root = BREAKS.parents[1]
-    sample = str(BREAKS.relative_to(root))
-    command = [sys.executable, "-m", "dynalyze", "explain", sample, "--no-bench", "--html", str(file)]
-    subprocess.run(command, check=True, capture_output=True, timeout=WALL_SECONDS, cwd=root)
-    return file.as_uri()
+    return open_it
 
 
 @pytest.fixture
-def planted(browser: Browser, planted_page: str) -> Iterator[Page]:
-    """That page on a first screen of 1280 x 800."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
-    context.set_default_timeout(WALL_SECONDS * 1000)
-    page = context.new_page()
-    page.goto(planted_page)
-    yield page
-    context.close()
+def planted(quiet_page: Opener, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    """The page of a real run of a sample with planted faults, on a first screen of 1280 x 800."""
 
+    def run(folder: Path) -> str:
+        file, root = folder / "page.html", BREAKS.parents[1]
+        assert dynalyze("explain", BREAKS.relative_to(root), "--html", file, cwd=root).status == 0
+        return file.as_uri()
 
-def _note_request(url: str, address: str, troubles: list[str]) -> None:
-    if not url.startswith((address, "data:", "blob:")):
-        troubles.append(f"request: {url}")
+    return quiet_page(made_once(tmp_path_factory, "planted", run), viewport={"width": 1280, "height": 800})
 
 
 def assert_fits(page: Page, widths: tuple[int, ...]) -> None:
@@ -316,7 +277,7 @@ def test_what_to_fix_stands_on_the_first_screen_with_its_line(open_page: Opener)
     assert "model.py:" in rows.first.inner_text()
 
 
-def test_ten_findings_still_fit_on_the_first_screen(browser: Browser, tmp_path: Path) -> None:
+def test_ten_findings_still_fit_on_the_first_screen(quiet_page: Opener, tmp_path: Path) -> None:
     from dynalyze.render.html import render
     from sample_reports import rich_report
 
@@ -325,14 +286,12 @@ def test_ten_findings_still_fit_on_the_first_screen(browser: Browser, tmp_path: 
     report.findings = several[:12]
     file = tmp_path / "page.html"
     file.write_text(render(report), encoding="utf-8")
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    page.goto(file.as_uri())
+    page = quiet_page(file.as_uri(), viewport={"width": 1280, "height": 800})
     rows = page.locator(".brief li").all()
     boxes = [box for row in rows if (box := row.bounding_box()) is not None]
     assert len(boxes) == 10
     assert max(box["y"] + box["height"] for box in boxes) <= 800
     assert rows[0].locator(".do").is_visible()
-    page.close()
 
 
 def test_every_planted_fault_of_a_sample_is_on_the_first_screen(planted: Page) -> None:

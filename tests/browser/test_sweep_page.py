@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
-from test_page import CONTRAST, WATCH, assert_fits
+from playwright.sync_api import Page
+from test_page import CONTRAST, assert_fits
 
 import sample_sweeps
 from dynalyze.render.html import render_sweep, render_sweep_diff
-from limits import WALL_SECONDS
 from sample_sweeps import upgraded
 
 pytestmark = pytest.mark.browser
@@ -48,33 +46,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def open_page(browser: Browser, pages: Path) -> Iterator[Opener]:
-    """Opens a page. Afterwards: nothing asked of a network, no console message, nothing blocked."""
-    contexts, troubles = [], []
-
-    def note(url: str) -> None:
-        if not url.startswith((pages.as_uri(), "data:", "blob:")):
-            troubles.append(f"request: {url}")
-
-    def open_it(name: str, fragment: str = "", **options: Any) -> Page:
-        context = browser.new_context(reduced_motion="reduce", **options)
-        context.set_default_timeout(WALL_SECONDS * 1000)
-        contexts.append(context)
-        context.add_init_script(WATCH)
-        page = context.new_page()
-        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        page.on("request", lambda request: note(request.url))
-        page.goto((pages / f"{name}.html").as_uri() + fragment)
-        return page
-
-    yield open_it
-    for context in contexts:
-        for page in context.pages:
-            if page.evaluate("typeof window.violations === 'object'"):
-                troubles += page.evaluate("window.violations")
-        context.close()
-    assert troubles == []
+def open_page(quiet_page: Opener, pages: Path) -> Opener:
+    """Opens the page of a sweep; it may ask for the report that it leads to."""
+    return lambda name, **options: quiet_page((pages / f"{name}.html").as_uri(), pages.as_uri(), **options)
 
 
 def targets(page: Page) -> list[str]:
