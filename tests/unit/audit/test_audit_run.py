@@ -37,6 +37,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Report:
         yield Observed(report, RunLog(), Path())
 
     monkeypatch.setattr(run, "observed", observed)
+    monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts: [])
     return report
 
 

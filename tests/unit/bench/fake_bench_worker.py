@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
+import socket
 import sys
 import time
-from multiprocessing.connection import Client
-from pathlib import Path
-from typing import Any
+
+# A benchmark starts a score of it, so it imports little.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 PLAIN: dict[str, dict[str, Any]] = {
     "load": {"device": "cpu", "calls": 1, "import_seconds": 1.0, "load_seconds": 0.5, "threads": 2},
@@ -27,23 +29,35 @@ PLAIN: dict[str, dict[str, Any]] = {
 }
 
 
-def main(folder: Path) -> None:
-    request = json.loads((folder / "request.json").read_text())
+def main(folder: str) -> None:
+    with open(f"{folder}/request.json") as file:
+        request = json.load(file)
     source, name = request["source"], request["configuration"]["name"]
-    number = _process_number(Path(source["log"]), name)
+    number = _process_number(source["log"], name)
     acts = _acts(source.get("acts", {}), name, number)
     if source.get("kind") == "program":
         _note(source["log"], "made", name, number, json.dumps(source["made"]))
-    connection = Client(str(folder / "bench.socket"), "AF_UNIX")
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(f"{folder}/bench.socket")
     while True:
-        order = json.loads(connection.recv_bytes())
+        order = json.loads(_received(connection))
         if order["do"] == "end":
-            connection.send_bytes(b'{"ok": true}')
+            _send(connection, b'{"ok": true}')
             os._exit(0)
         _note(source["log"], "begin", name, number, order["do"])
         answer = _act(acts.get(order["do"], {}), order, request)
         _note(source["log"], "end", name, number, order["do"])
-        connection.send_bytes(json.dumps(answer).encode())
+        _send(connection, json.dumps(answer).encode())
+
+
+# As multiprocessing.connection has it, whose import takes longer than all else here: a length, and as many bytes.
+def _received(connection: socket.socket) -> bytes:
+    length = connection.recv(4, socket.MSG_WAITALL)
+    return connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL) 
+
+
+def _send(connection: socket.socket, message: bytes) -> None:
+    connection.sendall(len(message).to_bytes(4, "big") + message)
 
 
 def _act(act: Any, order: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
@@ -54,6 +68,8 @@ def _act(act: Any, order: dict[str, Any], request: dict[str, Any]) -> dict[str, 
     if act == "hang":
         time.sleep(600)
     if act == "child":
+        import subprocess
+
         argument = request["source"]["log"]  # by which a test finds it again
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", argument], start_new_session=True)
         act = {}
@@ -77,17 +93,17 @@ def _acts(acts: dict[str, Any], name: str, number: int) -> dict[str, Any]:
     return found
 
 
-def _process_number(log: Path, name: str) -> int:
+def _process_number(log: str, name: str) -> int:
     """Which process of this configuration this one is, counted from 1."""
-    with log.with_suffix(f".{name}".replace("=", "-")).open("a") as file:
+    with open(f"{log}.{name}".replace("=", "-"), "a") as file:
         file.write("x")
         return file.tell()
 
 
 def _note(log: str, *words: object) -> None:
-    with Path(log).open("a") as file:
+    with open(log, "a") as file:
         file.write(" ".join(map(str, words)) + "\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[2]))
+    main(sys.argv[2])
