@@ -45,7 +45,7 @@ _BARE = re.compile(
 # `--name X`, `"--name", "X"`.
 _OPTION = re.compile(rf"(?<![\w-])--?{_NAME}(?P<sep>['\"]\s*,\s*['\"]|\s+)(?P<text>[^\s'\",\-\[(][^\s'\",]*)")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-zÀ-ɏ]+|[A-Z]+|\d+")
-_HINT = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth|bearer|cookie|jwt|kennwort|contrase|sig=|%3d")
+_HINT = re.compile(r"pass|pwd|secret|token|key|cred|auth|bearer|cookie|jwt|kennwort|contrase|sig=|%3d")
 _NUMBER = re.compile(r"-?\d{1,5}(?:\.\d*)?\Z")
 _NO_VALUE = re.compile(
     r"(?i)(?:true|false|none|null|nil|auto|default|optional|required|str|int|bool|bytes|any|\*+|\.\.\.)\Z"
@@ -104,11 +104,16 @@ def secrets_around(environment: Mapping[str, str] = os.environ) -> set[str]:
 
 def secrets_in(text: str) -> Iterator[str]:
     """Values that stand in quotes under the name of a secret, and are no words that may stand anywhere else too."""
-    for line in text.split("\n") if _HINT.search(text) else ():
-        for found in _QUOTED.finditer(line) if _HINT.search(line) else ():
+    for line in text.split("\n") if _hinted(text) else ():
+        for found in _QUOTED.finditer(line) if _hinted(line) else ():
             value = found["text"]
             if is_secret(found["name"]) and _LOOKS_MADE.match(value) and not _NO_VALUE.match(value):
                 yield value
+
+
+def _hinted(text: str) -> bool:
+    """Whether a secret may stand in a text under its name. A search that ignores case takes thirty times as long."""
+    return _HINT.search(text.lower()) is not None
 
 
 class Masking:
@@ -135,7 +140,7 @@ class Masking:
             text = shape.sub(lambda found: f"{found.groupdict().get('keep') or ''}{MASK}", text)
         if self._prefixed is not None:
             text = self._prefixed.sub(MASK, text)
-        if "@" not in text and "%40" not in text and len(text) < _LONG_LINE and not _HINT.search(text):
+        if "@" not in text and "%40" not in text and len(text) < _LONG_LINE and not _hinted(text):
             return text
         return "\n".join(_without_named(line, code) for line in text.split("\n"))
 
@@ -146,7 +151,7 @@ def _without_named(line: str, code: bool) -> str:
         line = _hide(_USER_INFO, "who", _is_more_than_a_name, line)
     if len(line) >= _LONG_LINE:
         line = _PEM_LINE.sub(MASK, line)
-    if not _HINT.search(line):
+    if not _hinted(line):
         return line
     for pattern, group, reveals in _UNDER_A_NAME:
         line = _hide(pattern, group, reveals, line)

@@ -15,7 +15,7 @@ _Kind = TypeVar("_Kind")
 # An escape in JSON; `lone` is half of a pair that stands for one character.
 _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>\\u[dD][89a-fA-F]..)|\\.", re.DOTALL)
 # All that is no bracket: texts, and what stands between.
-_BETWEEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[^][{}"]+', re.DOTALL)
+_BETWEEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[^][{}"]+', re.DOTALL)
 _DEEPEST = 100
 
 
