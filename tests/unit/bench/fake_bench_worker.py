@@ -30,7 +30,7 @@ PLAIN: dict[str, dict[str, Any]] = {
 
 
 def main(folder: str) -> None:
-    with open(f"{folder}/request.json") as file:
+    with open(f"{folder}/request.json") as file:  # noqa: PTH123
         request = json.load(file)
     source, name = request["source"], request["configuration"]["name"]
     number = _process_number(source["log"], name)
@@ -53,7 +53,7 @@ def main(folder: str) -> None:
 # As multiprocessing.connection has it, whose import takes longer than all else here: a length, and as many bytes.
 def _received(connection: socket.socket) -> bytes:
     length = connection.recv(4, socket.MSG_WAITALL)
-    return connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL) 
+    return connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
 
 
 def _send(connection: socket.socket, message: bytes) -> None:
@@ -95,13 +95,13 @@ def _acts(acts: dict[str, Any], name: str, number: int) -> dict[str, Any]:
 
 def _process_number(log: str, name: str) -> int:
     """Which process of this configuration this one is, counted from 1."""
-    with open(f"{log}.{name}".replace("=", "-"), "a") as file:
+    with open(f"{log}.{name}".replace("=", "-"), "a") as file:  # noqa: PTH123
         file.write("x")
         return file.tell()
 
 
 def _note(log: str, *words: object) -> None:
-    with open(log, "a") as file:
+    with open(log, "a") as file:  # noqa: PTH123
         file.write(" ".join(map(str, words)) + "\n")
 
 
