@@ -70,14 +70,10 @@ def with_key(item: Item, environment: dict[str, Any], shown: dict[str, Any]) -> 
     spec = item.spec
     told = {
         "target": spec.spec,
-        "mode": spec.mode,
-        "name": spec.name,
-        "module": spec.module,
+        **{name: getattr(spec, name) for name in ("mode", "name", "module", "arguments", "inputs")},
         "file": "" if spec.path is None else hashlib.sha256(Path(spec.path).read_bytes()).hexdigest(),
         "options": {key: value for key, value in asdict(item.options).items() if key != "given"},
         "asked": None if spec.asked is None else asdict(spec.asked),
-        "arguments": spec.arguments,
-        "inputs": spec.inputs,
         "environment": environment,
         "shown": shown,
     }

@@ -47,11 +47,8 @@ def log_files(path: Path) -> list[Path]:
 
 
 def holds_records(path: Path) -> bool:
-    """Whether a file looks like a log of torch, by its name or by what it begins with.
-
-    Raises:
-        OSError: it cannot be read.
-        UsageError: a log that comes through a pipe.
+    """Whether a file looks like a log of torch, by its name or by what it begins with. Raises OSError where it cannot
+    be read, and UsageError for a log that comes through a pipe.
     """
     if path.name.startswith(_TORCHS_NAME):
         return True

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -15,14 +16,26 @@ from markupsafe import Markup, escape
 from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.comparison.types import Comparison
 from dynalyze.render.findings import as_cards
+from dynalyze.render.highlight import code_at
+from dynalyze.render.view.accuracy import answer_tone, dtype_words
+from dynalyze.render.view.audit import check_tone
 from dynalyze.render.view.comparison import ComparisonPage
-from dynalyze.render.view.filters import FILTERS
+from dynalyze.render.view.graphs import bytes_words, code_title, input_shape
+from dynalyze.render.view.links import safe_url
 from dynalyze.render.view.page import Page
+from dynalyze.render.view.plots.treemap import KERNEL_KINDS
 from dynalyze.render.view.sweep import SweepPage
 from dynalyze.render.view.sweep_diff import SweepDiffPage
-from dynalyze.report import Report
+from dynalyze.render.view.sweep_items import mark_of
+from dynalyze.report import Finding, GraphBreak, Report
+from dynalyze.report.audit import STAGES
 from dynalyze.sweep.records import Sweep
-from dynalyze.text.visible import visible
+from dynalyze.text.amounts import count_of, duration, milliseconds, percent
+from dynalyze.text.visible import clipped, visible
+from dynalyze.words import policy, sweep, warmup
+from dynalyze.words.bench import verdict_short
+from dynalyze.words.comparison import item_words, reach_words
+from dynalyze.words.report import CAUSE_WORDS, COMPILATION_WORDS, SEVERITY_WORDS, cache_words, effect_words, short_path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -81,16 +94,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(FILTERS, prose=_prose)
+    environment.filters.update(_FILTERS)
     return environment
-
-
-def _prose(text: str) -> Markup:
-    """A sentence in which `words in backquotes` become code."""
-    parts = re.split(r"`([^`\n]+)`", visible(text))
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
-    )
 
 
 @cache
@@ -104,3 +109,60 @@ def _asset(name: str) -> str:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _prose(text: str) -> Markup:
+    """A sentence in which `words in backquotes` become code."""
+    parts = re.split(r"`([^`\n]+)`", visible(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
+    )
+
+
+def _seen(found: GraphBreak) -> str:
+    times = count_of(found.occurrences, "time")
+    return f"{times} in {len(found.processes)} processes" if len(found.processes) > 1 else times
+
+
+def _impact(finding: Finding) -> str:
+    """A measured cost in words; never an estimate."""
+    if finding.impact is None:
+        return "Impact unknown"
+    return f"{duration(finding.impact.seconds)} {finding.impact.what}".strip()
+
+
+_NAMED: tuple[Callable[..., Any], ...] = (
+    answer_tone, sweep.breaks_words, bytes_words, cache_words, check_tone, code_at, code_title, count_of, dtype_words,
+    effect_words, input_shape, item_words, milliseconds, sweep.place_words, reach_words, sweep.reason_words,
+    safe_url, warmup.shape_words, short_path, sweep.speed_words, verdict_short,
+)  # fmt: skip
+_FILTERS: dict[str, Callable[..., Any]] = {
+    **{each.__name__: each for each in _NAMED},
+    "cause_words": CAUSE_WORDS.__getitem__,
+    "check_found": policy.found,
+    "check_mark": lambda status: policy.MARKS[status],
+    "check_title": policy.title,
+    "check_words": policy.status,
+    "clip": lambda text, limit: clipped(text or "", limit),
+    "compilation_words": COMPILATION_WORDS.__getitem__,
+    "ending_words": sweep.status_words,
+    "error": lambda value: "" if value is None else f"{value:.3g}",
+    "few": lambda texts, most: ", ".join(texts[:most]) + (", ..." if len(texts) > most else ""),
+    "impact": _impact,
+    "kernel_kind": lambda kind: KERNEL_KINDS[kind],
+    "later_call": warmup.later,
+    "number": lambda value: "" if value is None else f"{value:,}",
+    "over": lambda items, most: max(0, len(items) - most),
+    "seconds": lambda value: "" if value is None else duration(value),
+    "seen": _seen,
+    "severity_words": SEVERITY_WORDS.__getitem__,
+    "shape_compiled": warmup.compiled,
+    "shape_runs": warmup.runs,
+    "share": lambda value: "" if value is None else percent(value),
+    "stage_words": lambda stage: STAGES.get(stage, stage),
+    "status_mark": mark_of,
+    "prose": _prose,
+    "waiver_words": policy.waiver,
+    "without_aten": lambda op: op.removeprefix("aten."),
+}
+"""What templates say facts with: words and amounts. "" stands for what was not recorded."""
