@@ -98,10 +98,7 @@ def _timed(seconds: dict[int, float]) -> Iterator[None]:
             seconds[id(module)] = seconds.get(id(module), 0.0) + time.perf_counter() - begun.pop()
 
     hooks = torch.nn.modules.module
-    with (
-        hooks.register_module_forward_pre_hook(before),
-        hooks.register_module_forward_hook(after, always_call=True),
-    ):
+    with hooks.register_module_forward_pre_hook(before), hooks.register_module_forward_hook(after, always_call=True):
         yield
 
 

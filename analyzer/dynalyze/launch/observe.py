@@ -173,11 +173,7 @@ class Watch:
     """Reads the events as they come. `poll` is called some times a second while the target runs."""
 
     def __init__(
-        self,
-        folder: Path,
-        stop_after: float | None,
-        progress: Callable[[str], None],
-        every: float = 10.0,
+        self, folder: Path, stop_after: float | None, progress: Callable[[str], None], every: float = 10.0
     ) -> None:
         self._events = folder / EVENTS_FOLDER
         self._stop_after = stop_after

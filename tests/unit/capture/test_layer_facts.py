@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from dynalyze.capture.inspecting import library_layers, transformers_model
+from dynalyze.capture.inspecting import library_layers, modules
 
 
 def layer(package: str, name: str, base: type = nn.Linear, **attributes: Any) -> nn.Module:
@@ -142,11 +142,11 @@ class Generating(nn.Module):
     ],
 )
 def test_the_cache_that_a_model_makes(model: nn.Module, cache: dict[str, str]) -> None:
-    assert transformers_model.cache(model) == cache
-    assert transformers_model.cache(nn.Sequential(model)) == cache
+    assert modules.cache(model) == cache
+    assert modules.cache(nn.Sequential(model)) == cache
 
 
 def test_generate_leaves_a_note_of_its_static_cache() -> None:
     model = Generating(None)
     model._previous_max_cache_length = 32
-    assert transformers_model.cache(model) == {"cache": "static"}
+    assert modules.cache(model) == {"cache": "static"}

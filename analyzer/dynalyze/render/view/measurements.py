@@ -38,14 +38,7 @@ class Table(NamedTuple):
     rows: list[list[str]]
 
 
-_MARKS: dict[Outcome, str] = {
-    "faster": "✓",
-    "slower": "!",
-    "same": "=",
-    "invalid": "✕",
-    "failed": "✕",
-    "eager": "·",
-}
+_MARKS: dict[Outcome, str] = {"faster": "✓", "slower": "!", "same": "=", "invalid": "✕", "failed": "✕", "eager": "·"}
 
 
 class MeasurementsView:
