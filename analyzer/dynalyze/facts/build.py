@@ -15,12 +15,10 @@ from dynalyze.facts.attention_calls import attention
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.candidates import candidates, compiled_in_place, regions
 from dynalyze.facts.compilations import add_bypasses, compilations
-from dynalyze.facts.forced_sizes import connect, forced_sizes
 from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.modules import modules, settings
-from dynalyze.facts.recompiles import recompiles
+from dynalyze.facts.recompiles import connect, forced_sizes, recompiles
 from dynalyze.facts.registry import Registry, registry
-from dynalyze.facts.skipped import skipped_frames
 from dynalyze.facts.source_files import LineOps, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
@@ -30,6 +28,7 @@ from dynalyze.facts.why_not_compiled import (
     reason_for_candidates,
     reason_for_model,
     reason_for_silence,
+    skipped_frames,
     target_model,
     why_never_compiled,
 )

@@ -28,7 +28,7 @@ from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepRegression
 from dynalyze.facts.compilations import CUT_OFF, NOTHING_TRACED
 from dynalyze.facts.fingerprints import add_fingerprints
 from dynalyze.facts.registry import registry
-from dynalyze.facts.skipped import EXPLANATIONS
+from dynalyze.facts.why_not_compiled import EXPLANATIONS
 from dynalyze.privacy.masking import Masking, masked_arguments, secrets_around, secrets_in, secrets_of
 from dynalyze.privacy.redaction import redaction
 from dynalyze.report import Graph, GraphBreak, Outcome, Report, SkippedFrame

@@ -77,7 +77,8 @@ def _table(summary: Summary, items: Sequence[Measurement], accuracy: Sequence[Ac
         if cell_len(name) > width:
             summary.line(name)
             name = ""
-        bar = _bar(medians[at] / slowest if slowest else 0.0)
+        eighths = max(round(medians[at] / slowest * _BAR * 8) if slowest else 0, 1)
+        bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
         cells = (milliseconds(medians[at]), bar, *_gains(item, accuracy))
         time, bar, speed, *rest = (
             _cell(text, width, right) for text, (_, width, right) in zip(cells, _COLUMNS, strict=True)
@@ -111,8 +112,3 @@ def _cell(text: str, width: int, right: bool) -> str:
     """A text in its column; one that is too long takes the room it needs."""
     blank = " " * max(width - cell_len(text), 0)
     return blank + text if right else text + blank
-
-
-def _bar(share: float) -> str:
-    eighths = max(round(share * _BAR * 8), 1)
-    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -165,8 +165,7 @@ def called_from(report: Report, again: Recompile) -> Location:
 
 def callers(report: Report, again: Recompile) -> list[Location]:
     """The line that made the call which compiled again; empty where it is not known."""
-    key = again.key
-    made = (each for each in report.compilations if each.key == key)
+    made = (each for each in report.compilations if each.key == again.key)
     return [each.caller for each in made if each.caller is not None]
 
 

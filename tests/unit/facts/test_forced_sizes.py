@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from dynalyze.capture.events import Event, Frame, SpecializedSeen
 from dynalyze.capture.trace_records import TraceRecords
 from dynalyze.facts.compilations import compilations
-from dynalyze.facts.forced_sizes import connect, forced_sizes
-from dynalyze.facts.recompiles import recompiles
+from dynalyze.facts.recompiles import connect, forced_sizes, recompiles
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source

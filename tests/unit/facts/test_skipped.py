@@ -12,10 +12,9 @@ from dynalyze.capture.events import Frame, NothingCompiled, SkippedSeen, SourceS
 from dynalyze.capture.listener import Listener, Skips
 from dynalyze.capture.writer import EventWriter
 from dynalyze.events.reading import read_run
-from dynalyze.facts.skipped import skipped_frames
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.facts.why_not_compiled import reason_for_silence
+from dynalyze.facts.why_not_compiled import reason_for_silence, skipped_frames
 from dynalyze.render import html, terminal
 from dynalyze.report import Finding, Location, Report, SkippedFrame
 from dynalyze.rules.rule import judge

@@ -83,10 +83,8 @@ def _traced(wrapper: str, breaks: list[GraphBreak], modules: list[ModuleFacts]) 
     module = next(each for each in modules if wrapper in each.wrappers and not each.inside_wrapper)
     name, short = module.class_name or "model", _SHORT.get(wrapper, wrapper)
     number = "a graph break" if len(breaks) == 1 else f"{len(breaks)} graph breaks"
-    action, example = (
-        f"Compile `{name}` first and wrap it then: `model.compile()`, then `{short}(model)`.",
-        _DDP_EXAMPLE,
-    )
+    example = _DDP_EXAMPLE
+    action = f"Compile `{name}` first and wrap it then: `model.compile()`, then `{short}(model)`."
     if wrapper in _SHARDED:
         example = _SHARDED_EXAMPLE
         action = (

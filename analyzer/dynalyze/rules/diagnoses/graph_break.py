@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 import msgspec
 
-from dynalyze.facts.skipped import NEXT_STEPS, costly
+from dynalyze.facts.why_not_compiled import NEXT_STEPS, costly
 from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Effect, Example, GraphBreak, Report, SkippedFrame, SkipReason
 from dynalyze.rules.recipe import Broken, Recipe, fill, find

@@ -43,10 +43,8 @@ def _untraced(
 )
 def torchao(report: Report) -> Iterator[Ranked]:
     breaks, skipped = torchao.breaks(report), queries.skipped_in(report, "torchao")
-    library, torch = (
-        queries.shown_version(queries.version(report, "torchao")),
-        queries.shown_version(queries.version(report, "torch")),
-    )
+    library = queries.shown_version(queries.version(report, "torchao"))
+    torch = queries.shown_version(queries.version(report, "torch"))
     if breaks or skipped:
         yield _untraced(
             torchao,
