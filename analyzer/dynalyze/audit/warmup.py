@@ -43,7 +43,7 @@ from dynalyze.launch.observe import run_child
 from dynalyze.launch.run import NOTHING_REMEMBERED, cache_variables
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams
-from dynalyze.report import Compilation, GraphBreak, Recompile
+from dynalyze.report import Compilation, CompilationKey, GraphBreak, Recompile
 from dynalyze.report.audit import DynamicTrial, SecondStart, ShapeRun, Stopping, Warmup, WarmupFunction, WarmupRecompile
 from dynalyze.text.amounts import count_of
 
@@ -52,8 +52,6 @@ _FEW_VERSIONS = 2
 """One for the first sizes and one for all others: what automatic dynamic shapes come to."""
 _LEAST_SECONDS = 5.0
 """With less time than this no further process is started."""
-Key = tuple[int, str]
-"""Epoch and compile id."""
 
 
 @dataclass
@@ -62,7 +60,7 @@ class Call:
 
     stage: str
     shape: int
-    keys: list[Key] = field(default_factory=list)
+    keys: list[CompilationKey] = field(default_factory=list)
     ended: WarmupCalled | None = None
 
 
@@ -273,12 +271,8 @@ def _read(run: RunLog, shapes: Sequence[Mapping[str, int]], ending: Ended) -> Wa
     _add_later(runs, run, compiled)
     last = next((event for event in events if isinstance(event, WarmupEnded)), None)
     keys = {key for call in calls if call.stage in (WARM_UP, SERVING) for key in call.keys}
-    functions = _functions([each for each in own if _key(each) in keys], [each for each in again if _key(each) in keys])
+    functions = _functions([each for each in own if each.key in keys], [each for each in again if each.key in keys])
     return Warmed(runs, functions, compiled, last, ending)
-
-
-def _key(fact: Compilation | Recompile) -> Key:
-    return fact.epoch, fact.compile_id
 
 
 def _compiled_anything(run: ShapeRun) -> bool:
@@ -296,16 +290,16 @@ def _calls(events: Iterable[Event]) -> list[Call]:
     """The calls in their order; what the compiler begins between two of them belongs to neither."""
     calls: list[Call] = []
     current: Call | None = None
-    seen: set[Key] = set()
+    seen: set[CompilationKey] = set()
     for event in events:
         if isinstance(event, WarmupCall):
             current = Call(event.stage, event.shape)
             calls.append(current)
         elif isinstance(event, WarmupCalled) and current is not None:
             current.ended, current = event, None
-        elif isinstance(event, CompilerEvent) and current is not None and event.key not in seen:
-            seen.add(event.key)
-            current.keys.append(event.key)
+        elif isinstance(event, CompilerEvent) and current is not None and (key := (0, *event.key)) not in seen:
+            seen.add(key)
+            current.keys.append(key)
     return calls
 
 
@@ -317,9 +311,9 @@ def _shape_run(
     again: Sequence[Recompile],
 ) -> ShapeRun:
     keys = set(call.keys)
-    again = [each for each in again if _key(each) in keys]
-    refused = {_key(each) for each in again if each.cause == "limit"}
-    tried = [each for each in compiled if _key(each) in keys - refused]
+    again = [each for each in again if each.key in keys]
+    refused = {each.key for each in again if each.cause == "limit"}
+    tried = [each for each in compiled if each.key in keys - refused]
     ended = call.ended or WarmupCalled(error="the process did not come to the end of this call")
     return ShapeRun(
         shape=dict(shape),
@@ -332,7 +326,7 @@ def _shape_run(
             )
             for each in again
         ],
-        breaks=sum(any((each.epoch, compile_id) in keys for compile_id in each.compile_ids) for each in breaks),
+        breaks=sum(any((0, each.epoch, compile_id) in keys for compile_id in each.compile_ids) for each in breaks),
         eager_frames=sum(each.status in ("eager", "failed") and each.reason != NOTHING_TRACED for each in tried),
         error=ended.error,
     )  # fmt: skip

@@ -257,11 +257,8 @@ class _Search:
             self._note("No operation is wrong by itself where it was looked at, so only the module is known.")
 
     def _take(self, step: str, **details: Any) -> dict[str, Any]:
-        """The answer to a step, of one process as long as that lives.
-
-        Raises:
-            WorkerFailed: it could not be taken, or cost the process its life.
-            Stopped: the time is up, or Ctrl-C was pressed.
+        """The answer to a step, of one process as long as that lives. Raises WorkerFailed where it could not be taken,
+        or cost the process its life, and Stopped where the time is up, or Ctrl-C was pressed.
         """
         try:
             if self._worker is None:

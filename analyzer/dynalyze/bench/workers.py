@@ -200,11 +200,8 @@ class Worker:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def ask(self, do: str, **details: Any) -> dict[str, Any]:
-        """Send a command and wait for the answer.
-
-        Raises:
-            WorkerFailed: it could not be done, or the process died or ran out of time over it.
-            Stopped: the benchmark ends.
+        """Send a command and wait for the answer. Raises WorkerFailed where it could not be done, or the process died
+        or ran out of time over it, and Stopped where the benchmark ends.
         """
         self.send(do, **details)
         return self.receive()

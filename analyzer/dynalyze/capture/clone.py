@@ -127,9 +127,8 @@ class Frozen:
 def freeze(value: Any, budget: int) -> Frozen:
     """Copy a nested value of the running program.
 
-    Raises:
-        OverBudget: its tensors and arrays hold more than `budget` bytes; nothing was copied then.
-        CannotClone: it holds a tensor without values, or too many objects.
+    Raises OverBudget, with nothing copied, where its tensors and arrays hold more than `budget` bytes, and CannotClone
+    where it holds a tensor without values, or too many objects.
     """
     freezer = _Freezer(budget)
     copier = Copier(freezer.leaf)

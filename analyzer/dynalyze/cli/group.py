@@ -1,18 +1,32 @@
-"""The group of commands. A new command is a module here with a click command called like it."""
+"""The group of commands, and what is said of a wrong call beyond what Click says, and of an error that nobody foresaw:
+one line, and a file for an issue where the fault is ours. A new command is a module here with a click command called
+like it.
+"""
 
 from __future__ import annotations
 
+import difflib
+import errno
 import importlib
 import os
+import platform
+import shlex
 import signal
 import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
 
 import click
+import msgspec
 
-from dynalyze import __version__
-from dynalyze.cli import errors
+import dynalyze
+from dynalyze import __version__, privacy
 from dynalyze.cli.files import drop_standard_output
+from dynalyze.files.paths import working_folder
 from dynalyze.launch.interrupts import EndedBySignal, as_exceptions, first_signal
+from dynalyze.report import printable
+from dynalyze.report.held import CommandLine, ErrorText, Word
 from dynalyze.text.errors import DynalyzeError
 from dynalyze.text.visible import say
 
@@ -35,7 +49,7 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and args[0] not in _COMMANDS:
-            raise click.UsageError(errors.unknown_command(args[0], _COMMANDS), ctx)
+            raise click.UsageError(_unknown_command(args[0], _COMMANDS), ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -59,14 +73,14 @@ def run(arguments: list[str]) -> int:
         except (EndedBySignal, KeyboardInterrupt, click.Abort):
             return 128 + (first_signal() or signal.SIGINT)
         except click.ClickException as error:
-            message = errors.usage_message(error)
+            message = _usage_message(error)
         except DynalyzeError as error:
             message = str(error)
         except BrokenPipeError:  # The reader of what Click itself prints went away.
             drop_standard_output()
             return 0
         except Exception as error:
-            message = errors.unforeseen_message(error)
+            message = _unforeseen_message(error)
         say(" ".join(message.split()))
     return 2
 
@@ -82,3 +96,98 @@ def _result_of(arguments: list[str]) -> int:
         result = leaving.exit_code
     sys.stdout.flush()
     return result if isinstance(result, int) else 0
+
+
+# What people type from the habit of other tools; here each output has an option of its own.
+_ANY_OUTPUT = ("-o", "-O", "--out", "--outfile", "--out-file", "--output", "--output-file", "--output-path", "--save")
+_LOOKS_LIKE_TARGET = (".py", ".json", ".toml", ".log")
+_ISSUES = "https://github.com/dynalyze/dynalyze/issues"
+_LONGEST = 256 * 1024
+
+
+def _usage_message(error: click.ClickException) -> str:
+    """The message of Click's error, with what to do about it where that can be known."""
+    message = error.format_message()
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return message
+    context = error.ctx
+    help_command = f"{context.command_path} --help"
+    if error.option_name in _ANY_OUTPUT:
+        return f"{error.message} {_outputs(context.command, help_command)}"
+    text = f"{message} {help_command} lists what there is"
+    takes_arguments = "[-- ARGS...]" in context.command.collect_usage_pieces(context)
+    return f"{text}; what is for your program stands after --." if takes_arguments else f"{text}."
+
+
+def _unknown_command(name: str, commands: Sequence[str]) -> str:
+    """What to say to a command that does not exist; a target without a command is meant for `explain`."""
+    hint = f"There are {', '.join(commands)}."
+    if name.startswith("hf:") or name.partition(":")[0].endswith(_LOOKS_LIKE_TARGET):
+        hint = f"Did you mean dynalyze {'report' if name.endswith(('.json', '.log')) else 'explain'} {name}?"
+    elif near := difflib.get_close_matches(name, commands, n=1):
+        hint = f"Did you mean {near[0]!r}?"
+    return f"No such command {name!r}. {hint}"
+
+
+def _outputs(command: click.Command, help_command: str) -> str:
+    """The options of a command that write something, the page's first."""
+    options = [each for each in command.params if isinstance(each, click.Option) and each.metavar]
+    names = [f"{each.opts[0]} {each.metavar}" for each in options if (each.help or "").startswith("Write ")]
+    if not names:
+        return f"It writes no file: {help_command} lists what there is."
+    names.sort(key=lambda name: not name.startswith("--html "))
+    return f"Each output has its own: {', '.join(names)}."
+
+
+def _unforeseen_message(error: Exception) -> str:
+    """The line for an error that reached the group of commands."""
+    if isinstance(error, OSError):
+        return _of_system(error)
+    if isinstance(error, MemoryError):
+        return "memory ran out"
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):  # From pathlib, before Python 3.13.
+        return str(error)
+    what = "nested too deeply" if isinstance(error, RecursionError) else _first_line(error)
+    return f"a fault of dynalyze: {what}; {_kept(error)}"
+
+
+def _of_system(error: OSError) -> str:
+    reason = error.strerror or _first_line(error)
+    if error.filename is None:
+        # What Click prints itself, as a help text.
+        if any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
+            return f"standard output cannot be written: {reason}"
+        if error.errno == errno.ENOENT and not working_folder():
+            return "the current folder is gone; change to one that is there"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"{reason}; temporary files are in {tempfile.gettempdir()} (TMPDIR)"
+        return reason
+    named = [name for name in (error.filename, error.filename2) if name]
+    names = [os.fsdecode(name) if isinstance(name, bytes) else str(name) for name in named]
+    return f"{' and '.join(names) or '(a file without a name)'}: {reason}"
+
+
+def _first_line(error: Exception) -> str:
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+
+
+class _Fault(msgspec.Struct):
+    versions: Word
+    command: CommandLine
+    traceback: ErrorText
+
+
+def _kept(error: Exception) -> str:
+    """Where the details are, without secrets, home folder, user and host."""
+    try:
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        versions = f"dynalyze {dynalyze.__version__}, Python {platform.python_version()}, {platform.platform()}"
+        fault = _Fault(versions, [printable(word) for word in sys.argv[1:]], printable(trace[-_LONGEST:]))
+        fault = privacy.redact(privacy.mask_secrets(fault))
+        descriptor, name = tempfile.mkstemp(prefix="dynalyze-error-", suffix=".txt")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{fault.versions}\ndynalyze {shlex.join(fault.command)}\n\n{fault.traceback}")
+    except Exception as problem:
+        return f"its details could not be written ({_first_line(problem)}); please report it at {_ISSUES}"
+    return f"please attach {name} to an issue at {_ISSUES}"

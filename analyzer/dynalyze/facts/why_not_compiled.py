@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dynalyze.capture import events
-from dynalyze.capture.events import SkippedSeen
 from dynalyze.events.log import RunLog
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_file, is_resume
@@ -223,7 +222,7 @@ def skipped_frames(run: RunLog, places: Places, sources: Sources) -> list[Skippe
     """Each function and reason once. Helpers of libraries are left out, unless one was given to torch.compile."""
     found: dict[tuple[str, int, str, SkipReason], SkippedFrame] = {}
     for process, event in run.all():
-        if not isinstance(event, SkippedSeen):
+        if not isinstance(event, events.SkippedSeen):
             continue
         reason: SkipReason | None = next((kind for words, kind in _KINDS if words in event.reason), "other")
         if reason is None or (is_resume(event.code.name) and reason == "no_tensors"):

@@ -96,11 +96,7 @@ class Recording:
         self.stop(error)
 
     def start(self) -> Recording:
-        """Begin to listen; a recording has one beginning.
-
-        Raises:
-            RuntimeError: it was begun before.
-        """
+        """Begin to listen; a recording has one beginning. Raises RuntimeError where it was begun before."""
         with self._lock:
             if self._folder is not None:
                 raise RuntimeError("this recording was used already: call dynalyze.record() for each block")
@@ -129,10 +125,8 @@ class Recording:
 
     @property
     def report(self) -> Report:
-        """The typed report, judged by every rule; of an open block what it has so far.
-
-        Raises:
-            RuntimeError: the recording has not begun.
+        """The typed report, judged by every rule; of an open block what it has so far. Raises RuntimeError where the
+        recording has not begun.
         """
         from dynalyze.privacy import showable
         from dynalyze.recording.build import block_report
@@ -169,9 +163,7 @@ class Recording:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report: `.html` is the page, `.json` the report JSON; `.md`, `.sarif` and `.xml` (JUnit) too.
 
-        Raises:
-            ValueError: another suffix.
-            OSError: the file cannot be written; what was there before is untouched.
+        Raises ValueError for another suffix, and OSError where the file cannot be written: what was there is untouched.
         """
         from dynalyze.recording.output import save
 

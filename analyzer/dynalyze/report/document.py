@@ -22,11 +22,8 @@ def to_json(report: Report) -> str:
 
 
 def from_json(data: bytes | str) -> Report:
-    """Read a report.
-
-    Raises:
-        msgspec.DecodeError: not JSON, or not a report; the message names the place.
-        ValueError: a report of another schema version.
+    """Read a report. Raises msgspec.DecodeError, which names the place, for what is none, and ValueError for one of
+    another schema version.
     """
     content = data.encode() if isinstance(data, str) else data
     version = read_document(content, _Versioned).schema_version

@@ -1,14 +1,10 @@
-"""Errors that end a command with one clear line and exit status 2.
-
-DynalyzeError          anything we say to the user instead of a traceback
-└── UsageError         the user's mistake
-"""
+"""Errors that end a command with one clear line and exit status 2."""
 
 from __future__ import annotations
 
 
 class DynalyzeError(Exception):
-    """The message is the line."""
+    """Anything we say to the user instead of a traceback; the message is the line."""
 
 
 class UsageError(DynalyzeError):

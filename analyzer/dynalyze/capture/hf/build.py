@@ -32,9 +32,8 @@ _SHARED = (
 def build(request: ModelRequest) -> Built:
     """The model that `request` names, in its mode, with inputs for its modality.
 
-    Raises:
-        Misuse: there is no such name, or the request contradicts itself.
-        CannotBuild: there is, and it cannot be had; the exception of the architecture's own code is its cause.
+    Raises Misuse where there is no such name, or the request contradicts itself, and CannotBuild where it cannot be
+    had: its cause is the exception of the architecture's own code.
     """
     kind, resolved = names.resolve(request.name)
     if request.weights and kind == "class":

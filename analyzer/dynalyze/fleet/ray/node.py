@@ -28,11 +28,8 @@ class NodeUnusable(Exception):
 
 
 def run(parcel: bytes) -> bytes:
-    """Have the item in a parcel run by this worker's agent; returns a packed delivery.
-
-    Raises:
-        AgentLost: it died of this item, or was killed.
-        NodeUnusable: it cannot start here, whatever the item.
+    """Have the item in a parcel run by this worker's agent; returns a packed delivery. Raises AgentLost where the agent
+    died of this item, or was killed, and NodeUnusable where none can start here, whatever the item.
     """
     devices = tuple(os.environ.get(name, "") for name in _DEVICES)
     agent = _agents.get(devices)
