@@ -14,7 +14,7 @@ from fuzz_all import MILLION, OVER_TIME, fuzz, fuzz_together
 from fuzz_readers import READERS
 
 SEED = 1
-EACH = 600
+EACH = 300
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -24,14 +24,15 @@ from dynalyze.cli import group
 from dynalyze.files import temporary
 from limits import WALL_SECONDS
 
-PATIENT = """\
-import pathlib, time, torch
-torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+WAITS = """\
+import pathlib, time
 pathlib.Path("ready").touch()
 while True:
     time.sleep(0.05)
 """
-CHECKPOINTS = PATIENT.replace(
+COMPILED = 'import torch\ntorch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))\n'
+PATIENT = COMPILED + WAITS
+CHECKPOINTS = WAITS.replace(
     "import pathlib",
     "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: (open('saved', 'w'), sys.exit(0)))\nimport pathlib",
 )
@@ -126,7 +127,7 @@ ROADS = [
     pytest.param(PATIENT, ("bench", "main.py", "--json", "-"), marks=pytest.mark.slow, id="the run of a bench"),
     pytest.param(SLOW_FORWARD, ("bench", "main.py:Net", "--input", "torch.ones(2)", "--json", "-"), id="a bench"),
     pytest.param(PATIENT, ("audit", "main.py", "--json", "-"), marks=pytest.mark.slow, id="audit"),
-    pytest.param(PATIENT, ("sweep", "main.py", "--workers", "1", "--json", "-"), id="sweep"),
+    pytest.param(WAITS, ("sweep", "main.py", "--workers", "1", "--json", "-"), id="sweep"),
 ]
 
 
@@ -149,7 +150,7 @@ def test_a_program_that_handles_a_signal_gets_that_signal(tmp_path: Path) -> Non
 
 
 def test_nohup_is_honoured(tmp_path: Path) -> None:
-    (tmp_path / "main.py").write_text(PATIENT)
+    (tmp_path / "main.py").write_text(WAITS)
     numbers = [signal.SIGHUP, signal.SIGTERM]
     before = ["env", "--ignore-signal=HUP"]
     if subprocess.run([*before, "true"], capture_output=True).returncode:
@@ -280,12 +281,12 @@ def test_what_links_in_a_dead_runs_folder_lead_to_stays(scratch: Path) -> None:
 
 
 def test_the_next_run_clears_the_folder_of_one_that_was_killed(tmp_path: Path) -> None:
-    (tmp_path / "main.py").write_text(PATIENT)
+    (tmp_path / "main.py").write_text(WAITS)
     killed = signalled(tmp_path, "explain", "main.py", numbers=[signal.SIGKILL])
     assert killed.status == -signal.SIGKILL
     assert killed.left
     (tmp_path / "ready").unlink()
-    (tmp_path / "main.py").write_text("import torch")
+    (tmp_path / "main.py").write_text("")
     scratch = tmp_path / "scratch"
     assert dynalyze("explain", "main.py", cwd=tmp_path, env={"TMPDIR": str(scratch)}).status == 0
     assert list(scratch.glob("dynalyze-*")) == []
