@@ -13,17 +13,18 @@ class Tree(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: dict[str, list[str]] = {}
+        self._pieces: dict[str, list[list[str]]] = {}
         self.open: list[str] = []
         self.feed(page)
         self.close()
         assert self.open == []
+        self.texts = {tag: ["".join(each) for each in pieces] for tag, pieces in self._pieces.items()}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
-            self.texts.setdefault(tag, []).append("")
+            self._pieces.setdefault(tag, []).append([])
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
@@ -33,7 +34,7 @@ class Tree(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         for tag in set(self.open):
-            self.texts[tag][-1] += data
+            self._pieces[tag][-1].append(data)
 
     def values(self, attribute: str) -> list[str]:
         return [value for _, attributes in self.elements if (value := attributes.get(attribute)) is not None]
