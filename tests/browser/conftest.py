@@ -78,11 +78,11 @@ class Tab:
 
     def leave(self, allowed: tuple[str, ...]) -> list[str]:
         """Leave the page that is shown, and give what was wrong with it: said, asked for beside `allowed`, blocked."""
-        blocked, kept = self.page.evaluate("[window.violations ?? [], localStorage.length]")
-        if kept:
-            self.context.close()
-        else:
-            self.page.goto("about:blank")
+        blocked, kept = [], True
+        try:
+            blocked, kept = self.page.evaluate("[window.violations ?? [], localStorage.length]")
+        finally:
+            self.context.close() if kept else self.page.goto("about:blank")
         other = [url for url in self.asked if not url.startswith(allowed)]
         troubles = [*self.said, *other, *blocked]
         self.said.clear()
