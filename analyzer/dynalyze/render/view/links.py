@@ -121,13 +121,9 @@ class Index:
             for identity in dict.fromkeys(finding.evidence):
                 self._fixes.setdefault(identity, []).append(link)
         self.met: dict[CompilationKey, list[Link]] = {}
-        met: list[tuple[Graph | GraphBreak | Recompile, Iterable[str]]] = [
-            *((each, (each.compile_id,)) for each in report.graphs),
-            *((each, each.compile_ids) for each in report.graph_breaks),
-            *((each, (each.compile_id,)) for each in report.recompiles),
-        ]
-        for fact, compile_ids in met:
-            for compile_id in compile_ids:
+        met: list[Graph | GraphBreak | Recompile] = [*report.graphs, *report.graph_breaks, *report.recompiles]
+        for fact in met:
+            for compile_id in fact.compile_ids if isinstance(fact, GraphBreak) else [fact.compile_id]:
                 link = Link(fact.id, self.facts.get(fact.id, ""))
                 self.met.setdefault((fact.process, fact.epoch, compile_id), []).append(link)
 

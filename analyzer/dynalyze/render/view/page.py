@@ -15,13 +15,12 @@ from dynalyze.render.view.compiles import (
     forced_sizes_view,
     skipped_view,
 )
-from dynalyze.render.view.findings import FindingsView
 from dynalyze.render.view.graphs import GraphsView
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.map import MapView
 from dynalyze.render.view.measurements import MeasurementsView, measured_metrics
 from dynalyze.render.view.modules import CandidatesView, ModulesView
-from dynalyze.render.view.run import RunView, VerdictView, checks_view, metrics_view
+from dynalyze.render.view.run import FindingsView, RunView, VerdictView, checks_view, metrics_view
 from dynalyze.render.view.sources import SourcesView
 from dynalyze.render.view.timeline import TimelineView
 from dynalyze.report import Report
