@@ -47,7 +47,7 @@ IMPORTS = {
 FORKED = ("explain", "measure", "warmup", "serve", "fork-measures", "inquire")
 # Read while a module is imported, or of the interpreter itself.
 READ_AT_IMPORT = ("TORCH", "INDUCTOR", "PYTHON", "OMP_", "MKL_", "CUDA", "LD_", "TRITON", "NUMEXPR")
-READ_AT_USE = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
+READ_AT_USE = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"}
 # Read while a module is imported, but a fork can still be told of them: `_adopt`.
 ADOPTED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
 # What the processes that measure are started with, beside READ_AT_USE: launch/run.py NOTHING_REMEMBERED.
