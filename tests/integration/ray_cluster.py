@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,10 +30,11 @@ class Head:
 
 
 @contextmanager
-def head(cores: int) -> Iterator[Head]:
-    """`ray start --head`; all that it started has ended afterwards."""
+def head(cores: int, env: Mapping[str, str]) -> Iterator[Head]:
+    """`ray start --head` with `env` beside our variables; all that it started has ended afterwards."""
     port, client_port = _free_port(), _free_port()
     env = {
+        **env,
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_AUTH_MODE": "token",

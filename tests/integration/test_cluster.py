@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from program import TRACEBACK, Outcome, dynalyze
 from ray_cluster import Head, gone, head, rows_of, session_of, titled
+from warm_starts import forking
 
 from limits import WALL_SECONDS
 
@@ -66,7 +67,7 @@ if ALWAYS or not marker.exists():
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Head]:
-    with head(cores=2) as started:
+    with head(cores=2, env=forking({})[1]) as started:
         yield started
 
 
@@ -113,7 +114,7 @@ def wait_until(condition: Any, what: str) -> None:
 
 
 def test_the_table_is_that_of_the_local_pool(cluster: Head, models: Path, tmp_path: Path) -> None:
-    targets = ("models/clean.py", "models/broken.py", "models/failing.py")
+    targets = ("models/clean.py", "models/broken.py", "models/failing.py", "--python", forking({})[0])
     local = dynalyze("sweep", *targets, "--out", "local", "--quiet-target", cwd=tmp_path)
     far = dynalyze(
         "sweep", *targets, "--out", "far", "--cluster", cluster.address, "--json", "-", cwd=tmp_path, env=cluster.env

@@ -58,6 +58,8 @@ MEASURING = ("TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOGRAD_REMO
 ADDRESS = "DYNALYZE_TESTS_TARGETS"
 # Set in the command: a part of the request of a target that is started anew, as one whose memory is watched from above.
 ANEW = "DYNALYZE_TESTS_ANEW"
+# Runs this file so that its frames, which are below those of every fork, are of no file: reports do not show them.
+WITHOUT_A_FILE = "import sys; __file__ = sys.argv.pop(1); exec(compile(open(__file__).read(), '<warm starts>', 'exec'))"
 
 
 def can_fork(env: Mapping[str, str]) -> bool:
@@ -134,7 +136,10 @@ def server(what: str) -> str:
     address = str(Path(folder.name) / "socket")
     env = {**os.environ, **(dict.fromkeys(MEASURING, "0") if what == "measuring" else {})}
     process = subprocess.Popen(
-        [sys.executable, str(SELF), "serve", address, what], stdin=subprocess.PIPE, env=env, cwd=os.sep
+        [sys.executable, "-c", WITHOUT_A_FILE, str(SELF), "serve", address, what],
+        stdin=subprocess.PIPE,
+        env=env,
+        cwd=os.sep,
     )
     atexit.register(_end, process, folder)
     deadline = time.monotonic() + START_SECONDS
