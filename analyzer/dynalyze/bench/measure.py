@@ -13,6 +13,7 @@ from typing import Any
 import dynalyze
 from dynalyze.bench.configurations import program_config
 from dynalyze.bench.plan import Plan, asks_for_written, with_written
+from dynalyze.bench.prices import name_breaks
 from dynalyze.bench.records import ConfigRun, measurement
 from dynalyze.bench.run import Benchmarks, run_bench
 from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, Configuration
@@ -85,6 +86,7 @@ def add_bench(
         before(f"its speed is being measured, for at most {ready.total:g} s")
     found = run_bench(ready)
     report.measurements, report.accuracy = found.measurements, found.accuracy
+    name_breaks(report)
     report.capture.notes += [*source.notes, *new_notes(found.notes, report)]
     if found.status == "interrupted":
         report.outcome.status, report.outcome.message = "interrupted", "Interrupted while its speed was measured."
@@ -159,6 +161,7 @@ def _of_program(target: TargetSpec, plan: Plan) -> Report:
 
 def _add(report: Report, found: Benchmarks) -> None:
     report.measurements, report.accuracy = found.measurements, found.accuracy
+    name_breaks(report)
     report.environment = {**report.environment, **found.environment}
     report.outcome.status, report.outcome.message = found.status, found.message
     report.capture.notes += found.notes

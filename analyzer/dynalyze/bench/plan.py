@@ -35,7 +35,7 @@ class Plan(CommonSettings):
     With `as_called` the calls of a program that went backward through them are training steps, as it made them.
     `label` names the target before each line of its output. `autocast` holds for eager too. `written` is what the
     program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`
-    has each process run the program again.
+    has each process run the program again. `prices` asks where the time of a compiled call goes.
     """
 
     source: dict[str, Any]
@@ -55,6 +55,7 @@ class Plan(CommonSettings):
     label: str = "target"
     accuracy: bool = True
     memory: bool = True
+    prices: bool = False
     answers_first: bool = False
     more_time: str = ""
     cold_seconds: float | None = None

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from dynalyze.bench import records, schedule
+from dynalyze.bench import prices, records, schedule
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import ConfigRun
@@ -19,12 +19,15 @@ from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
-from dynalyze.report.measurements import Accuracy, Measurement
+from dynalyze.report.measurements import Accuracy, Measurement, Prices
 from dynalyze.text.errors import UsageError
 
 BenchStatus = Literal["complete", "failed", "timed_out", "interrupted"]
 _COLD_MARGIN = 2.0
 """Times what compiling took: a start with empty caches is not begun with less time left."""
+
+_MOST_PRICING = 2.0
+"""Seconds of timed passes for the prices of one configuration."""
 
 _STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
 
@@ -162,6 +165,7 @@ class WorkBench:
                 "pair": sum(plan.pairs - len(row.pairs) for row in rows if not row.timed and row.usable),
                 "cold start": sum(self._begins_cold(row) for row in rows),
                 "memory": sum(plan.memory and row.memory is None for row in rows),
+                "prices": sum(plan.prices and row.prices is None for row in rows if row.configuration.compile),
                 "accuracy": sum(plan.accuracy and row.accuracy is None for row in rows if row.configuration.compile),
             }
         )
@@ -225,6 +229,8 @@ class WorkBench:
             row.warm = row.warm or (row.memory or {}).get("warm")
         if self._plan.accuracy and row.configuration.compile:
             row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
+        if self._plan.prices and row.configuration.compile:
+            self._prices(row)
         if not self._begins_cold(row):
             return
         try:  # The first calls from empty caches, once the verdict on speed is there.
@@ -233,6 +239,14 @@ class WorkBench:
                 row.cold = schedule.first_calls(self._pool, arm, memory=False, new=True, budget=self._budget)
         except WorkerFailed as error:
             row.notes.append(f"what compiling costs is not known: {error.message}")
+
+    def _prices(self, row: ConfigRun) -> None:
+        seconds = min(_MOST_PRICING, self._plan.seconds / 2)
+        try:
+            with self._progress.doing("prices", self._named(row, "prices")):
+                row.prices = prices.priced(self._pool, self._arm(row), seconds, self._budget)
+        except WorkerFailed as error:
+            row.prices = Prices(problem=error.message)
 
     def _begins_cold(self, row: ConfigRun) -> bool:
         """Whether there is still to be a start from empty caches, and time enough for it."""

@@ -28,7 +28,7 @@ _MOST_SAMPLES = 50
 
 # How long, and how often, a model is called until its calls are steady.
 _COLD_WARMING: dict[str, float] = {"seconds": 30.0, "most": 500}
-_PAIR_WARMING: dict[str, float] = {"seconds": 3.0, "most": 300}
+PAIR_WARMING: dict[str, float] = {"seconds": 3.0, "most": 300}
 _BUDGET_WARMING = 0.01
 """Of a budget: how long the calls of one process may take to become steady."""
 
@@ -61,7 +61,7 @@ def first_calls(pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: 
     """
     with pool.worker(arm.request, arm.caches, new=new) as worker:
         load = worker.ask("load")
-        warm = worker.ask("warm", **_limits(_COLD_WARMING, budget))
+        warm = worker.ask("warm", **limits(_COLD_WARMING, budget))
         check = worker.ask("check")
         return FirstCalls(load, warm, check, worker.ask("memory") if memory else None)
 
@@ -74,7 +74,7 @@ def extra(pool: WorkerPool, arm: Arm, command: str) -> dict[str, Any]:
     new = command == "memory"
     with pool.worker(arm.request, arm.caches, new=new) as worker:
         worker.ask("load")
-        warm = worker.ask("warm", **_PAIR_WARMING) if new else None
+        warm = worker.ask("warm", **PAIR_WARMING) if new else None
         return {**worker.ask(command), "warm": warm}
 
 
@@ -103,7 +103,7 @@ def take_turns(
             worker.receive()
         if not eager_first:
             workers.reverse()
-        warming = _limits(_PAIR_WARMING, budget)
+        warming = limits(PAIR_WARMING, budget)
         warmed = [worker.ask("warm", **warming) for worker in workers]
         steady_ms = max(float(min(warm["calls_ms"][-3:], default=0.0)) for warm in warmed)
         blocks = block_count(seconds / 2, steady_ms)
@@ -127,6 +127,6 @@ def block_count(seconds: float, pass_ms: float) -> int:
     return max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, int(seconds / max(BLOCK_SECONDS, pass_ms / 1000))))
 
 
-def _limits(warming: dict[str, float], budget: float | None) -> dict[str, float]:
+def limits(warming: dict[str, float], budget: float | None) -> dict[str, float]:
     """How long calls may take to become steady where all of the benchmark has a budget."""
     return warming if budget is None else {**warming, "seconds": min(warming["seconds"], budget * _BUDGET_WARMING)}

@@ -165,7 +165,7 @@ class Worker:
         learn: Callable[[list[str]], None] | None,
     ) -> None:  # fmt: skip
         self._name = name
-        self._folder = folder
+        self.folder = folder
         self._pool = pool
         self._seconds = seconds
         self._learn = learn
@@ -197,7 +197,7 @@ class Worker:
             self._listener.close()
             if self._connection is not None:
                 self._connection.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def ask(self, do: str, **details: Any) -> dict[str, Any]:
         """Send a command and wait for the answer. Raises WorkerFailed where it could not be done, or the process died

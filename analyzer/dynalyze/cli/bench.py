@@ -62,6 +62,7 @@ _AS_THEY_ARE = (
 @count_option("--threads", "Threads of torch on the CPU.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Of weights and order.")
 @click.option("--no-accuracy", is_flag=True, help="Do not compare the results with eager's and with fp64.")
+@click.option("--prices", is_flag=True, help="Measure where a call's time goes: graphs, breaks, guards.")
 @click.option("--no-memory", is_flag=True, help="Do not measure memory.")
 @click.pass_context
 def bench(context: click.Context, /, **options: Any) -> int:
@@ -127,6 +128,7 @@ def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -
         quiet=options["quiet_target"],
         accuracy=not options["no_accuracy"],
         memory=not options["no_memory"],
+        prices=options["prices"],
         autocast=options["autocast"] or "",
         **{key: options[key] for key in _AS_THEY_ARE},
     )

@@ -126,6 +126,7 @@ def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
         pairs=MIN_PAIRS,
         quiet=options["quiet_target"],
         memory=False,
+        prices=True,
         as_called=options["train"] is None,
         **{key: options[key] for key in same},
     )

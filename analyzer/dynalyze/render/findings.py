@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from dynalyze.facts.fingerprints import fingerprints
-from dynalyze.report import Finding, GraphBreak, Location, Report
+from dynalyze.report import Finding, GraphBreak, Impact, Location, Report
 from dynalyze.words.report import only_measured
 
 
@@ -26,8 +26,27 @@ def as_cards(report: Report) -> Report:
         first = cards.setdefault(key, finding)
         if first is not finding:
             evidence = [*first.evidence, *finding.evidence]
-            cards[key] = msgspec.structs.replace(first, evidence=list(dict.fromkeys(evidence)))
+            cards[key] = msgspec.structs.replace(
+                first, evidence=list(dict.fromkeys(evidence)), impact=_together(first.impact, finding.impact)
+            )
     return msgspec.structs.replace(report, findings=list(cards.values()))
+
+
+def _together(one: Impact | None, other: Impact | None) -> Impact | None:
+    """The cost of two findings; that of one where nobody measured the other."""
+    if one is None or other is None:
+        return one or other
+    share = _sum(one.share, other.share)
+    return Impact(
+        ms_per_call=_sum(one.ms_per_call, other.ms_per_call),
+        share=None if share is None else min(1.0, share),
+        compile_seconds=_sum(one.compile_seconds, other.compile_seconds),
+        what=one.what or other.what,
+    )
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else one + other
 
 
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")

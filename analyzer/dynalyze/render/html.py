@@ -27,7 +27,7 @@ from dynalyze.render.view.plots.treemap import KERNEL_KINDS
 from dynalyze.render.view.sweep import SweepPage
 from dynalyze.render.view.sweep_diff import SweepDiffPage
 from dynalyze.render.view.sweep_items import mark_of
-from dynalyze.report import Finding, GraphBreak, Report
+from dynalyze.report import GraphBreak, Report
 from dynalyze.report.audit import STAGES
 from dynalyze.sweep.records import Sweep
 from dynalyze.text.amounts import count_of, duration, milliseconds, percent
@@ -35,7 +35,15 @@ from dynalyze.text.visible import clipped, visible
 from dynalyze.words import policy, sweep, warmup
 from dynalyze.words.bench import verdict_short
 from dynalyze.words.comparison import item_words, reach_words
-from dynalyze.words.report import CAUSE_WORDS, COMPILATION_WORDS, SEVERITY_WORDS, cache_words, effect_words, short_path
+from dynalyze.words.report import (
+    CAUSE_WORDS,
+    COMPILATION_WORDS,
+    SEVERITY_WORDS,
+    cache_words,
+    effect_words,
+    impact_words,
+    short_path,
+)
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -124,13 +132,6 @@ def _seen(found: GraphBreak) -> str:
     return f"{times} in {len(found.processes)} processes" if len(found.processes) > 1 else times
 
 
-def _impact(finding: Finding) -> str:
-    """A measured cost in words; never an estimate."""
-    if finding.impact is None:
-        return "Impact unknown"
-    return f"{duration(finding.impact.seconds)} {finding.impact.what}".strip()
-
-
 _NAMED: tuple[Callable[..., Any], ...] = (
     answer_tone, sweep.breaks_words, bytes_words, cache_words, check_tone, code_at, code_title, count_of, dtype_words,
     effect_words, input_shape, item_words, milliseconds, sweep.place_words, reach_words, sweep.reason_words,
@@ -148,7 +149,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "ending_words": sweep.status_words,
     "error": lambda value: "" if value is None else f"{value:.3g}",
     "few": lambda texts, most: ", ".join(texts[:most]) + (", ..." if len(texts) > most else ""),
-    "impact": _impact,
+    "impact": impact_words,
     "kernel_kind": lambda kind: KERNEL_KINDS[kind],
     "later_call": warmup.later,
     "number": lambda value: "" if value is None else f"{value:,}",

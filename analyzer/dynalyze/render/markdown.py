@@ -15,7 +15,16 @@ from dynalyze.report.audit import CheckStatus
 from dynalyze.text.visible import clipped, visible
 from dynalyze.words import bench as words_bench
 from dynalyze.words import policy as words_policy
-from dynalyze.words.report import SEVERITY_WORDS, command_line, count_of, duration, totals, trust_notes, verdict
+from dynalyze.words.report import (
+    SEVERITY_WORDS,
+    command_line,
+    count_of,
+    duration,
+    impact_words,
+    totals,
+    trust_notes,
+    verdict,
+)  # fmt: skip
 
 _LONGEST_TEXT = 500
 _SPAN = re.compile(r"`([^`]+)`")
@@ -132,6 +141,8 @@ def _list(report: Report, findings: list[Finding]) -> Iterator[str]:
         yield f"- {_MARKS[finding.severity]} <b>{prose(finding.title)}</b> {_place(finding, report)}"
         if finding.location is not None and finding.location.code:
             yield f"  <br>{code(finding.location.code)}"
+        if finding.impact is not None:
+            yield f"  <br>{prose(impact_words(finding))}"
         if finding.advice:
             yield f"  <br>→ {prose(finding.advice)}"
     if findings:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from dynalyze.facts.fingerprints import fingerprints
 from dynalyze.files.paths import below
 from dynalyze.render.findings import ENDED_WELL, is_known, waived
@@ -184,7 +186,7 @@ def _finding_properties(finding: Finding) -> Object:
     if finding.detail is not None and finding.detail.why:
         properties["why"] = visible(finding.detail.why)
     if finding.impact is not None:
-        properties["seconds"] = finding.impact.seconds
+        properties["impact"] = msgspec.to_builtins(finding.impact)
     return properties
 
 

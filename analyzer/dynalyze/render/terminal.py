@@ -69,6 +69,8 @@ def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[Gra
         for other in told[1:]:
             summary.place(other.location)
         summary.indented(f"{words.effect_words(found.effect)}{times}", "dim")
+    if finding.impact is not None:
+        summary.indented(words.impact_words(finding), "bold")
     summary.action(finding.advice)
     if finding.detail is not None and finding.detail.config:  # To be set in place of a change, or to see it.
         for line in finding.detail.config.splitlines():

@@ -404,10 +404,16 @@ class Kernel(msgspec.Struct):
 
 
 class Impact(msgspec.Struct):
-    """A measured cost. Never estimated."""
+    """A measured cost, never estimated; None what was not measured.
 
-    seconds: float
-    what: Message
+    `ms_per_call` is spent in each call of the compiled model, `share` is that of the whole call, and `compile_seconds`
+    went into compiling; `what` says into which.
+    """
+
+    ms_per_call: float | None = None
+    share: float | None = None
+    compile_seconds: float | None = None
+    what: Message = ""
 
 
 class Example(msgspec.Struct):

@@ -10,7 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.report.held import Message, Name, Quote, Settings, Word
+from dynalyze.report.code import Location
+from dynalyze.report.held import BreakType, Message, Name, Quote, Settings, Word
 
 Validity = Literal["valid", "invalid", "failed"]
 """failed: it could not be run at all; invalid: it ran, but what was timed is not what was asked for."""
@@ -115,6 +116,82 @@ class Counts(msgspec.Struct):
     cudagraph_skips: int = 0
 
 
+PartKind = Literal["graph", "backward", "break", "resume", "guards", "entry", "outside"]
+"""What runs in a part of a call.
+
+graph, backward: a compiled graph. break: eager code from where a graph break ends a graph to the next one, or a
+function that the break left in eager. resume: getting into the compiled rest of a function that a break cut in two.
+guards: the checks before compiled code runs. entry: getting into the first graph. outside: what the program does
+around all that.
+"""
+
+
+class CallPart(msgspec.Struct):
+    """One part of a call. Parts of a call follow each other in the list as they do in time, and add up to it.
+
+    `break_id` is that of the graph break whose cost it is, "" where it is none's or one that the report does not have;
+    `place` is the line of the break, else the function that runs.
+    """
+
+    kind: PartKind
+    ms: float
+    place: Location | None = None
+    break_id: Word = ""
+    compile_id: Word = ""
+
+
+class BreakPrice(msgspec.Struct):
+    """What one graph break takes of a call: `gap_ms` in eager, `resume_ms` to get back into compiled code, guards
+    included. `compile_seconds` went into compiling the rests of the functions that it cut, once, in the same process.
+    """
+
+    place: Location
+    gb_type: BreakType
+    ms: Interval
+    gap_ms: float
+    resume_ms: float
+    share: float
+    break_id: Word = ""
+    compile_seconds: float = 0.0
+
+
+class GuardGroup(msgspec.Struct):
+    """Guards on one source and on all that is reached by it; `share` of what all guards of the version take."""
+
+    source: Quote
+    sources: int
+    share: float
+    us: float
+
+
+class GuardPrice(msgspec.Struct):
+    """The guards of one version of a function: `us` are microseconds in one call, `count` how many are checked."""
+
+    compile_id: Word
+    place: Location | None
+    us: float
+    count: int | None = None
+    groups: list[GuardGroup] = []
+
+
+class Prices(msgspec.Struct):
+    """Where the time of a compiled call goes, measured with the model warm in a process of its own.
+
+    Nothing here is estimated: where the parts do not add up to the call, `problem` says so and there are none.
+
+    `call_ms` is of calls without anything in between, `passes` how many were timed. `runs` are the compiled graphs that
+    run in a call, by compile id.
+    """
+
+    call_ms: Interval | None = None
+    passes: int = 0
+    parts: list[CallPart] = []
+    breaks: list[BreakPrice] = []
+    guards: list[GuardPrice] = []
+    runs: dict[Word, float] = {}
+    problem: Message = ""
+
+
 class Measurement(msgspec.Struct):
     """One configuration of one workload. A pass makes every recorded call once, in order.
 
@@ -147,6 +224,7 @@ class Measurement(msgspec.Struct):
     counts: Counts | None = None
     notes: list[Message] = []
     shape: dict[Name, int] = {}
+    prices: Prices | None = None
 
 
 class TensorAccuracy(msgspec.Struct):

@@ -183,7 +183,7 @@ def times(number: int) -> str:
 def recompile_cost(members: list[Recompile], what: str = "spent compiling again") -> Impact | None:
     """What recompiles took together, where each was timed."""
     known = seconds(members)
-    return None if known is None else Impact(known, what)
+    return None if known is None else Impact(compile_seconds=known, what=what)
 
 
 def capability(report: Report) -> tuple[int, int] | None:

@@ -145,8 +145,40 @@ def judge(report: Report) -> list[Finding]:
             found += rule.judge(report)
         except Exception as error:
             report.capture.notes.append(f"The rule {rule.id} failed, please report it: {type(error).__name__}: {error}")
+    for _, finding in found:
+        finding.impact = finding.impact or _break_cost(report, finding.evidence)
     found.sort(key=lambda pair: (_SEVERITIES[pair[1].severity], pair[0]))
-    return [finding for _, finding in found]
+    return _dearest_first([finding for _, finding in found])
+
+
+def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
+    """What graph breaks take of a call together, where that was measured."""
+    prices = next((each.prices for each in report.measurements if each.prices and each.prices.breaks), None)
+    wanted = set(evidence)
+    found = [each for each in prices.breaks if each.break_id in wanted] if prices else []
+    if not found:
+        return None
+    spent = sum(each.compile_seconds for each in found)
+    return Impact(
+        ms_per_call=sum(each.ms.value for each in found),
+        share=min(1.0, sum(each.share for each in found)),
+        compile_seconds=spent or None,
+        what="to compile what comes after it" if spent else "",
+    )
+
+
+def _dearest_first(findings: list[Finding]) -> list[Finding]:
+    """Findings whose price of a call is known change places among each other, within a severity, by that."""
+    places = [index for index, each in enumerate(findings) if each.impact and each.impact.ms_per_call is not None]
+
+    def order(index: int) -> tuple[int, float]:
+        impact = findings[index].impact
+        return _SEVERITIES[findings[index].severity], -((impact and impact.ms_per_call) or 0.0)
+
+    ordered = list(findings)
+    for place, index in zip(places, sorted(places, key=order), strict=True):
+        ordered[place] = findings[index]
+    return ordered
 
 
 def reaches(findings: Iterable[Finding], level: str) -> bool:

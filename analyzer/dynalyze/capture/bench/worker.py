@@ -12,10 +12,12 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture import environment
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.forking import imported_modules
 from dynalyze.capture.bench.load import load
@@ -47,7 +49,7 @@ def main(run: Path) -> int:
     finally:
         os.chdir(before)
     _live_unobserved()
-    session = Session(request)
+    session = Session(request, run)
     with connection, contextlib.suppress(EOFError, OSError):
         while (command := json.loads(connection.recv_bytes()))["do"] != "end":
             _send(connection, session.handle(command))
@@ -93,7 +95,8 @@ def _finite(value: Any) -> Any:
 class Session:
     """One configuration of one workload in this process."""
 
-    def __init__(self, request: WorkerRequest) -> None:
+    def __init__(self, request: WorkerRequest, run: Path) -> None:
+        self._run = run
         self._request = request
         self._configuration = request.configuration
         self._compiles = Compiles()
@@ -105,7 +108,7 @@ class Session:
         self._actions: dict[str, Callable[[Command], Answer]] = {
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
-            "bisect": self._bisect,
+            "bisect": self._bisect, "prices": self._prices,
         }  # fmt: skip
 
     def handle(self, command: Command) -> Answer:
@@ -206,6 +209,24 @@ class Session:
         from dynalyze.capture.bench.bisect import Bisector
 
         return Bisector(self._workload(), self._configuration, self._device).take(command["step"], command)
+
+    def _prices(self, command: Command) -> Answer:
+        """The only command that records what is compiled: until the calls are steady, and nothing is timed."""
+        from dynalyze.capture.attach import InProcess
+        from dynalyze.capture.bench.prices import prices
+
+        if self._device not in ("", "cpu"):
+            raise Failed(
+                "misuse", f"the parts of a call are timed on the CPU alone, and this one runs on {self._device}"
+            )
+        import torch
+
+        recording = InProcess(self._run)
+        recording.start()
+        self._warm(command)
+        recording.stop()
+        found = asdict(prices(self._steps, command["timed"]))
+        return {**found, "torch_folder": environment.torch_facts(torch).folder}
 
     def _configure(self) -> None:
         """Make the steps of the configured target, once."""

@@ -20,6 +20,7 @@ from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.map import MapView
 from dynalyze.render.view.measurements import MeasurementsView, measured_metrics
 from dynalyze.render.view.modules import CandidatesView, ModulesView
+from dynalyze.render.view.prices import PricesView
 from dynalyze.render.view.run import FindingsView, RunView, VerdictView, checks_view, metrics_view
 from dynalyze.render.view.sources import SourcesView
 from dynalyze.render.view.timeline import TimelineView
@@ -27,7 +28,7 @@ from dynalyze.report import Report
 from dynalyze.words.report import only_measured
 
 ANCHORS = (
-    "policy", "verdict", "fixes", "breaks", "recompiles", "forced-sizes", "skipped", "candidates", "map",
+    "policy", "verdict", "fixes", "prices", "breaks", "recompiles", "forced-sizes", "skipped", "candidates", "map",
     "compilations", "timeline", "processes", "sources", "files", "graphs", "modules", "measurements", "accuracy",
     "warmup", "attention-matrix", "checks", "environment", "glossary", "recompiles-over-time", "kernel-treemap",
     "content", "report-json", "filter", "theme", "help", "keys",
@@ -68,6 +69,7 @@ class Page:
         self.skipped = skipped_view(report)
         self.candidates = CandidatesView(report, links, anchors)
         self.modules = ModulesView(report, links, anchors)
+        self.prices = PricesView(report, links, anchors)
         self.measurements = MeasurementsView(report, anchors)
         self.accuracy = accuracy_view(report, anchors)
         self.attention_matrix = AttentionMatrixView(report.attention_matrix) if report.attention_matrix else None
@@ -106,6 +108,7 @@ class Page:
             Section(self.policy, "policy", "Audit"),
             Section(True, "verdict", "Verdict"),
             Section(self.listened or self.findings.shown.items, "fixes", "Fix these first", self.findings.shown.total),
+            Section(self.prices, "prices", "What a call costs"),
             *(compiled if self.listened else []),
             Section(self.measurements.groups, "measurements", "Measurements", self.measurements.total),
             Section(self.accuracy.items, "accuracy", "Answers", self.accuracy.total),

@@ -98,7 +98,7 @@ def _bypass(reason: BypassReason, compilations: list[Compilation]) -> Ranked:
         severity="warning" if cold and not off else "info",
         location=concerned[0].location,
         evidence=dict.fromkeys(compilation.compile_id for compilation in concerned),
-        impact=Impact(round(sum(times), 6), "spent on compiles that no cache keeps")
+        impact=Impact(compile_seconds=round(sum(times), 6), what="spent on compiles that no cache keeps")
         if times and len(times) == len(cold)
         else None,
     )
@@ -127,7 +127,7 @@ def second_start_cold(report: Report) -> Iterator[Ranked]:
         f"{second.warm_seconds:.1f} s in a new process with the caches that these left. Graphs that no cache keeps "
         f"are compiled anew at every start, on every machine.{quoted}",
         evidence=second.reasons,
-        impact=Impact(second.warm_seconds, "taken by the first calls of a second start"),
+        impact=Impact(compile_seconds=second.warm_seconds, what="taken by the first calls of a second start"),
     )
 
 

@@ -173,7 +173,9 @@ def compiles_after_warmup(report: Report) -> Iterator[Ranked]:
             _advice(runs, series, warmup),
             location=series.lead.location if series is not None and series.lead.location.file else None,
             evidence=map(_shape_text, runs[:_MOST_EVIDENCE]),
-            impact=Impact(round(seconds, 6), "taken by calls that compiled after warm-up") if seconds else None,
+            impact=Impact(compile_seconds=round(seconds, 6), what="taken by calls that compiled after warm-up")
+            if seconds
+            else None,
         )
 
 

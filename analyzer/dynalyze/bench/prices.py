@@ -1,0 +1,208 @@
+"""From the stamps of a measuring process and what it recorded of its compiles to the price of each graph break."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from dynalyze.bench.schedule import PAIR_WARMING, Arm, limits
+from dynalyze.bench.workers import WorkerPool
+from dynalyze.capture.events import CompileStarted
+from dynalyze.events.log import RunLog
+from dynalyze.events.reading import read_run
+from dynalyze.facts.breaks import graph_breaks
+from dynalyze.facts.compilations import compilations
+from dynalyze.facts.guards import readable
+from dynalyze.facts.registry import registry
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.report import GraphBreak, Location, Report
+from dynalyze.report.measurements import BreakPrice, CallPart, GuardGroup, GuardPrice, Interval, PartKind, Prices
+
+_LARGEST_GAP = 0.05
+"""How far the parts may add up to another sum than the call itself; where two halves of its own passes differ by more,
+that far."""
+_FEWEST_PASSES = 6
+_Z = 1.96
+_KINDS: dict[str, PartKind] = {"gap": "break"}
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What a segment of a call belongs to: the graph break whose cost it is, if any, and where it is shown."""
+
+    kind: PartKind
+    place: Location | None
+    broken: GraphBreak | None = None
+    compile_id: str = ""
+
+
+def priced(pool: WorkerPool, arm: Arm, seconds: float, budget: float | None) -> Prices:
+    """Measure for about this many seconds in a process of its own, whose compiles are recorded.
+
+    Raises:
+        WorkerFailed: the process failed.
+    """
+    with pool.worker(arm.request, arm.caches) as worker:
+        worker.ask("load")
+        answer = worker.ask("prices", timed=seconds, **limits(PAIR_WARMING, budget))
+        return Record(read_run(worker.folder), answer["torch_folder"]).prices(answer)
+
+
+class Record:
+    """What the measuring process compiled: breaks and compilations, by compile id."""
+
+    def __init__(self, run: RunLog, folder: str) -> None:
+        places, sources = Places(folder), Sources(run)
+        self._compiled = compilations(run, places, sources)
+        breaks = graph_breaks(run, places, sources, registry(folder), self._compiled)
+        by_id = {each.id: each for each in breaks}
+        # The last one of an id counts: torch._dynamo.reset() begins anew.
+        self._by_compile = {each.compile_id: each for each in self._compiled}
+        self._ended_by = {each.compile_id: by_id[each.breaks[-1]] for each in self._compiled if each.breaks}
+        starts = [event for _, event in run.all() if isinstance(event, CompileStarted) and event.code is not None]
+        self._tried = {(each.code.file, each.code.name, each.code.line): each.id for each in starts if each.code}
+
+    def prices(self, answer: dict[str, Any]) -> Prices:
+        """The prices of an answer to the command `prices`."""
+        calls = max(1, int(answer["calls"]))
+        plain, stamped = answer["plain_ms"], answer["stamped_ms"]
+        if answer["problem"] or len(stamped) < _FEWEST_PASSES:
+            return Prices(problem=answer["problem"] or "too few passes could be timed")
+        quiet = _quieter_half(stamped)
+        expected = [plain[index] for index in _quieter_half(plain)]
+        found = Prices(call_ms=_interval([ms / calls for ms in expected]), passes=len(stamped))
+        total = statistics.fmean(stamped[index] for index in quiet)
+        bound = max(_LARGEST_GAP, _drift(plain)) * statistics.fmean(expected)
+        if abs(total - statistics.fmean(expected)) > bound:
+            found.problem = (
+                f"the parts of a call add up to {total / calls:.3g} ms, and a call takes "
+                f"{statistics.fmean(expected) / calls:.3g} ms"
+            )
+            return found
+        taken: dict[str, list[tuple[Owner, list[float]]]] = defaultdict(list)
+        unguarded: dict[str, float] = defaultdict(float)
+        for segment in answer["segments"]:
+            owner = self._owner(segment)
+            ms = [segment["ms"][index] / calls for index in quiet]
+            mean, guards = statistics.fmean(ms), 0.0
+            if bare := segment["unguarded_ms"]:
+                guards = max(0.0, mean - statistics.fmean(sorted(bare)[: len(quiet)]) / calls)
+                guards = min(guards, mean)
+                unguarded[segment["compile_id"]] += guards
+            if owner.broken is not None:
+                taken[owner.broken.id].append((owner, ms))
+            if guards:
+                at = self._place(segment["compile_id"])
+                found.parts.append(CallPart("guards", guards, at, _id(owner), segment["compile_id"]))
+            found.parts.append(CallPart(owner.kind, mean - guards, owner.place, _id(owner), owner.compile_id))
+        found.parts = _joined(found.parts)
+        found.breaks = [self._break_price(parts, total / calls) for parts in taken.values()]
+        found.breaks.sort(key=lambda each: -each.ms.value)
+        found.guards = [self._guards(name, each, unguarded[name]) for name, each in answer["guards"].items()]
+        found.guards.sort(key=lambda each: -each.us)
+        found.runs = {name: count / calls for name, count in answer["hits"].items()}
+        return found
+
+    def _owner(self, segment: dict[str, Any]) -> Owner:
+        kind, compile_id = _KINDS.get(segment["kind"], segment["kind"]), segment["compile_id"]
+        if kind == "break":
+            broken = self._broken(segment)
+            return Owner(kind, broken.location, broken) if broken is not None else Owner("outside", None)
+        if kind == "resume":
+            broken = self._ended_by.get(segment["opened_by"])
+            return Owner(kind, broken.location if broken else self._place(compile_id), broken, compile_id)
+        return Owner(kind, self._place(compile_id), None, compile_id)
+
+    def _broken(self, segment: dict[str, Any]) -> GraphBreak | None:
+        """The break that left a function in eager, or that ended the graph before."""
+        tried = self._tried.get(tuple(segment["function"] or ()), "")
+        return next((self._ended_by[name] for name in (tried, segment["compile_id"], segment["opened_by"])
+                     if name in self._ended_by), None)  # fmt: skip
+
+    def _place(self, compile_id: str) -> Location | None:
+        compiled = self._by_compile.get(compile_id)
+        return None if compiled is None else compiled.location
+
+    def _break_price(self, parts: list[tuple[Owner, list[float]]], call_ms: float) -> BreakPrice:
+        broken = parts[0][0].broken
+        assert broken is not None
+        whole = _interval([sum(each) for each in zip(*(ms for _, ms in parts), strict=True)])
+        gap = sum(statistics.fmean(ms) for owner, ms in parts if owner.kind == "break")
+        rests = {owner.compile_id for owner, _ in parts if owner.kind == "resume"}
+        return BreakPrice(
+            place=broken.location,
+            gb_type=broken.gb_type,
+            ms=whole,
+            gap_ms=gap,
+            resume_ms=max(0.0, whole.value - gap),
+            share=min(1.0, whole.value / call_ms) if call_ms else 0.0,
+            break_id=broken.id,
+            compile_seconds=sum(
+                self._by_compile[name].seconds.get("total", 0.0) for name in rests & {*self._by_compile}
+            ),
+        )
+
+    def _guards(self, compile_id: str, found: dict[str, Any], ms: float) -> GuardPrice:
+        whole = found["us"] or 1.0
+        groups = [
+            GuardGroup(readable(each["source"]), each["sources"], min(1.0, each["us"] / whole),
+                       min(1.0, each["us"] / whole) * ms * 1e3)
+            for each in found["groups"]
+        ]  # fmt: skip
+        return GuardPrice(compile_id, self._place(compile_id), ms * 1e3, found["count"], groups)
+
+
+def name_breaks(report: Report) -> None:
+    """Give the prices of a report the ids that its own record has for the same breaks; "" for one that it lacks."""
+    known = {_identity(each.location, each.gb_type): each.id for each in report.graph_breaks}
+    for prices in [each.prices for each in report.measurements if each.prices is not None]:
+        ids = {each.break_id: known.get(_identity(each.place, each.gb_type), "") for each in prices.breaks}
+        for each in prices.breaks:
+            each.break_id = ids[each.break_id]
+        for part in prices.parts:
+            part.break_id = ids.get(part.break_id, "")
+
+
+def _identity(place: Location, kind: str) -> tuple[str, int, int | None, str]:
+    return place.file, place.line, place.column, kind
+
+
+def _id(owner: Owner) -> str:
+    return owner.broken.id if owner.broken is not None else ""
+
+
+def _quieter_half(samples: list[float]) -> list[int]:
+    """Which passes were not slower than the median: what else the machine did is in the others."""
+    middle = statistics.median(samples)
+    return [index for index, sample in enumerate(samples) if sample <= middle]
+
+
+def _drift(samples: list[float]) -> float:
+    """How far the first and the second half of the passes are apart, as a share."""
+    half = len(samples) // 2
+    first, second = (
+        statistics.fmean(part[i] for i in _quieter_half(part)) for part in (samples[:half], samples[half:])
+    )
+    return abs(first - second) / min(first, second) if min(first, second) > 0 else 0.0
+
+
+def _interval(samples: list[float]) -> Interval:
+    """The mean with its 95 % interval."""
+    mean = statistics.fmean(samples)
+    error = _Z * statistics.stdev(samples) / len(samples) ** 0.5 if len(samples) > 1 else 0.0
+    return Interval(mean, max(0.0, mean - error), mean + error)
+
+
+def _joined(parts: list[CallPart]) -> list[CallPart]:
+    """Parts of one kind and owner that follow each other are one."""
+    joined: list[CallPart] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if last is not None and (last.kind, last.break_id, last.place) == (part.kind, part.break_id, part.place):
+            last.ms += part.ms
+        elif part.ms > 0:
+            joined.append(part)
+    return joined

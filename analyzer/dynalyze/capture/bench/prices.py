@@ -1,0 +1,411 @@
+"""Where the time of a call goes: stamps the beginning and end of each compiled graph, and of each rest of a function
+that a graph break cut in two, in a process of its own whose compiles were recorded.
+
+Nothing is compiled again for it: what compiled code calls by name is replaced by something that stamps and calls on.
+Passes with the stamps and without them take turns. Each interval between two stamps has an owner, found in one untimed
+pass in which a profile function sees which functions run; what a pass took is the sum of its intervals.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from types import CodeType, FrameType
+from typing import Any, Literal
+
+import torch
+
+from dynalyze.capture.bench.guard_prices import GuardPrice, guard_price
+from dynalyze.capture.bench.workload import Step
+from dynalyze.capture.torch_private import compiled_code, dynamo
+from dynalyze.capture.torch_private.compiled_code import GRAPH_PREFIX, RESUME_PREFIX, Version
+
+_FEWEST_ROUNDS, _MOST_ROUNDS = 6, 2000
+_CALIBRATING_EVERY = 4
+_MOST_SEGMENTS = 4000
+
+_BACKWARD = "CompiledFunctionBackward"
+"""torch's name for the autograd node that runs a compiled backward graph."""
+
+Kind = Literal["graph", "gap", "resume", "entry", "outside", "backward"]
+Mark = tuple[str, str]
+"""What was stamped: ("graph", id), ("end", id), ("resume", name), ("back", name), of backward graphs too."""
+
+
+@dataclass
+class Segment:
+    """One interval of a pass between two stamps: what ran in it, and milliseconds in each timed pass.
+
+    `compile_id` is that of the graph, of the version whose graph is next (resume, entry), or of the one whose break
+    opened the gap. Where a function that was left in eager ran, `function` is its file, name and first line.
+    """
+
+    step: int
+    kind: Kind
+    compile_id: str = ""
+    function: tuple[str, str, int] | None = None
+    opened_by: str = ""
+    ms: list[float] = field(default_factory=list)
+    unguarded_ms: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Prices:
+    """`plain_ms` and `stamped_ms` are whole passes, in turns. `stamp_us` is what one stamp costs. `hits`: graphs run in
+    a pass, by compile id.
+    """
+
+    segments: list[Segment]
+    plain_ms: list[float]
+    stamped_ms: list[float]
+    stamp_us: float
+    hits: dict[str, int]
+    guards: dict[str, GuardPrice]
+    calls: int
+    problem: str = ""
+
+
+@dataclass
+class _Place:
+    """A global that compiled code calls, and what stands in for it: `once` stamps, `twice` stamps its stamps again."""
+
+    scope: dict[str, Any]
+    name: str
+    original: Any
+    once: Any
+    twice: Any
+
+
+class Stamps:
+    """What stands in for graphs and for rests of functions while passes are stamped."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[Mark, int]] = []
+        self.met: Callable[[str, dict[str, Any]], None] | None = None
+        self._places: list[_Place] = []
+
+    def add(self, scope: dict[str, Any], name: str, version: Version) -> None:
+        """Let the global `name`, which `version` calls, be stamped from now on."""
+        if any(place.scope is scope and place.name == name for place in self._places):
+            return
+        original = scope[name]
+        ignored: list[tuple[Mark, int]] = []
+        if name.startswith(GRAPH_PREFIX):
+            once = self._graph(original, version.compile_id, self.log)
+            twice = self._graph(once, version.compile_id, ignored)
+        else:
+            once = _resume(original, name, self.log)
+            twice = _resume(once, name, ignored)
+        self._places.append(_Place(scope, name, original, once, twice))
+
+    @contextlib.contextmanager
+    def installed(self, *, twice: bool = False) -> Iterator[None]:
+        for place in self._places:
+            place.scope[place.name] = place.twice if twice else place.once
+        try:
+            yield
+        finally:
+            for place in self._places:
+                place.scope[place.name] = place.original
+
+    def _graph(self, original: Callable[..., Any], compile_id: str, log: list[tuple[Mark, int]]) -> Callable[..., Any]:
+        begun, ended, now = ("graph", compile_id), ("end", compile_id), time.perf_counter_ns
+        backward, grad, own = f"backward {compile_id}", torch.is_grad_enabled, log is self.log
+        begun_backward, ended_backward = ("graph", backward), ("end", backward)
+
+        # Everything in one frame: Dynamo looks at each function that is called from here.
+        def graph(*args: Any) -> Any:
+            if own and self.met is not None:  # With the arguments and in the state of torch that its guards have seen.
+                self.met(compile_id, sys._getframe(1).f_locals)
+            log.append((begun, now()))
+            outputs = original(*args)
+            log.append((ended, now()))
+            if own and grad():
+                for output in outputs:
+                    node = getattr(output, "grad_fn", None)
+                    if node is not None and type(node).__name__ == _BACKWARD:
+                        node.register_prehook(lambda *_: log.append((begun_backward, now())))
+                        node.register_hook(lambda *_: log.append((ended_backward, now())))
+                        break
+            return outputs
+
+        compiled_code.leave_in_eager(graph.__code__)
+        return graph
+
+
+def _resume(original: Callable[..., Any], name: str, log: list[tuple[Mark, int]]) -> Callable[..., Any]:
+    begun, ended, now = ("resume", name), ("back", name), time.perf_counter_ns
+
+    def resume(*args: Any) -> Any:
+        log.append((begun, now()))
+        try:
+            return original(*args)
+        finally:
+            log.append((ended, now()))
+
+    compiled_code.leave_in_eager(resume.__code__)
+    return resume
+
+
+def prices(steps: Sequence[Step], seconds: float) -> Prices:
+    """Measure the passes of warm `steps` for about this many seconds.
+
+    `problem` says, where it is not empty, why the segments are not to be trusted.
+    """
+    found = compiled_code.versions()
+    by_code = {version.code: version for version in found}
+    stamps = Stamps()
+    for code, scope in _globals_of(steps, set(by_code)).items():
+        version = by_code[code]
+        for name in (*version.names(GRAPH_PREFIX), *version.names(RESUME_PREFIX)):
+            if name in scope:
+                stamps.add(scope, name, version)
+    with stamps.installed():
+        layout = _layout(steps, stamps, by_code)
+    segments = [segment for step in layout for _, segment in step.intervals]
+    if len(segments) > _MOST_SEGMENTS:
+        return Prices([], [], [], 0.0, {}, {}, len(steps), f"a pass has {len(segments)} parts: too many to time")
+    passes = _Passes(steps, stamps, layout)
+    passes.take_turns(seconds)
+    stamp_ms = passes.stamp_ms()
+    for segment in segments:
+        segment.ms = [max(0.0, ms - stamp_ms) for ms in segment.ms]
+        segment.unguarded_ms = [max(0.0, ms - stamp_ms) for ms in segment.unguarded_ms]
+    stamped = [sum(each) for each in zip(*(segment.ms for segment in segments), strict=True)]
+    hits = Counter(mark[1] for step in layout for mark in step.marks if mark[0] == "graph")
+    guards = _guards(steps, stamps, {version.compile_id: version for version in found})
+    problem = ""
+    if passes.odd > len(stamped):
+        problem = f"{passes.odd} of {passes.odd + len(stamped)} passes took another way than the first"
+    return Prices(segments, passes.plain, stamped, stamp_ms * 1e3, dict(hits), guards, len(steps), problem)
+
+
+def _globals_of(steps: Sequence[Step], codes: set[CodeType]) -> dict[CodeType, dict[str, Any]]:
+    """The globals with which each of these codes runs in a pass."""
+    seen: dict[CodeType, dict[str, Any]] = {}
+
+    def see(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code in codes:
+            seen.setdefault(frame.f_code, frame.f_globals)
+
+    for step in steps:
+        _watched(step, see, [])
+    return seen
+
+
+def _watched(step: Step, see: Callable[[FrameType, str, Any], None], log: list[tuple[Any, int]]) -> None:
+    step.prepare()
+    log.append((("begin", ""), time.perf_counter_ns()))
+    sys.setprofile(see)
+    try:
+        step.run()
+    finally:
+        sys.setprofile(None)
+    log.append((("finish", ""), time.perf_counter_ns()))
+
+
+def _guards(steps: Sequence[Step], stamps: Stamps, by_id: dict[str, Version]) -> dict[str, GuardPrice]:
+    """The price of the guards of each version that ran, from a pass that stops at each of its graphs."""
+    found: dict[str, GuardPrice | None] = {}
+
+    def met(compile_id: str, scope: dict[str, Any]) -> None:
+        if compile_id not in found:
+            with compiled_code.not_compiling():
+                found[compile_id] = guard_price(by_id[compile_id], scope)
+
+    with stamps.installed():
+        stamps.met = met
+        for step in steps:
+            step.prepare()
+            step.run()
+        stamps.met = None
+    stamps.log.clear()
+    return {compile_id: price for compile_id, price in found.items() if price is not None}
+
+
+@dataclass
+class _StepLayout:
+    """The marks of one step in order, each with the segment that begins there; the first begins with the step."""
+
+    intervals: list[tuple[Mark, Segment]]
+
+    @property
+    def marks(self) -> list[Mark]:
+        return [mark for mark, _ in self.intervals[1:]]
+
+
+@dataclass
+class _Active:
+    """A function that runs: `version` where it is compiled, `opened_by` is the compile id whose break led to it.
+
+    `ended` says that the graph of the version has returned.
+    """
+
+    version: Version | None
+    function: tuple[str, str, int]
+    opened_by: str = ""
+    ended: bool = False
+
+
+def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[CodeType, Version]) -> list[_StepLayout]:
+    """What runs in each step, from a pass that is watched and not timed."""
+    compiled = {version.original for version in by_code.values()}
+    tried = {code for code in compiled_code.tried_codes() if code not in compiled and not compiled_code.is_torchs(code)}
+    found = []
+    for number, step in enumerate(steps):
+        stamps.log.clear()
+
+        def see(frame: FrameType, event: str, _: Any) -> None:
+            code = frame.f_code
+            if event in ("call", "return") and (code in by_code or code in tried):
+                stamps.log.append(((event, code), time.perf_counter_ns()))  # type: ignore[arg-type]
+
+        _watched(step, see, stamps.log)
+        found.append(_StepLayout(list(_intervals(number, list(stamps.log), by_code))))
+        stamps.log.clear()
+    return found
+
+
+def _intervals(
+    step: int, log: list[tuple[Any, int]], by_code: dict[CodeType, Version]
+) -> Iterator[tuple[Mark, Segment]]:
+    """The segments of a step, by what ran longest in each."""
+    active: list[_Active] = []
+    inside: str | None = None
+    mark, began = log[0]
+    owners: dict[tuple[Any, ...], int] = {}
+
+    def owner() -> tuple[Any, ...]:
+        if inside is not None:
+            return ("backward" if inside.startswith("backward ") else "graph", inside, None, "")
+        for each in reversed(active):
+            if each.version is None:
+                return ("gap", "", each.function, each.opened_by)
+            if each.ended:
+                return ("gap", each.version.compile_id, None, "")
+            if each.opened_by:
+                return ("resume", each.version.compile_id, None, each.opened_by)
+            return ("entry", each.version.compile_id, None, "")
+        return ("outside", "", None, "")
+
+    for (what, key), at in log[1:]:
+        owners[owner()] = owners.get(owner(), 0) + max(1, at - began)
+        began = at
+        if what in ("call", "return"):
+            _move(active, what, key, by_code)
+            continue
+        yield mark, _segment(step, owners, mark, (what, key))
+        mark, owners = (what, key), {}
+        if what == "graph":
+            inside = key
+        elif what == "end":
+            inside = None
+            current = next((a for a in reversed(active) if a.version and a.version.compile_id == key), None)
+            if current is not None:
+                current.ended = True
+
+
+def _segment(step: int, owners: dict[tuple[Any, ...], int], first: Mark, last: Mark) -> Segment:
+    """The interval between two marks. Before a graph is what it takes to get into it: guards, and the way there."""
+    kind, compile_id, function, opened_by = max(owners, key=lambda owner: owners[owner])
+    if last[0] == "graph" and first[0] == "resume":
+        return Segment(step, "resume", last[1], None, next((o[1] for o in owners if o[0] == "gap"), ""))
+    if last[0] == "graph" and kind in ("outside", "entry", "resume") and not opened_by:
+        return Segment(step, "entry", last[1].removeprefix("backward "))
+    return Segment(step, kind, compile_id.removeprefix("backward "), function, opened_by)
+
+
+def _move(active: list[_Active], what: str, code: CodeType, by_code: dict[CodeType, Version]) -> None:
+    """A function begins or ends."""
+    if what == "return":
+        if active:
+            active.pop()
+        return
+    version = by_code.get(code)
+    own = dynamo.definition_of(version.original if version else code)
+    above = active[-1] if active else None
+    opened_by = above.version.compile_id if above is not None and above.version is not None and above.ended else ""
+    # A break before the first operation leaves a version without a graph.
+    ended = version is not None and not version.names(GRAPH_PREFIX)
+    active.append(_Active(version, (own.file, own.name, own.line), opened_by, ended))
+
+
+@dataclass
+class _Passes:
+    """Timed passes, in turns: without stamps, with them, with them but without guards, and stamped twice. `odd` passes
+    took another way than the one that was watched.
+    """
+
+    steps: Sequence[Step]
+    stamps: Stamps
+    layout: list[_StepLayout]
+    plain: list[float] = field(default_factory=list)
+    once: list[float] = field(default_factory=list)
+    twice: list[float] = field(default_factory=list)
+    odd: int = 0
+
+    def take_turns(self, seconds: float) -> None:
+        """Go round for about this long; every round fills the segments once."""
+        rounds, end = 0, time.perf_counter() + seconds
+        while rounds < _FEWEST_ROUNDS or (time.perf_counter() < end and rounds < _MOST_ROUNDS):
+            rounds += 1
+            self.plain.append(sum(_timed(step) for step in self.steps) / 1e6)
+            taken = self._stamped()
+            with compiled_code.without_guards() as skipped:
+                bare = self._stamped() if skipped else []
+            if rounds % _CALIBRATING_EVERY == 0 and (again := self._stamped(twice=True)) is not None:
+                self.twice.append(sum(ms for _, ms in again))
+            if taken is None or bare is None:
+                self.odd += 1
+                continue
+            self.once.append(sum(ms for _, ms in taken))
+            for segment, ms in taken:
+                segment.ms.append(ms)
+            for segment, ms in bare:
+                if segment.kind in ("entry", "resume"):
+                    segment.unguarded_ms.append(ms)
+
+    def stamp_ms(self) -> float:
+        """What one stamp adds to a pass: what a second one for each adds to it."""
+        marks = sum(len(step.marks) for step in self.layout)
+        if not (self.once and self.twice and marks):
+            return 0.0
+        return max(0.0, (_quiet_mean(self.twice) - _quiet_mean(self.once)) / marks)
+
+    def _stamped(self, *, twice: bool = False) -> list[tuple[Segment, float]] | None:
+        """Milliseconds of each segment of one pass; None where it took another way."""
+        taken: list[tuple[Segment, float]] = []
+        with self.stamps.installed(twice=twice):
+            for step, known in zip(self.steps, self.layout, strict=True):
+                step.prepare()
+                self.stamps.log.clear()
+                began = time.perf_counter_ns()
+                outputs = step.run()
+                ended = time.perf_counter_ns()
+                del outputs
+                if [mark for mark, _ in self.stamps.log] != known.marks:
+                    return None
+                at = [began, *(when for _, when in self.stamps.log), ended]
+                for (_, segment), (one, two) in zip(known.intervals, pairwise(at), strict=True):
+                    taken.append((segment, (two - one) / 1e6))
+        return taken
+
+
+def _quiet_mean(samples: list[float]) -> float:
+    """The mean of the quicker half."""
+    return statistics.fmean(sorted(samples)[: -(-len(samples) // 2)])
+
+
+def _timed(step: Step) -> int:
+    step.prepare()
+    began = time.perf_counter_ns()
+    outputs = step.run()
+    ended = time.perf_counter_ns()
+    del outputs
+    return ended - began

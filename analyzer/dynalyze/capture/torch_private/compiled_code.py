@@ -1,0 +1,129 @@
+"""The compiled code that Dynamo holds: its versions, the graphs that they call, their guards; how to stand between.
+
+Run on torch 2.13. Code that Dynamo makes calls its graphs and the rests of broken functions by names among the
+function's globals: there, and without anything being compiled again, something can stand in for them. Where a version
+of torch lacks one of these parts nothing is found, and nothing is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import torch
+
+GRAPH_PREFIX = "__compiled_fn"
+RESUME_PREFIX = "__resume_at"
+
+
+@dataclass(eq=False)
+class Version:
+    """One compiled version of a function: what it was made of, the code that runs, and what has to hold for it."""
+
+    compile_id: str
+    original: CodeType
+    code: CodeType
+    guards: Any = field(repr=False, default=None)
+
+    def names(self, prefix: str) -> list[str]:
+        """The globals with this prefix that the code calls."""
+        return [name for name in self.code.co_names if name.startswith(prefix)]
+
+
+def tried_codes() -> list[CodeType]:
+    """The code of every function that Dynamo has tried to compile, the first one first."""
+    tracker = getattr(sys.modules.get("torch._dynamo.convert_frame"), "input_codes", None)
+    return [code for reference in list(getattr(tracker, "seen", ())) if (code := reference()) is not None]
+
+
+def is_torchs(code: CodeType) -> bool:
+    """Whether the code is a part of torch itself."""
+    folder = str(Path(str(torch.__file__)).parent)
+    return code.co_filename.startswith(folder + os.sep)
+
+
+def versions() -> list[Version]:
+    """Every compiled version that this process holds."""
+    found: list[Version] = []
+    with contextlib.suppress(ImportError, AttributeError):
+        from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
+
+        for code in tried_codes():
+            for entry in _debug_get_cache_entry_list(code):
+                root = getattr(entry.guard_manager, "root", None)
+                found.append(Version(str(entry.compile_id), code, entry.code, root))
+    return found
+
+
+def leave_in_eager(code: CodeType) -> bool:
+    """Have Dynamo run this code as it is, and still look at what it calls; False where it cannot be told to."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from torch._dynamo.eval_frame import skip_code
+
+        skip_code(code)
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def not_compiling() -> Iterator[None]:
+    """What is called in the block Dynamo does not look at."""
+    change = getattr(getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None), "set_eval_frame", None)
+    before = change(None) if change is not None else None
+    try:
+        yield
+    finally:
+        if change is not None:
+            change(before)
+
+
+@contextlib.contextmanager
+def without_guards() -> Iterator[bool]:
+    """Only guards that tell versions apart are checked; yields False where torch has no such stance."""
+    try:
+        stance = torch.compiler.set_stance(skip_guard_eval_unsafe=True)
+    except (AttributeError, TypeError):
+        yield False
+        return
+    with stance:
+        yield True
+
+
+def guard_sources(guards: Any) -> list[tuple[str, int]]:
+    """The sources that a version's guards look at, in order, each with how many sources led to it."""
+    found: list[tuple[str, int]] = []
+    todo = [(guards, 0)]
+    with contextlib.suppress(AttributeError):
+        while todo:
+            manager, depth = todo.pop()
+            found.append((str(manager.get_source()), depth))
+            todo += [(child, depth + 1) for child in reversed(manager.get_child_managers())]
+    return found[1:]
+
+
+def guards_without(guards: Any, sources: Collection[str]) -> Callable[[dict[str, Any]], bool] | None:
+    """A check of the locals of a call against these guards, but for those of some sources and what is reached by them.
+
+    None where torch cannot take guards apart.
+    """
+    left_out = frozenset(sources)
+    clone = getattr(guards, "clone_manager", None)
+    if clone is None:
+        return None
+    check: Callable[[dict[str, Any]], bool] | None = getattr(
+        clone(lambda manager: manager.get_source() not in left_out), "check", None
+    )
+    return check
+
+
+def guards_run(guards: Any, scope: dict[str, Any]) -> int | None:
+    """How many guards are checked for the locals of a call; None where torch does not tell."""
+    with contextlib.suppress(Exception):
+        return int(guards.check_verbose(scope).num_guards_executed)
+    return None

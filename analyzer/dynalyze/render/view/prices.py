@@ -1,0 +1,82 @@
+"""The section on what a call costs: one bar of a whole call, and the prices of graph breaks and of guards."""
+
+from __future__ import annotations
+
+from dynalyze.render.view.links import Anchors, Index
+from dynalyze.render.view.measurements import Table
+from dynalyze.render.view.plots.prices import price_plot
+from dynalyze.report import Report
+from dynalyze.report.measurements import BreakPrice, GuardPrice, Prices
+from dynalyze.text.amounts import count_of, duration, milliseconds, percent
+from dynalyze.text.visible import clipped
+from dynalyze.words.report import line_words
+
+_MOST_ROWS = 50
+_MOST_GUARDS = 12
+
+
+class PricesView:
+    """The first configuration whose calls were taken apart; falsy where there is none."""
+
+    def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
+        measured = [each for each in report.measurements if each.prices is not None]
+        chosen = next((each for each in measured if each.prices and each.prices.parts), None)
+        self.problem = next((each.prices.problem for each in measured if each.prices and each.prices.problem), "")
+        self.plot, self.lead, self.tables = None, "", list[Table]()
+        if chosen is None or chosen.prices is None or chosen.prices.call_ms is None:
+            self.shown = bool(self.problem)
+            return
+        found, self.shown, self.problem = chosen.prices, True, ""
+        self.lead = _lead(found, chosen.configuration)
+        self.plot = price_plot(anchors.claim("plot-call"), found, links.facts)
+        self.tables = [each for each in (_breaks(found.breaks), _guards(found.guards)) if each.rows]
+
+    def __bool__(self) -> bool:
+        return self.shown
+
+
+def _lead(found: Prices, configuration: str) -> str:
+    assert found.call_ms is not None
+    lost = sum(each.ms.value for each in found.breaks)
+    taken = f"{milliseconds(lost)} of it ({percent(min(1.0, lost / found.call_ms.value))})" if lost else "none of it"
+    checks = sum(part.ms for part in found.parts if part.kind == "guards")
+    guards = f" and checking guards {milliseconds(checks)}" if checks else ""
+    return (
+        f"A call of {configuration} takes {milliseconds(found.call_ms.value)}: graph breaks take {taken}{guards}. "
+        f"Measured over {count_of(found.passes, 'pass', 'passes')}, with the model warm."
+    )
+
+
+def _breaks(prices: list[BreakPrice]) -> Table:
+    heads = [
+        "Graph break", "Of each call", "95 % interval", "Share", "In eager", "Getting back", "Compile",
+    ]  # fmt: skip
+    rows = [
+        [
+            f"{each.break_id or each.gb_type}, {line_words(each.place)}",
+            milliseconds(each.ms.value),
+            f"{milliseconds(each.ms.low)} to {milliseconds(each.ms.high)}",
+            percent(each.share),
+            milliseconds(each.gap_ms),
+            milliseconds(each.resume_ms),
+            duration(each.compile_seconds) if each.compile_seconds else "",
+        ]
+        for each in prices[:_MOST_ROWS]
+    ]
+    return Table("What graph breaks take of a call", heads, rows)
+
+
+def _guards(prices: list[GuardPrice]) -> Table:
+    heads = ["Compiled code", "Its guards look at", "Of each call", "Share of its guards", "Sources"]
+    rows = []
+    for each in prices[:_MOST_GUARDS]:
+        if each.us < 1:
+            continue
+        where = f"{each.compile_id}, {line_words(each.place)}" if each.place else each.compile_id
+        number = "" if each.count is None else f"{each.count:,}"
+        rows.append([where, "everything", milliseconds(each.us / 1e3), "100 %", number])
+        rows += [
+            [where, clipped(group.source, 80), milliseconds(group.us / 1e3), percent(group.share), f"{group.sources:,}"]
+            for group in each.groups
+        ]
+    return Table("What guards take of a call", heads, rows)

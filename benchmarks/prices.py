@@ -1,0 +1,144 @@
+"""Whether the price of a graph break is right: costs of known size are planted at random lines, and looked for.
+
+    .venv/bin/python benchmarks/prices.py
+    .venv/bin/python benchmarks/prices.py --plants 40 --seed 2
+    .venv/bin/python benchmarks/prices.py --plants 0 --targets samples/breaks.py hf:BertModel
+
+A plant keeps Python busy for 0.3 to 3 ms at a line that breaks the graph, in one of these places: the forward itself, a
+helper that it calls, a module inside of it, a loop that leaves its function in eager. Beside each stands the same line
+with nothing planted. Wanted: each price within 10 % of what was planted, and no line without a plant above 5 % of the
+smallest one. Of `--targets` the parts of a call are held against the call itself: within 5 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import Any
+
+HEAD = """
+import time
+import torch
+from torch import nn
+
+
+@torch.compiler.disable
+def busy(ms):
+    end = time.perf_counter() + ms / 1e3
+    while time.perf_counter() < end:
+        pass
+
+"""
+PER_PROGRAM = 5
+
+
+def program(plants: list[tuple[str, float]]) -> str:
+    """A module with these plants (place, ms), in this order; the comment of a line says what is planted there."""
+    modules, methods, body, made = [], [], ["x = self.first(x)"], ["self.first = nn.Linear(64, 64)"]
+    for number, (place, ms) in enumerate(plants):
+        if place == "forward":
+            body += [f"busy({ms})  # plant: {ms}", "x = torch.relu(x) + 1", "busy(0)  # plant: 0", "x = x * 2"]
+        elif place == "helper":
+            methods.append(
+                f"def helper_{number}(self, x):\n    x = x + 1\n    busy({ms})  # plant: {ms}\n    return torch.sin(x)"
+            )
+            body += [f"x = self.helper_{number}(x)", "x = x * 2"]
+        elif place == "module":
+            modules.append(
+                f"class Inner{number}(nn.Module):\n    def forward(self, x):\n        x = torch.cos(x)\n"
+                f"        busy({ms})  # plant: {ms}\n        return x + 1\n"
+            )
+            made.append(f"self.inner_{number} = Inner{number}()")
+            body += [f"x = self.inner_{number}(x)", "x = x * 2"]
+        else:
+            methods.append(
+                f"def loop_{number}(self, x):\n    for _ in range(2):\n        x = x * 2\n"
+                f"        busy({ms / 2})  # plant: {ms}\n    return x"
+            )
+            body += [f"x = self.loop_{number}(x)", "x = x + 2"]
+    init = "\n".join(["def __init__(self):", "    super().__init__()", *(f"    {line}" for line in made)])
+    forward = "\n".join(["def forward(self, x):", *(f"    {line}" for line in [*body, "return x"])])
+    text = "\n\n".join([init, *methods, forward])
+    tail = "\n\ndef build():\n    return Planted().eval(), (torch.randn(8, 64),)\n"
+    return HEAD + "\n\n".join(modules) + "\n\nclass Planted(nn.Module):\n" + textwrap.indent(text, "    ") + tail
+
+
+def measured(target: str, *options: str) -> dict[str, Any]:
+    """The prices of a target, by the command itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "dynalyze", "bench", target, "--prices", "--no-memory", "--no-accuracy",
+                   "--pairs", "1", "--seconds", "4", "--quiet-target", *options, "--json", str(file)]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not file.exists():
+            raise SystemExit(f"{target}: {done.stderr[-2000:]}")
+        rows = json.loads(file.read_text())["measurements"]
+    found = next((row for row in rows if row["prices"] is not None), None)
+    if found is None:
+        raise SystemExit(f"{target}: nothing was priced: {[row['reason'] for row in rows]}")
+    return dict(found["prices"])
+
+
+def plant(count: int, seed: int, options: list[str]) -> tuple[list[float], list[float]]:
+    """The error of each plant's price, and what lines without a plant have of the smallest plant, as shares."""
+    generator = random.Random(seed)
+    errors, strays = [], []
+    for first in range(0, count, PER_PROGRAM):
+        plants = [
+            (generator.choice(("forward", "helper", "module", "loop")), round(generator.uniform(0.3, 3.0), 2))
+            for _ in range(min(PER_PROGRAM, count - first))
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "planted.py"
+            file.write_text(program(plants))
+            prices = measured(f"{file}:build", *options)
+            lines = file.read_text().splitlines()
+        if prices["problem"]:
+            print(f"withheld: {prices['problem']}")
+            errors += [1.0] * len(plants)
+            continue
+        found = {each["place"]["line"]: each["ms"]["value"] for each in prices["breaks"]}
+        least = min(ms for _, ms in plants)
+        for number, line in enumerate(lines, 1):
+            if "# plant: " not in line:
+                continue
+            wanted, got = float(line.partition("# plant: ")[2]), found.pop(number, 0.0)
+            if wanted:
+                errors.append(abs(got / wanted - 1))
+                print(f"{line.strip():42} {got:7.3f} ms  {100 * (got / wanted - 1):+6.1f} %")
+            else:
+                strays.append(got / least)
+        strays += [ms / least for ms in found.values()]
+    return errors, strays
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plants", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--targets", nargs="*", default=["samples/breaks.py"])
+    parser.add_argument("--options", nargs="*", default=[], help="more options of bench, e.g. --backend=eager")
+    given = parser.parse_args()
+    errors, strays = plant(given.plants, given.seed, given.options) if given.plants else ([], [])
+    for target in given.targets:
+        prices = measured(target, *given.options)
+        call, parts = prices["call_ms"], sum(part["ms"] for part in prices["parts"])
+        if prices["problem"]:
+            print(f"{target}: withheld: {prices['problem']}")
+        else:
+            off = 100 * (parts / call["value"] - 1)
+            print(f"{target}: a call {call['value']:.4g} ms, its parts {parts:.4g} ms, {off:+.1f} %")
+    if errors:
+        close = sum(error <= 0.1 for error in errors)
+        print(f"{close} of {len(errors)} prices within 10 %, the worst {100 * max(errors):.1f} % off; "
+              f"lines without a plant at most {100 * max(strays, default=0):.1f} % of the smallest plant")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
