@@ -122,7 +122,7 @@ def test_a_custom_pass_and_the_advice_against_it(tmp_path: Path) -> None:
     assert bypassed(report) == {"first": both, "second": both}
     (finding,) = found(report)
     assert (finding["severity"], finding["evidence"]) == ("warning", ["0/0", "1/0"])
-    assert finding["impact"]["seconds"] == pytest.approx(
+    assert finding["impact"]["compile_seconds"] == pytest.approx(
         sum(each["seconds"]["total"] for each in report["compilations"])
     )
     example = finding["detail"]["example"]

@@ -7,16 +7,22 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from dynalyze.report import Location
 from dynalyze.report.measurements import (
     Accuracy,
     AccuracyVerdict,
     BreakEven,
+    BreakPrice,
+    CallPart,
     Counts,
+    GuardGroup,
+    GuardPrice,
     Interval,
     Latency,
     Measurement,
     Memory,
     Pair,
+    Prices,
     Speedup,
     SpeedVerdict,
     StartUp,
@@ -107,6 +113,36 @@ def eager_row(milliseconds: float = EAGER_MS, **changes: Any) -> Measurement:
     return Measurement("eager", **{**fields, **changes})
 
 
+Broken = tuple[Location, str, str]
+"""The place of a graph break, its type and its id."""
+
+
+def prices(first: Broken, second: Broken) -> Prices:
+    """A call of 3.1 ms: three graphs, and two breaks between them of which the first takes most."""
+    parts = [
+        CallPart("guards", 0.2, first[0], compile_id="0/0"),
+        CallPart("entry", 0.1, first[0], compile_id="0/0"),
+        CallPart("graph", 0.6, first[0], compile_id="0/0"),
+        CallPart("break", 1.3, first[0], first[2]),
+        CallPart("resume", 0.1, first[0], first[2], "1/0"),
+        CallPart("graph", 0.3, first[0], compile_id="1/0"),
+        CallPart("break", 0.2, second[0], second[2]),
+        CallPart("graph", 0.2, second[0], compile_id="2/0"),
+        CallPart("outside", 0.1),
+    ]
+    return Prices(
+        Interval(3.1, 3.0, 3.2),
+        640,
+        parts,
+        [
+            BreakPrice(first[0], first[1], Interval(1.4, 1.3, 1.5), 1.3, 0.1, 1.4 / 3.1, first[2], 0.9),
+            BreakPrice(second[0], second[1], Interval(0.2, 0.19, 0.21), 0.2, 0.0, 0.2 / 3.1, second[2]),
+        ],
+        [GuardPrice("0/0", first[0], 200.0, 2029, [GuardGroup("self.configs", 2001, 0.9, 180.0)])],
+        {"0/0": 1.0, "1/0": 1.0, "2/0": 1.0},
+    )
+
+
 def measurements() -> list[Measurement]:
     """Forward in six configurations, prefill and decode in three."""
     return [
@@ -195,11 +231,19 @@ def hostile_measurements(text: str) -> list[Measurement]:
         eager_row(**names),
         measured(
             text, 20.0, speedup(1.83, 1.79, 1.88), throughput={text: 1.0}, startup=calls,
-            break_even=BreakEven(reason=text), **names,
+            break_even=BreakEven(reason=text), prices=_hostile_prices(text), **names,
         ),
         Measurement(text + "2", status="invalid", **names),
         Measurement(text + "3", status="failed", **names),
     ]  # fmt: skip
+
+
+def _hostile_prices(text: str) -> Prices:
+    place = Location(text, 3, 1, text, text)
+    found = prices((place, text, text), (place, text, text))
+    found.guards = [GuardPrice(text, place, 5.0, 3, [GuardGroup(text, 2, 0.5, 2.5)])]
+    found.runs = {text: 1.0}
+    return found
 
 
 def hostile_accuracies(text: str) -> list[Accuracy]:

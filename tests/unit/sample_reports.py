@@ -43,6 +43,7 @@ from sample_measurements import (
     latency,
     measured,
     measurements,
+    prices,
     speedup,
 )
 
@@ -283,7 +284,7 @@ def _findings(breaks: list[GraphBreak]) -> list[Finding]:
             breaks[1].location,
             ["b2"],
             "Return the tensor and read its value after the compiled call.",
-            Impact(1.24, "of compile time went into frames set off by this line"),
+            Impact(compile_seconds=1.24, what="of compile time went into frames set off by this line"),
             Advice(
                 "Return the tensor and read its value after the compiled call.",
                 "`.item()` needs the number now, so the compiler must run everything before it and stop.",
@@ -357,9 +358,19 @@ def hostile_report() -> Report:
     report.traced_files = [TracedFile(HOSTILE, HOSTILE, [TracedFunction(HOSTILE, 1)])]
     report.traced_hash = HOSTILE
     detail = Advice(HOSTILE, HOSTILE, Example(HOSTILE, HOSTILE), HOSTILE, "javascript:window.pwned=1", HOSTILE)
-    report.findings = [Finding(HOSTILE, "error", HOSTILE, location, [HOSTILE], HOSTILE, Impact(1.0, HOSTILE), detail)]
+    impact = Impact(1.0, 0.5, 1.0, HOSTILE)
+    report.findings = [Finding(HOSTILE, "error", HOSTILE, location, [HOSTILE], HOSTILE, impact, detail)]
     report.capture = Capture(listener_errors=[HOSTILE], unreadable_lines=2, notes=[HOSTILE])
     report.measurements, report.accuracy = hostile_measurements(HOSTILE), hostile_accuracies(HOSTILE)
+    return report
+
+
+def priced_report() -> Report:
+    """The rich report, with the time of a call taken apart: b1 takes most of it."""
+    report = rich_report()
+    first, second = report.graph_breaks[:2]
+    found = prices((first.location, first.gb_type, first.id), (second.location, second.gb_type, second.id))
+    report.measurements = [measured("default", 3.1, speedup(1.5, 1.4, 1.6), 4.6, prices=found)]
     return report
 
 

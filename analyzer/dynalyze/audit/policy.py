@@ -126,6 +126,7 @@ class Policy:
     max_eager_frames: int | None = 0
     min_speedup: float | None = None
     max_compile_seconds: float | None = None
+    max_break_ms: float | None = None
     max_memory_growth: float | None = None
     accuracy: tuple[AccuracyVerdict, ...] | None = ("equal", "benign", "rounding only")
     fail_on: tuple[str, ...] = ("error",)
@@ -223,5 +224,5 @@ _COUNT, _AMOUNT = partial(_number, whole=True), partial(_number, whole=False)
 _READERS: dict[str, Callable[[Any, str], Any]] = {
     "max-graph-breaks": _COUNT, "max-recompiles": _COUNT, "max-recompiles-after-warmup": _COUNT,
     "max-eager-frames": _COUNT, "min-speedup": _AMOUNT, "max-compile-seconds": _AMOUNT, "max-memory-growth": _AMOUNT,
-    "accuracy": _verdicts, "fail-on": _levels,
+    "max-break-ms": _AMOUNT, "accuracy": _verdicts, "fail-on": _levels,
 }  # fmt: skip

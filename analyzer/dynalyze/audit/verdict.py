@@ -24,10 +24,10 @@ from dynalyze.report.audit import CheckStatus, PolicyCheck, PolicyVerdict, Warmu
 from dynalyze.report.measurements import AccuracyVerdict, Measurement
 from dynalyze.rules.rule import judge, reaches
 from dynalyze.text import amounts
-from dynalyze.text.amounts import count_of, duration
+from dynalyze.text.amounts import count_of, duration, milliseconds
 from dynalyze.words import bench as words_bench
 from dynalyze.words.policy import title
-from dynalyze.words.report import totals
+from dynalyze.words.report import line_words, totals
 
 _ENDED: dict[Status, str] = {
     "failed": "the program failed",
@@ -260,10 +260,25 @@ def compile_seconds(case: Case, name: str, most: float) -> PolicyCheck:
     return case.check(name, "passed" if seconds <= most else "failed", limit, words)
 
 
+def break_price(case: Case, name: str, most: float) -> PolicyCheck:
+    """What the dearest graph break takes of a call, by the low end of its interval: so much at least."""
+    limit = f"no graph break takes more than {milliseconds(most)} of a call"
+    known = [item.prices for item in case.measured if item.prices is not None]
+    told = [prices for prices in known if prices.call_ms is not None and not prices.problem]
+    if not told:
+        return case.unknown(name, limit, next((prices.problem for prices in known), "") or _NOT_MEASURED)
+    dearest = max((each for prices in told for each in prices.breaks), key=lambda each: each.ms.low, default=None)
+    if dearest is None:
+        return case.check(name, "passed", limit, "no graph break takes any of it")
+    words = f"{milliseconds(dearest.ms.value)}: {line_words(dearest.place)}"
+    return case.check(name, "failed" if dearest.ms.low > most else "passed", limit, words)
+
+
 CHECKS: dict[str, Callable[[Case, str, Any], PolicyCheck | None]] = {
     "accuracy": answers, "max_graph_breaks": breaks, "max_recompiles": recompiles,
     "max_recompiles_after_warmup": after_warmup, "max_eager_frames": eager_frames, "fail_on": findings,
     "min_speedup": speedup, "max_memory_growth": memory, "max_compile_seconds": compile_seconds,
+    "max_break_ms": break_price,
 }  # fmt: skip
 """In the order of the verdict, by the field of the policy that limits each."""
 

@@ -19,6 +19,7 @@ _TITLES = {
     "min-speedup": "Speed",
     "max-memory-growth": "Memory",
     "max-compile-seconds": "Time to compile",
+    "max-break-ms": "Price of graph breaks",
 }
 _STATUSES: dict[CheckStatus, str] = {
     "passed": "passed", "failed": "failed", "unknown": "not known", "waived": "waived or known",

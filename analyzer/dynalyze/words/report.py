@@ -114,7 +114,7 @@ def impact_words(finding: Finding) -> str:
         parts.append(f"{milliseconds(cost.ms_per_call)} of each call{share}")
     if cost.compile_seconds is not None:
         parts.append(f"{duration(cost.compile_seconds)} {cost.what}".strip())
-    return "; ".join(parts)
+    return "; ".join(parts) or "Impact unknown"
 
 
 def phase_words(phase: str) -> str:

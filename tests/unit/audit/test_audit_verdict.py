@@ -14,11 +14,11 @@ from dynalyze.audit.verdict import conclusion, judge_policy
 from dynalyze.privacy import showable
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, PolicyCheck, PolicyVerdict, ShapeRun, Warmup
-from dynalyze.report.measurements import Accuracy, Memory
+from dynalyze.report.measurements import Accuracy, Memory, Prices
 from dynalyze.words.policy import title
 from sample_audits import FAR_OFF, LONG_AGO, judged, measured_audit
 from sample_measurements import measured, speedup
-from sample_reports import empty_report
+from sample_reports import empty_report, priced_report
 
 QUIET = Policy(fail_on=(), accuracy=None)
 
@@ -145,6 +145,18 @@ def test_memory_and_the_time_to_compile() -> None:
     verdict = judge_policy(report, asking(max_compile_seconds=1.6))
     assert verdict.summary.startswith("FAIL: 1.7 s to compile, with the caches that were there")
     assert judge_policy(report, asking(max_compile_seconds=1.8)).passed
+
+
+def test_the_price_of_a_graph_break() -> None:
+    report = priced_report()
+    verdict = judge_policy(report, asking(max_break_ms=1.2, max_graph_breaks=None, fail_on=()))
+    assert check(verdict, "max-break-ms").status == "failed", "at least 1.3 ms of a call"
+    assert "1.40 ms: /home/ada/work/ranker/model.py:44" in check(verdict, "max-break-ms").found
+    assert check(judge_policy(report, asking(max_break_ms=1.35)), "max-break-ms").status == "passed"
+    report.measurements[0].prices = Prices(problem="the parts do not add up")
+    assert check(judge_policy(report, asking(max_break_ms=1.35)), "max-break-ms").reason == "the parts do not add up"
+    report.measurements = []
+    assert check(judge_policy(report, asking(max_break_ms=9.0)), "max-break-ms").status == "unknown"
 
 
 def test_wrong_answers_name_the_stage_and_the_place() -> None:

@@ -54,6 +54,7 @@ CONTRACT: dict[str, set[str]] = {
     "traced_files.functions": {"name", "line"},
     "findings": {"rule", "severity", "title", "location", "evidence", "advice", "impact"},
     "findings.location": LOCATION,
+    "findings.impact": {"ms_per_call", "share", "compile_seconds"},
 }  # fmt: skip
 REPORTS = [empty_report(), clean_report(), rich_report(), hostile_report(), measured_report(), filled_report("text")]
 

@@ -63,7 +63,7 @@ def test_a_switch_of_adapters_is_one_finding_and_no_recompile_beside_it(source: 
     (finding,) = found(report, "adapter-switch")
     assert (finding.severity, finding.evidence) == ("warning", ["r1"])
     assert "set_adapter" in finding.advice and "french, german" in finding.advice
-    assert finding.impact is not None and finding.impact.seconds == 0.81
+    assert finding.impact is not None and finding.impact.compile_seconds == 0.81
     assert found(report, "recompile") == found(report, "lora-several-adapters") == []
 
 

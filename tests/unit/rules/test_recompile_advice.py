@@ -71,7 +71,7 @@ def test_a_value_that_goes_on_changing_is_one_finding() -> None:
     assert found.title.startswith("`n` changed 7 times (1, 2, 3, ...): step was compiled again 7 times")
     assert found.evidence == [f"r{n}" for n in range(1, 8)]
     assert found.impact is not None
-    assert found.impact.seconds == pytest.approx(7 * 0.81)
+    assert found.impact.compile_seconds == pytest.approx(7 * 0.81)
 
 
 def test_one_new_length_is_one_finding_that_names_every_frame() -> None:

@@ -118,7 +118,7 @@ def test_what_a_break_in_each_layer_compiles_again_belongs_to_it(path: str, sour
     report.recompiles = [recompile("r1", "0/1", source=source, cause="value", location=place, seconds=0.5)]
     finding = only(report)
     assert (finding.rule, finding.evidence) == ("flash-attention-padding", ["b1", "r1"])
-    assert finding.impact is not None and finding.impact.seconds == 0.5
+    assert finding.impact is not None and finding.impact.compile_seconds == 0.5
     assert reaches([finding], "recompile")
     report.graph_breaks = []
     assert only(report).rule == "recompile"

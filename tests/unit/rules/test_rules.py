@@ -12,7 +12,16 @@ from dynalyze.report import Effect, Finding, Report, Severity, Status
 from dynalyze.rules import rule as module
 from dynalyze.rules.rule import Rule, judge, reaches, rules
 from dynalyze.text.errors import UsageError
-from sample_reports import clean_report, compilation, empty_report, graph_break, line_of, recompile, rich_report
+from sample_reports import (
+    clean_report,
+    compilation,
+    empty_report,
+    graph_break,
+    line_of,
+    priced_report,
+    recompile,
+    rich_report,
+)
 
 PLACE = line_of(44, 12, 33)
 ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
@@ -143,7 +152,7 @@ def test_the_measured_cost_of_recompiles_is_told_only_where_all_are_known() -> N
     report.recompiles = [recompile("r1", "0/1", seconds=0.5), recompile("r2", "0/2", seconds=0.25)]
     (finding,) = found_by(report, "recompile")
     assert finding.impact is not None
-    assert finding.impact.seconds == 0.75
+    assert finding.impact.compile_seconds == 0.75
     report.recompiles[1].seconds = None
     assert found_by(report, "recompile")[0].impact is None
 
@@ -374,3 +383,17 @@ def test_every_level_that_can_be_reached_is_accepted() -> None:
 def test_a_level_that_nothing_can_reach_is_refused(level: str) -> None:
     with pytest.raises(UsageError, match="graph-break"):
         check_fail_on(level)
+
+
+def test_a_measured_price_is_told_and_ranks_before_a_lower_one() -> None:
+    report = priced_report()
+    dear, cheap = report.measurements[0].prices.breaks  # type: ignore[union-attr]
+    dear.break_id, cheap.break_id = cheap.break_id, dear.break_id
+    found = [finding for finding in judge(report) if finding.impact and finding.impact.ms_per_call is not None]
+    costs = [(finding.severity, finding.impact.ms_per_call) for finding in found]  # type: ignore[union-attr]
+    assert sorted(cost for _, cost in costs) == pytest.approx([0.2, 1.4])
+    for severity in ("error", "warning"):
+        own = [cost for each, cost in costs if each == severity]
+        assert own == sorted(own, reverse=True)
+    first = next(finding for finding in found if finding.evidence == [dear.break_id])
+    assert (first.impact.share, first.impact.compile_seconds) == (pytest.approx(1.4 / 3.1), 0.9)  # type: ignore[union-attr]

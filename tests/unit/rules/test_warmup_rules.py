@@ -91,7 +91,7 @@ def test_a_counter_that_compiles_again_is_an_error_that_names_it() -> None:
     assert found.evidence == ["sequence 32", "sequence 16"]
     assert "self.calls" in found.advice
     assert found.detail is not None and "Seen in the run" in found.detail.why
-    assert found.impact is not None and found.impact.seconds == 0.5
+    assert found.impact is not None and found.impact.compile_seconds == 0.5
 
 
 def test_two_causes_are_two_findings_and_one_without_a_guard_is_told_too() -> None:

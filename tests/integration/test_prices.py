@@ -1,0 +1,131 @@
+"""What a graph break costs, by the program itself: costs of known size at known lines, in every place there is.
+
+How near the price comes is measured by benchmarks/prices.py, on a quiet machine. Here a line that is kept busy for so
+long cannot cost less, whatever else the machine does, and no other line costs what is spent there.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from program import dynalyze
+from shared_runs import made_once
+
+BUSY_MS = 20.0
+PLANTED = f"""
+import time
+import torch
+from torch import nn
+
+
+@torch.compiler.disable
+def busy():
+    end = time.perf_counter() + {BUSY_MS} / 1e3
+    while time.perf_counter() < end:
+        pass
+
+
+class Inner(nn.Module):
+    def forward(self, x):
+        x = torch.cos(x)
+        busy()  # in a module
+        return x + 1
+
+
+class Config:
+    def __init__(self, value):
+        self.value = value
+
+
+class Planted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.inner = Inner()
+        self.configs = [Config(value) for value in range(300)]
+
+    def helper(self, x):
+        x = x + 1
+        busy()  # in a helper
+        return torch.sin(x)
+
+    def loop(self, x):
+        for _ in range(2):
+            x = x * 2
+            busy()  # in a loop
+        return x
+
+    def forward(self, x):
+        x = self.layer(x) + sum(each.value for each in self.configs)
+        busy()  # in the forward
+        x = torch.relu(x)
+        print(end="")  # costs nothing
+        x = self.inner(self.helper(x)) * 2
+        return self.loop(x)
+
+
+def build():
+    return Planted().eval(), (torch.randn(4, 8),)
+"""
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Json:
+    """The prices of the planted module; measured again while other work on the machine makes them untrue."""
+    return made_once(tmp_path_factory, "planted-prices", _measured)
+
+
+def _measured(folder: Any) -> Json:
+    (folder / "planted.py").write_text(PLANTED)
+    arguments = ["bench", "planted.py:build", "--prices", "--backend", "eager", "--no-memory", "--no-accuracy",
+                 "--pairs", "1", "--seconds", "1", "--json", "-"]  # fmt: skip
+    for _ in range(10):
+        outcome = dynalyze(*arguments, cwd=folder)
+        assert outcome.status == 0, outcome.stderr
+        rows = json.loads(outcome.stdout)["measurements"]
+        found = next(row["prices"] for row in rows if row["prices"] is not None)
+        if not found["problem"]:
+            break
+    return dict(found)
+
+
+def line(text: str) -> int:
+    return next(number for number, each in enumerate(PLANTED.splitlines(), 1) if text in each)
+
+
+@pytest.mark.parametrize(("place", "times"), [("forward", 1), ("helper", 1), ("module", 1), ("loop", 2)])
+def test_a_line_that_keeps_python_busy_costs_as_much(planted: Json, place: str, times: int) -> None:
+    costs = {each["place"]["line"]: each["ms"]["value"] for each in planted["breaks"]}
+    found = [
+        cost for number, cost in costs.items() if number == line(f"in a {place}") or number == line(f"in the {place}")
+    ]
+    assert sum(found) >= 0.99 * times * BUSY_MS
+
+
+def test_no_price_is_larger_than_the_call_and_all_parts_are_the_call(planted: Json) -> None:
+    call = planted["call_ms"]["value"]
+    assert planted["problem"] == ""
+    assert sum(part["ms"] for part in planted["parts"]) == pytest.approx(call, rel=0.1)
+    assert sum(each["ms"]["value"] for each in planted["breaks"]) <= 1.1 * call
+    assert all(0 <= each["share"] <= 1 for each in planted["breaks"])
+    assert all(part["ms"] >= 0 for part in planted["parts"])
+
+
+def test_a_line_that_costs_nothing_has_next_to_no_price(planted: Json) -> None:
+    costs = {each["place"]["line"]: each["ms"]["value"] for each in planted["breaks"]}
+    assert costs[line("costs nothing")] < min(costs[line("in a helper")], costs[line("in a module")])
+
+
+def test_guards_are_those_of_the_list_of_configs(planted: Json) -> None:
+    first = max(planted["guards"], key=lambda each: each["count"])
+    assert first["count"] > 300 * 2
+    assert first["groups"][0]["source"] == "self.configs"
+    assert first["groups"][0]["sources"] >= 300
+
+
+def test_every_graph_runs_once_a_call(planted: Json) -> None:
+    assert set(planted["runs"].values()) == {1.0}
+    assert len(planted["runs"]) == len([part for part in planted["parts"] if part["kind"] == "graph"])

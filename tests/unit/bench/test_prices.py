@@ -1,0 +1,129 @@
+"""From stamped passes to prices, on answers written by hand; the compiles are those of events written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dynalyze.bench.prices import Record, name_breaks
+from dynalyze.report import Location
+from dynalyze.report.measurements import Prices
+from records import MODEL, PRINT, TORCH, broke, end, frame, run_of, start
+from sample_measurements import measured, prices, speedup
+from sample_reports import rich_report
+
+BROKEN = frame(14)
+RESUMED = frame(14, "torch_dynamo_resume_in_forward_at_14")
+
+
+def record() -> Record:
+    """forward breaks at line 14; its rest is compiled as 1/0; helper (0 graphs) was left in eager by a break at 41."""
+    events = (
+        start("0/0", frame(10)), broke([BROKEN], PRINT), end("0/0", duration_us=500_000),
+        start("1/0", RESUMED), end("1/0", duration_us=900_000),
+        start("2/0", frame(40, "helper")), broke([frame(41, "helper")], PRINT, id="2/0"),
+        end("2/0", has_guarded_code=False),
+    )  # fmt: skip
+    return Record(run_of(*events), TORCH)
+
+
+def segment(kind: str, ms: list[float], compile_id: str = "", **more: Any) -> dict[str, Any]:
+    known = {"step": 0, "function": None, "opened_by": "", "unguarded_ms": []}
+    return {**known, "kind": kind, "compile_id": compile_id, "ms": ms, **more}
+
+
+def answer(*segments: dict[str, Any], plain: list[float] | None = None, **more: Any) -> dict[str, Any]:
+    stamped = [sum(each) for each in zip(*(part["ms"] for part in segments), strict=True)]
+    known = {"plain_ms": plain or stamped, "calls": 1, "problem": "", "hits": {"0/0": 1}, "guards": {}}
+    return {"segments": list(segments), "stamped_ms": stamped, **known, **more}
+
+
+def always(ms: float) -> list[float]:
+    return [ms] * 8
+
+
+CALL = (
+    segment("entry", always(0.3), "0/0", unguarded_ms=always(0.1)),
+    segment("graph", always(1.0), "0/0"),
+    segment("gap", always(2.0), "0/0"),
+    segment("resume", always(0.25), "1/0", opened_by="0/0"),
+    segment("graph", always(0.5), "1/0"),
+    segment("outside", always(0.05)),
+)
+
+
+def test_each_part_of_a_call_has_its_owner_and_they_add_up_to_it() -> None:
+    found = record().prices(answer(*CALL))
+    assert [(part.kind, pytest.approx(part.ms)) for part in found.parts] == [
+        ("guards", 0.2), ("entry", 0.1), ("graph", 1.0), ("break", 2.0), ("resume", 0.25), ("graph", 0.5),
+        ("outside", 0.05),
+    ]  # fmt: skip
+    assert found.call_ms is not None
+    assert sum(part.ms for part in found.parts) == pytest.approx(found.call_ms.value)
+
+
+def test_a_break_costs_its_gap_and_the_way_back_and_the_compile_of_what_comes_after() -> None:
+    (found,) = record().prices(answer(*CALL)).breaks
+    assert (found.place.line, found.gap_ms, found.resume_ms) == (14, pytest.approx(2.0), pytest.approx(0.25))
+    assert found.ms.value == pytest.approx(2.25)
+    assert found.share == pytest.approx(2.25 / 4.1)
+    assert found.compile_seconds == pytest.approx(0.9)
+
+
+def test_what_a_function_in_eager_takes_belongs_to_the_break_that_left_it_there() -> None:
+    helper = segment("gap", always(1.5), function=[MODEL, "helper", 40], opened_by="0/0")
+    found = record().prices(answer(*CALL, helper))
+    assert {each.place.line: pytest.approx(each.gap_ms) for each in found.breaks} == {14: 2.0, 41: 1.5}
+
+
+def test_eager_code_that_no_break_left_there_is_nobodys() -> None:
+    found = record().prices(answer(*CALL, segment("gap", always(1.0), "1/0")))
+    assert [part.kind for part in found.parts][-1] == "outside"
+    assert sum(each.gap_ms for each in found.breaks) == pytest.approx(2.0)
+
+
+def test_the_calls_of_a_pass_share_its_time() -> None:
+    whole, half = record().prices(answer(*CALL)), record().prices(answer(*CALL, calls=2))
+    assert whole.call_ms is not None and half.call_ms is not None
+    assert half.call_ms.value == pytest.approx(whole.call_ms.value / 2)
+    assert half.breaks[0].ms.value == pytest.approx(whole.breaks[0].ms.value / 2)
+    assert half.breaks[0].share == pytest.approx(whole.breaks[0].share)
+
+
+@pytest.mark.parametrize("plain", [6.0, 3.0])
+def test_parts_that_do_not_add_up_to_the_call_are_not_told(plain: float) -> None:
+    found = record().prices(answer(*CALL, plain=always(plain)))
+    assert not found.parts and not found.breaks
+    assert "add up to" in found.problem
+
+
+def test_too_few_passes_and_passes_that_went_another_way_have_no_price() -> None:
+    short = [{**each, "ms": each["ms"][:3]} for each in CALL]
+    assert record().prices(answer(*short)) == Prices(problem="too few passes could be timed")
+    odd = "7 of 9 passes took another way than the first"
+    assert record().prices(answer(*CALL, problem=odd)) == Prices(problem=odd)
+
+
+def test_one_slow_pass_changes_nothing() -> None:
+    slow = [{**each, "ms": [*each["ms"], 50 * each["ms"][0]]} for each in CALL]
+    assert record().prices(answer(*slow)).breaks[0].ms.value == pytest.approx(2.25)
+
+
+def test_guards_are_those_of_a_real_call_and_groups_have_their_share() -> None:
+    guards = {
+        "0/0": {"us": 50.0, "count": 2029, "groups": [{"source": "L['self'].configs", "sources": 2001, "us": 40.0}]}
+    }
+    (found,) = record().prices(answer(*CALL, guards=guards)).guards
+    assert (found.us, found.count) == (pytest.approx(200.0), 2029)
+    assert (found.groups[0].source, found.groups[0].us) == ("self.configs", pytest.approx(160.0))
+
+
+def test_a_break_has_the_id_of_the_report_that_it_stands_in() -> None:
+    report = rich_report()
+    known, other = report.graph_breaks[1], Location("/elsewhere.py", 3)
+    found = prices((known.location, known.gb_type, "b1"), (other, "Another type", "b2"))
+    report.measurements = [measured("default", 3.1, speedup(1.5, 1.4, 1.6), prices=found)]
+    name_breaks(report)
+    assert [each.break_id for each in found.breaks] == [known.id, ""]
+    assert {part.break_id for part in found.parts} == {known.id, ""}
