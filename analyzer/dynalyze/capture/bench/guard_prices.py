@@ -18,12 +18,13 @@ from dynalyze.capture.torch_private.compiled_code import Version
 _SAMPLES, _SAMPLE_US = 15, 300.0
 _MOST_GROUPS = 8
 _FEWEST_SOURCES = 3
-_WORTH = 0.02
+_WORTH, _LEAST_US = 0.02, 2.0  # Of what a group takes, as a share; of all guards together, to look for groups.
+_NEARLY_ALL = 0.7
 
 
 @dataclass
 class Group:
-    """Guards on one source and on all that is reached by it: `source` in the words of the function's own arguments."""
+    """Guards on one source, by torch's name for it, and on all that is reached by it: so many `sources`."""
 
     source: str
     sources: int
@@ -47,13 +48,15 @@ def guard_price(version: Version, scope: dict[str, Any]) -> GuardPrice | None:
     if whole is None or not _holds(whole, arguments):
         return None
     price = GuardPrice(_microseconds(whole, scope=arguments)[0], compiled_code.guards_run(version.guards, arguments))
-    for source, below in _candidates(compiled_code.guard_sources(version.guards)):
+    groups: list[tuple[range, Group]] = []
+    dear = price.us >= _LEAST_US
+    for source, span in _candidates(compiled_code.guard_sources(version.guards)) if dear else ():
         check = compiled_code.guards_without(version.guards, {source})
         if check is not None and _holds(check, arguments):
             with_it, without = _microseconds(whole, check, scope=arguments)
             if with_it - without > _WORTH * with_it:
-                price.groups.append(Group(source, below, with_it - without))
-    price.groups = _disjoint(price.groups)[:_MOST_GROUPS]
+                groups.append((span, Group(source, len(span), with_it - without)))
+    price.groups = _disjoint(groups)[:_MOST_GROUPS]
     return price
 
 
@@ -68,32 +71,28 @@ def _holds(check: Callable[[dict[str, Any]], bool], scope: dict[str, Any]) -> bo
         return False
 
 
-def _candidates(sources: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Sources worth a group, each with how many are reached by it: the largest first, at most some dozens."""
-    sizes: list[tuple[str, int]] = []
-    for index, (source, depth) in enumerate(sources):
-        below = 0
-        for _, other in sources[index + 1 :]:
-            if other <= depth:
-                break
-            below += 1
-        if source not in ("L", "G", "") and (below >= _FEWEST_SOURCES or depth <= 1):
-            sizes.append((source, below + 1))
-    largest: dict[str, int] = {}
-    for source, below in sizes:
-        largest[source] = max(below, largest.get(source, 0))
-    return sorted(largest.items(), key=lambda each: -each[1])[: 4 * _MOST_GROUPS]
+def _candidates(sources: list[tuple[str, int]]) -> list[tuple[str, range]]:
+    """Sources worth a group, each with the places in the list of itself and of what is reached by it: those with most,
+    at most some dozens.
+    """
+    found: dict[str, range] = {}
+    for start, (source, depth) in enumerate(sources):
+        end = next((at for at in range(start + 1, len(sources)) if sources[at][1] <= depth), len(sources))
+        is_group = end - start > _FEWEST_SOURCES or depth <= 1
+        if source not in ("L", "G", "") and is_group and end - start > len(found.get(source, ())):
+            found[source] = range(start, end)
+    return sorted(found.items(), key=lambda each: -len(each[1]))[: 4 * _MOST_GROUPS]
 
 
-def _disjoint(groups: list[Group]) -> list[Group]:
+def _disjoint(groups: list[tuple[range, Group]]) -> list[Group]:
     """Of groups that hold each other the narrowest that has nearly all of the price; the dearest first."""
-    kept: list[Group] = []
-    for group in sorted(groups, key=lambda each: (each.sources, -each.us)):
-        inside = sum(other.us for other in kept if other.source.startswith(group.source))
-        if inside < 0.7 * group.us:
-            kept = [other for other in kept if not other.source.startswith(group.source)]
-            kept.append(group)
-    return sorted(kept, key=lambda each: -each.us)
+    kept: list[tuple[range, Group]] = []
+    for span, group in sorted(groups, key=lambda each: len(each[0])):
+        inside = [other for other in kept if other[0].start in span]
+        if sum(other.us for _, other in inside) < _NEARLY_ALL * group.us:
+            kept = [other for other in kept if other not in inside]
+            kept.append((span, group))
+    return sorted((group for _, group in kept), key=lambda each: -each.us)
 
 
 def _microseconds(*checks: Callable[[dict[str, Any]], bool], scope: dict[str, Any]) -> list[float]:
