@@ -79,7 +79,7 @@ _severities: st.SearchStrategy[Severity] = st.sampled_from(["error", "warning", 
 _findings = st.builds(
     Finding, texts | st.sampled_from(["graph-break", "recompile"]), _severities, texts, st.none() | _locations,
     st.lists(texts | st.sampled_from(["b1", "b2"]), max_size=3), texts,
-    st.none() | st.builds(Impact, st.just(1.5), texts), st.none() | st.builds(Advice, texts, texts),
+    st.none() | st.builds(Impact, st.none() | st.just(1.5), st.none() | st.just(0.5), st.just(0.8), texts), st.none() | st.builds(Advice, texts, texts),
 )  # fmt: skip
 _breaks = st.builds(
     GraphBreak, st.sampled_from(["b1", "b2"]), st.none() | texts, texts, st.just("split"), _locations,

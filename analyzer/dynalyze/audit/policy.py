@@ -126,8 +126,8 @@ class Policy:
     max_eager_frames: int | None = 0
     min_speedup: float | None = None
     max_compile_seconds: float | None = None
-    max_break_ms: float | None = None
     max_memory_growth: float | None = None
+    max_break_ms: float | None = None
     accuracy: tuple[AccuracyVerdict, ...] | None = ("equal", "benign", "rounding only")
     fail_on: tuple[str, ...] = ("error",)
     waivers: tuple[WaiverRule, ...] = ()

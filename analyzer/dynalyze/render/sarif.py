@@ -186,7 +186,8 @@ def _finding_properties(finding: Finding) -> Object:
     if finding.detail is not None and finding.detail.why:
         properties["why"] = visible(finding.detail.why)
     if finding.impact is not None:
-        properties["impact"] = msgspec.to_builtins(finding.impact)
+        cost = msgspec.structs.replace(finding.impact, what=visible(finding.impact.what))
+        properties["impact"] = msgspec.to_builtins(cost)
     return properties
 
 

@@ -25,6 +25,7 @@ max-eager-frames = 4
 min-speedup = 1.2
 max-compile-seconds = 60
 max-memory-growth = 1.5
+max-break-ms = 0.5
 accuracy = ["equal", "benign"]
 fail-on = ["warning", "recompile-limit"]
 
@@ -67,12 +68,13 @@ def test_every_key_is_understood(tmp_path: Path) -> None:
         1.2,
         60.0,
         1.5,
+        0.5,
         ("equal", "benign"),
         ("warning", "recompile-limit"),
         (waiver,),
         policy.asked,
     )
-    assert policy.asked == {line.partition(" =")[0] for line in WHOLE.strip().splitlines()[:9]}
+    assert policy.asked == {line.partition(" =")[0] for line in WHOLE.strip().splitlines()[:10]}
 
 
 def test_without_a_file_the_built_in_policy_holds(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from dynalyze.cli.options import check_fail_on
-from dynalyze.report import Effect, Finding, Report, Severity, Status
+from dynalyze.report import Effect, Finding, Impact, Report, Severity, Status
 from dynalyze.rules import rule as module
 from dynalyze.rules.rule import Rule, judge, reaches, rules
 from dynalyze.text.errors import UsageError
@@ -387,13 +387,13 @@ def test_a_level_that_nothing_can_reach_is_refused(level: str) -> None:
 
 def test_a_measured_price_is_told_and_ranks_before_a_lower_one() -> None:
     report = priced_report()
-    dear, cheap = report.measurements[0].prices.breaks  # type: ignore[union-attr]
+    assert report.measurements[0].prices is not None
+    dear, cheap = report.measurements[0].prices.breaks
     dear.break_id, cheap.break_id = cheap.break_id, dear.break_id
-    found = [finding for finding in judge(report) if finding.impact and finding.impact.ms_per_call is not None]
-    costs = [(finding.severity, finding.impact.ms_per_call) for finding in found]  # type: ignore[union-attr]
-    assert sorted(cost for _, cost in costs) == pytest.approx([0.2, 1.4])
-    for severity in ("error", "warning"):
-        own = [cost for each, cost in costs if each == severity]
-        assert own == sorted(own, reverse=True)
-    first = next(finding for finding in found if finding.evidence == [dear.break_id])
-    assert (first.impact.share, first.impact.compile_seconds) == (pytest.approx(1.4 / 3.1), 0.9)  # type: ignore[union-attr]
+    priced = [each for each in judge(report) if each.impact and each.impact.ms_per_call is not None]
+    alone = {name: each.impact for each in priced for name in each.evidence if len(each.evidence) == 1}
+    assert alone[dear.break_id] == Impact(1.4, 1.4 / 3.1, 0.9, "to compile what comes after it")
+    assert alone[cheap.break_id] == Impact(0.2, 0.2 / 3.1)
+    for severity in get_args(Severity):
+        own = [each.impact.ms_per_call for each in priced if each.severity == severity and each.impact]
+        assert own == sorted(own, key=lambda ms: -(ms or 0.0))
