@@ -157,8 +157,22 @@ def test_all_text_has_enough_contrast(open_page: Opener, name: str) -> None:
         assert ratio >= 4.5, f"{scheme}, {text!r}: {colours}"
 
 
+def test_the_bar_of_a_call_leads_from_its_gaps_to_their_graph_breaks(open_page: Opener) -> None:
+    page = open_page("priced")
+    section = page.locator("#prices")
+    assert "1.60 ms of it (52 %)" in section.locator(".lead").inner_text()
+    gaps = section.locator("svg a.node")
+    assert gaps.count() == 3, "two gaps, and the way back after the first"
+    gaps.first.click()
+    assert page.url.endswith("#b1")
+    assert [row.inner_text().split("\t")[1] for row in section.locator("table").first.locator("tbody tr").all()] == [
+        "1.40 ms", "200 µs",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("name", "scheme"), [("rich", "light"), ("rich", "dark"), ("benched", "dark"), ("hostile", "light")]
+    ("name", "scheme"),
+    [("rich", "light"), ("rich", "dark"), ("benched", "dark"), ("priced", "dark"), ("hostile", "light")],
 )
 def test_axe_finds_no_violation(open_page: Opener, name: str, scheme: str) -> None:
     """axe-core: WCAG A and AA, and its best practices. It is put into the page, which the CSP would forbid."""

@@ -76,10 +76,11 @@ _locations = st.builds(
     st.none() | st.integers(0, 9),
 )  # fmt: skip
 _severities: st.SearchStrategy[Severity] = st.sampled_from(["error", "warning", "info"])
+_impacts = st.builds(Impact, st.none() | st.just(1.5), st.none() | st.just(0.5), st.just(0.8), texts)
 _findings = st.builds(
     Finding, texts | st.sampled_from(["graph-break", "recompile"]), _severities, texts, st.none() | _locations,
     st.lists(texts | st.sampled_from(["b1", "b2"]), max_size=3), texts,
-    st.none() | st.builds(Impact, st.none() | st.just(1.5), st.none() | st.just(0.5), st.just(0.8), texts), st.none() | st.builds(Advice, texts, texts),
+    st.none() | _impacts, st.none() | st.builds(Advice, texts, texts),
 )  # fmt: skip
 _breaks = st.builds(
     GraphBreak, st.sampled_from(["b1", "b2"]), st.none() | texts, texts, st.just("split"), _locations,
