@@ -116,6 +116,8 @@ def _drawn_backward(seed: int) -> tuple[tuple[str, str, tuple[str, ...]], int, s
     draw = random.Random(seed)
     part = draw.choice(_BACKWARD)
     layer, place = draw.randrange(_LAYERS), draw.randrange(len(part[2]))
+    if "layer_norm" in part[0] and (layer, place) == (0, 0):
+        layer = 1  # Nobody asks for the gradient of the model's input.
     module = f"layers.{layer}.{part[2][place]}".rstrip(".")
     return part, (_LAYERS - 1 - layer) * len(part[2]) + place, module
 
@@ -216,6 +218,7 @@ def test_nothing_is_wrong_with_the_stages_of_torch(dtype: torch.dtype, tmp_path:
         assert answer["fault"] is None and answer["judged"] > 20 and not answer["problems"]
 
 
+@pytest.mark.filterwarnings("ignore:dynamo_pgo force disabled")
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20, 24))
 def test_a_pass_of_inductor_that_is_off_by_three_roundings(seed: int, tmp_path: Path) -> None:

@@ -366,9 +366,10 @@ def test_recording_changes_nothing_that_is_told_of_the_compiles(tmp_path: Path) 
         assert recorded.status == 0, recorded.stderr
         told = [own_frames({**event, "at": 0}) for event in recorded.events if event["event"] in TOLD]
         numbers: dict[Any, int] = {}
-        for event in told:  # The same number means the same call, whatever it is.
-            if "call" in event:
-                event["call"] = numbers.setdefault(event["call"], len(numbers))
+        for event in told:  # The same number means the same call or module, whatever it is.
+            for name_of in ("call", "module"):
+                if event.get(name_of):
+                    event[name_of] = numbers.setdefault(event[name_of], len(numbers) + 1)
         facts.append(json.loads(json.dumps(told).replace(f"/{name}/program.py", "/program.py")))
         calls.append(recorded)
     assert len(facts[0]) > 20 and facts[0] == facts[1]
