@@ -135,7 +135,7 @@ def prices(first: Broken, second: Broken) -> Prices:
         640,
         parts,
         [
-            BreakPrice(first[0], first[1], Interval(1.4, 1.3, 1.5), 1.3, 0.1, 1.4 / 3.1, first[2], 0.9),
+            BreakPrice(first[0], first[1], Interval(1.4, 1.3, 1.5), 1.3, 0.1, 1.4 / 3.1, first[2]),
             BreakPrice(second[0], second[1], Interval(0.2, 0.19, 0.21), 0.2, 0.0, 0.2 / 3.1, second[2]),
         ],
         [GuardPrice("0/0", first[0], 200.0, 2029, [GuardGroup("self.configs", 2001, 0.9, 180.0)])],

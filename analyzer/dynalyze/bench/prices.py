@@ -131,7 +131,6 @@ class Record:
         assert broken is not None
         whole = _interval([sum(each) for each in zip(*(ms for _, ms in parts), strict=True)])
         gap = sum(statistics.fmean(ms) for owner, ms in parts if owner.kind == "break")
-        rests = {owner.compile_id for owner, _ in parts if owner.kind == "resume"}
         return BreakPrice(
             place=broken.location,
             gb_type=broken.gb_type,
@@ -140,9 +139,6 @@ class Record:
             resume_ms=max(0.0, whole.value - gap),
             share=min(1.0, whole.value / call_ms) if call_ms else 0.0,
             break_id=broken.id,
-            compile_seconds=sum(
-                self._by_compile[name].seconds.get("total", 0.0) for name in rests & {*self._by_compile}
-            ),
         )
 
     def _guards(self, compile_id: str, found: dict[str, Any], ms: float) -> GuardPrice:

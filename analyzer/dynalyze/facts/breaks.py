@@ -157,6 +157,30 @@ def graph_breaks(
     return [_entry(f"b{number}", group, sources) for number, group in enumerate(groups, 1)]
 
 
+def add_compile_seconds(breaks: list[GraphBreak], compiled: list[Compilation]) -> None:
+    """What compiling took because of each break: the rests of the functions that it cut, once each, and the attempts
+    that it ended without code. A rest that is compiled again is a recompile's.
+    """
+    spent: dict[str, float] = {}
+    ends = {(place.file, place.line, _plain(place)): found.id for found in breaks for place in found.stack}
+    for each in compiled:
+        seconds = each.seconds.get("total")
+        if seconds is None or not each.compile_id.endswith("/0"):
+            continue
+        place = each.location
+        cause = ends.get((place.file, place.line, _plain(place))) if each.resumes else None
+        if cause is None and each.breaks and each.status == "eager":
+            cause = each.breaks[-1]
+        if cause is not None:
+            spent[cause] = spent.get(cause, 0.0) + seconds
+    for found in breaks:
+        found.compile_seconds = round(spent[found.id], 6) if found.id in spent else None
+
+
+def _plain(place: Location) -> str:
+    return place.function.rpartition(".")[2]
+
+
 def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Registry) -> Iterator[_Sighting]:
     started: dict[tuple[int, str], CompileStarted] = {}
     ended = {e.key: e.metrics for e in log.events if isinstance(e, CompileEnded) and not e.backward}

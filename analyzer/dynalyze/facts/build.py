@@ -12,7 +12,7 @@ import dynalyze
 from dynalyze.capture import events
 from dynalyze.events.log import RunLog
 from dynalyze.facts.attention_calls import attention
-from dynalyze.facts.breaks import graph_breaks
+from dynalyze.facts.breaks import add_compile_seconds, graph_breaks
 from dynalyze.facts.candidates import candidates, compiled_in_place, regions
 from dynalyze.facts.compilations import add_bypasses, compilations
 from dynalyze.facts.graphs import graphs, texts_of
@@ -77,6 +77,7 @@ def assemble(
     add_bypasses(run, compiled)
     files = traced_files(run, places, readable=readable)
     breaks = graph_breaks(run, places, sources, known, compiled)
+    add_compile_seconds(breaks, compiled)
     again = recompiles(run, compiled, breaks)
     sizes = forced_sizes(run, compiled, places, sources)
     connect(run, again, sizes, sources)

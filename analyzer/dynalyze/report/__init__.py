@@ -177,7 +177,8 @@ class GraphBreak(msgspec.Struct):
     `location` is the innermost line outside torch; `stack` is outermost first. `callers` are the distinct
     lines from which the break was reached. `occurrences` counts the raw events folded in. `consequence` is
     torch's name for what the break led to (a loop makes the whole frame eager). `expression` is the source
-    that the columns span, `block` that of the statement and of those that follow it in its block.
+    that the columns span, `block` that of the statement and of those that follow it in its block. `compile_seconds`
+    went into the rests of functions that it cut off, and into attempts that it ended; None where torch does not tell.
     """
 
     id: Word
@@ -200,6 +201,7 @@ class GraphBreak(msgspec.Struct):
     expression: Source = ""
     block: Source = ""
     processes: list[int] = []
+    compile_seconds: float | None = None
 
 
 class FailedGuard(msgspec.Struct):

@@ -142,7 +142,7 @@ class CallPart(msgspec.Struct):
 
 class BreakPrice(msgspec.Struct):
     """What one graph break takes of a call: `gap_ms` in eager, `resume_ms` to get back into compiled code, guards
-    included. `compile_seconds` went into compiling the rests of the functions that it cut, once, in the same process.
+    included.
     """
 
     place: Location
@@ -152,7 +152,6 @@ class BreakPrice(msgspec.Struct):
     resume_ms: float
     share: float
     break_id: Word = ""
-    compile_seconds: float = 0.0
 
 
 class GuardGroup(msgspec.Struct):

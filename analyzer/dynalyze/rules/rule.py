@@ -152,18 +152,18 @@ def judge(report: Report) -> list[Finding]:
 
 
 def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
-    """What graph breaks take of a call together, where that was measured."""
-    prices = next((each.prices for each in report.measurements if each.prices and each.prices.breaks), None)
+    """What graph breaks take of a call and of compiling together, where that was measured."""
     wanted = set(evidence)
+    prices = next((each.prices for each in report.measurements if each.prices and each.prices.breaks), None)
     found = [each for each in prices.breaks if each.break_id in wanted] if prices else []
-    if not found:
+    spent = sum(each.compile_seconds or 0.0 for each in report.graph_breaks if each.id in wanted)
+    if not (found or spent):
         return None
-    spent = sum(each.compile_seconds for each in found)
     return Impact(
-        ms_per_call=sum(each.ms.value for each in found),
-        share=min(1.0, sum(each.share for each in found)),
-        compile_seconds=spent or None,
-        what="to compile what comes after it" if spent else "",
+        ms_per_call=sum(each.ms.value for each in found) if found else None,
+        share=min(1.0, sum(each.share for each in found)) if found else None,
+        compile_seconds=round(spent, 6) or None,
+        what="spent compiling because of it" if spent else "",
     )
 
 

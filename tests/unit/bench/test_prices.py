@@ -63,12 +63,11 @@ def test_each_part_of_a_call_has_its_owner_and_they_add_up_to_it() -> None:
     assert sum(part.ms for part in found.parts) == pytest.approx(found.call_ms.value)
 
 
-def test_a_break_costs_its_gap_and_the_way_back_and_the_compile_of_what_comes_after() -> None:
+def test_a_break_costs_its_gap_and_the_way_back() -> None:
     (found,) = record().prices(answer(*CALL)).breaks
     assert (found.place.line, found.gap_ms, found.resume_ms) == (14, pytest.approx(2.0), pytest.approx(0.25))
     assert found.ms.value == pytest.approx(2.25)
     assert found.share == pytest.approx(2.25 / 4.1)
-    assert found.compile_seconds == pytest.approx(0.9)
 
 
 def test_what_a_function_in_eager_takes_belongs_to_the_break_that_left_it_there() -> None:

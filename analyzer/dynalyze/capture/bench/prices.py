@@ -28,6 +28,7 @@ from dynalyze.capture.torch_private.compiled_code import GRAPH_PREFIX, RESUME_PR
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 6, 2000
 _CALIBRATING_EVERY = 4
+_MOST_STAMP_MS = 0.002
 _MOST_SEGMENTS = 4000
 
 _BACKWARD = "CompiledFunctionBackward"
@@ -376,7 +377,8 @@ class _Passes:
         marks = sum(len(step.marks) for step in self.layout)
         if not (self.once and self.twice and marks):
             return 0.0
-        return max(0.0, (_quiet_mean(self.twice) - _quiet_mean(self.once)) / marks)
+        found = (_quiet_mean(self.twice) - _quiet_mean(self.once)) / marks
+        return min(max(0.0, found), _MOST_STAMP_MS)  # More is the noise of the machine.
 
     def _stamped(self, *, twice: bool = False) -> list[tuple[Segment, float]] | None:
         """Milliseconds of each segment of one pass; None where it took another way."""

@@ -7,7 +7,7 @@ from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.plots.prices import price_plot
 from dynalyze.report import Report
 from dynalyze.report.measurements import BreakPrice, GuardPrice, Prices
-from dynalyze.text.amounts import count_of, duration, milliseconds, percent
+from dynalyze.text.amounts import count_of, milliseconds, percent
 from dynalyze.text.visible import clipped
 from dynalyze.words.report import line_words
 
@@ -49,7 +49,7 @@ def _lead(found: Prices, configuration: str) -> str:
 
 def _breaks(prices: list[BreakPrice]) -> Table:
     heads = [
-        "Graph break", "Of each call", "95 % interval", "Share", "In eager", "Getting back", "Compile",
+        "Graph break", "Of each call", "95 % interval", "Share", "In eager", "Getting back",
     ]  # fmt: skip
     rows = [
         [
@@ -59,7 +59,6 @@ def _breaks(prices: list[BreakPrice]) -> Table:
             percent(each.share),
             milliseconds(each.gap_ms),
             milliseconds(each.resume_ms),
-            duration(each.compile_seconds) if each.compile_seconds else "",
         ]
         for each in prices[:_MOST_ROWS]
     ]
