@@ -223,3 +223,43 @@ def test_the_page_shows_the_way_down(twice: Twice, run: int) -> None:
     assert 'id="graphs"' in text
     assert "4 ATen operations" in text
     assert "1 kernel call" in text
+
+
+SAVING = """
+    import json, torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wide = torch.nn.Linear(8, 16)
+            self.norm = torch.nn.LayerNorm(16)
+
+        def forward(self, x):
+            hidden = torch.nn.functional.gelu(self.wide(x))  # saves what gelu gets, in place of what it gives
+            return self.norm(hidden).softmax(-1)
+
+    net = Net()
+    x = torch.randn(5, 8)
+    out = torch.compile(net, backend="aot_eager")(x)
+    there = {tensor.data_ptr() for tensor in (x, *net.parameters())}
+    kept = [tensor for tensor in out.grad_fn.saved_tensors if tensor.data_ptr() not in there]
+    with open("kept.json", "w") as file:
+        json.dump([[list(tensor.shape), tensor.nbytes] for tensor in kept], file)
+    out.sum().backward()
+"""
+
+
+def test_what_is_kept_for_backward_is_what_autograd_holds(tmp_path: Path) -> None:
+    (tmp_path / "saving.py").write_text(textwrap.dedent(SAVING))
+    _, report = explain("saving.py", cwd=tmp_path)
+    held = json.loads((tmp_path / "kept.json").read_text())
+    (graph,) = report["graphs"]
+    assert held
+    assert sorted([each["shape"], each["bytes"]] for each in graph["saved"]) == sorted(held)
+    assert graph["saved_bytes"] == sum(size for _, size in held)
+    assert graph["saved_omitted"] == 0
+    code = SAVING.splitlines()
+    lines = {code[each["place"]["line"] - 1].split("#")[0].strip() for each in graph["saved"]}
+    assert lines == {
+        "hidden = torch.nn.functional.gelu(self.wide(x))", "return self.norm(hidden).softmax(-1)",
+    }  # fmt: skip

@@ -16,7 +16,19 @@ from dynalyze.facts.kernels import CameFrom, KernelFound, Tracked, aot_id, came_
 from dynalyze.facts.source_files import LineOps
 from dynalyze.facts.sources import LONGEST_LINE, Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.report import Compilation, CompilationKey, Direction, Graph, GraphCode, Kernel, Location, Stage, StageName
+from dynalyze.report import (
+    Compilation,
+    CompilationKey,
+    Direction,
+    Graph,
+    GraphCode,
+    GraphInput,
+    Kernel,
+    Location,
+    SavedTensor,
+    Stage,
+    StageName,
+)
 
 _FILES = {"dynamo": "computation_graph", "transformed": "transformed_code", "runnable": "fx_graph_runnable"}
 KERNEL_NOTES = ("kernel_nodes", "kernel_stacks")
@@ -124,6 +136,9 @@ MOST_CODE = 400_000
 
 _MOST_TEXT = 60_000
 _MOST_PLACES = 50
+_MOST_SAVED = 60
+_NOT_SAVED = ("primals_", "tangents_")
+"""AOTAutograd's names for inputs of a forward graph, and for what comes into a backward graph from behind."""
 _COUNTED: dict[str, StageName] = {
     "dynamo": "dynamo", "post_grad": "post_grad", "forward": "aten", "backward": "aten", "inference": "aten",
 }  # fmt: skip
@@ -163,6 +178,8 @@ class _Down:
     stages: Counter[tuple[StageName, Direction]] = field(default_factory=Counter)
     known_ops: set[str] = field(default_factory=set)
     post_grad: dict[str, dict[str, Location]] = field(default_factory=dict)
+    forward: list[GraphText] = field(default_factory=list)
+    saved: list[tuple[GraphInput, GraphText | None]] = field(default_factory=list)
     tracked: dict[str, Tracked] = field(default_factory=dict)
     kernels: dict[tuple[str, Direction], tuple[KernelFound, CameFrom]] = field(default_factory=dict)
 
@@ -208,10 +225,24 @@ class _Reader:
             graph.ops = owner.ops if owner.ops is not None else graph.ops
         graph.histogram = down.dynamo.histogram()
         graph.inputs = [graph_input(*each) for each in down.dynamo.inputs]
+        self._add_saved(graph, down)
         graph.stages = [Stage(stage, direction, ops) for (stage, direction), ops in down.stages.items()]
         return graph, [
             self._kernel(identity, found, direction, origin) for (_, direction), (found, origin) in down.kernels.items()
         ]
+
+    def _add_saved(self, graph: Graph, down: _Down) -> None:
+        """What backward graphs take that their forward graphs have computed, the largest first."""
+        tensors = []
+        for each, forward in down.saved:
+            node = next((node for node in forward.nodes if node.name == each.name), None) if forward else None
+            origin = forward.origins.get(each.name) if forward else None
+            place = self._location(origin) if origin is not None else None
+            op = node.op if node is not None else ""
+            tensors.append(SavedTensor(each.name, op, each.dtype, each.shape, each.bytes, place))
+        tensors.sort(key=lambda tensor: -(tensor.bytes or 0))
+        graph.saved, graph.saved_omitted = tensors[:_MOST_SAVED], max(0, len(tensors) - _MOST_SAVED)
+        graph.saved_bytes = sum(tensor.bytes or 0 for tensor in tensors)
 
     def _tracked(self, texts: CompileTexts) -> dict[str, Tracked]:
         """What Inductor tracked of each part; a record that makes no sense is counted as an unreadable line."""
@@ -273,6 +304,14 @@ def _count_ops(down: _Down, text: Text, code: str) -> None:
     read = parse(code)
     down.stages[stage, text.direction] += len(read.nodes)
     down.known_ops.update(node.op for node in read.nodes)
+    if text.stage == "forward":
+        down.forward.append(read)
+    elif text.stage == "backward":
+        # AOTAutograd names what it saves alike in both graphs; a backend's parts may have come in any order.
+        kept = [graph_input(*each) for each in read.inputs if not each[0].startswith(_NOT_SAVED)]
+        names = {each.name for each in kept}
+        forward = max(down.forward, key=lambda text: sum(n.name in names for n in text.nodes), default=None)
+        down.saved += [(each, forward) for each in kept if each.kind != "symbol"]
     if stage == "dynamo":
         down.dynamo = read
     elif stage == "post_grad":

@@ -362,8 +362,23 @@ class GraphCode(msgspec.Struct):
     lines_omitted: int = 0
 
 
+class SavedTensor(msgspec.Struct):
+    """A tensor that the forward graph computes and keeps for the backward one: `name` is its node's, `place` the line
+    that it comes from. Inputs and parameters, which are there anyway, are none.
+    """
+
+    name: Name
+    op: Name = ""
+    dtype: Name = ""
+    shape: list[int | str] = []
+    bytes: int | None = None
+    place: Location | None = None
+
+
 class Graph(msgspec.Struct):
-    """One graph that Dynamo gave to a backend. `ops` is torch's own count of the calls in it."""
+    """One graph that Dynamo gave to a backend. `ops` is torch's own count of the calls in it. `saved` are the largest
+    tensors that are kept for its backward, `saved_omitted` how many more, `saved_bytes` the size of all that are known.
+    """
 
     id: Word
     compile_id: Word
@@ -377,6 +392,9 @@ class Graph(msgspec.Struct):
     code: Annotated[list[GraphCode], Holds.SOURCE] = []
     code_omitted: Annotated[list[Word], Holds.SOURCE] = []
     cudagraph_skip: CudagraphSkip = ""
+    saved: list[SavedTensor] = []
+    saved_omitted: int = 0
+    saved_bytes: int = 0
 
     @property
     def key(self) -> CompilationKey:

@@ -6,7 +6,19 @@ from collections.abc import Sequence
 
 from dynalyze.render.view.links import MAX_GRAPHS, Anchors, Index, Link, Listed, first, place
 from dynalyze.render.view.plots.treemap import kernel_treemap
-from dynalyze.report import Direction, Graph, GraphCode, GraphInput, Kernel, LineKey, Location, Report, Stage, StageName
+from dynalyze.report import (
+    Direction,
+    Graph,
+    GraphCode,
+    GraphInput,
+    Kernel,
+    LineKey,
+    Location,
+    Report,
+    SavedTensor,
+    Stage,
+    StageName,
+)
 from dynalyze.text.visible import clipped
 from dynalyze.words.report import count_of
 
@@ -106,6 +118,8 @@ class GraphView:
         self.most = max(graph.histogram.values(), default=1) or 1
         self.ops = first(list(graph.histogram.items()), MAX_OPS)
         self.inputs = first(graph.inputs, MAX_ROWS)
+        saved = [(each, links.place(each.place) if each.place is not None else None) for each in graph.saved]
+        self.saved = Listed(saved, len(saved) + graph.saved_omitted)
         rows = [KernelView(item, own, self.lines.anchors) for item, own in zip(kernels, named, strict=False)]
         self.kernels = Listed(rows, len(kernels))
         self.several_directions = len({item.direction for item in kernels}) > 1
@@ -145,7 +159,7 @@ def _step(stage: Stage) -> str:
     return count_of(stage.ops, *_STAGES[stage.stage])
 
 
-def input_shape(item: GraphInput) -> str:
+def input_shape(item: GraphInput | SavedTensor) -> str:
     """`[s77, 8]`; a number has none."""
     return f"[{', '.join(map(str, item.shape))}]" if item.shape or item.bytes is not None else ""
 
