@@ -27,6 +27,7 @@ from dynalyze.report import (
     Recompile,
     Region,
     Report,
+    SavedTensor,
     Snippet,
     Stage,
     Status,
@@ -124,6 +125,8 @@ def trained_graph(identity: str) -> Graph:
             GraphInput("L_self_parameters_w_", "parameter", "bfloat16", [8, 8], "cpu", "self.w", 128),
         ],
         code=[GraphCode("computation_graph.py", "def forward(self, L_x_):\n    return (L_x_,)")],
+        saved=[SavedTensor("relu", "aten.relu", "float32", ["s77", 8], 4096, Location(MODEL, SOURCE_START))],
+        saved_omitted=2, saved_bytes=5000,
     )  # fmt: skip
 
 
@@ -315,6 +318,7 @@ def _hostile_graph(location: Location) -> Graph:
         HOSTILE + "g", HOSTILE, ops=1, location=location, histogram={HOSTILE: 1}, cudagraph_skip=HOSTILE,
         inputs=[GraphInput(HOSTILE, "input", HOSTILE, [HOSTILE], HOSTILE, HOSTILE)],
         code=[GraphCode(HOSTILE, HOSTILE)], code_omitted=[HOSTILE],
+        saved=[SavedTensor(HOSTILE, HOSTILE, HOSTILE, [HOSTILE], 1, location)],
     )  # fmt: skip
 
 
