@@ -9,6 +9,7 @@ pass in which a profile function sees which functions run; what a pass took is t
 from __future__ import annotations
 
 import contextlib
+import random
 import statistics
 import sys
 import time
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import CodeType, FrameType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -28,9 +29,13 @@ from dynalyze.capture.torch_private.compiled_code import GRAPH_PREFIX, RESUME_PR
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 6, 2000
 _CALIBRATING_EVERY = 4
-_MOST_STAMP_MS = 0.002
+_USUAL_STAMP_MS, _MOST_STAMP_MS = 0.0005, 0.005
+_CLEARLY = 3.0
+_LARGE = 0.25
 _MOST_SEGMENTS = 4000
 
+_WATCHED = 4
+_OF_BACKWARD = "backward "
 _BACKWARD = "CompiledFunctionBackward"
 """torch's name for the autograd node that runs a compiled backward graph."""
 
@@ -117,7 +122,7 @@ class Stamps:
 
     def _graph(self, original: Callable[..., Any], compile_id: str, log: list[tuple[Mark, int]]) -> Callable[..., Any]:
         begun, ended, now = ("graph", compile_id), ("end", compile_id), time.perf_counter_ns
-        backward, grad, own = f"backward {compile_id}", torch.is_grad_enabled, log is self.log
+        backward, grad, own = _OF_BACKWARD + compile_id, torch.is_grad_enabled, log is self.log
         begun_backward, ended_backward = ("graph", backward), ("end", backward)
 
         # Everything in one frame: Dynamo looks at each function that is called from here.
@@ -127,7 +132,7 @@ class Stamps:
             log.append((begun, now()))
             outputs = original(*args)
             log.append((ended, now()))
-            if own and grad():
+            if grad():
                 for output in outputs:
                     node = getattr(output, "grad_fn", None)
                     if node is not None and type(node).__name__ == _BACKWARD:
@@ -177,7 +182,8 @@ def prices(steps: Sequence[Step], seconds: float) -> Prices:
     stamp_ms = passes.stamp_ms()
     for segment in segments:
         segment.ms = [max(0.0, ms - stamp_ms) for ms in segment.ms]
-        segment.unguarded_ms = [max(0.0, ms - stamp_ms) for ms in segment.unguarded_ms]
+        bare = segment.unguarded_ms if passes.can_skip_guards else []
+        segment.unguarded_ms = [max(0.0, ms - stamp_ms) for ms in bare]
     stamped = [sum(each) for each in zip(*(segment.ms for segment in segments), strict=True)]
     hits = Counter(mark[1] for step in layout for mark in step.marks if mark[0] == "graph")
     guards = _guards(steps, stamps, {version.compile_id: version for version in found})
@@ -255,71 +261,98 @@ class _Active:
 
 
 def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[CodeType, Version]) -> list[_StepLayout]:
-    """What runs in each step, from a pass that is watched and not timed."""
+    """What runs in each step, from passes that are watched and not timed."""
     compiled = {version.original for version in by_code.values()}
     tried = {code for code in compiled_code.tried_codes() if code not in compiled and not compiled_code.is_torchs(code)}
-    found = []
-    for number, step in enumerate(steps):
-        stamps.log.clear()
+    logs: list[list[_Interval]] = [[] for _ in steps]
+    for _ in range(_WATCHED):
+        for step, known in zip(steps, logs, strict=True):
+            stamps.log.clear()
 
-        def see(frame: FrameType, event: str, _: Any) -> None:
-            code = frame.f_code
-            if event in ("call", "return") and (code in by_code or code in tried):
-                stamps.log.append(((event, code), time.perf_counter_ns()))  # type: ignore[arg-type]
+            def see(frame: FrameType, event: str, _: Any) -> None:
+                code = frame.f_code
+                if event in ("call", "return") and (code in by_code or code in tried):
+                    stamps.log.append(((event, code), time.perf_counter_ns()))  # type: ignore[arg-type]
 
-        _watched(step, see, stamps.log)
-        found.append(_StepLayout(list(_intervals(number, list(stamps.log), by_code))))
-        stamps.log.clear()
-    return found
+            _watched(step, see, stamps.log)
+            found = list(_intervals(list(stamps.log), by_code))
+            stamps.log.clear()
+            if [each.first for each in known] != [each.first for each in found]:
+                known[:] = found  # The first one, or one that took another way.
+                continue
+            for each, more in zip(known, found, strict=True):
+                each.owners.update(more.owners)
+    return [_StepLayout([(each.first, _segment(number, each)) for each in known]) for number, known in enumerate(logs)]
 
 
-def _intervals(
-    step: int, log: list[tuple[Any, int]], by_code: dict[CodeType, Version]
-) -> Iterator[tuple[Mark, Segment]]:
-    """The segments of a step, by what ran longest in each."""
+class _Owner(NamedTuple):
+    """What runs at a moment."""
+
+    kind: Kind
+    compile_id: str = ""
+    function: tuple[str, str, int] | None = None
+    opened_by: str = ""
+
+
+class _Interval(NamedTuple):
+    """The time between two marks: the nanoseconds of each owner in it."""
+
+    first: Mark
+    last: Mark
+    owners: Counter[_Owner]
+
+
+def _intervals(log: list[tuple[Any, int]], by_code: dict[CodeType, Version]) -> Iterator[_Interval]:
+    """The intervals of a step that was watched."""
     active: list[_Active] = []
-    inside: str | None = None
-    mark, began = log[0]
-    owners: dict[tuple[Any, ...], int] = {}
-
-    def owner() -> tuple[Any, ...]:
-        if inside is not None:
-            return ("backward" if inside.startswith("backward ") else "graph", inside, None, "")
-        for each in reversed(active):
-            if each.version is None:
-                return ("gap", "", each.function, each.opened_by)
-            if each.ended:
-                return ("gap", each.version.compile_id, None, "")
-            if each.opened_by:
-                return ("resume", each.version.compile_id, None, each.opened_by)
-            return ("entry", each.version.compile_id, None, "")
-        return ("outside", "", None, "")
-
-    for (what, key), at in log[1:]:
-        owners[owner()] = owners.get(owner(), 0) + max(1, at - began)
+    inside = ""
+    (first, began), owners = log[0], Counter[_Owner]()
+    for mark, at in log[1:]:
+        owners[_owner(active, inside)] += max(1, at - began)
+        what, key = mark
         began = at
         if what in ("call", "return"):
             _move(active, what, key, by_code)
             continue
-        yield mark, _segment(step, owners, mark, (what, key))
-        mark, owners = (what, key), {}
+        yield _Interval(first, mark, owners)
+        first, owners = mark, Counter()
         if what == "graph":
             inside = key
         elif what == "end":
-            inside = None
+            inside = ""
             current = next((a for a in reversed(active) if a.version and a.version.compile_id == key), None)
             if current is not None:
                 current.ended = True
 
 
-def _segment(step: int, owners: dict[tuple[Any, ...], int], first: Mark, last: Mark) -> Segment:
-    """The interval between two marks. Before a graph is what it takes to get into it: guards, and the way there."""
-    kind, compile_id, function, opened_by = max(owners, key=lambda owner: owners[owner])
-    if last[0] == "graph" and first[0] == "resume":
-        return Segment(step, "resume", last[1], None, next((o[1] for o in owners if o[0] == "gap"), ""))
-    if last[0] == "graph" and kind in ("outside", "entry", "resume") and not opened_by:
-        return Segment(step, "entry", last[1].removeprefix("backward "))
-    return Segment(step, kind, compile_id.removeprefix("backward "), function, opened_by)
+def _owner(active: list[_Active], inside: str) -> _Owner:
+    """What runs now: a graph, else the innermost function that tells."""
+    if inside:
+        return _Owner("backward" if inside.startswith(_OF_BACKWARD) else "graph", inside)
+    if not active:
+        return _Owner("outside")
+    each = active[-1]
+    if each.version is None:
+        return _Owner("gap", "", each.function, each.opened_by)
+    if each.ended:
+        return _Owner("gap", each.version.compile_id)
+    return _Owner("resume" if each.opened_by else "entry", each.version.compile_id, None, each.opened_by)
+
+
+def _segment(step: int, interval: _Interval) -> Segment:
+    """The interval as a part of a call, of what ran longest in it; before a graph it is what getting into it takes.
+
+    Watching makes torch's own way to the compiled code seem long: eager code of a break beside it counts more.
+    """
+    (what, key), owners = interval.last, interval.owners
+    large = [owner for owner in owners if owner.kind == "gap" and owners[owner] >= _LARGE * owners.total()]
+    found = max(large or owners, key=lambda owner: owners[owner])
+    key = key.removeprefix(_OF_BACKWARD)
+    if what == "graph" and interval.first[0] == "resume":
+        return Segment(step, "resume", key, None, next((each.compile_id for each in owners if each.kind == "gap"), ""))
+    if what == "graph" and found.kind in ("outside", "entry", "resume") and not found.opened_by:
+        return Segment(step, "entry", key)
+    return Segment(step, found.kind, found.compile_id.removeprefix(_OF_BACKWARD), found.function, found.opened_by)
 
 
 def _move(active: list[_Active], what: str, code: CodeType, by_code: dict[CodeType, Version]) -> None:
@@ -347,38 +380,62 @@ class _Passes:
     stamps: Stamps
     layout: list[_StepLayout]
     plain: list[float] = field(default_factory=list)
-    once: list[float] = field(default_factory=list)
-    twice: list[float] = field(default_factory=list)
+    added: list[float] = field(default_factory=list)
     odd: int = 0
+    can_skip_guards: bool = True
 
     def take_turns(self, seconds: float) -> None:
         """Go round for about this long; every round fills the segments once."""
-        rounds, end = 0, time.perf_counter() + seconds
+        rounds, end, chance = 0, time.perf_counter() + seconds, random.Random(0)
         while rounds < _FEWEST_ROUNDS or (time.perf_counter() < end and rounds < _MOST_ROUNDS):
             rounds += 1
-            self.plain.append(sum(_timed(step) for step in self.steps) / 1e6)
-            taken = self._stamped()
-            with compiled_code.without_guards() as skipped:
-                bare = self._stamped() if skipped else []
-            if rounds % _CALIBRATING_EVERY == 0 and (again := self._stamped(twice=True)) is not None:
-                self.twice.append(sum(ms for _, ms in again))
-            if taken is None or bare is None:
+            arms: list[Callable[[], list[tuple[Segment, float]] | None]] = [self._plain, self._stamped, self._unguarded]
+            if rounds % _CALIBRATING_EVERY == 0:
+                arms.append(self._twice)
+            # In random order: what ran before has had the caches.
+            taken = {arm: arm() for arm in chance.sample(arms, len(arms))}
+            stamped, bare, again = taken[self._stamped], taken[self._unguarded], taken.get(self._twice)
+            if stamped is None or bare is None:
                 self.odd += 1
                 continue
-            self.once.append(sum(ms for _, ms in taken))
-            for segment, ms in taken:
+            if again is not None:
+                self.added.append(sum(ms for _, ms in again) - sum(ms for _, ms in stamped))
+            for segment, ms in stamped:
                 segment.ms.append(ms)
             for segment, ms in bare:
                 if segment.kind in ("entry", "resume"):
                     segment.unguarded_ms.append(ms)
 
+    def _plain(self) -> list[tuple[Segment, float]]:
+        self.plain.append(sum(_timed(step) for step in self.steps) / 1e6)
+        return []
+
+    def _twice(self) -> list[tuple[Segment, float]] | None:
+        return self._stamped(twice=True)
+
+    def _unguarded(self) -> list[tuple[Segment, float]] | None:
+        """A stamped pass that checks few guards; empty where torch cannot do that: it must not compile meanwhile."""
+        if not self.can_skip_guards:
+            return []
+        try:
+            with compiled_code.without_guards() as skipped:
+                self.can_skip_guards = skipped
+                return self._stamped() if skipped else []
+        except RuntimeError:
+            self.can_skip_guards = False
+            return []
+
     def stamp_ms(self) -> float:
         """What one stamp adds to a pass: what a second one for each adds to it."""
         marks = sum(len(step.marks) for step in self.layout)
-        if not (self.once and self.twice and marks):
+        if not (self.added and marks):
             return 0.0
-        found = (_quiet_mean(self.twice) - _quiet_mean(self.once)) / marks
-        return min(max(0.0, found), _MOST_STAMP_MS)  # More is the noise of the machine.
+        added = sorted(self.added)
+        found = statistics.median(added)
+        low, high = added[len(added) // 4], added[3 * len(added) // 4]
+        if found < (high - low) / len(added) ** 0.5 * _CLEARLY:
+            found = min(found, marks * _USUAL_STAMP_MS)  # Lost in the noise.
+        return min(max(0.0, found / marks), _MOST_STAMP_MS)
 
     def _stamped(self, *, twice: bool = False) -> list[tuple[Segment, float]] | None:
         """Milliseconds of each segment of one pass; None where it took another way."""
@@ -397,11 +454,6 @@ class _Passes:
                 for (_, segment), (one, two) in zip(known.intervals, pairwise(at), strict=True):
                     taken.append((segment, (two - one) / 1e6))
         return taken
-
-
-def _quiet_mean(samples: list[float]) -> float:
-    """The mean of the quicker half."""
-    return statistics.fmean(sorted(samples)[: -(-len(samples) // 2)])
 
 
 def _timed(step: Step) -> int:
