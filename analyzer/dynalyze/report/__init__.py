@@ -367,10 +367,10 @@ class SavedTensor(msgspec.Struct):
     that it comes from. Inputs and parameters, which are there anyway, are none.
     """
 
-    name: Name
+    name: Quote
     op: Name = ""
-    dtype: Name = ""
-    shape: list[int | str] = []
+    dtype: Dtype = ""
+    shape: list[int | Word] = []
     bytes: int | None = None
     place: Location | None = None
 
