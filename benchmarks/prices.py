@@ -7,7 +7,9 @@
 A plant keeps Python busy for 0.3 to 3 ms at a line that breaks the graph, in one of these places: the forward itself, a
 helper that it calls, a module inside of it, a loop that leaves its function in eager. Beside each stands the same line
 with nothing planted. Wanted: each price within 10 % of what was planted, and no line without a plant above 5 % of the
-smallest one. Of `--targets` the parts of a call are held against the call itself: within 5 %.
+smallest one. With `--others` eager matrix products at a break are held against the same products timed alone, and the
+guards on 2,000 objects against how much longer a call takes with them than without. Of `--targets` the parts of a call
+are held against the call itself: within 5 %.
 """
 
 from __future__ import annotations
@@ -118,14 +120,100 @@ def plant(count: int, seed: int, options: list[str]) -> tuple[list[float], list[
     return errors, strays
 
 
+OTHERS = """
+import time
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+WEIGHT = torch.randn(256, 256)
+
+
+@torch.compiler.disable
+def products(x):
+    for _ in range(8):
+        x = x @ WEIGHT
+    return x
+
+
+class Config:
+    def __init__(self, value):
+        self.value = value
+
+
+class Gap(nn.Module):
+    def forward(self, x):
+        x = products(torch.relu(x))  # the gap
+        return x + 1
+
+
+class Guarded(nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        self.configs = [Config(value) for value in range(count)]
+
+    def forward(self, x):
+        return x + sum(each.value for each in self.configs)
+
+
+def gap():
+    return Gap().eval(), (torch.randn(256, 256),)
+
+
+def guarded():
+    return Guarded(2000).eval(), (torch.randn(8, 8),)
+
+
+def median_ms(call, rounds=300):
+    taken = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        call()
+        taken.append((time.perf_counter() - began) * 1e3)
+    return sorted(taken[rounds // 3:])[rounds // 3]
+
+
+if __name__ == "__main__":
+    x, times = torch.relu(torch.randn(256, 256)), []
+    with torch.no_grad():
+        times.append(median_ms(lambda: products(x)))
+        for count in (2000, 0):
+            model = torch.compile(Guarded(count).eval(), backend="eager")
+            small = torch.randn(8, 8)
+            times.append(median_ms(lambda: model(small)))
+    print(times[0], times[1] - times[2])
+"""
+
+
+def others() -> None:
+    """Eager work at a break and guards on many objects, each against a timing of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "others.py"
+        file.write_text(OTHERS)
+        alone = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True).stdout.split()
+        gap = measured(f"{file}:gap", "--backend", "eager")
+        guarded = measured(f"{file}:guarded", "--backend", "eager")
+    found = {
+        "eager products": (sum(each["gap_ms"] for each in gap["breaks"]), float(alone[0])),
+        "2,000 guarded objects": (sum(each["us"] for each in guarded["guards"]) / 1e3, float(alone[1])),
+    }
+    for name, (price, truth) in found.items():
+        print(f"{name}: {price:.3f} ms, {truth:.3f} ms alone, {100 * (price / truth - 1):+.1f} %")
+    for each in guarded["guards"]:
+        print(f"  {each['count']} guards, by source: {[(g['source'], round(g['share'], 2)) for g in each['groups']]}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plants", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--others", action="store_true", help="eager products and guards as well")
     parser.add_argument("--targets", nargs="*", default=["samples/breaks.py"])
     parser.add_argument("--options", nargs="*", default=[], help="more options of bench, e.g. --backend=eager")
     given = parser.parse_args()
     errors, strays = plant(given.plants, given.seed, given.options) if given.plants else ([], [])
+    if given.others:
+        others()
     for target in given.targets:
         prices = measured(target, *given.options)
         call, parts = prices["call_ms"], sum(part["ms"] for part in prices["parts"])
