@@ -98,7 +98,8 @@ def _break_keys() -> list[tuple[Key[GraphBreak], Key[GraphBreak]]]:
     with_code = [by_code(cause, bare=bare) for cause in (cause_of, type_of) for bare in (False, True)]
     keys: list[tuple[Key[GraphBreak], Key[GraphBreak]]] = [(key, key) for key in with_code]
     for place in (offset, line):
-        keys += [(if_no_code(place), place), (place, if_no_code(place))]
+        bare_place = if_no_code(place)
+        keys += [(bare_place, bare_place), (bare_place, place), (place, bare_place)]
     return keys
 
 

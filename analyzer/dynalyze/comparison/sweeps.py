@@ -177,8 +177,8 @@ _CODE: Key[RowBreak] = by_code(cause_of)
 _TYPE_AND_CODE: Key[RowBreak] = by_code(type_of)
 # From strict to lenient; where one side has no code, the function stands for it.
 _KEYS: tuple[tuple[Key[RowBreak], Key[RowBreak]], ...] = (
-    (_CODE, _CODE), (_TYPE_AND_CODE, _TYPE_AND_CODE), (if_no_code(_by_place), _by_place),
-    (_by_place, if_no_code(_by_place)),
+    (_CODE, _CODE), (_TYPE_AND_CODE, _TYPE_AND_CODE), (if_no_code(_by_place), if_no_code(_by_place)),
+    (if_no_code(_by_place), _by_place), (_by_place, if_no_code(_by_place)),
 )  # fmt: skip
 
 
