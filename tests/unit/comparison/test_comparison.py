@@ -278,6 +278,14 @@ def test_the_way_back_is_the_mirror(one: Report, other: Report) -> None:
     assert [each.function for each in there.compilations.new] == [each.function for each in back.compilations.gone]
 
 
+@pytest.mark.parametrize("codeless_first", [True, False])
+def test_of_two_at_a_place_that_without_code_goes_to_the_one_without(codeless_first: bool) -> None:
+    bare, full = broken(at(5, None)), broken(at(5, "print(x)"))
+    one, other = report(bare), report(*([bare, full] if codeless_first else [full, bare]))
+    for found, side in ((compare(one, other).breaks.new, "after"), (compare(other, one).breaks.fixed, "before")):
+        assert [getattr(each, side).location.code for each in found] == ["print(x)"]
+
+
 def places(changes: list[BreakChange]) -> list[tuple[str, str | None, str]]:
     """What a break is, without the line: of equal ones any may be the one that is gone."""
     sides = [each.after or each.before for each in changes]
