@@ -13,7 +13,7 @@ import pytest
 from program import dynalyze
 from shared_runs import made_once
 
-BUSY_MS = 20.0
+BUSY_MS = 4.0
 PLANTED = f"""
 import time
 import torch
