@@ -20,6 +20,7 @@ from dynalyze.capture.bench.protocol import Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report.measurements import Accuracy, Measurement, Prices
+from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
 
 BenchStatus = Literal["complete", "failed", "timed_out", "interrupted"]
@@ -151,7 +152,8 @@ class WorkBench:
         lacks_answers = self._plan.accuracy and any(row.accuracy is None for row in rows)
         missing = ["answers"] if lacks_answers else []
         missing += ["what compiling costs from empty caches"] if any(row.cold is None for row in rows) else []
-        what = " and ".join(missing) if self.measured() else "speed"
+        missing += ["what graph breaks take of a call"] if self._plan.prices and any(not r.prices for r in rows) else []
+        what = listed(missing) if self.measured() else "speed"
         if not what:
             return ""
         return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"

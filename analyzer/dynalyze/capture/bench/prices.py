@@ -27,7 +27,7 @@ from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.torch_private import compiled_code, dynamo
 from dynalyze.capture.torch_private.compiled_code import GRAPH_PREFIX, RESUME_PREFIX, Version
 
-_FEWEST_ROUNDS, _MOST_ROUNDS = 6, 2000
+_FEWEST_ROUNDS, _MOST_ROUNDS, _PATIENCE = 6, 2000, 4.0
 _CALIBRATING_EVERY = 4
 _USUAL_STAMP_MS, _MOST_STAMP_MS = 0.0005, 0.005
 _CLEARLY = 3.0
@@ -386,9 +386,11 @@ class _Passes:
 
     def take_turns(self, seconds: float) -> None:
         """Go round for about this long; every round fills the segments once."""
-        rounds, end, chance = 0, time.perf_counter() + seconds, random.Random(0)
-        while rounds < _FEWEST_ROUNDS or (time.perf_counter() < end and rounds < _MOST_ROUNDS):
-            rounds += 1
+        began, chance = time.perf_counter(), random.Random(0)
+        for rounds in range(1, _MOST_ROUNDS):
+            # A slow model gets more time, but not for ever.
+            if time.perf_counter() - began > (seconds if rounds > _FEWEST_ROUNDS else _PATIENCE * seconds):
+                break
             arms: list[Callable[[], list[tuple[Segment, float]] | None]] = [self._plain, self._stamped, self._unguarded]
             if rounds % _CALIBRATING_EVERY == 0:
                 arms.append(self._twice)
