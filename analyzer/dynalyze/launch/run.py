@@ -54,11 +54,12 @@ def run(
             Supervised(argv, env, pump.stdout, pump.stderr) as target,
         ):
             while not target.done:
+                was_there = not target.exited
                 target.wait(min(_WATCH_SECONDS, kill_at - time.monotonic()))
-                if not target.exited:
+                if was_there:  # Its end counts; what it started may live on for a while.
                     seconds = time.monotonic() - started
-                    if watch() and reason == "ended":
-                        reason, kill_at = "stopped_early", started
+                if not target.exited and watch() and reason == "ended":
+                    reason, kill_at = "stopped_early", started
                 if interrupts.count > obeyed:
                     obeyed, reason = interrupts.count, "interrupted"
                     if obeyed == 1:
