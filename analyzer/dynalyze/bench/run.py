@@ -243,7 +243,7 @@ class WorkBench:
             row.notes.append(f"what compiling costs is not known: {error.message}")
 
     def _prices(self, row: ConfigRun) -> None:
-        seconds = min(_MOST_PRICING, self._plan.seconds / (4 if self._budget else 2))
+        seconds = min(_MOST_PRICING, self._plan.seconds / 2) / (2 if self._budget else 1)
         try:
             with self._progress.doing("prices", self._named(row, "prices")):
                 row.prices = prices.priced(self._pool, self._arm(row), seconds, self._budget)
