@@ -21,16 +21,16 @@ from dynalyze.facts.stacks import Places
 from dynalyze.report import GraphBreak, Location, Report
 from dynalyze.report.measurements import BreakPrice, CallPart, GuardGroup, GuardPrice, Interval, PartKind, Prices
 
-_LARGEST_GAP = 0.05
+_LARGEST_GAP, _LARGEST_NOISE = 0.05, 0.1
 """How far the parts may add up to another sum than the call itself; where two halves of its own passes differ by more,
-that far."""
+that far, up to the second."""
 _FEWEST_PASSES = 6
 _Z = 1.96
 _KINDS: dict[str, PartKind] = {"gap": "break"}
 
 
 @dataclass(frozen=True)
-class Owner:
+class PartOwner:
     """What a segment of a call belongs to: the graph break whose cost it is, if any, and where it is shown."""
 
     kind: PartKind
@@ -75,14 +75,14 @@ class Record:
         expected = [plain[index] for index in _quieter_half(plain)]
         found = Prices(call_ms=_interval([ms / calls for ms in expected]), passes=len(stamped))
         total = statistics.fmean(stamped[index] for index in quiet)
-        bound = max(_LARGEST_GAP, _drift(plain)) * statistics.fmean(expected)
+        bound = min(max(_LARGEST_GAP, _drift(plain)), _LARGEST_NOISE) * statistics.fmean(expected)
         if abs(total - statistics.fmean(expected)) > bound:
             found.problem = (
                 f"the parts of a call add up to {total / calls:.3g} ms, and a call takes "
                 f"{statistics.fmean(expected) / calls:.3g} ms"
             )
             return found
-        taken: dict[str, list[tuple[Owner, list[float]]]] = defaultdict(list)
+        taken: dict[str, list[tuple[PartOwner, list[float]]]] = defaultdict(list)
         unguarded: dict[str, float] = defaultdict(float)
         for segment in answer["segments"]:
             owner = self._owner(segment)
@@ -99,22 +99,23 @@ class Record:
                 found.parts.append(CallPart("guards", guards, at, _id(owner), segment["compile_id"]))
             found.parts.append(CallPart(owner.kind, mean - guards, owner.place, _id(owner), owner.compile_id))
         found.parts = _joined(found.parts)
-        found.breaks = [self._break_price(parts, total / calls) for parts in taken.values()]
+        call_ms = statistics.fmean(expected) / calls
+        found.breaks = [self._break_price(parts, call_ms) for parts in taken.values()]
         found.breaks.sort(key=lambda each: -each.ms.value)
         found.guards = [self._guards(name, each, unguarded[name]) for name, each in answer["guards"].items()]
         found.guards.sort(key=lambda each: -each.us)
         found.runs = {name: count / calls for name, count in answer["hits"].items()}
         return found
 
-    def _owner(self, segment: dict[str, Any]) -> Owner:
+    def _owner(self, segment: dict[str, Any]) -> PartOwner:
         kind, compile_id = _KINDS.get(segment["kind"], segment["kind"]), segment["compile_id"]
         if kind == "break":
             broken = self._broken(segment)
-            return Owner(kind, broken.location, broken) if broken is not None else Owner("outside", None)
+            return PartOwner(kind, broken.location, broken) if broken is not None else PartOwner("outside", None)
         if kind == "resume":
             broken = self._ended_by.get(segment["opened_by"])
-            return Owner(kind, broken.location if broken else self._place(compile_id), broken, compile_id)
-        return Owner(kind, self._place(compile_id), None, compile_id)
+            return PartOwner(kind, broken.location if broken else self._place(compile_id), broken, compile_id)
+        return PartOwner(kind, self._place(compile_id), None, compile_id)
 
     def _broken(self, segment: dict[str, Any]) -> GraphBreak | None:
         """The break that left a function in eager, or that ended the graph before."""
@@ -126,10 +127,11 @@ class Record:
         compiled = self._by_compile.get(compile_id)
         return None if compiled is None else compiled.location
 
-    def _break_price(self, parts: list[tuple[Owner, list[float]]], call_ms: float) -> BreakPrice:
+    def _break_price(self, parts: list[tuple[PartOwner, list[float]]], call_ms: float) -> BreakPrice:
         broken = parts[0][0].broken
         assert broken is not None
-        whole = _interval([sum(each) for each in zip(*(ms for _, ms in parts), strict=True)])
+        # Stamped passes may be a little longer than plain ones; no part of a call is longer than the call.
+        whole = _interval([min(call_ms, sum(each)) for each in zip(*(ms for _, ms in parts), strict=True)])
         gap = sum(statistics.fmean(ms) for owner, ms in parts if owner.kind == "break")
         return BreakPrice(
             place=broken.location,
@@ -137,7 +139,7 @@ class Record:
             ms=whole,
             gap_ms=gap,
             resume_ms=max(0.0, whole.value - gap),
-            share=min(1.0, whole.value / call_ms) if call_ms else 0.0,
+            share=whole.value / call_ms if call_ms else 0.0,
             break_id=broken.id,
         )
 
@@ -166,7 +168,7 @@ def _identity(place: Location, kind: str) -> tuple[str, int, int | None, str]:
     return place.file, place.line, place.column, kind
 
 
-def _id(owner: Owner) -> str:
+def _id(owner: PartOwner) -> str:
     return owner.broken.id if owner.broken is not None else ""
 
 

@@ -97,6 +97,17 @@ def test_parts_that_do_not_add_up_to_the_call_are_not_told(plain: float) -> None
     assert "add up to" in found.problem
 
 
+def test_no_price_is_larger_than_the_call() -> None:
+    gap = segment("gap", always(10.3), "0/0")
+    found = record().prices(answer(gap, plain=always(10.0)))
+    assert (found.breaks[0].ms.value, found.breaks[0].share) == (pytest.approx(10.0), pytest.approx(1.0))
+
+
+def test_noise_is_no_excuse_for_any_sum() -> None:
+    found = record().prices(answer(*CALL, plain=[*[3.0] * 4, *[6.0] * 4]))
+    assert not found.parts and "add up to" in found.problem
+
+
 def test_too_few_passes_and_passes_that_went_another_way_have_no_price() -> None:
     short = [{**each, "ms": each["ms"][:3]} for each in CALL]
     assert record().prices(answer(*short)) == Prices(problem="too few passes could be timed")

@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch._logging._internal as internal
 
-from dynalyze.capture.torch_private import dynamo, numerics, runtime, trace
+from dynalyze.capture.torch_private import compiled_code, dynamo, numerics, runtime, trace
 
 
 class Unsupported(Exception):
@@ -267,3 +267,40 @@ def test_modes_are_inductors_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "max-autotune" in runtime.mode_names()
     monkeypatch.delattr(torch._inductor, "list_mode_options")
     assert runtime.mode_names() == []
+
+
+def test_compiled_code_and_its_guards_are_found_where_torch_has_them() -> None:
+    def double(x: torch.Tensor, times: list[int]) -> torch.Tensor:
+        return x * times[0]
+
+    torch._dynamo.reset()
+    x = torch.ones(2)
+    torch.compile(double, backend="eager")(x, [2])
+    (version,) = [each for each in compiled_code.versions() if each.original is double.__code__]
+    assert version.names(runtime.GRAPH_PREFIX)
+    assert "L['times']" in [source for source, _ in compiled_code.guard_sources(version.guards)]
+    every = compiled_code.guards_without(version.guards, ())
+    others = compiled_code.guards_without(version.guards, {"L['times']"})
+    assert every is not None and others is not None
+    assert every({"x": x, "times": [2]}) and others({"x": x, "times": [2]})
+    assert not every({"x": x, "times": [3]}), "another value"
+    assert others({"x": x, "times": [3]}), "nobody looks at it any more"
+    assert (compiled_code.guards_run(version.guards, {"x": x, "times": [2]}) or 0) > 3
+    torch._dynamo.reset()
+
+
+def test_a_torch_without_these_parts_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in (
+        ("torch._C._dynamo.eval_frame", "_debug_get_cache_entry_list"), ("torch._dynamo.eval_frame", "skip_code"),
+    ):  # fmt: skip
+        monkeypatch.delattr(importlib.import_module(module), name)
+    monkeypatch.delattr(importlib.import_module("torch._dynamo.convert_frame"), "input_codes")
+    assert dynamo.tried_codes() == [] == compiled_code.versions()
+    assert not compiled_code.leave_in_eager(newer.__code__)
+    monkeypatch.setattr(torch.compiler, "set_stance", lambda stance="default": None)
+    with compiled_code.without_guards() as skipped:
+        assert not skipped
+    nothing = object()
+    assert compiled_code.guards_without(nothing, ()) is None
+    assert compiled_code.guard_sources(nothing) == []
+    assert compiled_code.guards_run(nothing, {}) is None

@@ -2,8 +2,8 @@
 that a graph break cut in two, in a process of its own whose compiles were recorded.
 
 Nothing is compiled again for it: what compiled code calls by name is replaced by something that stamps and calls on.
-Passes with the stamps and without them take turns. Each interval between two stamps has an owner, found in one untimed
-pass in which a profile function sees which functions run; what a pass took is the sum of its intervals.
+Passes with the stamps and without them take turns. Each interval between two stamps has an owner, found in a few
+untimed passes in which a profile function sees which functions run; what a pass took is the sum of its intervals.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ import torch
 from dynalyze.capture.bench.guard_prices import GuardPrice, guard_price
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.torch_private import compiled_code, dynamo
-from dynalyze.capture.torch_private.compiled_code import GRAPH_PREFIX, RESUME_PREFIX, Version
+from dynalyze.capture.torch_private.compiled_code import BACKWARD_NODE, RESUME_PREFIX, Version
+from dynalyze.capture.torch_private.runtime import GRAPH_PREFIX
 
 _FEWEST_ROUNDS, _MOST_ROUNDS, _PATIENCE = 6, 2000, 4.0
 _CALIBRATING_EVERY = 4
@@ -36,8 +37,6 @@ _MOST_SEGMENTS = 4000
 
 _WATCHED = 4
 _OF_BACKWARD = "backward "
-_BACKWARD = "CompiledFunctionBackward"
-"""torch's name for the autograd node that runs a compiled backward graph."""
 
 Kind = Literal["graph", "gap", "resume", "entry", "outside", "backward"]
 Mark = tuple[str, str]
@@ -62,15 +61,14 @@ class Segment:
 
 
 @dataclass
-class Prices:
-    """`plain_ms` and `stamped_ms` are whole passes, in turns. `stamp_us` is what one stamp costs. `hits`: graphs run in
-    a pass, by compile id.
+class StampedPasses:
+    """What the parent makes prices of. `plain_ms` and `stamped_ms` are whole passes; `hits` how often each graph ran in
+    one, by compile id; `calls` how many calls a pass makes.
     """
 
     segments: list[Segment]
     plain_ms: list[float]
     stamped_ms: list[float]
-    stamp_us: float
     hits: dict[str, int]
     guards: dict[str, GuardPrice]
     calls: int
@@ -135,7 +133,7 @@ class Stamps:
             if grad():
                 for output in outputs:
                     node = getattr(output, "grad_fn", None)
-                    if node is not None and type(node).__name__ == _BACKWARD:
+                    if node is not None and type(node).__name__ == BACKWARD_NODE:
                         node.register_prehook(lambda *_: log.append((begun_backward, now())))
                         node.register_hook(lambda *_: log.append((ended_backward, now())))
                         break
@@ -159,7 +157,7 @@ def _resume(original: Callable[..., Any], name: str, log: list[tuple[Mark, int]]
     return resume
 
 
-def prices(steps: Sequence[Step], seconds: float) -> Prices:
+def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
     """Measure the passes of warm `steps` for about this many seconds.
 
     `problem` says, where it is not empty, why the segments are not to be trusted.
@@ -176,7 +174,7 @@ def prices(steps: Sequence[Step], seconds: float) -> Prices:
         layout = _layout(steps, stamps, by_code)
     segments = [segment for step in layout for _, segment in step.intervals]
     if len(segments) > _MOST_SEGMENTS:
-        return Prices([], [], [], 0.0, {}, {}, len(steps), f"a pass has {len(segments)} parts: too many to time")
+        return StampedPasses([], [], [], {}, {}, len(steps), f"a pass has {len(segments)} parts: too many to time")
     passes = _Passes(steps, stamps, layout)
     passes.take_turns(seconds)
     stamp_ms = passes.stamp_ms()
@@ -190,7 +188,7 @@ def prices(steps: Sequence[Step], seconds: float) -> Prices:
     problem = ""
     if passes.odd > len(stamped):
         problem = f"{passes.odd} of {passes.odd + len(stamped)} passes took another way than the first"
-    return Prices(segments, passes.plain, stamped, stamp_ms * 1e3, dict(hits), guards, len(steps), problem)
+    return StampedPasses(segments, passes.plain, stamped, dict(hits), guards, len(steps), problem)
 
 
 def _globals_of(steps: Sequence[Step], codes: set[CodeType]) -> dict[CodeType, dict[str, Any]]:
@@ -263,7 +261,7 @@ class _Active:
 def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[CodeType, Version]) -> list[_StepLayout]:
     """What runs in each step, from passes that are watched and not timed."""
     compiled = {version.original for version in by_code.values()}
-    tried = {code for code in compiled_code.tried_codes() if code not in compiled and not compiled_code.is_torchs(code)}
+    tried = {code for code in dynamo.tried_codes() if code not in compiled and not compiled_code.is_torchs(code)}
     logs: list[list[_Interval]] = [[] for _ in steps]
     for _ in range(_WATCHED):
         for step, known in zip(steps, logs, strict=True):

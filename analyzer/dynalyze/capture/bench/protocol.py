@@ -21,7 +21,7 @@ what the answer holds beside `ok`:
               stage and modules: verdict, reason, tensor, kind, rmse, nonfinite. operations: judged, problems, fault,
               scripts. children: children, class, file, line
     prices    {timed, and those of warm}: where the time of a call goes; the process does nothing else, and records its
-              compiles in its folder. torch_folder, and the fields of capture/bench/prices.py `Prices`
+              compiles in its folder. torch_folder, and the fields of capture/bench/prices.py `StampedPasses`
     end       {modules}: the worker ends itself, without running the target's exit handlers. modules: with that, what
               it has imported of installed packages
 

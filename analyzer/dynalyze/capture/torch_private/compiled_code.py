@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +17,11 @@ from typing import Any
 
 import torch
 
-GRAPH_PREFIX = "__compiled_fn"
+from dynalyze.capture.torch_private.dynamo import tried_codes
+
 RESUME_PREFIX = "__resume_at"
+BACKWARD_NODE = "CompiledFunctionBackward"
+"""The class of the autograd node that runs a compiled backward graph."""
 
 
 @dataclass(eq=False)
@@ -34,12 +36,6 @@ class Version:
     def names(self, prefix: str) -> list[str]:
         """The globals with this prefix that the code calls."""
         return [name for name in self.code.co_names if name.startswith(prefix)]
-
-
-def tried_codes() -> list[CodeType]:
-    """The code of every function that Dynamo has tried to compile, the first one first."""
-    tracker = getattr(sys.modules.get("torch._dynamo.convert_frame"), "input_codes", None)
-    return [code for reference in list(getattr(tracker, "seen", ())) if (code := reference()) is not None]
 
 
 def is_torchs(code: CodeType) -> bool:

@@ -38,13 +38,17 @@ def interned_files() -> dict[int, str]:
 
 def compiled_functions() -> int:
     """How many functions of this process have compiled code now; 0 where torch does not tell."""
-    tracker = getattr(sys.modules.get("torch._dynamo.convert_frame"), "input_codes", None)
     with contextlib.suppress(Exception):
         from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 
-        codes = [code for reference in list(tracker.seen) if (code := reference()) is not None]  # type: ignore[union-attr]
-        return sum(bool(_debug_get_cache_entry_list(code)) for code in codes)
+        return sum(bool(_debug_get_cache_entry_list(code)) for code in tried_codes())
     return 0
+
+
+def tried_codes() -> list[types.CodeType]:
+    """The code of every function that Dynamo has tried to compile, the first one first."""
+    tracker = getattr(sys.modules.get("torch._dynamo.convert_frame"), "input_codes", None)
+    return [code for reference in list(getattr(tracker, "seen", ())) if (code := reference()) is not None]
 
 
 def frame_entry(file: str, line: int | None, name: str, column: int | None = None, end: int | None = None) -> Frame:

@@ -20,7 +20,7 @@ from typing import Any
 
 from dynalyze.capture.hooks import after_import
 
-_GRAPH_PREFIX = "__compiled_fn"
+GRAPH_PREFIX = "__compiled_fn"
 _PHASES = {
     "total": "total_wall_time",
     "dynamo": "entire_frame_compile",
@@ -126,7 +126,7 @@ def watch_compiles(notice: Callable[[], None]) -> bool:
 
 def calls_a_graph(made: CodeType) -> bool:
     """Whether code made by Dynamo calls a compiled graph; where all was left in eager it calls none."""
-    return any(name.startswith(_GRAPH_PREFIX) for name in made.co_names)
+    return any(name.startswith(GRAPH_PREFIX) for name in made.co_names)
 
 
 @contextlib.contextmanager

@@ -48,9 +48,7 @@ def _lead(found: Prices, configuration: str) -> str:
 
 
 def _breaks(prices: list[BreakPrice]) -> Table:
-    heads = [
-        "Graph break", "Of each call", "95 % interval", "Share", "In eager", "Getting back",
-    ]  # fmt: skip
+    heads = ["Graph break", "Of each call", "95 % interval", "Share", "In eager", "Getting back"]
     rows = [
         [
             f"{each.break_id or each.gb_type}, {line_words(each.place)}",
