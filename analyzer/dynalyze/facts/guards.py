@@ -52,6 +52,7 @@ _STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>\S.*)")
 _LENGTH = re.compile(r"^(?:not )?(?:len\((?P<source>.+)\)|___dict_(?:contains|size).*)(?: == (?P<expected>\d+))?")
 _EQUAL = re.compile(r"^(?P<source>[^=<>]+?) (?:==|is) (?P<expected>.+)$")
 _CHECK = re.compile(r"^___(?:check_)?(?P<what>\w+)\((?P<source>[^,()]*(?:\([^()]*\))?[^,()]*)")
+_IMPORTED = re.compile(r"G\['__import_(?P<module>\w+)'\]")
 _ACCESS = re.compile(r"\b[LG]\['(?P<name>\w+)'\]")
 _TENSOR_CAUSES: dict[str, Cause] = {
     "size": "shape", "stride": "stride", "rank": "rank", "dtype": "dtype", "requires_grad": "requires_grad",
@@ -72,7 +73,8 @@ def read_guard(text: str) -> Guard:
 
 
 def readable(source: str) -> str:
-    """`L['self'].scale` as the user wrote it: `self.scale`."""
+    """`L['self'].scale` as the user wrote it: `self.scale`; torch's name for an imported module as that module's."""
+    source = _IMPORTED.sub(lambda found: found["module"].replace("_dot_", "."), source)
     return _ACCESS.sub(lambda m: m["name"], source.strip())
 
 

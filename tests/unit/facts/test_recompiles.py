@@ -11,6 +11,7 @@ import pytest
 from dynalyze.events.log import RunLog
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import compilations
+from dynalyze.facts.guards import readable
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
@@ -279,3 +280,8 @@ def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> Non
         )
     )  # fmt: skip
     assert (found.source, found.expected, found.actual) == ("x.max().item()", "3", "4")
+
+
+def test_an_imported_module_is_named_as_it_is_imported() -> None:
+    assert readable("G['__import_torch_dot_nn_dot_modules_dot_linear'].F") == "torch.nn.modules.linear.F"
+    assert readable("L['self'].scale") == "self.scale"

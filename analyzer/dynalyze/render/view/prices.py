@@ -22,13 +22,14 @@ class PricesView:
         measured = [each for each in report.measurements if each.prices is not None]
         chosen = next((each for each in measured if each.prices and each.prices.parts), None)
         self.problem = next((each.prices.problem for each in measured if each.prices and each.prices.problem), "")
-        self.plot, self.lead, self.tables = None, "", list[Table]()
+        self.plot, self.lead, self.tables, self.breaks = None, "", list[Table](), False
         if chosen is None or chosen.prices is None or chosen.prices.call_ms is None:
             self.shown = bool(self.problem)
             return
         found, self.shown, self.problem = chosen.prices, True, ""
         self.lead = _lead(found, chosen.configuration)
-        self.plot = price_plot(anchors.claim("plot-call"), found, links.facts)
+        self.plot = price_plot(anchors.claim("plot-call"), found, chosen.calls, links.facts)
+        self.breaks = bool(found.breaks)
         self.tables = [each for each in (_breaks(found.breaks), _guards(found.guards)) if each.rows]
 
     def __bool__(self) -> bool:

@@ -19,7 +19,7 @@ _KINDS: dict[PartKind, str] = {
 }  # fmt: skip
 
 
-def price_plot(identity: str, prices: Prices, anchors: Mapping[str, str]) -> Plot | None:
+def price_plot(identity: str, prices: Prices, calls: int, anchors: Mapping[str, str]) -> Plot | None:
     """The parts of a call in their order; those of a graph break lead to it. None where there are none."""
     whole = sum(part.ms for part in prices.parts)
     if not whole:
@@ -36,7 +36,11 @@ def price_plot(identity: str, prices: Prices, anchors: Mapping[str, str]) -> Plo
     known = [(kind, f"{words}: {milliseconds(sums[kind])}") for kind, words in _KINDS.items() if sums[kind]]
     description = f"A call of {milliseconds(whole)}, in time: {', '.join(words for _, words in known)}."
     legend = [(f"part {kind}", words) for kind, words in known]
-    return Plot(identity, "A whole call", description, _WIDTH, _TOP + _BAR + 24, shapes, legend)
+    note = f"The {calls:,} calls of a pass in their order, so drawn that together they are one average call."
+    return Plot(
+        identity, "A whole call" if calls == 1 else "An average call", description, _WIDTH, _TOP + _BAR + 24, shapes,
+        legend, note if calls > 1 else "",
+    )  # fmt: skip
 
 
 def _titled(part: CallPart) -> str:
