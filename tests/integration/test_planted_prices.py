@@ -27,6 +27,11 @@ def busy():
         pass
 
 
+@torch.compiler.disable
+def idle():
+    pass
+
+
 class Inner(nn.Module):
     def forward(self, x):
         x = torch.cos(x)
@@ -61,7 +66,7 @@ class Planted(nn.Module):
         x = self.layer(x) + sum(each.value for each in self.configs)
         busy()  # in the forward
         x = torch.relu(x)
-        print(end="")  # costs nothing
+        idle()  # costs nothing
         x = self.inner(self.helper(x)) * 2
         return self.loop(x)
 

@@ -23,6 +23,7 @@ from dynalyze.report.measurements import (
     Memory,
     Pair,
     Prices,
+    SettingPrice,
     Speedup,
     SpeedVerdict,
     StartUp,
@@ -117,6 +118,10 @@ Broken = tuple[Location, str, str]
 """The place of a graph break, its type and its id."""
 
 
+SCALARS = "torch._dynamo.config.capture_scalar_outputs = True"
+PRINTS = "torch._dynamo.config.reorderable_logging_functions.add(print)"
+
+
 def prices(first: Broken, second: Broken) -> Prices:
     """A call of 3.1 ms: three graphs, and two breaks between them of which the first takes most."""
     parts = [
@@ -135,11 +140,15 @@ def prices(first: Broken, second: Broken) -> Prices:
         640,
         parts,
         [
-            BreakPrice(first[0], first[1], Interval(1.4, 1.3, 1.5), 1.3, 0.1, 1.4 / 3.1, first[2]),
-            BreakPrice(second[0], second[1], Interval(0.2, 0.19, 0.21), 0.2, 0.0, 0.2 / 3.1, second[2]),
+            BreakPrice(first[0], first[1], Interval(1.4, 1.3, 1.5), 1.3, 0.1, 1.4 / 3.1, first[2], 1.7, SCALARS),
+            BreakPrice(second[0], second[1], Interval(0.2, 0.19, 0.21), 0.2, 0.0, 0.2 / 3.1, second[2], 2.9, PRINTS),
         ],
         [GuardPrice("0/0", first[0], 200.0, 2029, [GuardGroup("self.configs", 2001, 0.9, 180.0)])],
         {"0/0": 1.0, "1/0": 1.0, "2/0": 1.0},
+        settings=[
+            SettingPrice(SCALARS, 1, [], Interval(2.0, 1.9, 2.1), 3.1, Interval(1.1, 1.0, 1.2), 3),
+            SettingPrice(PRINTS, 2, [second[0]], problem="the graph still breaks here with it"),
+        ],
     )
 
 
@@ -243,6 +252,7 @@ def _hostile_prices(text: str) -> Prices:
     found = prices((place, text, text), (place, text, text))
     found.guards = [GuardPrice(text, place, 5.0, 3, [GuardGroup(text, 2, 0.5, 2.5)])]
     found.runs = {text: 1.0}
+    found.settings = [SettingPrice(text, 1, [place], problem=text)]
     return found
 
 

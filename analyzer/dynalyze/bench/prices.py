@@ -20,6 +20,7 @@ from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.report import GraphBreak, Location, Report
 from dynalyze.report.measurements import BreakPrice, CallPart, GuardGroup, GuardPrice, Interval, PartKind, Prices
+from dynalyze.rules.recipe import setting_of
 
 _LARGEST_GAP, _LARGEST_NOISE = 0.05, 0.1
 """How far the parts may add up to another sum than the call itself; where two halves of its own passes differ by more,
@@ -47,8 +48,9 @@ def priced(pool: WorkerPool, arm: Arm, seconds: float, budget: float | None) -> 
     """
     with pool.worker(arm.request, arm.caches) as worker:
         worker.ask("load")
-        answer = worker.ask("prices", timed=seconds, **limits(PAIR_WARMING, budget))
-        return Record(read_run(worker.folder), answer["torch_folder"]).prices(answer)
+        folder = worker.ask("record", **limits(PAIR_WARMING, budget))["torch_folder"]
+        answer = worker.ask("prices", timed=seconds)
+        return Record(read_run(worker.folder), folder).prices(answer)
 
 
 class Record:
@@ -57,8 +59,8 @@ class Record:
     def __init__(self, run: RunLog, folder: str) -> None:
         places, sources = Places(folder), Sources(run)
         self._compiled = compilations(run, places, sources)
-        breaks = graph_breaks(run, places, sources, registry(folder), self._compiled)
-        by_id = {each.id: each for each in breaks}
+        self.breaks = graph_breaks(run, places, sources, registry(folder), self._compiled)
+        by_id = {each.id: each for each in self.breaks}
         # The last one of an id counts: torch._dynamo.reset() begins anew.
         self._by_compile = {each.compile_id: each for each in self._compiled}
         self._ended_by = {each.compile_id: by_id[each.breaks[-1]] for each in self._compiled if each.breaks}
@@ -141,6 +143,8 @@ class Record:
             resume_ms=max(0.0, whole.value - gap),
             share=whole.value / call_ms if call_ms else 0.0,
             break_id=broken.id,
+            without_ms=max(0.0, call_ms - whole.value),
+            setting=setting_of(broken),
         )
 
     def _guards(self, compile_id: str, found: dict[str, Any], ms: float) -> GuardPrice:

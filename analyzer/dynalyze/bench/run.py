@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +15,7 @@ from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import ConfigRun
 from dynalyze.bench.schedule import Arm
+from dynalyze.bench.settings import Trial, to_try
 from dynalyze.bench.stats import MIN_PAIRS, enough
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Work
@@ -29,6 +31,12 @@ _COLD_MARGIN = 2.0
 
 _MOST_PRICING = 2.0
 """Seconds of timed passes for the prices of one configuration."""
+
+_SETTING_PAIRS = 3
+"""Pairs of processes, with a setting and without, where there is no budget; else one."""
+
+_SETTING_COST = 3.0
+"""Times what pricing took: a setting is not tried with less time left."""
 
 _STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
 
@@ -103,6 +111,7 @@ class WorkBench:
         self._progress = progress
         self._random = generator
         self._caches: dict[str, Path | None] = {}
+        self._pricing = 0.0
         self.eager = ConfigRun(plan.eager, work)
         self.rows = self._rows(plan.device or "cpu")
 
@@ -126,6 +135,8 @@ class WorkBench:
                 self._extras(row)
         if self._plan.answers_first:
             self._pairs()
+        for row in self.rows:
+            self._settings(row)
 
     def stop(self, reason: str) -> None:
         """Say of every row what it lacks because the benchmark ended early."""
@@ -167,10 +178,15 @@ class WorkBench:
                 "pair": sum(plan.pairs - len(row.pairs) for row in rows if not row.timed and row.usable),
                 "cold start": sum(self._begins_cold(row) for row in rows),
                 "memory": sum(plan.memory and row.memory is None for row in rows),
+                "setting": sum(self._settings_ahead(row) for row in rows),
                 "prices": sum(plan.prices and row.prices is None for row in rows if row.configuration.compile),
                 "accuracy": sum(plan.accuracy and row.accuracy is None for row in rows if row.configuration.compile),
             }
         )
+
+    def _settings_ahead(self, row: ConfigRun) -> int:
+        known = len(to_try(row.prices)) if row.prices is not None else 0
+        return min(known, 1 - len(row.prices.settings)) if row.prices is not None and self._budget else known
 
     def _rows(self, device: str) -> list[ConfigRun]:
         return [ConfigRun(each, self._work) for each in self._plan.configurations_on(device)]
@@ -244,11 +260,28 @@ class WorkBench:
 
     def _prices(self, row: ConfigRun) -> None:
         seconds = min(_MOST_PRICING, self._plan.seconds / 2) / (2 if self._budget else 1)
+        began = time.monotonic()
         try:
             with self._progress.doing("prices", self._named(row, "prices")):
                 row.prices = prices.priced(self._pool, self._arm(row), seconds, self._budget)
         except WorkerFailed as error:
             row.prices = Prices(problem=error.message)
+        self._pricing = time.monotonic() - began
+
+    def _settings(self, row: ConfigRun) -> None:
+        """What calls take with the settings that may remove graph breaks; of a budget, with the one for the dearest."""
+        if row.prices is None or not row.usable:
+            return
+        few = self._budget is not None
+        trial = Trial(
+            self._pool, self._arm(row), self.eager.pairs, pairs=1 if few else _SETTING_PAIRS,
+            seconds=min(_MOST_PRICING, self._plan.seconds / 2), budget=self._budget, generator=self._random,
+        )  # fmt: skip
+        for setting, breaks in to_try(row.prices)[: 1 if few else None]:
+            if few and self._pool.seconds_left < _SETTING_COST * self._pricing:
+                return
+            with self._progress.doing("setting", self._named(row, "a setting that may remove graph breaks")):
+                row.prices.settings.append(trial.of(setting, breaks, row.load.get("calls") or 1))
 
     def _begins_cold(self, row: ConfigRun) -> bool:
         """Whether there is still to be a start from empty caches, and time enough for it."""

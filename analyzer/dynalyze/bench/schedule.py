@@ -11,12 +11,13 @@ All but first calls of what compiles, and memory, may be forked off a server tha
 from __future__ import annotations
 
 import random
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dynalyze.bench.workers import WorkerPool
+from dynalyze.bench.workers import Worker, WorkerPool
 from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.report.measurements import Pair
 
@@ -88,33 +89,46 @@ def take_turns(
     Returns the pair, what the other arm answered to `check` and to `warm`, and whether samples were left out. `warm` is
     None where that was forked: it had imported the compiler before its first call.
     """
+    with loaded_pair(pool, eager, other, generator) as workers:
+        warming = limits(PAIR_WARMING, budget)
+        warmed = [worker.ask("warm", **warming) for worker in workers]
+        pair, thinned = timed_turns(workers, warmed, seconds, generator)
+        return pair, workers[1].ask("check"), None if workers[1].forked else warmed[1], thinned
+
+
+@contextmanager
+def loaded_pair(pool: WorkerPool, one: Arm, other: Arm, generator: random.Random) -> Iterator[list[Worker]]:
+    """Two fresh processes that have loaded, in the order of the arms, whichever of them was started first."""
     with ExitStack() as stack:
         # Which of two processes is older, and so may have got the better memory, must not depend on what it runs.
-        eager_first = generator.random() < 0.5
-        arms = (eager, other) if eager_first else (other, eager)
+        in_order = generator.random() < 0.5
+        arms = (one, other) if in_order else (other, one)
         workers = [stack.enter_context(pool.worker(arm.request, arm.caches)) for arm in arms]
         # Two runs of one program at the same time could get into each other's way: they load one after the other.
-        together = eager.request.source.get("kind") != "program"
+        together = one.request.source.get("kind") != "program"
         for worker in workers:
             worker.send("load")
             if not together:
                 worker.receive()
         for worker in workers if together else ():
             worker.receive()
-        if not eager_first:
-            workers.reverse()
-        warming = limits(PAIR_WARMING, budget)
-        warmed = [worker.ask("warm", **warming) for worker in workers]
-        steady_ms = max(float(min(warm["calls_ms"][-3:], default=0.0)) for warm in warmed)
-        blocks = block_count(seconds / 2, steady_ms)
-        samples: tuple[list[float], list[float]] = ([], [])
-        thinned = False
-        for turn in turns(blocks, generator):
-            found = workers[turn].ask("block", seconds=seconds / 2 / blocks)["samples_ms"]
-            every = -(-len(found) // _MOST_SAMPLES) or 1
-            samples[turn].extend(found[::every])
-            thinned = thinned or every > 1
-        return Pair(*samples), workers[1].ask("check"), None if workers[1].forked else warmed[1], thinned
+        yield workers if in_order else workers[::-1]
+
+
+def timed_turns(
+    workers: list[Worker], warmed: list[dict[str, Any]], seconds: float, generator: random.Random
+) -> tuple[Pair, bool]:
+    """The samples of two warm processes, block by block in random order, and whether some were left out."""
+    steady_ms = max(float(min(warm["calls_ms"][-3:], default=0.0)) for warm in warmed)
+    blocks = block_count(seconds / 2, steady_ms)
+    samples: tuple[list[float], list[float]] = ([], [])
+    thinned = False
+    for turn in turns(blocks, generator):
+        found = workers[turn].ask("block", seconds=seconds / 2 / blocks)["samples_ms"]
+        every = -(-len(found) // _MOST_SAMPLES) or 1
+        samples[turn].extend(found[::every])
+        thinned = thinned or every > 1
+    return Pair(*samples), thinned
 
 
 def turns(blocks: int, generator: random.Random) -> list[int]:

@@ -42,7 +42,15 @@ def _together(one: Impact | None, other: Impact | None) -> Impact | None:
         share=None if share is None else min(1.0, share),
         compile_seconds=_sum(one.compile_seconds, other.compile_seconds),
         what=one.what or other.what,
+        without_ms=_left(one, other),
     )
+
+
+def _left(one: Impact, other: Impact) -> float | None:
+    """What both together leave of a call at best."""
+    if one.without_ms is None or other.without_ms is None:
+        return other.without_ms if one.without_ms is None else one.without_ms
+    return max(0.0, one.without_ms - (other.ms_per_call or 0.0))
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

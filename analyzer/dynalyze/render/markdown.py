@@ -22,6 +22,7 @@ from dynalyze.words.report import (
     duration,
     impact_words,
     totals,
+    tried_words,
     trust_notes,
     verdict,
 )  # fmt: skip
@@ -143,6 +144,8 @@ def _list(report: Report, findings: list[Finding]) -> Iterator[str]:
             yield f"  <br>{code(finding.location.code)}"
         if finding.impact is not None:
             yield f"  <br>{prose(impact_words(finding))}"
+        if tried := tried_words(report, finding):
+            yield f"  <br>{prose(tried)}"
         if finding.advice:
             yield f"  <br>→ {prose(finding.advice)}"
     if findings:

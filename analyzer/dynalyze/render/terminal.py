@@ -48,10 +48,11 @@ def add_findings(summary: Summary, report: Report, findings: Sequence[Finding]) 
     breaks = {found.id: found for found in report.graph_breaks}
     for number, finding in enumerate(findings, 1):
         about = finding.evidence if finding.rule == "graph-break" else ()
-        _finding(summary, number, finding, [breaks[name] for name in about if name in breaks])
+        tried = words.tried_words(report, finding)
+        _finding(summary, number, finding, [breaks[name] for name in about if name in breaks], tried)
 
 
-def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[GraphBreak]) -> None:
+def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[GraphBreak], tried: str) -> None:
     found = told[0] if told else None
     mark, style = _MARKS[finding.severity]
     title = Text(one_line(finding.title), style="bold")
@@ -71,6 +72,8 @@ def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[Gra
         summary.indented(f"{words.effect_words(found.effect)}{times}", "dim")
     if finding.impact is not None:
         summary.indented(words.impact_words(finding), "bold")
+    if tried:
+        summary.indented(tried)
     summary.action(finding.advice)
     if finding.detail is not None and finding.detail.config:  # To be set in place of a change, or to see it.
         for line in finding.detail.config.splitlines():

@@ -143,6 +143,9 @@ class CallPart(msgspec.Struct):
 class BreakPrice(msgspec.Struct):
     """What one graph break takes of a call: `gap_ms` in eager, `resume_ms` to get back into compiled code, guards
     included.
+
+    `without_ms` is the call less that: what a call takes at best without the break, as long as its graphs take what
+    they take now. `setting` are the statements by which torch may remove it without a change of the code.
     """
 
     place: Location
@@ -152,6 +155,27 @@ class BreakPrice(msgspec.Struct):
     resume_ms: float
     share: float
     break_id: Word = ""
+    without_ms: float = 0.0
+    setting: Word = ""
+
+
+class SettingPrice(msgspec.Struct):
+    """What a call takes where the same program is compiled with a setting that removes graph breaks, timed in turns
+    with a process that has not got it.
+
+    `left` counts the graph breaks that there are with it; `stays` are those that it was tried for and that it does not
+    remove. `ms` is of a call with it, `plain_ms` of one without,
+    `saved_ms` the difference, from so many `pairs` of processes. `problem` says why there are none.
+    """
+
+    setting: Word
+    left: int | None = None
+    stays: list[Location] = []
+    ms: Interval | None = None
+    plain_ms: float | None = None
+    saved_ms: Interval | None = None
+    pairs: int = 0
+    problem: Message = ""
 
 
 class GuardGroup(msgspec.Struct):
@@ -179,7 +203,7 @@ class Prices(msgspec.Struct):
     Nothing here is estimated: where the parts do not add up to the call, `problem` says so and there are none.
 
     `call_ms` is of calls without anything in between, `passes` how many were timed. `runs` are the compiled graphs that
-    run in a call, by compile id.
+    run in a call, by compile id. `settings` were tried as the counterfactual.
     """
 
     call_ms: Interval | None = None
@@ -189,6 +213,7 @@ class Prices(msgspec.Struct):
     guards: list[GuardPrice] = []
     runs: dict[Word, float] = {}
     problem: Message = ""
+    settings: list[SettingPrice] = []
 
 
 class Measurement(msgspec.Struct):

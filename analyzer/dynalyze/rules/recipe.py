@@ -17,7 +17,8 @@ from typing import Any, Literal
 import msgspec
 
 from dynalyze.facts.sources import condition_span
-from dynalyze.rules.statement_shapes import SHAPES, Statement
+from dynalyze.report import GraphBreak
+from dynalyze.rules.statement_shapes import SHAPES, Statement, read_statement
 from dynalyze.text.errors import DynalyzeError
 
 COOKBOOK = Path(__file__).parent / "cookbook"
@@ -27,6 +28,7 @@ _HEAD = ("gb_types", "kind", "match", "place", "shape", "rank", "requires", "lin
 _HEAD_LINE = re.compile(r"(?P<key>\w+):(?: (?P<value>.*\S))?|  - (?P<item>.*\S)")
 _FILE = re.compile(r"---\n(?P<head>.*?)^---\n\n*# (?P<title>[^\n]+)\n(?P<body>.*)", re.DOTALL | re.MULTILINE)
 _PART = re.compile(r"^(?:## (?P<section>.+)|```python\n(?P<code>(?:(?!```).*\n)*)```|(?P<words>.+))$", re.MULTILINE)
+_HINTED = re.compile(r"(torch\._dynamo\.config\.[a-z]\w*) ?= ?(True|False)\b")
 # What the words of a section and what its code are.
 _SECTIONS = {
     "": ("why", ""),
@@ -176,6 +178,25 @@ def find(broken: Broken) -> Recipe | None:
     fitting = [recipe for recipe in recipes() if broken.gb_type in recipe.gb_types and _fits(recipe, broken)]
     fitting.sort(key=lambda each: (not (each.match or each.place or each.shape), -each.rank, len(each.gb_types)))
     return next(iter(fitting), None)
+
+
+def recipe_of(found: GraphBreak) -> Recipe | None:
+    """The recipe for a graph break of a report."""
+    place = f"{found.location.file}:{found.location.function}"
+    code = read_statement(found.block, found.expression)
+    return find(Broken(found.gb_type, found.explanation, found.context, place, code))
+
+
+def setting_of(found: GraphBreak) -> str:
+    """The statements that remove a graph break by torch's settings alone, of its recipe or else of torch's own hints.
+    They run in any program: they name torch, warnings and builtins. "" where there are none.
+    """
+    recipe = recipe_of(found)
+    if recipe is not None and recipe.config:
+        names = {each.id for each in ast.walk(ast.parse(recipe.config)) if isinstance(each, ast.Name)}
+        return recipe.config if names <= {"torch", "warnings", "print"} else ""
+    hinted = (_HINTED.search(hint) for hint in found.hints)
+    return next((" = ".join(each.groups()) for each in hinted if each), "")
 
 
 def _fits(recipe: Recipe, broken: Broken) -> bool:

@@ -156,14 +156,17 @@ def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
     wanted = set(evidence)
     prices = next((each.prices for each in report.measurements if each.prices and each.prices.breaks), None)
     found = [each for each in prices.breaks if each.break_id in wanted] if prices else []
+    call_ms = prices.call_ms.value if prices and prices.call_ms else 0.0
+    taken = sum(each.ms.value for each in found)
     spent = sum(each.compile_seconds or 0.0 for each in report.graph_breaks if each.id in wanted)
     if not (found or spent):
         return None
     return Impact(
-        ms_per_call=sum(each.ms.value for each in found) if found else None,
+        ms_per_call=taken if found else None,
         share=min(1.0, sum(each.share for each in found)) if found else None,
         compile_seconds=round(spent, 6) or None,
         what="spent compiling because of it" if spent else "",
+        without_ms=max(0.0, call_ms - taken) if found else None,
     )
 
 

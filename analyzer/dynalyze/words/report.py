@@ -19,6 +19,7 @@ from dynalyze.report import (
     Status,
     TargetModel,
 )
+from dynalyze.report.measurements import SettingPrice
 from dynalyze.text.amounts import count_of as count_of
 from dynalyze.text.amounts import duration as duration
 from dynalyze.text.amounts import listed, milliseconds, percent
@@ -104,7 +105,9 @@ def effect_words(effect: Effect) -> str:
 
 
 def impact_words(finding: Finding) -> str:
-    """A measured cost in words: "0.80 ms of each call (26 %); 1.2 s spent compiling again". Never an estimate."""
+    """A measured cost in words: "0.80 ms of each call (26 %); without it 2.3 ms at best, fusion aside; 1.2 s spent
+    compiling because of it". Never an estimate.
+    """
     cost = finding.impact
     if cost is None:
         return "Impact unknown"
@@ -112,9 +115,45 @@ def impact_words(finding: Finding) -> str:
     if cost.ms_per_call is not None:
         share = f" ({percent(cost.share)})" if cost.share is not None else ""
         parts.append(f"{milliseconds(cost.ms_per_call)} of each call{share}")
+    if cost.without_ms is not None:
+        parts.append(f"without it {milliseconds(cost.without_ms)} at best, fusion aside")
     if cost.compile_seconds is not None:
         parts.append(f"{duration(cost.compile_seconds)} {cost.what}".strip())
     return "; ".join(parts) or "Impact unknown"
+
+
+STAYS = "the graph still breaks here with it"
+
+
+def tried_words(report: Report, finding: Finding) -> str:
+    """What became of a setting that was tried against the graph breaks of a finding; "" where none was."""
+    priced = [each.prices for each in report.measurements if each.prices is not None]
+    places = {
+        each.place: each.setting for found in priced for each in found.breaks if each.break_id in finding.evidence
+    }
+    tried = next((each for found in priced for each in found.settings if each.setting in places.values()), None)
+    if tried is None:
+        return ""
+    stay = {place.at for place in tried.stays}
+    removes = any(setting == tried.setting and place.at not in stay for place, setting in places.items())
+    return setting_words(tried) if removes else f"{setting_name(tried.setting)} was tried: {STAYS}"
+
+
+def setting_words(tried: SettingPrice) -> str:
+    """ "with capture_scalar_outputs = True a call takes 2.20 ms (2.10 to 2.30), 0.90 ms less": measured."""
+    name = setting_name(tried.setting)
+    if tried.ms is None or tried.saved_ms is None:
+        return f"{name} was tried: {tried.problem}"
+    low, value, high = tried.saved_ms.low, tried.saved_ms.value, tried.saved_ms.high
+    differs = low > 0 or high < 0
+    against = f"{milliseconds(abs(value))} {'less' if value > 0 else 'more'}" if differs else "no difference shown"
+    ends = f"{milliseconds(tried.ms.low)} to {milliseconds(tried.ms.high)}"
+    return f"measured with {name}: {milliseconds(tried.ms.value)} a call ({ends}), {against}"
+
+
+def setting_name(statements: str) -> str:
+    """Settings as a sentence names them: "capture_scalar_outputs = True"."""
+    return ", ".join(line.removeprefix("torch._dynamo.config.") for line in statements.splitlines())
 
 
 def phase_words(phase: str) -> str:

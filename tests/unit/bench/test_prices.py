@@ -137,3 +137,10 @@ def test_a_break_has_the_id_of_the_report_that_it_stands_in() -> None:
     name_breaks(report)
     assert [each.break_id for each in found.breaks] == [known.id, ""]
     assert {part.break_id for part in found.parts} == {known.id, ""}
+
+
+def test_without_a_break_a_call_takes_at_best_what_is_left_of_it() -> None:
+    (found,) = record().prices(answer(*CALL)).breaks
+    assert found.without_ms == pytest.approx(4.1 - 2.25)
+    (all_of_it,) = record().prices(answer(segment("gap", always(10.3), "0/0"), plain=always(10.0))).breaks
+    assert all_of_it.without_ms == pytest.approx(0.0)

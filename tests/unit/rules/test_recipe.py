@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.rules.recipe import COOKBOOK, Broken, Recipe, fill, find, find_by_id, read_recipe, recipes
+from dynalyze.report import GraphBreak, Location
+from dynalyze.rules.recipe import COOKBOOK, Broken, Recipe, fill, find, find_by_id, read_recipe, recipes, setting_of
 from dynalyze.rules.statement_shapes import read_statement
 from dynalyze.text.errors import DynalyzeError
 
@@ -387,3 +388,18 @@ def test_the_cookbook_opens_without_torch() -> None:
     )
 
     assert done.stdout.strip() == "False"
+
+
+def broken(statement: str, gb_type: str, hints: list[str], context: str = "") -> GraphBreak:
+    return GraphBreak("b1", None, gb_type, "split", Location("/model.py", 3, function="forward"), [], "", hints,
+                      context=context, block=statement)  # fmt: skip
+
+
+def test_a_setting_that_any_program_can_take_is_the_recipes_or_else_torchs_own_hint() -> None:
+    scalars = "torch._dynamo.config.capture_scalar_outputs = True"
+    hints = [f"Set `{scalars}` or `export TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS=1` to include these operations."]
+    assert setting_of(broken("history.append(loss.item())", ITEM, hints)) == scalars
+    assert setting_of(broken("print(x)", BUILTIN, [], "builtin print")) == (
+        "torch._dynamo.config.reorderable_logging_functions.add(print)"
+    )
+    assert setting_of(broken("x = y[z]", "A type that nobody knows", ["Change `config.this` to `that`."])) == ""

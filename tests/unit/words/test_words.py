@@ -6,7 +6,8 @@ from typing import get_args
 
 import pytest
 
-from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Severity, Status
+from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Finding, Impact, Severity, Status
+from dynalyze.report.measurements import Interval, SettingPrice
 from dynalyze.words.report import (
     CAUSE_WORDS,
     COMPILATION_WORDS,
@@ -16,12 +17,24 @@ from dynalyze.words.report import (
     compile_seconds,
     count_of,
     duration,
+    impact_words,
+    setting_words,
     short_path,
     totals,
+    tried_words,
     trust_notes,
     verdict,
 )
-from sample_reports import clean_report, compilation, empty_report, graph_break, line_of, recompile, rich_report
+from sample_reports import (
+    clean_report,
+    compilation,
+    empty_report,
+    graph_break,
+    line_of,
+    priced_report,
+    recompile,
+    rich_report,
+)
 
 
 def test_the_worst_effect_is_told_first() -> None:
@@ -133,3 +146,39 @@ def test_every_word_of_the_report_has_words() -> None:
         texts = [words[value] for value in get_args(values)]  # type: ignore[index]
         assert all(texts)
         assert len(set(texts)) == len(texts)
+
+
+def test_a_price_says_what_is_left_at_best_and_what_a_setting_that_was_tried_left() -> None:
+    report = priced_report()
+    first, second = (
+        Finding("graph-break", "warning", "A break", evidence=[each.id], impact=Impact(1.4, 0.45, without_ms=1.7))
+        for each in report.graph_breaks[:2]
+    )
+    assert impact_words(first) == "1.40 ms of each call (45 %); without it 1.70 ms at best, fusion aside"
+    assert tried_words(report, first) == (
+        "measured with capture_scalar_outputs = True: 2.00 ms a call (1.90 ms to 2.10 ms), 1.10 ms less"
+    )
+    assert tried_words(report, second) == (
+        "reorderable_logging_functions.add(print) was tried: the graph still breaks here with it"
+    )
+    assert tried_words(report, Finding("recompile", "warning", "Another", evidence=["r1"])) == ""
+
+
+def test_a_setting_that_removes_one_of_two_breaks_is_told_of_that_one_alone() -> None:
+    report = priced_report()
+    prices = report.measurements[0].prices
+    assert prices is not None
+    one, other = prices.breaks
+    other.setting, prices.settings[0].stays, prices.settings[1:] = one.setting, [other.place], []
+    gone, stays = (
+        tried_words(report, Finding("graph-break", "warning", "A break", evidence=[each.break_id]))
+        for each in (one, other)
+    )
+    assert gone.startswith("measured with")
+    assert stays.endswith("the graph still breaks here with it")
+
+
+def test_a_difference_that_noise_can_make_is_not_called_one() -> None:
+    saved = Interval(0.1, -0.1, 0.3)
+    noise = SettingPrice("torch._dynamo.config.x = True", 0, [], Interval(2.0, 1.8, 2.2), 2.1, saved, 1)
+    assert setting_words(noise).endswith("no difference shown")

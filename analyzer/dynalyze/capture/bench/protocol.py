@@ -20,8 +20,10 @@ what the answer holds beside `ok`:
     bisect    {step, ...}: one step towards the place of a wrong result; capture/bench/bisect.py has the steps.
               stage and modules: verdict, reason, tensor, kind, rmse, nonfinite. operations: judged, problems, fault,
               scripts. children: children, class, file, line
-    prices    {timed, and those of warm}: where the time of a call goes; the process does nothing else, and records its
-              compiles in its folder. torch_folder, and the fields of capture/bench/prices.py `StampedPasses`
+    record    {those of warm}: as `warm`, and what compiles meanwhile is recorded in the folder. torch_folder beside
+              the fields of `warm`
+    prices    {timed}: after `record`, where the time of a call goes. The fields of capture/bench/prices.py
+              `StampedPasses`
     end       {modules}: the worker ends itself, without running the target's exit handlers. modules: with that, what
               it has imported of installed packages
 
@@ -56,13 +58,15 @@ class Configuration(CompileArguments):
 
     `region` compiles repeated blocks only: "blocks" with torch.compile on each, "accelerate" through Accelerate.
     `autocast` is a dtype's name. Of AS_WRITTEN the arguments of torch.compile are those that the program gave, as far
-    as its calls agree, and `written` has them for people.
+    as its calls agree, and `written` has them for people. `settings` are Python statements about torch's own settings,
+    in our words and never the user's: they run before anything compiles.
     """
 
     name: str
     compile: bool = True
     region: Literal["", "blocks", "accelerate"] = ""
     autocast: str = ""
+    settings: str = ""
     written: dict[str, Any] = field(default_factory=dict, hash=False)
 
 

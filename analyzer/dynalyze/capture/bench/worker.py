@@ -24,6 +24,7 @@ from dynalyze.capture.bench.load import load
 from dynalyze.capture.bench.protocol import SOCKET_FILE, Configuration, Failure, WorkerRequest
 from dynalyze.capture.bench.validity import Compiles, look, reason_against
 from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.torch_private import runtime
@@ -108,7 +109,7 @@ class Session:
         self._actions: dict[str, Callable[[Command], Answer]] = {
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
-            "bisect": self._bisect, "prices": self._prices,
+            "bisect": self._bisect, "record": self._record, "prices": self._prices,
         }  # fmt: skip
 
     def handle(self, command: Command) -> Answer:
@@ -124,6 +125,9 @@ class Session:
             return answer
 
     def _load(self, _: Command) -> Answer:
+        settings = self._configuration.settings
+        if settings:  # Once torch can be told: a program imports it when it wants to.
+            after_import("torch._dynamo", lambda _: runtime.run_settings(settings))
         is_program = self._request.source["kind"] == "program"
         if not is_program:
             self._watch_compiles()
@@ -210,23 +214,28 @@ class Session:
 
         return Bisector(self._workload(), self._configuration, self._device).take(command["step"], command)
 
-    def _prices(self, command: Command) -> Answer:
-        """The only command that records what is compiled: until the calls are steady, and nothing is timed."""
+    def _record(self, command: Command) -> Answer:
+        """The only command that records what is compiled: until the calls are steady. Nothing is timed meanwhile."""
+        import torch
+
         from dynalyze.capture.attach import InProcess
+
+        recording = InProcess(self._run)
+        recording.start()
+        try:
+            warmed = self._warm(command)
+        finally:
+            recording.stop()
+        return {**warmed, "torch_folder": environment.torch_facts(torch).folder}
+
+    def _prices(self, command: Command) -> Answer:
         from dynalyze.capture.bench.prices import prices
 
         if self._device not in ("", "cpu"):
             raise Failed(
                 "misuse", f"the parts of a call are timed on the CPU alone, and this one runs on {self._device}"
             )
-        import torch
-
-        recording = InProcess(self._run)
-        recording.start()
-        self._warm(command)
-        recording.stop()
-        found = asdict(prices(self._steps, command["timed"]))
-        return {**found, "torch_folder": environment.torch_facts(torch).folder}
+        return asdict(prices(self._steps, command["timed"]))
 
     def _configure(self) -> None:
         """Make the steps of the configured target, once."""

@@ -13,6 +13,7 @@ import operator
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -179,6 +180,14 @@ def config_values(module: str, names: Iterable[str]) -> dict[str, Any]:
         with contextlib.suppress(Exception):  # A config module raises errors of its own for a name it lacks.
             found[f"{module}.{name}"] = operator.attrgetter(name)(config)
     return found
+
+
+def run_settings(statements: str) -> None:
+    """Run statements such as `torch._dynamo.config.capture_scalar_outputs = True`.
+
+    They may name torch, warnings and builtins. A setting that this torch lacks raises an error of torch's own.
+    """
+    exec(statements, {"torch": sys.modules["torch"], "warnings": warnings})
 
 
 def wrapper_classes() -> tuple[type, ...]:

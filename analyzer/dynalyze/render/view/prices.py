@@ -6,10 +6,10 @@ from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.plots.prices import price_plot
 from dynalyze.report import Report
-from dynalyze.report.measurements import BreakPrice, GuardPrice, Prices
+from dynalyze.report.measurements import BreakPrice, GuardPrice, Prices, SettingPrice
 from dynalyze.text.amounts import count_of, milliseconds, percent
 from dynalyze.text.visible import clipped
-from dynalyze.words.report import line_words
+from dynalyze.words.report import line_words, setting_name
 
 _MOST_ROWS = 50
 _MOST_GUARDS = 12
@@ -30,7 +30,8 @@ class PricesView:
         self.lead = _lead(found, chosen.configuration)
         self.plot = price_plot(anchors.claim("plot-call"), found, chosen.calls, links.facts)
         self.breaks = bool(found.breaks)
-        self.tables = [each for each in (_breaks(found.breaks), _guards(found.guards)) if each.rows]
+        tables = (_breaks(found.breaks), _settings(found.settings), _guards(found.guards))
+        self.tables = [each for each in tables if each.rows]
 
     def __bool__(self) -> bool:
         return self.shown
@@ -49,7 +50,7 @@ def _lead(found: Prices, configuration: str) -> str:
 
 
 def _breaks(prices: list[BreakPrice]) -> Table:
-    heads = ["Graph break", "Of each call", "95 % interval", "Share", "In eager", "Getting back"]
+    heads = ["Graph break", "Of each call", "95 % interval", "Share", "In eager", "Getting back", "Without it, at best"]
     rows = [
         [
             f"{each.break_id or each.gb_type}, {line_words(each.place)}",
@@ -58,10 +59,24 @@ def _breaks(prices: list[BreakPrice]) -> Table:
             percent(each.share),
             milliseconds(each.gap_ms),
             milliseconds(each.resume_ms),
+            milliseconds(each.without_ms),
         ]
         for each in prices[:_MOST_ROWS]
     ]
     return Table("What graph breaks take of a call", heads, rows)
+
+
+def _settings(tried: list[SettingPrice]) -> Table:
+    heads = ["Setting", "A call with it", "95 % interval", "Without it", "Graph breaks left"]
+    rows = []
+    for each in tried:
+        left = "" if each.left is None else f"{each.left:,}"
+        if each.ms is None or each.plain_ms is None:
+            rows.append([setting_name(each.setting), each.problem, "", "", left])
+            continue
+        ends = f"{milliseconds(each.ms.low)} to {milliseconds(each.ms.high)}"
+        rows.append([setting_name(each.setting), milliseconds(each.ms.value), ends, milliseconds(each.plain_ms), left])
+    return Table("Settings that were tried against graph breaks", heads, rows)
 
 
 def _guards(prices: list[GuardPrice]) -> Table:

@@ -20,6 +20,7 @@ from dynalyze.words.report import (
     duration,
     only_measured,
     totals,
+    tried_words,
     trust_notes,
     verdict_sentences,
 )
@@ -128,14 +129,17 @@ MAX_TEXT = 4000
 
 
 class Card:
-    """A finding with what the page shows of it. `action` is "" where the title says it."""
+    """A finding with what the page shows of it. `action` is "" where the title says it, `tried` where nothing was."""
 
-    def __init__(self, rank: int, item: Finding, links: Index, snippets: Mapping[Location, Snippet | None]) -> None:
+    def __init__(
+        self, rank: int, item: Finding, links: Index, snippets: Mapping[Location, Snippet | None], tried: str
+    ) -> None:
         place, self.detail = item.location, item.detail or Advice(item.advice)
         example = self.detail.example
         self.anchor = links.cards[rank - 1]
         self.rank = rank
         self.fact = item
+        self.tried = tried
         self.title = clipped(item.title, 400)
         self.action = "" if item.advice == item.title else clipped(item.advice, MAX_TEXT)
         self.place = links.place(place) if place else None
@@ -152,5 +156,7 @@ class FindingsView:
     def __init__(self, report: Report, links: Index) -> None:
         snippets = {item.location: item.snippet for item in report.graph_breaks}
         ranked = list(enumerate(report.findings, 1))
-        self.shown = first(ranked, MAX_FINDINGS).map(lambda each: Card(*each, links, snippets))
+        self.shown = first(ranked, MAX_FINDINGS).map(
+            lambda each: Card(*each, links, snippets, tried_words(report, each[1]))
+        )
         self.brief = self.shown.items[:MAX_BRIEF] if len(self.shown.items) > 1 else []

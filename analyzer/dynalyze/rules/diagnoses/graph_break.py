@@ -11,10 +11,10 @@ import msgspec
 from dynalyze.facts.why_not_compiled import NEXT_STEPS, costly
 from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Effect, Example, GraphBreak, Report, SkippedFrame, SkipReason
-from dynalyze.rules.recipe import Broken, Recipe, fill, find
+from dynalyze.rules.recipe import Recipe, fill, recipe_of
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, break_owners, severity_of
-from dynalyze.rules.statement_shapes import Statement, read_statement
+from dynalyze.rules.statement_shapes import read_statement
 from dynalyze.text.amounts import listed
 
 # What costs most comes first: a whole function in eager, then a part, then a cut.
@@ -40,12 +40,10 @@ def graph_break(report: Report) -> Iterator[Ranked]:
     for found in report.graph_breaks:
         if found.id in told:
             continue  # A rule of its own tells of it.
-        code = read_statement(found.block, found.expression)
-        place = f"{found.location.file}:{found.location.function}"
-        recipe = find(Broken(found.gb_type, found.explanation, found.context, place, code))
+        recipe = recipe_of(found)
         yield graph_break.finding(
             recipe.title if recipe is not None else found.gb_type or "Graph break",
-            _advice(found, recipe, code, report),
+            _advice(found, recipe, report),
             rank=_RANKS[found.effect] - min(found.occurrences, 99),
             severity=severity_of([found]),
             location=found.location,
@@ -53,9 +51,9 @@ def graph_break(report: Report) -> Iterator[Ranked]:
         )
 
 
-def _advice(found: GraphBreak, recipe: Recipe | None, code: Statement, report: Report) -> Advice:
+def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
     """The recipe's, or PyTorch's own; who does not own the line that breaks cannot do what a recipe says for it."""
-    advice = _from_recipe(found, recipe, code) if recipe is not None else _from_torch(found)
+    advice = _from_recipe(found, recipe) if recipe is not None else _from_torch(found)
     inner = found.stack[-1] if found.stack else found.location
     package = "" if "/_dynamo/" in inner.file else library_of(inner.file)
     if not package:
@@ -70,7 +68,8 @@ def _advice(found: GraphBreak, recipe: Recipe | None, code: Statement, report: R
     return msgspec.structs.replace(advice, action=f"{whose}{around} {told}")
 
 
-def _from_recipe(found: GraphBreak, recipe: Recipe, code: Statement) -> Advice:
+def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
+    code = read_statement(found.block, found.expression)
     # Of a condition torch can tell columns that are no expression.
     asked = ast.unparse(code.test) if code.test is not None and code.expression is None else ""
     return Advice(

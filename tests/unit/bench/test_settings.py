@@ -1,0 +1,64 @@
+"""Which setting is tried first, and what its samples say; the processes that give them stand in tests/integration."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, cast
+
+import pytest
+
+from dynalyze.bench.settings import Trial, to_try
+from dynalyze.report import Location
+from dynalyze.report.measurements import BreakPrice, Interval, Pair, Prices, SettingPrice
+from sample_measurements import PRINTS, SCALARS
+
+CLOSE = [Pair([1.0], [ratio]) for ratio in (0.99, 1.0, 1.01, 1.0, 0.99)]
+
+
+def price(line: int, ms: float, setting: str) -> BreakPrice:
+    return BreakPrice(Location("/model.py", line), "A type", Interval(ms, ms, ms), ms, 0.0, ms / 9, setting=setting)
+
+
+def concluded(pairs: list[Pair], control: list[Pair], calls: int = 1) -> SettingPrice:
+    nothing: Any = None
+    trial = Trial(nothing, nothing, control, len(pairs), 1.0, None, random.Random(0))
+    found = SettingPrice(SCALARS)
+    cast(Any, trial)._conclude(found, pairs, calls)
+    return found
+
+
+def test_the_setting_for_the_dearest_breaks_is_tried_first_and_none_twice() -> None:
+    prices = Prices(breaks=[price(3, 1.0, PRINTS), price(5, 0.7, SCALARS), price(7, 0.6, SCALARS), price(9, 4.0, "")])
+    assert [(setting, [each.place.line for each in breaks]) for setting, breaks in to_try(prices)] == [
+        (SCALARS, [5, 7]), (PRINTS, [3]),
+    ]  # fmt: skip
+    prices.settings = [SettingPrice(SCALARS)]
+    assert [setting for setting, _ in to_try(prices)] == [PRINTS]
+
+
+def test_a_clear_gain_is_shown_and_its_ends_belong_together() -> None:
+    found = concluded([Pair([3.0] * 9, [2.0] * 9)], CLOSE)
+    assert found.ms is not None and found.saved_ms is not None and found.plain_ms == pytest.approx(3.0)
+    assert (found.ms.value, found.saved_ms.value) == (pytest.approx(2.0), pytest.approx(1.0))
+    assert found.ms.low < found.ms.value < found.ms.high
+    assert 0 < found.saved_ms.low < found.saved_ms.value < found.saved_ms.high
+    assert found.saved_ms.low == pytest.approx(3.0 - found.ms.high)
+
+
+def test_what_two_equal_processes_may_differ_by_is_no_gain() -> None:
+    wild = [Pair([1.0], [ratio]) for ratio in (0.8, 1.2, 1.0, 0.9, 1.15)]
+    found = concluded([Pair([3.0] * 9, [2.8] * 9)], wild)
+    assert found.saved_ms is not None
+    assert found.saved_ms.low < 0 < found.saved_ms.high
+
+
+def test_one_pair_alone_shows_nothing() -> None:
+    found = concluded([Pair([3.0] * 9, [2.0] * 9)], CLOSE[:1])
+    assert found.ms is None
+    assert "too few pairs" in found.problem
+
+
+def test_the_calls_of_a_pass_share_what_is_saved() -> None:
+    found = concluded([Pair([3.0] * 9, [2.0] * 9)], CLOSE, calls=2)
+    assert found.ms is not None and found.saved_ms is not None
+    assert (found.ms.value, found.saved_ms.value) == (pytest.approx(1.0), pytest.approx(0.5))
