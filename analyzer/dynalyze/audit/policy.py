@@ -37,7 +37,7 @@ from dynalyze.files.project_file import (
 from dynalyze.report import Finding
 from dynalyze.report.audit import Waiver
 from dynalyze.report.measurements import AccuracyVerdict
-from dynalyze.rules.rule import stands_for
+from dynalyze.rules.rule import BREAK_LIMIT, break_limit, stands_for
 from dynalyze.text.errors import UsageError
 
 _NEEDED = ("rule", "reason", "expires")
@@ -151,12 +151,15 @@ def read_policy(path: Path | None, folder: Path | None = None) -> Policy:
 
 
 def with_options(policy: Policy, *, fail_on: str | None, baseline: bool, warmup: bool) -> Policy:
-    """The policy with what the options say: `--fail-on` takes the place of its own.
+    """The policy with what the options say: `--fail-on` takes the place of its own, a limit that of the same limit.
 
     With a baseline new warnings fail too, unless the policy says which findings do. The warm-up check is asked for by
     `--shapes`.
     """
     asked = policy.asked
+    if fail_on is not None and (limit := break_limit(fail_on)) is not None:
+        asked, fail_on = asked | {BREAK_LIMIT}, None
+        policy = replace(policy, max_break_ms=limit, asked=asked)
     if fail_on is not None:
         policy = replace(policy, fail_on=() if fail_on == "none" else (fail_on,))
     elif baseline and "fail-on" not in asked:

@@ -22,6 +22,7 @@ from dynalyze.launch.shape_options import shape_words
 from dynalyze.report import Finding, Location, Report, Severity, Status
 from dynalyze.report.audit import CheckStatus, PolicyCheck, PolicyVerdict, Warmup
 from dynalyze.report.measurements import AccuracyVerdict, Measurement
+from dynalyze.rules.report_queries import dearest_break
 from dynalyze.rules.rule import judge, reaches
 from dynalyze.text import amounts
 from dynalyze.text.amounts import count_of, duration, milliseconds
@@ -263,11 +264,9 @@ def compile_seconds(case: Case, name: str, most: float) -> PolicyCheck:
 def break_price(case: Case, name: str, most: float) -> PolicyCheck:
     """What the dearest graph break takes of a call, by the low end of its interval: so much at least."""
     limit = f"no graph break takes more than {milliseconds(most)} of a call"
-    known = [item.prices for item in case.measured if item.prices is not None]
-    told = [prices for prices in known if prices.call_ms is not None and not prices.problem]
-    if not told:
-        return case.unknown(name, limit, next((prices.problem for prices in known), "") or _NOT_MEASURED)
-    dearest = max((each for prices in told for each in prices.breaks), key=lambda each: each.ms.low, default=None)
+    dearest, reason = dearest_break(case.measured)
+    if reason:
+        return case.unknown(name, limit, reason)
     if dearest is None:
         return case.check(name, "passed", limit, "no graph break takes any of it")
     words = f"{milliseconds(dearest.ms.value)}: {line_words(dearest.place)}"

@@ -129,7 +129,8 @@ report_options = _all(
     click.option("--html", "html_file", metavar="FILE", help="Write the page to FILE."),
     click.option(
         "--fail-on", metavar="LEVEL", default="none", show_default=True,
-        help="Exit 1 where a finding reaches error, warning or info, or has this rule's id.",
+        help="Exit 1 where a finding reaches error, warning or info, or has this rule's id; max-break-ms=0.5: where a "
+        "graph break takes more of a call.",
     ),
     shown_options(" of the report"),
 )  # fmt: skip
@@ -210,9 +211,11 @@ def is_given(context: click.Context, name: str) -> bool:
 
 
 def check_fail_on(level: str) -> None:
-    """Refuse what is neither a severity nor the id of a rule."""
-    if level not in (known := fail_on_levels()):
-        raise UsageError(f"--fail-on {level}: choose one of {', '.join(known)}")
+    """Refuse what is neither a severity, nor the id of a rule, nor a limit on the price of graph breaks."""
+    from dynalyze.rules.rule import BREAK_LIMIT, break_limit
+
+    if break_limit(level) is None and level not in (known := fail_on_levels()):
+        raise UsageError(f"--fail-on {level}: choose one of {', '.join(known)}, or {BREAK_LIMIT}=MS")
 
 
 def fail_on_levels(*more: str) -> list[str]:

@@ -18,9 +18,12 @@ from dynalyze.launch.artifacts import check_folder, write_artifacts
 from dynalyze.launch.interrupts import first_signal, how_it_ended
 from dynalyze.report import Report, Status
 from dynalyze.report.document import to_json
-from dynalyze.rules.rule import reaches
+from dynalyze.rules.report_queries import dearest_break
+from dynalyze.rules.rule import break_limit, reaches
+from dynalyze.text.amounts import milliseconds
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
+from dynalyze.words.report import line_words
 
 _DEFAULT_FOLDER = "dynalyze-reports"
 _DOCUMENTS = ("json_file", "markdown", "bug_report")
@@ -96,7 +99,23 @@ class Outputs:
         if (status := _STATUSES[report.outcome.status]) != 0:
             return status
         failed = conclude is not None and report.policy is not None and not report.policy.passed
-        return 1 if failed or reaches(report.findings, self._options["fail_on"]) else 0
+        return 1 if failed or self._fails(report) else 0
+
+    def _fails(self, report: Report) -> bool:
+        """Whether `--fail-on` is met. A price that is not known fails, unless there is no break that could have one."""
+        level = self._options["fail_on"]
+        limit = break_limit(level)
+        if limit is None:
+            return reaches(report.findings, level)
+        dearest, reason = dearest_break(report.measurements)
+        if reason and report.capture.mode != "none" and not report.graph_breaks:
+            return False
+        if reason:
+            say(f"--fail-on {level}: not known: {reason}")
+        elif dearest is not None and dearest.ms.low > limit:
+            say(f"--fail-on {level}: {milliseconds(dearest.ms.value)} of each call: {line_words(dearest.place)}")
+            return True
+        return bool(reason)
 
     def _showable(self, report: Report, conclude: privacy.Conclude | None = None) -> Report:
         shown = {name: self._options[name] for name in ("no_source", "redact", "show_values")}

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Graph, GraphBreak, Impact, Location, Recompile, Report, SkippedFrame, models
+from dynalyze.report.measurements import BreakPrice, Measurement
 from dynalyze.rules.recompile_series import seconds
 from dynalyze.rules.rule import Ranked
 
@@ -82,6 +83,17 @@ def users_line(found: GraphBreak) -> Location:
     """The innermost line of the user's own code that led to a break; the break's where a library called itself."""
     places = Places()
     return next((each for each in reversed(found.stack) if places.origin(each.file) == "user"), found.location)
+
+
+def dearest_break(measured: Iterable[Measurement]) -> tuple[BreakPrice | None, str]:
+    """The graph break that takes most of a call, by the low end of its interval: so much at least. None with the reason
+    where that is not known, and without one where breaks take nothing.
+    """
+    known = [each.prices for each in measured if each.prices is not None]
+    told = [prices for prices in known if prices.call_ms is not None and not prices.problem]
+    if not told:
+        return None, next((prices.problem for prices in known), "") or "no prices were measured"
+    return max((each for prices in told for each in prices.breaks), key=lambda each: each.ms.low, default=None), ""
 
 
 def ids(

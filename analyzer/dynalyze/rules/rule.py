@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import math
 import pkgutil
 import re
 from collections.abc import Callable, Iterable
@@ -12,6 +14,7 @@ from typing import TypeAlias
 
 from dynalyze.report import Advice, Example, Finding, GraphBreak, Impact, Location, Report, Severity
 from dynalyze.rules.recompile_series import Series, gather
+from dynalyze.text.errors import UsageError
 
 # The ids of the facts that a broader rule is about.
 _FACTS = {"graph-break": re.compile(r"b\d+"), "recompile": re.compile(r"r\d+")}
@@ -182,6 +185,21 @@ def _dearest_first(findings: list[Finding]) -> list[Finding]:
     for place, index in zip(places, sorted(places, key=order), strict=True):
         ordered[place] = findings[index]
     return ordered
+
+
+BREAK_LIMIT = "max-break-ms"
+"""The level of `--fail-on` that is a limit, `max-break-ms=0.5`, and the key of a policy."""
+
+
+def break_limit(level: str) -> float | None:
+    """The milliseconds of `--fail-on max-break-ms=0.5`; None for other levels. Raises UsageError where it has none."""
+    name, _, value = level.partition("=")
+    if name.replace("_", "-") != BREAK_LIMIT:
+        return None
+    with contextlib.suppress(ValueError):
+        if 0 < float(value) < math.inf:
+            return float(value)
+    raise UsageError(f"--fail-on {level}: give milliseconds above zero, as in {BREAK_LIMIT}=0.5")
 
 
 def reaches(findings: Iterable[Finding], level: str) -> bool:

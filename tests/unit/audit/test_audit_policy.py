@@ -93,6 +93,7 @@ def test_a_limit_can_be_taken_away(tmp_path: Path) -> None:
 
 def test_underscores_mean_dashes(tmp_path: Path) -> None:
     assert read_policy(written(tmp_path, "max_graph_breaks = 7")).max_graph_breaks == 7
+    assert read_policy(written(tmp_path, "max_break_ms = 0.5")).max_break_ms == 0.5
 
 
 def test_the_nearest_project_with_a_policy_is_taken(tmp_path: Path) -> None:
@@ -235,6 +236,8 @@ def test_what_options_change() -> None:
     assert with_options(plain, fail_on="none", baseline=True, warmup=False).fail_on == ()
     assert with_options(plain, fail_on="recompile", baseline=False, warmup=False).fail_on == ("recompile",)
     assert with_options(plain, fail_on=None, baseline=True, warmup=False).fail_on == ("warning",)
+    limited = with_options(plain, fail_on="max-break-ms=0.5", baseline=True, warmup=False)
+    assert (limited.max_break_ms, limited.fail_on, "max-break-ms" in limited.asked) == (0.5, ("warning",), True)
     own = Policy(fail_on=("error",), asked=frozenset({"fail-on"}))
     assert with_options(own, fail_on=None, baseline=True, warmup=False).fail_on == ("error",)
     assert "max-recompiles-after-warmup" in with_options(plain, fail_on=None, baseline=False, warmup=True).asked

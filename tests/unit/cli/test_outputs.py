@@ -19,7 +19,7 @@ from dynalyze.report import Report, Status
 from dynalyze.report.document import from_json, to_json
 from dynalyze.rules.rule import judge
 from dynalyze.text.errors import UsageError
-from sample_reports import clean_report, empty_report, rich_report
+from sample_reports import clean_report, empty_report, priced_report, rich_report
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +90,20 @@ def test_exit_statuses(status: Status, fail_on: str, code: int) -> None:
 
 def test_findings_below_the_level_let_it_pass() -> None:
     assert outputs(json_file="r.json", fail_on="warning").publish(clean_report()) == 0
+
+
+def test_a_price_above_the_limit_fails_by_the_low_end_of_its_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    code = outputs(json_file="r.json", fail_on="max-break-ms=1.2").publish(priced_report())
+    assert (code, "1.40 ms of each call" in capsys.readouterr().err) == (1, True)
+    assert outputs(json_file="r.json", fail_on="max-break-ms=1.35").publish(priced_report()) == 0
+
+
+def test_breaks_whose_price_is_not_known_fail_and_say_why(capsys: pytest.CaptureFixture[str]) -> None:
+    report = priced_report()
+    report.measurements = []
+    assert outputs(json_file="r.json", fail_on="max-break-ms=1.2").publish(report) == 1
+    assert "not known: no prices were measured" in capsys.readouterr().err
+    assert outputs(json_file="r.json", fail_on="max-break-ms=1.2").publish(clean_report()) == 0, "no break, no price"
 
 
 def test_the_trace_and_the_map_go_to_files_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from dynalyze.cli.options import check_fail_on
 from dynalyze.report import Effect, Finding, Impact, Report, Severity, Status
 from dynalyze.rules import rule as module
-from dynalyze.rules.rule import Rule, judge, reaches, rules
+from dynalyze.rules.rule import Rule, break_limit, judge, reaches, rules
 from dynalyze.text.errors import UsageError
 from sample_reports import (
     clean_report,
@@ -379,7 +379,21 @@ def test_every_level_that_can_be_reached_is_accepted() -> None:
         check_fail_on(level)
 
 
-@pytest.mark.parametrize("level", ["", "fatal", "Error", "GB0059", "graph_break"])
+@pytest.mark.parametrize("level", ["max-break-ms=0.5", "max_break_ms=.5", "max-break-ms=5e-1"])
+def test_a_limit_on_the_price_of_a_break_is_a_level(level: str) -> None:
+    check_fail_on(level)
+    assert break_limit(level) == 0.5
+
+
+@pytest.mark.parametrize(
+    "level", ["max-break-ms", "max-break-ms=", "max-break-ms=0", "max-break-ms=nan", "max_break_ms=-1"]
+)
+def test_a_limit_without_milliseconds_is_refused(level: str) -> None:
+    with pytest.raises(UsageError, match=r"max-break-ms=0\.5"):
+        check_fail_on(level)
+
+
+@pytest.mark.parametrize("level", ["", "fatal", "Error", "GB0059", "graph_break", "min-speedup=2"])
 def test_a_level_that_nothing_can_reach_is_refused(level: str) -> None:
     with pytest.raises(UsageError, match="graph-break"):
         check_fail_on(level)
