@@ -24,6 +24,10 @@ what the answer holds beside `ok`:
               the fields of `warm`
     prices    {timed}: after `record`, where the time of a call goes. The fields of capture/bench/prices.py
               `StampedPasses`
+    baseline  the code as it is, before changes are proved: problem, repeatable, folder (of its events, in its own)
+    values    {places: [{file, line, expressions}]}: what these were when the lines ran; places: [{file, line, values}]
+    prove     {changes, settings, draws, seconds, sides}: a change of source files or settings of Dynamo against the
+              code as it is; capture/fixing/prove.py `Proof`
     end       {modules}: the worker ends itself, without running the target's exit handlers. modules: with that, what
               it has imported of installed packages
 

@@ -106,10 +106,12 @@ class Session:
         self._steps: list[Any] = []
         self._timer: Any = None
         self._recent: list[float] = []
+        self._prover: Any = None
         self._actions: dict[str, Callable[[Command], Answer]] = {
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
             "bisect": self._bisect, "record": self._record, "prices": self._prices,
+            "baseline": self._baseline, "values": self._values, "prove": self._prove,
         }  # fmt: skip
 
     def handle(self, command: Command) -> Answer:
@@ -236,6 +238,25 @@ class Session:
                 "misuse", f"the parts of a call are timed on the CPU alone, and this one runs on {self._device}"
             )
         return asdict(prices(self._steps, command["timed"]))
+
+    def _baseline(self, _: Command) -> Answer:
+        from dynalyze.capture.fixing.prove import Prover
+
+        self._prover = Prover(self._workload(), self._configuration, self._device, self._run)
+        return dict(self._prover.baseline())
+
+    def _values(self, command: Command) -> Answer:
+        places = {(each["file"], each["line"]): each["expressions"] for each in command["places"]}
+        return {"places": self._prover.values(places)}
+
+    def _prove(self, command: Command) -> Answer:
+        from dynalyze.capture.fixing.prove import as_answer
+        from dynalyze.capture.fixing.swap import SourceChange
+
+        changes = [SourceChange(**each) for each in command["changes"]]
+        sides = [(file, line) for file, line in command["sides"]]
+        proof = self._prover.prove(changes, command["settings"], command["draws"], command["seconds"], sides)
+        return as_answer(proof)
 
     def _configure(self) -> None:
         """Make the steps of the configured target, once."""

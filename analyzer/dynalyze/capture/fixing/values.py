@@ -1,0 +1,84 @@
+"""What expressions of some lines were when the program ran: looked at in the frame, just before the line runs."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+Places = Mapping[tuple[str, int], Sequence[str]]
+"""Expressions to look at, by file and line."""
+
+_READ = (ast.Expression, ast.Name, ast.Load, ast.Attribute)
+
+
+def look(places: Places, run: Callable[[], Any]) -> dict[tuple[str, int], dict[str, dict[str, Any]]]:
+    """Run, and say of each expression what it was when its line ran first. Only names and attributes are looked at."""
+    compiled = {
+        place: [(text, compile(text, "<look>", "eval")) for text in expressions if _only_reads(text)]
+        for place, expressions in places.items()
+    }
+    files = {file for file, _ in places}
+    found: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
+
+    def local(frame: types.FrameType, event: str, _: Any) -> Any:
+        place = frame.f_code.co_filename, frame.f_lineno
+        if event == "line" and place in compiled:
+            known = found.setdefault(place, {})
+            for text, code in compiled[place]:
+                if text not in known:
+                    try:
+                        known[text] = described(eval(code, frame.f_globals, frame.f_locals))
+                    except Exception:
+                        continue
+        return local
+
+    def enter(frame: types.FrameType, event: str, _: Any) -> Any:
+        return local if event == "call" and frame.f_code.co_filename in files else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return found
+
+
+def _only_reads(text: str) -> bool:
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    return all(isinstance(node, _READ) for node in ast.walk(tree))
+
+
+def described(value: Any) -> dict[str, Any]:
+    """The fields of `fix.sites.Value`."""
+    if isinstance(value, torch.Tensor):
+        return {
+            "kind": "tensor", "name": type(value).__name__, "dtype": str(value.dtype).removeprefix("torch."),
+            "dims": value.dim(), "requires_grad": value.requires_grad,
+        }  # fmt: skip
+    if isinstance(value, types.ModuleType):
+        return {"kind": "module", "name": value.__name__}
+    if isinstance(value, torch.nn.Module):
+        return {"kind": "nn.Module", "name": f"{type(value).__module__}.{type(value).__qualname__}"}
+    if callable(value):
+        module = getattr(value, "__module__", None) or ("torch" if type(value).__module__ == "torch" else "")
+        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", type(value).__name__)
+        kind = "class" if isinstance(value, type) else "function"
+        return {"kind": kind, "name": f"{_public(value, module)}.{name}" if module else str(name)}
+    return {"kind": type(value).__name__}
+
+
+def _public(value: Any, module: str) -> str:
+    """torch's own functions are built in, under names that nobody writes."""
+    name = getattr(value, "__name__", "")
+    if module.startswith(("torch._C", "torch._VariableFunctions")) and getattr(torch, name, None) is value:
+        return "torch"
+    return module

@@ -1,0 +1,132 @@
+"""Asks a process of the user's interpreter to prove changes, one after the other, and reads what it recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dynalyze.bench.plan import Plan, worker_request
+from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
+from dynalyze.events.reading import read_run
+from dynalyze.facts.breaks import graph_breaks
+from dynalyze.facts.compilations import compilations
+from dynalyze.facts.recompiles import recompiles
+from dynalyze.facts.registry import registry
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.fix.sites import Value
+from dynalyze.report import GraphBreak
+from dynalyze.report.fixes import Counts
+
+DRAWS = 20
+_SECONDS = 20.0
+
+Texts = Mapping[str, str]
+"""Sources by the path of their file."""
+
+
+@dataclass
+class Compiled:
+    """What the calls compile with some code."""
+
+    breaks: list[GraphBreak]
+    counts: Counts
+
+
+@dataclass
+class Tried:
+    """A change that was tried: what the process found (`capture/fixing/prove.py` Proof), and what it compiled then."""
+
+    proof: dict[str, Any]
+    after: Compiled | None = None
+    problem: str = ""
+
+
+@dataclass
+class Baseline:
+    """The code as it is. `problem` says why nothing can be proved about it."""
+
+    compiled: Compiled
+    repeatable: bool = True
+    problem: str = ""
+    torch_folder: str = ""
+
+
+class Prover:
+    """One process that proves changes of a workload; it is started anew where a change ended it."""
+
+    def __init__(self, pool: WorkerPool, plan: Plan, torch_folder: str) -> None:
+        configurations = plan.configurations_on(plan.device or "cpu")
+        self._pool = pool
+        self._request = worker_request(plan, plan.works[0], configurations[0])
+        self._folder = torch_folder
+        self._worker: Worker | None = None
+        self.originals: dict[str, str] = {}
+
+    def __enter__(self) -> Prover:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._end(error)
+
+    def baseline(self) -> Baseline:
+        """Start, and look at the code as it is. Raises WorkerFailed where that fails."""
+        answer = self._started()
+        if answer["problem"]:
+            return Baseline(Compiled([], Counts()), problem=answer["problem"])
+        return Baseline(self._compiled(answer["folder"]), answer["repeatable"])
+
+    def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Value]]:
+        """What expressions were, by file and line."""
+        asked = [{"file": file, "line": line, "expressions": list(texts)} for (file, line), texts in places.items()]
+        answer = self._ask("values", places=asked)
+        return {
+            (each["file"], each["line"]): {text: Value(**known) for text, known in each["values"].items()}
+            for each in answer["places"]
+        }
+
+    def prove(
+        self, texts: Texts, settings: Mapping[str, object], *, draws: int = 0, sides: Sequence[tuple[str, int]] = ()
+    ) -> Tried:
+        """Try the files with these texts, and these settings, against the files as they are."""
+        changes = [
+            {"path": path, "old": self.originals[path], "new": text}
+            for path, text in texts.items() if text != self.originals[path]
+        ]  # fmt: skip
+        try:
+            proof = self._ask("prove", changes=changes, settings=dict(settings), draws=draws, seconds=_SECONDS,
+                              sides=[list(each) for each in sides])  # fmt: skip
+        except WorkerFailed as failure:
+            self._end((None, None, None))
+            return Tried({}, problem=failure.message)
+        if proof["problem"] or proof["folder"] is None:
+            return Tried(proof, problem=proof["problem"] or "nothing was compiled")
+        return Tried(proof, self._compiled(proof["folder"]))
+
+    def _ask(self, do: str, **details: Any) -> dict[str, Any]:
+        if self._worker is None:
+            self._started()
+        assert self._worker is not None
+        return self._worker.ask(do, **details)
+
+    def _started(self) -> dict[str, Any]:
+        self._worker = self._pool.worker(self._request, None)
+        self._worker.__enter__()
+        self._worker.ask("load")
+        return self._worker.ask("baseline")
+
+    def _end(self, error: tuple[Any, ...]) -> None:
+        if self._worker is not None:
+            worker, self._worker = self._worker, None
+            worker.__exit__(*error)
+
+    def _compiled(self, name: str) -> Compiled:
+        assert self._worker is not None
+        run = read_run(self._worker.folder / name)
+        places, sources = Places(self._folder), Sources(run)
+        compiled = compilations(run, places, sources)
+        breaks = graph_breaks(run, places, sources, registry(self._folder), compiled)
+        again = recompiles(run, compiled, breaks)
+        graphs = sum(1 for each in compiled if each.status in ("compiled", "broken") and each.ops)
+        return Compiled(breaks, Counts(len(breaks), graphs, len(again)))

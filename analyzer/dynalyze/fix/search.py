@@ -1,0 +1,276 @@
+"""Looks for changes that end the breaks of a program, one break after the other, each on top of those kept before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import libcst as cst
+
+from dynalyze.fix.lines import line_before
+from dynalyze.fix.proof import DRAWS, Baseline, Compiled, Prover, Tried
+from dynalyze.fix.rewriting import proposals
+from dynalyze.fix.settings import merged, settings_for
+from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
+from dynalyze.report import GraphBreak, Location
+from dynalyze.report.fixes import Equality, Evidence, FixKind, FixStatus, Side
+
+_DEEPEST = 8
+"""How many breaks one change may lead to that further changes end: behind a break others hide."""
+_MOST_TRIED = 12
+"""Proposals tried for one break."""
+
+RAISES = "raises"
+"""Of what a change loses: the type of an exception."""
+
+Identity = tuple[str, str, int | None, int | None]
+"""A break: its file, its type, its line in the file as it was (None for a new line) and its column."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The files as they are after some changes, the settings, and what the calls compile then. `loses` are the kinds of
+    side effects that compiled code lacks by intention of these changes.
+    """
+
+    texts: dict[str, str]
+    settings: dict[str, object]
+    compiled: Compiled
+    loses: frozenset[str] = frozenset()
+
+
+@dataclass
+class Attempt:
+    """What came of one break. `state` is the one after it where a fix was proved."""
+
+    broken: GraphBreak
+    kind: FixKind = "source"
+    status: FixStatus = "rejected"
+    title: str = ""
+    rewrite: str = ""
+    reason: str = ""
+    before: State | None = None
+    state: State | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+    ends: list[GraphBreak] = field(default_factory=list)
+
+
+class Search:
+    """Over the breaks of a baseline. `progress` gets a line for each break."""
+
+    def __init__(self, prover: Prover, baseline: Baseline, progress: Callable[[str], None], *, calls: int) -> None:
+        self._prover = prover
+        self._baseline = baseline
+        self._progress = progress
+        self._calls = calls
+        files = {each.location.file for each in baseline.compiled.breaks}
+        prover.originals = {file: text for file in files if (text := _read(file)) is not None}
+        self.state = State(dict(prover.originals), {}, baseline.compiled)
+        self._values: dict[tuple[str, int], dict[str, Value]] = {}
+
+    def run(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
+        """Try to end each of these breaks; what is proved is kept for the next ones."""
+        for number, broken in enumerate(wanted, 1):
+            there = self._find(self.state, broken)
+            if there is None:
+                continue  # An earlier fix ended it too.
+            self._progress(f"break {number} of {len(wanted)}: {_place(broken.location)}")
+            attempts = list(self._attempts(broken, there))
+            best = next((each for each in attempts if each.status == "proved"), None)
+            if best is not None and best.state is not None:
+                self.state = best.state
+            yield from attempts
+
+    def whole(self) -> Tried:
+        """All that was kept, proved again together."""
+        return self._prover.prove(self.state.texts, self.state.settings, draws=DRAWS)
+
+    def _attempts(self, broken: GraphBreak, there: GraphBreak) -> Iterator[Attempt]:
+        """The proposals for a break in turn, until one is proved."""
+        for number, (kind, proposal) in enumerate(self._proposals(self.state, there)):
+            if number >= _MOST_TRIED:
+                return
+            attempt = Attempt(broken, kind, title=proposal.title, rewrite=proposal.rewrite, before=self.state)
+            self._try(attempt, proposal, there, _DEEPEST)
+            yield attempt
+            if attempt.status == "proved":
+                return
+
+    def _try(self, attempt: Attempt, proposal: Proposal, there: GraphBreak, deepest: int) -> None:
+        state = self._follow(attempt, self.state, proposal, there, deepest)
+        if state is None:
+            return
+        tried = self._prover.prove(state.texts, state.settings, draws=DRAWS, sides=self._sides(proposal, there))
+        attempt.evidence = self._evidence(tried, proposal, there)
+        if reason := _against(tried, state.loses):
+            attempt.reason = reason
+            return
+        attempt.status, attempt.state = "proved", state
+        attempt.ends = [each for each in self.state.compiled.breaks if self._find(state, each, self.state) is None]
+
+    def _follow(
+        self, attempt: Attempt, state: State, proposal: Proposal, there: GraphBreak, deepest: int
+    ) -> State | None:
+        """The state with a proposal in it and with all that it leads to; None, with the reason, where that fails."""
+        new = _with(state, proposal, there)
+        tried = self._prover.prove(new.texts, new.settings)
+        if tried.after is None:
+            attempt.status = "suggested" if not tried.proof or tried.proof.get("problem") else "rejected"
+            attempt.reason = tried.problem
+            return None
+        new = replace(new, compiled=tried.after)
+        if self._find(new, there, state) is not None or self._in_change(new, state, there):
+            attempt.reason = attempt.reason or "the graph still breaks there"
+            return None
+        if reason := _against(tried, new.loses):
+            attempt.reason = reason
+            return None
+        for broken in self._new(new, state):
+            if self._stands_at(broken, new, there):
+                attempt.reason = f"the graph breaks there in another way: {broken.gb_type}"
+                return None
+            found = self._end(attempt, new, broken, deepest - 1)
+            if found is None:
+                attempt.reason = f"the graph breaks at {_place(broken.location)} then: {broken.gb_type}"
+                return None
+            new = found
+        return new
+
+    def _end(self, attempt: Attempt, state: State, broken: GraphBreak, deepest: int) -> State | None:
+        """A state in which a break that a change has led to is gone as well."""
+        if deepest <= 0:
+            return None
+        for kind, proposal in self._proposals(state, broken):
+            inner = Attempt(broken, kind)
+            if (found := self._follow(inner, state, proposal, broken, deepest)) is not None:
+                attempt.title += f"; then: {proposal.title}"
+                return found
+        return None
+
+    def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
+        text = state.texts.get(broken.location.file)
+        if text is not None:
+            site = Site(broken, text, broken.location.line)
+            yield from (("source", each) for each in proposals(replace(site, values=self._look(site, state))))
+        yield from (("setting", each) for each in settings_for(broken))
+
+    def _look(self, site: Site, state: State) -> dict[str, Value]:
+        """What the names around a break were when its line ran, in the code as it was."""
+        file = site.broken.location.file
+        line = line_before(self._prover.originals[file], site.text, site.line)
+        if line is None:
+            return {}
+        if (file, line) not in self._values:
+            try:
+                nodes = [*walk(site.statement), *(node for each in site.following for node in walk(each))]
+                names = [site.code(node) for node in nodes if isinstance(node, cst.Name | cst.Attribute)]
+            except NoSite:
+                return {}
+            torches = ["torch", *(name for name in names if name.split(".")[0] == "torch")]
+            known = self._prover.values({(file, line): list(dict.fromkeys([*names, *torches]))})
+            self._values[file, line] = known.get((file, line), {})
+        return self._values[file, line]
+
+    def _find(self, state: State, broken: GraphBreak, of: State | None = None) -> GraphBreak | None:
+        """A break, which is one of the state `of` (the baseline's where None), among those of a state."""
+        before = self._prover.originals if of is None else of.texts
+        for each in state.compiled.breaks:
+            if _identity(each, before, state.texts) == _identity(broken, before, before):
+                return each
+        return None
+
+    def _new(self, state: State, before: State) -> list[GraphBreak]:
+        known = {_identity(each, before.texts, before.texts) for each in before.compiled.breaks}
+        return [each for each in state.compiled.breaks if _identity(each, before.texts, state.texts) not in known]
+
+    def _stands_at(self, broken: GraphBreak, state: State, there: GraphBreak) -> bool:
+        """Whether a break of a state stands on the line of one of the state before."""
+        file, now = there.location.file, self.state.texts
+        same = broken.location.file == file
+        return same and line_before(now[file], state.texts[file], broken.location.line) == there.location.line
+
+    def _in_change(self, state: State, before: State, there: GraphBreak) -> bool:
+        """Whether lines that the change made break with the same type in the same file."""
+        return any(
+            each.gb_type == there.gb_type and each.location.file == there.location.file
+            and line_before(before.texts.get(each.location.file, ""), state.texts.get(each.location.file, ""),
+                            each.location.line) is None
+            for each in state.compiled.breaks
+        )  # fmt: skip
+
+    def _sides(self, proposal: Proposal, there: GraphBreak) -> list[tuple[str, int]]:
+        file = there.location.file
+        lines = [self._original(file, line) for line in proposal.sides]
+        return [(file, line) for line in lines if line is not None]
+
+    def _original(self, file: str, line: int) -> int | None:
+        return line_before(self._prover.originals[file], self.state.texts[file], line)
+
+    def _evidence(self, tried: Tried, proposal: Proposal, there: GraphBreak) -> Evidence:
+        proof = tried.proof
+        if not proof:
+            return Evidence()
+        draws, own = proof["draws"], proof["own"]
+        ran = {(file, line) for file, line in proof["lines"]}
+        effects = [text for arm in own.values() for text in arm["effects"]] + draws["effects"]
+        function = there.location.function
+        return Evidence(
+            calls=self._calls, draws=draws["tried"], raised=draws["raised"], searched=draws["kinds"],
+            outputs=_worst(proof), gradients=proof["gradients"], effects=list(dict.fromkeys(effects)),
+            sides=[Side(Location(file, line, None, function), (file, line) in ran)
+                   for file, line in self._sides(proposal, there)],
+            before=self.state.compiled.counts, after=tried.after.counts if tried.after else None,
+        )  # fmt: skip
+
+
+def _with(state: State, proposal: Proposal, there: GraphBreak) -> State:
+    state = replace(state, loses=state.loses | set(proposal.loses))
+    if proposal.settings:
+        return replace(state, settings=merged(state.settings, proposal.settings))
+    return replace(state, texts={**state.texts, there.location.file: proposal.source})
+
+
+def _identity(broken: GraphBreak, before: dict[str, str], now: dict[str, str]) -> Identity:
+    place = broken.location
+    line: int | None = place.line
+    if place.file in now:
+        line = line_before(before[place.file], now[place.file], place.line)
+    return place.file, broken.gb_type, line, place.column
+
+
+def _against(tried: Tried, loses: frozenset[str]) -> str:
+    """What speaks against a change that was compared; empty where nothing does. `loses` may be lacking."""
+    if tried.problem:
+        return tried.problem
+    for arm, each in tried.proof["own"].items():
+        if each["equality"] == "different":
+            return f"{arm}, the program's own calls: {each['why']}"
+    draws = tried.proof["draws"]
+    if draws["different"]:
+        return str(draws["different"])
+    effects = [*tried.proof["own"]["traced"]["effects"], *draws["effects"]]
+    effects += tried.proof["own"]["eager"]["effects"]
+    wanted = tuple(kind if kind == RAISES else f"not {kind}" for kind in loses)
+    unwanted = [each for each in effects if not each.startswith(wanted)]
+    return f"side effects differ: {unwanted[0]}" if unwanted else ""
+
+
+def _worst(proof: dict[str, object]) -> Equality:
+    own, draws = proof["own"], proof["draws"]
+    assert isinstance(own, dict) and isinstance(draws, dict)
+    if draws["different"] or any(each["equality"] == "different" for each in own.values()):
+        return "different"
+    bitwise = all(each["equality"] == "bitwise" for each in own.values()) and draws["bitwise"] == draws["tried"]
+    return "bitwise" if bitwise else "tolerance"
+
+
+def _read(file: str) -> str | None:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _place(place: Location) -> str:
+    return f"{Path(place.file).name}:{place.line}"

@@ -1,0 +1,86 @@
+"""Settings of Dynamo that end breaks: those of the cookbook's recipes, as names and values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dynalyze.fix.sites import Proposal
+from dynalyze.report import GraphBreak
+from dynalyze.rules.recipe import recipes
+
+_CONFIG = "torch._dynamo.config."
+_OF_BREAKS: dict[str, tuple[dict[str, object], ...]] = {
+    "Unsupported Tensor.item() call with capture_scalar_outputs=False": ({"capture_scalar_outputs": True},),
+    "Dynamic shape operator": ({"capture_dynamic_output_shape_ops": True},),
+    "Data dependent operator": ({"capture_scalar_outputs": True},),
+}
+_BOTH: dict[str, object] = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+"""What one of them alone leads to is often the other's: a size read from a tensor of unknown size."""
+
+
+def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
+    """Proposals for a break, the least change first."""
+    tried: list[dict[str, object]] = []
+    wanted: list[dict[str, object]] = [*_OF_BREAKS.get(broken.gb_type, ()), *_of_recipes(broken.gb_type)]
+    if any(set(each) & set(_BOTH) for each in wanted):
+        wanted.append(_BOTH)
+    for each in wanted:
+        if each and each not in tried:
+            tried.append(each)
+            yield Proposal("setting", "Set " + ", ".join(f"{name} = {value}" for name, value in each.items()),
+                           settings=each)  # fmt: skip
+
+
+def as_python(settings: dict[str, object]) -> str:
+    """The lines that set them, to be pasted above the first compile."""
+    lines = []
+    for name, value in settings.items():
+        if isinstance(value, list):
+            lines += [f"{_CONFIG}{name}.add({function})" for function in value]
+        else:
+            lines.append(f"{_CONFIG}{name} = {value!r}")
+    return "\n".join(lines)
+
+
+def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object]:
+    """Both at once."""
+    found = dict(one)
+    for name, value in other.items():
+        before = found.get(name)
+        if isinstance(before, list) and isinstance(value, list):
+            found[name] = [*before, *(each for each in value if each not in before)]
+        else:
+            found[name] = value
+    return found
+
+
+def _of_recipes(gb_type: str) -> Iterator[dict[str, object]]:
+    for recipe in recipes():
+        if gb_type in recipe.gb_types and recipe.config:
+            found = _read(recipe.config)
+            if found:
+                yield found
+
+
+def _read(config: str) -> dict[str, object]:
+    """The settings of a recipe; empty where one of its lines is none that can be had by name."""
+    found: dict[str, object] = {}
+    for statement in ast.parse(config).body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
+            name = ast.unparse(statement.targets[0])
+            if not name.startswith(_CONFIG):
+                return {}
+            found[name.removeprefix(_CONFIG)] = statement.value.value
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            call = ast.unparse(statement.value.func)
+            functions = [ast.unparse(each) for each in statement.value.args]
+            if not (call.startswith(_CONFIG) and call.endswith(".add")) or functions not in (
+                ["print"],
+                ["warnings.warn"],
+            ):
+                return {}
+            found[call.removeprefix(_CONFIG).removesuffix(".add")] = functions
+        else:
+            return {}
+    return found

@@ -1,0 +1,257 @@
+"""The code at a graph break as a tree that can be changed: the function that holds it, with its formatting kept.
+
+Only the function is parsed by libcst, and put back between the lines around it, so that large files cost nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+from dynalyze.report import GraphBreak
+
+_HOLDER = "if 1:\n"
+"""Makes an indented function a module of its own, whatever its indentation."""
+
+
+class NoSite(Exception):
+    """The line is in no function, or its file is no Python; the text says which."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an expression was when the program ran: `kind` is "tensor", "int", "function", "module", ... and the rest
+    says more of a tensor, or of a function by its qualified name.
+    """
+
+    kind: str
+    name: str = ""
+    dtype: str = ""
+    dims: int | None = None
+    requires_grad: bool = False
+    grad: bool = False
+
+
+@dataclass
+class Proposal:
+    """A change that might end a break: `source`, the whole file's new text, or `settings`. `sides` are the first lines
+    of sides of a branch that it concerns. `loses` are kinds of side effects ("printed", "logged", ...) that compiled
+    code does not have any more, by intention: they are told, and are no reason against it.
+    """
+
+    rewrite: str
+    title: str
+    source: str = ""
+    settings: dict[str, object] = field(default_factory=dict)
+    sides: tuple[int, ...] = ()
+    loses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Site:
+    """A graph break in the text of its file. `values` are what expressions at the line were, by their source."""
+
+    broken: GraphBreak
+    text: str
+    line: int
+    values: dict[str, Value] = field(default_factory=dict)
+
+    @cached_property
+    def _span(self) -> tuple[int, int]:
+        """The first and last line of the innermost function that holds the line, its decorators included."""
+        try:
+            tree = ast.parse(self.text)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            raise NoSite(f"the file is no Python: {error}") from error
+        found: tuple[int, int] | None = None
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+                last = node.end_lineno or node.lineno
+                if first <= self.line <= last and (found is None or first >= found[0]):
+                    found = first, last
+        if found is None:
+            raise NoSite("the line is in no function")
+        return found
+
+    @cached_property
+    def _wrapper(self) -> MetadataWrapper:
+        first, last = self._span
+        lines = self.text.splitlines(keepends=True)[first - 1 : last]
+        indented = lines[0][:1].isspace()
+        return MetadataWrapper(cst.parse_module((_HOLDER if indented else "") + "".join(lines)), unsafe_skip_copy=True)
+
+    @property
+    def module(self) -> cst.Module:
+        """The function as a module of its own."""
+        return self._wrapper.module
+
+    @cached_property
+    def _positions(self) -> dict[cst.CSTNode, CodeRange]:
+        found = self._wrapper.resolve(PositionProvider)
+        return dict(found.items())
+
+    def range_of(self, node: cst.CSTNode) -> tuple[int, int, int, int]:
+        """First line, first column, last line, last column of a node in the file; columns count from 0."""
+        where = self._positions[node]
+        above = self._span[0] - 1 - (1 if self._is_held else 0)
+        return where.start.line + above, where.start.column, where.end.line + above, where.end.column
+
+    @property
+    def _is_held(self) -> bool:
+        return self.module.code.startswith(_HOLDER)
+
+    @cached_property
+    def function(self) -> cst.FunctionDef:
+        """The function that holds the line."""
+        body: cst.CSTNode = self.module.body[0]
+        if isinstance(body, cst.If):
+            assert isinstance(body.body, cst.IndentedBlock)
+            body = body.body.body[0]
+        assert isinstance(body, cst.FunctionDef)
+        return body
+
+    @cached_property
+    def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
+        """The parent of each node of the function."""
+        found: dict[cst.CSTNode, cst.CSTNode] = {}
+
+        def walk(node: cst.CSTNode) -> None:
+            for child in node.children:
+                found[child] = node
+                walk(child)
+
+        walk(self.function)
+        return found
+
+    @cached_property
+    def statement(self) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
+        """The innermost statement whose own lines, without the blocks in it, hold the line."""
+        found: cst.CSTNode | None = None
+        for node in _walk(self.function):
+            if isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement) and node is not self.function:
+                first, _, last, _ = self.range_of(node)
+                if first <= self.line <= last:
+                    found = node
+        if found is None:
+            raise NoSite("no statement stands on the line")
+        assert isinstance(found, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+        return found
+
+    @cached_property
+    def expression(self) -> cst.BaseExpression | None:
+        """The expression that the break's columns span, where torch told them and the line is as it was."""
+        start, end = self.broken.location.column, self.broken.location.end_column
+        if start is None:
+            return None
+        matching = [
+            node
+            for node in _walk(self.statement)
+            if isinstance(node, cst.BaseExpression) and self.range_of(node)[:2] == (self.line, start)
+        ]
+        exact = [n for n in matching if end is not None and self.range_of(n)[2:] == (self.line, end)]
+        return next(iter(exact or matching), None)
+
+    @property
+    def block(self) -> Sequence[cst.BaseStatement]:
+        """The statements of the block that holds the statement."""
+        parent = self.parents[self.statement]
+        assert isinstance(parent, cst.IndentedBlock)
+        return [each for each in parent.body if isinstance(each, cst.BaseStatement)]
+
+    @property
+    def following(self) -> Sequence[cst.BaseStatement]:
+        """The statements after it in its block."""
+        block = list(self.block)
+        return block[block.index(self.statement) + 1 :]
+
+    def code(self, node: cst.CSTNode) -> str:
+        """A node as source."""
+        return self.module.code_for_node(node)
+
+    def value(self, node: cst.CSTNode) -> Value | None:
+        """What an expression was when the program ran, where that is known."""
+        return self.values.get(self.code(node).strip())
+
+    def is_tensor(self, node: cst.CSTNode) -> bool:
+        found = self.value(node)
+        return found is not None and found.kind == "tensor"
+
+    def with_nodes(self, changes: dict[cst.CSTNode, cst.CSTNode | Sequence[cst.CSTNode] | None], top: str = "") -> str:
+        """The file with these nodes replaced, each by another one, by several or by nothing; `top` are lines that go
+        below the imports, unless they are there.
+        """
+        changed = self.module.visit(_Replacer(changes))
+        assert isinstance(changed, cst.Module)
+        code = changed.code.removeprefix(_HOLDER) if self._is_held else changed.code
+        first, last = self._span
+        lines = self.text.splitlines(keepends=True)
+        if lines[last - 1].endswith("\n") and not code.endswith("\n"):
+            code += "\n"
+        text = "".join([*lines[: first - 1], code, *lines[last:]])
+        return with_top(text, top) if top else text
+
+    def with_statement(self, *statements: cst.BaseStatement, also: Sequence[cst.CSTNode] = (), top: str = "") -> str:
+        """The file with the statement replaced by these, and `also` other ones left out. Comments above it stay."""
+        new = list(statements)
+        if new and hasattr(new[0], "leading_lines"):
+            new[0] = new[0].with_changes(leading_lines=self.statement.leading_lines)
+        changes: dict[cst.CSTNode, cst.CSTNode | Sequence[cst.CSTNode] | None] = dict.fromkeys(also)
+        return self.with_nodes({**changes, self.statement: new}, top)
+
+    def at(self, text: str, line: int) -> Site:
+        """The same break in another text of the file, where it stands on this line."""
+        return replace(self, text=text, line=line)
+
+
+class _Replacer(cst.CSTTransformer):
+    """Replaces nodes by identity."""
+
+    def __init__(self, changes: dict[cst.CSTNode, cst.CSTNode | Sequence[cst.CSTNode] | None]) -> None:
+        super().__init__()
+        self._changes = changes
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
+        if original_node not in self._changes:
+            return updated_node
+        new = self._changes[original_node]
+        if new is None:
+            return cst.RemoveFromParent()
+        return new if isinstance(new, cst.CSTNode) else cst.FlattenSentinel(new)
+
+
+def with_top(text: str, top: str) -> str:
+    """A file with these lines below its imports at the top, where they are not there yet."""
+    if top in text:
+        return text
+    last = 0
+    for each in ast.parse(text).body:
+        is_text = isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
+        if isinstance(each, ast.Import | ast.ImportFrom) or (is_text and not last):
+            last = each.end_lineno or each.lineno
+        elif not is_text:
+            break
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[:last], top if top.endswith("\n") else f"{top}\n", *lines[last:]])
+
+
+def _walk(node: cst.CSTNode) -> list[cst.CSTNode]:
+    found = [node]
+    for each in found:
+        found.extend(each.children)
+    return found
+
+
+def walk(node: cst.CSTNode, wanted: Callable[[cst.CSTNode], bool] = lambda _: True) -> list[cst.CSTNode]:
+    """A node and all below it, outer ones first."""
+    return [each for each in _walk(node) if wanted(each)]
+
+
+def statements_of(text: str) -> list[cst.BaseStatement]:
+    """Statements written out as source."""
+    return [each for each in cst.parse_module(text).body if isinstance(each, cst.BaseStatement)]

@@ -1,0 +1,101 @@
+"""What `dynalyze fix` adds to the typed report: changes that end graph breaks, and what was proved of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from dynalyze.report.code import Location
+from dynalyze.report.held import BreakType, CommandLine, FilePath, Holds, Message, Name, Quote, Source, Word
+from dynalyze.report.measurements import Interval
+
+FixKind = Literal["source", "setting"]
+FixStatus = Literal["proved", "suggested", "rejected"]
+Equality = Literal["bitwise", "tolerance", "different", ""]
+"""How the changed code's results compare; "" where nothing was compared."""
+
+
+class Side(msgspec.Struct):
+    """A side of a branch that a change concerns, by its first line in the code as it is; `taken` by any call at all."""
+
+    place: Location
+    taken: bool = False
+
+
+class Counts(msgspec.Struct):
+    """What calls compile: distinct graph breaks, graphs, and recompiles."""
+
+    breaks: int = 0
+    graphs: int = 0
+    recompiles: int = 0
+
+
+class Evidence(msgspec.Struct):
+    """What was run for a fix. `calls` are the program's own, `draws` were made of fresh inputs, `raised` of them raised
+    the same exception before and after; `searched` are the kinds of draws that looked for sides nobody had taken.
+
+    `outputs` is the worst of all that was compared. `effects` are side effects that the compiled code does not have in
+    common with the code as it was, for people to judge.
+    """
+
+    calls: int = 0
+    draws: int = 0
+    raised: int = 0
+    searched: list[Word] = []
+    outputs: Equality = ""
+    gradients: bool = False
+    effects: list[Quote] = []
+    sides: list[Side] = []
+    before: Counts | None = None
+    after: Counts | None = None
+    speedup: Interval | None = None
+
+
+class Fix(msgspec.Struct):
+    """A change that ends graph breaks. `breaks` are the ids of those that it ends.
+
+    proved: the breaks are gone, none is new, and nothing that was compared differs. suggested: it could not be
+    compared. rejected: `reason` says what went wrong. `patch` is a unified diff, `setting` lines of Python that set it.
+    """
+
+    id: Word
+    breaks: list[Word]
+    kind: FixKind
+    status: FixStatus
+    title: Message = ""
+    rewrite: Word = ""
+    reason: Quote = ""
+    files: list[FilePath] = []
+    patch: Source = ""
+    setting: Source = ""
+    evidence: Evidence = msgspec.field(default_factory=Evidence)
+
+
+class Unfixed(msgspec.Struct):
+    """A graph break that nothing proved ends, and why: nothing fits it, or what was tried was rejected."""
+
+    break_id: Word
+    gb_type: BreakType
+    place: Location | None = None
+    reason: Quote = ""
+
+
+class Fixes(msgspec.Struct):
+    """All that was tried, and what it comes to together: `kept` are the ids of the fixes that were proved as a whole.
+
+    `patch` is the whole of their changes, `setting` all their settings; `evidence` is of the whole. `reproduce` is the
+    command that proves it again. `overrides` are files of libraries, which are never written to.
+    """
+
+    fixes: list[Fix] = []
+    kept: list[Word] = []
+    unfixed: list[Unfixed] = []
+    patch: Source = ""
+    setting: Source = ""
+    evidence: Evidence | None = None
+    program: Annotated[Counts | None, Holds.WORD] = None
+    libraries: list[FilePath] = []
+    reproduce: CommandLine = []
+    notes: list[Message] = []
+    model: Name = ""
