@@ -130,6 +130,12 @@ def test_guards_are_those_of_the_list_of_configs(planted: Json) -> None:
     assert first["groups"][0]["sources"] >= 300
 
 
+def test_where_guards_take_little_of_a_call_nothing_is_tried_against_them(planted: Json) -> None:
+    assert sum(part["ms"] for part in planted["parts"] if part["kind"] == "guards") < 0.05 * planted["call_ms"]["value"]
+    assert planted["remedies"] == []
+    assert {group["advice"] for version in planted["guards"] for group in version["groups"]} == {""}
+
+
 def test_every_graph_runs_once_a_call(planted: Json) -> None:
     assert set(planted["runs"].values()) == {1.0}
     assert len(planted["runs"]) == len([part for part in planted["parts"] if part["kind"] == "graph"])

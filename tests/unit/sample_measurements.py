@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from dynalyze.report import Location
 from dynalyze.report.measurements import (
     Accuracy,
@@ -17,6 +19,7 @@ from dynalyze.report.measurements import (
     Counts,
     GuardGroup,
     GuardPrice,
+    GuardRemedy,
     Interval,
     Latency,
     Measurement,
@@ -149,7 +152,23 @@ def prices(first: Broken, second: Broken) -> Prices:
             SettingPrice(SCALARS, 1, [], Interval(2.0, 1.9, 2.1), 3.1, Interval(1.1, 1.0, 1.2), 3),
             SettingPrice(PRINTS, 2, [second[0]], problem="the graph still breaks here with it"),
         ],
+        remedies=[
+            remedy("recursive dict tags", 0.0, safe=True),
+            remedy("skip_guard_on_globals_unsafe", 0.16, dropped=11),
+            remedy("keep_tensor_guards_unsafe", 0.18, dropped=2020),
+            GuardRemedy("skip_all_guards_unsafe", "s", False, "everything", "r", problem="not tried: no time was left"),
+        ],
     )
+
+
+def remedy(name: str, gain: float, *, safe: bool = False, **changes: Any) -> GuardRemedy:
+    """Tried on a call of 3.1 ms."""
+    before, after = Interval(3.1, 3.09, 3.11), Interval(3.1 - gain, 3.09 - gain, 3.11 - gain)
+    found = GuardRemedy(
+        name, f"options={{'guard_filter_fn': torch.compiler.{name}}}", safe, "something", "it goes unnoticed", before,
+        after, Interval(gain, gain - 0.01, gain + 0.01), "equal", 2029,
+    )  # fmt: skip
+    return replace(found, **changes)
 
 
 def measurements() -> list[Measurement]:
@@ -250,9 +269,10 @@ def hostile_measurements(text: str) -> list[Measurement]:
 def _hostile_prices(text: str) -> Prices:
     place = Location(text, 3, 1, text, text)
     found = prices((place, text, text), (place, text, text))
-    found.guards = [GuardPrice(text, place, 5.0, 3, [GuardGroup(text, 2, 0.5, 2.5)])]
+    found.guards = [GuardPrice(text, place, 5.0, 3, [GuardGroup(text, 2, 0.5, 2.5, advice=text)])]
     found.runs = {text: 1.0}
     found.settings = [SettingPrice(text, 1, [place], problem=text)]
+    found.remedies = [remedy(text, 0.5), GuardRemedy(text, text, False, text, text, problem=text)]
     return found
 
 

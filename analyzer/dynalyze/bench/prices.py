@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import statistics
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
 from dynalyze.bench.schedule import PAIR_WARMING, Arm, limits
-from dynalyze.bench.workers import WorkerPool
+from dynalyze.bench.workers import Stopped, Worker, WorkerFailed, WorkerPool
 from dynalyze.capture.events import CompileStarted
 from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
@@ -19,7 +21,16 @@ from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.report import GraphBreak, Location, Report
-from dynalyze.report.measurements import BreakPrice, CallPart, GuardGroup, GuardPrice, Interval, PartKind, Prices
+from dynalyze.report.measurements import (
+    BreakPrice,
+    CallPart,
+    GuardGroup,
+    GuardPrice,
+    GuardRemedy,
+    Interval,
+    PartKind,
+    Prices,
+)
 from dynalyze.rules.recipe import setting_of
 
 _LARGEST_GAP, _LARGEST_NOISE = 0.05, 0.1
@@ -28,6 +39,20 @@ that far, up to the second."""
 _FEWEST_PASSES = 6
 _Z = 1.96
 _KINDS: dict[str, PartKind] = {"gap": "break"}
+
+_NOTABLE_MS, _NOTABLE_SHARE = 0.02, 0.05
+"""Remedies are tried where guards take this much of a call, and this share: below it a trial, which compiles all once
+more, cannot tell a gain from noise, and nobody gives up a check for less."""
+_TRIALS_SHARE = 0.15
+"""Of a budget: how long trials may take in all."""
+_LARGE_GROUP, _MANY_SOURCES = 0.1, 10
+_ADVICE = {
+    "values": "untried: read what forward needs of these once, in __init__, into a tuple of plain numbers and strings: "
+    "few guards look at that (at a frozen dataclass, or a tuple of objects, as many as before)",
+    "tensors": "untried: keep these tensors as one, stacked: few guards look at that (at parameters and buffers as "
+    "many as before)",
+}
+"""By what a group of guards holds. Each was measured on torch 2.13, as docs/prices.md says."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +73,87 @@ def priced(pool: WorkerPool, arm: Arm, seconds: float, budget: float | None) -> 
     """
     with pool.worker(arm.request, arm.caches) as worker:
         worker.ask("load")
-        folder = worker.ask("record", **limits(PAIR_WARMING, budget))["torch_folder"]
-        answer = worker.ask("prices", timed=seconds)
-        return Record(read_run(worker.folder), folder).prices(answer)
+        warming = limits(PAIR_WARMING, budget)
+        warmed = worker.ask("record", **warming)
+        answer, folder = worker.ask("prices", timed=seconds), warmed["torch_folder"]
+        found = Record(read_run(worker.folder), folder).prices(answer)
+        if guards_are_dear(found):
+            advise(found, Places(folder))
+            left = math.inf if budget is None else budget * _TRIALS_SHARE
+            trials = Trials(worker, {"timed": seconds / 2, **warming}, left, sum(warmed["calls_ms"]) / 1e3)
+            found.remedies = trials.take(int(answer["calls"]))
+        return found
+
+
+def guards_are_dear(prices: Prices) -> bool:
+    """Whether guards take so much of a call that something may be done about it."""
+    taken = sum(part.ms for part in prices.parts if part.kind == "guards")
+    return prices.call_ms is not None and taken >= max(_NOTABLE_MS, _NOTABLE_SHARE * prices.call_ms.value)
+
+
+def advise(prices: Prices, places: Places) -> None:
+    """Name a change of the source for large groups of guards, where one is known and the source is the user's."""
+    for each in prices.guards:
+        own = each.place is not None and places.origin(each.place.file) == "user"
+        for group in each.groups if own else ():
+            if group.share >= _LARGE_GROUP and group.sources >= _MANY_SOURCES:
+                group.advice = _ADVICE.get(group.holds, "")
+
+
+@dataclass
+class Trials:
+    """Remedies for guards, tried one after the other for `left` seconds in all; the next one may take as long as the
+    last one, `longest` seconds at first.
+    """
+
+    worker: Worker
+    limits: dict[str, float]
+    left: float
+    longest: float
+
+    def take(self, calls: int) -> list[GuardRemedy]:
+        """Those that change something; what was not tried says why."""
+        found, problem = [], ""
+        try:
+            offered = self.worker.ask("remedies")["remedies"]
+        except (WorkerFailed, Stopped):
+            return []
+        for each in offered:
+            remedy = GuardRemedy(each["name"], each["setting"], each["safe"], each["skips"], each["risk"])
+            if not problem and self.longest > self.left:
+                problem = "not tried: there was no time left for it"
+            if problem:
+                remedy.problem = problem
+                found.append(remedy)
+                continue
+            try:
+                pointless = self._try(remedy, calls)
+            except (WorkerFailed, Stopped) as stop:  # What was measured until then stays.
+                remedy.problem = stop.message if isinstance(stop, WorkerFailed) else "not tried to its end"
+                problem, pointless = "not tried: the process had ended", False
+            if not pointless:
+                found.append(remedy)
+        return found
+
+    def _try(self, remedy: GuardRemedy, calls: int) -> bool:
+        """Fill in what came of it; returns whether the setting changes nothing here."""
+        began = time.monotonic()
+        answer = self.worker.ask("remedy", name=remedy.name, **self.limits)
+        self.longest = time.monotonic() - began
+        self.left -= self.longest
+        fill(remedy, answer, calls)
+        return bool(answer["pointless"])
+
+
+def fill(remedy: GuardRemedy, answer: dict[str, Any], calls: int) -> None:
+    """Put what the measuring process found into the record."""
+    for name in ("outputs", "guards", "dropped", "added_versions", "added_breaks", "problem"):
+        setattr(remedy, name, answer[name])
+    both = [(one / calls, two / calls) for one, two in zip(answer["plain_ms"], answer["remedy_ms"], strict=True)]
+    if remedy.problem or not both:
+        return
+    remedy.before_ms, remedy.after_ms = (_interval([turn[side] for turn in both]) for side in (0, 1))
+    remedy.gain_ms = _interval([one - two for one, two in both], least=-math.inf)
 
 
 class Record:
@@ -151,7 +254,7 @@ class Record:
         whole = found["us"] or 1.0
         groups = [
             GuardGroup(readable(each["source"]), each["sources"], min(1.0, each["us"] / whole),
-                       min(1.0, each["us"] / whole) * ms * 1e3)
+                       min(1.0, each["us"] / whole) * ms * 1e3, each.get("holds", ""))
             for each in found["groups"]
         ]  # fmt: skip
         return GuardPrice(compile_id, self._place(compile_id), ms * 1e3, found["count"], groups)
@@ -191,11 +294,11 @@ def _drift(samples: list[float]) -> float:
     return abs(first - second) / min(first, second) if min(first, second) > 0 else 0.0
 
 
-def _interval(samples: list[float]) -> Interval:
-    """The mean with its 95 % interval."""
+def _interval(samples: list[float], least: float = 0.0) -> Interval:
+    """The mean with its 95 % interval, which ends at `least`."""
     mean = statistics.fmean(samples)
     error = _Z * statistics.stdev(samples) / len(samples) ** 0.5 if len(samples) > 1 else 0.0
-    return Interval(mean, max(0.0, mean - error), mean + error)
+    return Interval(mean, max(least, mean - error), mean + error)
 
 
 def _joined(parts: list[CallPart]) -> list[CallPart]:

@@ -50,7 +50,7 @@ def add(summary: Summary, measurements: Sequence[Measurement], accuracy: Sequenc
                 for item in items
                 if item.status == "valid" and item.speedup and item.speedup.verdict == "no difference shown"
             ]
-        for remark in [*remarks, *words.notes(items)]:
+        for remark in [*remarks, *words.remedies(items), *words.notes(items)]:
             summary.indented(remark, "dim")
         summary.line()
     if groups and summary.width >= _NARROWEST:

@@ -7,28 +7,34 @@ torch's own figure (guard_latency_us) is of one check with cold caches: up to ei
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any
+from typing import Any, Literal
 
 from dynalyze.capture.torch_private import compiled_code
-from dynalyze.capture.torch_private.compiled_code import Version
+from dynalyze.capture.torch_private.compiled_code import GuardedSource, Version
 
 _SAMPLES, _SAMPLE_US = 15, 300.0
 _MOST_GROUPS = 8
 _FEWEST_SOURCES = 3
 _WORTH, _LEAST_US = 0.02, 2.0  # Of what a group takes, as a share; of all guards together, to look for groups.
 _NEARLY_ALL = 0.7
+_OF_MODULES = ("._modules", "._parameters", "._buffers")
+_OF_TENSORS, _OF_VALUES = "TENSOR_MATCH", frozenset({"EQUALS_MATCH", "TYPE_MATCH", "ID_MATCH"})
 
 
 @dataclass
 class Group:
-    """Guards on one source, by torch's name for it, and on all that is reached by it: so many `sources`."""
+    """Guards on one source, by torch's name for it, and on all that is reached by it: so many `sources`.
+
+    `holds` says what most of them look at: modules, tensors that are no parameters, or values of Python.
+    """
 
     source: str
     sources: int
     us: float
+    holds: Literal["", "modules", "tensors", "values"] = ""
 
 
 @dataclass
@@ -50,12 +56,14 @@ def guard_price(version: Version, scope: dict[str, Any]) -> GuardPrice | None:
     price = GuardPrice(_microseconds(whole, scope=arguments)[0], compiled_code.guards_run(version.guards, arguments))
     groups: list[tuple[range, Group]] = []
     dear = price.us >= _LEAST_US
-    for source, span in _candidates(compiled_code.guard_sources(version.guards)) if dear else ():
+    every = compiled_code.guard_sources(version.guards) if dear else []
+    for source, span in _candidates(every):
         check = compiled_code.guards_without(version.guards, {source})
         if check is not None and _holds(check, arguments):
             with_it, without = _microseconds(whole, check, scope=arguments)
             if with_it - without > _WORTH * with_it:
-                groups.append((span, Group(source, len(span), with_it - without)))
+                holds = _holding([every[place] for place in span])
+                groups.append((span, Group(source, len(span), with_it - without, holds)))
     price.groups = _disjoint(groups)[:_MOST_GROUPS]
     return price
 
@@ -71,13 +79,23 @@ def _holds(check: Callable[[dict[str, Any]], bool], scope: dict[str, Any]) -> bo
         return False
 
 
-def _candidates(sources: list[tuple[str, int]]) -> list[tuple[str, range]]:
+def _holding(sources: list[GuardedSource]) -> Literal["", "modules", "tensors", "values"]:
+    """What most of these sources are, as far as the guards on them tell."""
+    if any(each.name.endswith(_OF_MODULES) for each in sources):
+        return "modules"
+    tensors = sum(_OF_TENSORS in each.checks for each in sources)
+    values = sum(bool(each.checks & _OF_VALUES) for each in sources)
+    most = max(tensors, values)
+    return "" if not most or 3 * most < len(sources) else "tensors" if tensors >= values else "values"
+
+
+def _candidates(sources: Sequence[GuardedSource]) -> list[tuple[str, range]]:
     """Sources worth a group, each with the places in the list of itself and of what is reached by it: those with most,
     at most some dozens.
     """
     found: dict[str, range] = {}
-    for start, (source, depth) in enumerate(sources):
-        end = next((at for at in range(start + 1, len(sources)) if sources[at][1] <= depth), len(sources))
+    for start, (source, depth, _) in enumerate(sources):
+        end = next((at for at in range(start + 1, len(sources)) if sources[at].depth <= depth), len(sources))
         is_group = end - start > _FEWEST_SOURCES or depth <= 1
         if source not in ("L", "G", "") and is_group and end - start > len(found.get(source, ())):
             found[source] = range(start, end)

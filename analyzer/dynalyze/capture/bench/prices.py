@@ -224,6 +224,9 @@ def _guards(steps: Sequence[Step], stamps: Stamps, by_id: dict[str, Version]) ->
             with compiled_code.not_compiling():
                 found[compile_id] = guard_price(by_id[compile_id], scope)
 
+    # Else Dynamo looks at the very function that tells it not to look.
+    for code in (met.__code__, compiled_code.not_compiling.__wrapped__.__code__):  # type: ignore[attr-defined]
+        compiled_code.leave_in_eager(code)
     with stamps.installed():
         stamps.met = met
         for step in steps:

@@ -28,6 +28,8 @@ what the answer holds beside `ok`:
     values    {places: [{file, line, expressions}]}: what these were when the lines ran; places: [{file, line, values}]
     prove     {changes, settings, draws, seconds, sides}: a change of source files or settings of Dynamo against the
               code as it is; capture/fixing/prove.py `Proof`
+    remedies  after prices: what may make guards cheaper. remedies (each as capture/bench/guard_remedies.py `Remedy`)
+    remedy    {name, timed, and those of warm}: one of these is tried. The fields of `Trial`, same file
     end       {modules}: the worker ends itself, without running the target's exit handlers. modules: with that, what
               it has imported of installed packages
 

@@ -106,11 +106,14 @@ class Session:
         self._steps: list[Any] = []
         self._timer: Any = None
         self._recent: list[float] = []
+        self._offered: dict[str, Any] = {}
+        self._trials: Any = None
         self._prover: Any = None
         self._actions: dict[str, Callable[[Command], Answer]] = {
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
-            "bisect": self._bisect, "record": self._record, "prices": self._prices,
+            "bisect": self._bisect, "record": self._record, "prices": self._prices, "remedies": self._remedies,
+            "remedy": self._remedy,
             "baseline": self._baseline, "values": self._values, "prove": self._prove,
         }  # fmt: skip
 
@@ -258,14 +261,28 @@ class Session:
         proof = self._prover.prove(changes, command["settings"], command["draws"], command["seconds"], sides)
         return as_answer(proof)
 
+    def _remedies(self, _: Command) -> Answer:
+        from dynalyze.capture.bench.guard_remedies import Trials, offered
+
+        self._offered = {each.name: each for each in offered(self._configuration.mode)}
+        self._trials = Trials(self._steps, self._new_steps, self._compiles, self._timer, self._workload().model)
+        return {"remedies": [asdict(each) for each in self._offered.values()]}
+
+    def _remedy(self, command: Command) -> Answer:
+        remedy = self._offered[command["name"]]
+        return asdict(self._trials.take(remedy, command["timed"], command["seconds"], command["most"]))
+
     def _configure(self) -> None:
         """Make the steps of the configured target, once."""
         if self._steps:
             return
         from dynalyze.capture.bench.timing import timer_for
 
-        self._steps = self._workload().steps(self._target())
+        self._steps = self._new_steps()
         self._timer = timer_for(self._device)
+
+    def _new_steps(self) -> list[Step]:
+        return self._workload().steps(self._target())
 
     def _target(self) -> Callable[..., Any]:
         """The configured stand-in for the model, made anew."""

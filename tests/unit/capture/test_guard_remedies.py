@@ -1,0 +1,117 @@
+"""Remedies for guards, tried on small functions in this process: what they gain, and when they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+from dynalyze.capture.bench.guard_remedies import Trial, Trials, offered
+from dynalyze.capture.bench.timing import timer_for
+from dynalyze.capture.bench.validity import Compiles
+from dynalyze.capture.bench.workload import Step
+
+
+class Config:
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+CONFIGS = [Config(value) for value in range(400)]
+FLAG = Config(1)
+
+
+def reads_configs(x: torch.Tensor) -> torch.Tensor:
+    return x + sum(each.value for each in CONFIGS)
+
+
+def reads_a_flag(x: torch.Tensor) -> torch.Tensor:
+    return x + FLAG.value
+
+
+@dataclass
+class Call(Step):
+    target: Callable[..., Any]
+    flag: int = 1
+
+    def prepare(self) -> None:
+        FLAG.value = self.flag
+
+    def run(self) -> Any:
+        return self.target(torch.ones(2))
+
+
+@pytest.fixture(scope="module")
+def compiles() -> Compiles:
+    found = Compiles()
+    found.listen()
+    return found
+
+
+@pytest.fixture(autouse=True)
+def from_nothing() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    yield
+    torch._dynamo.reset()
+
+
+def trial(function: Callable[..., Any], name: str, compiles: Compiles, flags: Sequence[int] = (1,)) -> Trial:
+    def steps() -> list[Step]:
+        target = torch.compile(function, backend="eager")
+        return [Call(target, flag) for flag in flags]
+
+    compiles.made.clear()
+    plain = steps()
+    timer_for("cpu").passes(plain, 3)
+    remedy = next(each for each in offered(None) if each.name == name)
+    return Trials(plain, steps, compiles, timer_for("cpu"), function).take(remedy, 0.2, 1.0, 50)
+
+
+def test_without_the_guards_on_a_list_of_configs_a_call_is_faster(compiles: Compiles) -> None:
+    tried = (trial(reads_configs, "skip_guard_on_globals_unsafe", compiles) for _ in range(10))
+    found = next(each for each in tried if each.plain_ms)  # Again where the machine had other work.
+    assert (found.problem, found.outputs, found.added_versions, found.added_breaks) == ("", "equal", 0, 0)
+    assert found.dropped is not None and found.dropped > len(CONFIGS)
+    assert min(found.remedy_ms) < min(found.plain_ms)
+
+
+def test_a_program_that_changes_what_is_no_longer_checked_is_told(compiles: Compiles) -> None:
+    found = trial(reads_a_flag, "skip_guard_on_globals_unsafe", compiles, flags=(1, 2))
+    assert found.outputs == "different" and "others" in found.problem
+    assert not found.plain_ms and not found.remedy_ms
+
+
+def test_a_setting_that_changes_nothing_is_not_timed(compiles: Compiles) -> None:
+    found = trial(reads_a_flag, "skip_guard_on_inbuilt_nn_modules_unsafe", compiles)
+    assert found.pointless and not found.plain_ms
+    assert trial(reads_a_flag, "isolate_recompiles", compiles).pointless, "torch.compile is called once"
+
+
+def test_a_target_that_no_setting_reaches_is_told(compiles: Compiles) -> None:
+    target = torch.compile(reads_a_flag, backend="eager")
+    steps: list[Step] = [Call(target)]
+    timer_for("cpu").passes(steps, 1)
+    remedy = offered(None)[-1]
+    found = Trials(steps, lambda: steps, compiles, timer_for("cpu"), reads_a_flag).take(remedy, 0.1, 1.0, 50)
+    assert "could not be given the setting" in found.problem and not found.pointless
+
+
+def test_what_this_torch_lacks_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [each.name for each in offered(None)]
+    assert "keep_tensor_guards_unsafe" in names
+    assert "no inlining of torch's own modules" not in names, "torch 2.13 heeds it no more"
+    monkeypatch.delattr(torch.compiler, "keep_tensor_guards_unsafe")
+    assert [each.name for each in offered(None)] == [name for name in names if name != "keep_tensor_guards_unsafe"]
+    assert [each.safe for each in offered(None)] == sorted((each.safe for each in offered(None)), reverse=True)
+
+
+def test_a_mode_becomes_part_of_the_options_that_take_its_place() -> None:
+    (setting,) = [each.setting for each in offered("reduce-overhead") if each.name == "skip_all_guards_unsafe"]
+    assert setting.startswith('options={**torch._inductor.list_mode_options("reduce-overhead"), ')
+    options = eval(setting.removeprefix("options="), {"torch": torch})
+    assert options["guard_filter_fn"] is torch.compiler.skip_all_guards_unsafe
+    assert options["triton.cudagraphs"] is True, "what the mode is made of"
