@@ -21,6 +21,8 @@ from dynalyze.report.measurements import (
     GuardPrice,
     GuardRemedy,
     Interval,
+    KeptLine,
+    KeptTensor,
     Latency,
     Measurement,
     Memory,
@@ -30,6 +32,7 @@ from dynalyze.report.measurements import (
     Speedup,
     SpeedVerdict,
     StartUp,
+    StepMemory,
     TensorAccuracy,
 )
 
@@ -259,7 +262,8 @@ def hostile_measurements(text: str) -> list[Measurement]:
         eager_row(**names),
         measured(
             text, 20.0, speedup(1.83, 1.79, 1.88), throughput={text: 1.0}, startup=calls,
-            break_even=BreakEven(reason=text), prices=_hostile_prices(text), **names,
+            break_even=BreakEven(reason=text), prices=_hostile_prices(text),
+            step_memory=_hostile_step_memory(text), **names,
         ),
         Measurement(text + "2", status="invalid", **names),
         Measurement(text + "3", status="failed", **names),
@@ -274,6 +278,25 @@ def _hostile_prices(text: str) -> Prices:
     found.settings = [SettingPrice(text, 1, [place], problem=text)]
     found.remedies = [remedy(text, 0.5), GuardRemedy(text, text, False, text, text, problem=text)]
     return found
+
+
+def _hostile_step_memory(text: str) -> StepMemory:
+    kept = KeptTensor(3, text, [1], text, text)
+    return StepMemory(3, 3, lines=[KeptLine(Location(text, 3, 1, text, text), 3, 3, [kept], [kept], [text])])
+
+
+def step_memory(first: Location, second: Location) -> StepMemory:
+    """A step that keeps less than eager: the second line is computed again."""
+    exp = KeptTensor(2_097_152, "float32", [1024, 512], "aten.exp")
+    relu = KeptTensor(2_097_152, "float32", [1024, 512], module="layers.0")
+    return StepMemory(
+        4_194_304, 2_097_152, 7_400_000, 5_100_000, "backward", "backward",
+        [
+            KeptLine(second, 2_097_152, 0, [relu], [], ["aten.sin", "aten.cos", "aten.sin"]),
+            KeptLine(first, 2_097_152, 2_097_152, [relu], [exp]),
+        ],
+        2,
+    )  # fmt: skip
 
 
 def hostile_accuracies(text: str) -> list[Accuracy]:

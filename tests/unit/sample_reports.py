@@ -25,6 +25,7 @@ from dynalyze.report import (
     Outcome,
     Process,
     Recompile,
+    Recomputed,
     Region,
     Report,
     SavedTensor,
@@ -46,6 +47,7 @@ from sample_measurements import (
     measurements,
     prices,
     speedup,
+    step_memory,
 )
 
 MODEL = "/home/ada/work/ranker/model.py"
@@ -127,6 +129,7 @@ def trained_graph(identity: str) -> Graph:
         code=[GraphCode("computation_graph.py", "def forward(self, L_x_):\n    return (L_x_,)")],
         saved=[SavedTensor("relu", "aten.relu", "float32", ["s77", 8], 4096, Location(MODEL, SOURCE_START))],
         saved_bytes=4096,
+        recomputed=[Recomputed(["aten.sin", "aten.cos"], Location(MODEL, SOURCE_START))],
     )  # fmt: skip
 
 
@@ -319,6 +322,7 @@ def _hostile_graph(location: Location) -> Graph:
         inputs=[GraphInput(HOSTILE, "input", HOSTILE, [HOSTILE], HOSTILE, HOSTILE)],
         code=[GraphCode(HOSTILE, HOSTILE)], code_omitted=[HOSTILE],
         saved=[SavedTensor(HOSTILE, HOSTILE, HOSTILE, [HOSTILE], 1, location)],
+        recomputed=[Recomputed([HOSTILE], location)],
     )  # fmt: skip
 
 
@@ -374,7 +378,8 @@ def priced_report() -> Report:
     report = rich_report()
     first, second = report.graph_breaks[:2]
     found = prices((first.location, first.gb_type, first.id), (second.location, second.gb_type, second.id))
-    report.measurements = [measured("default", 3.1, speedup(1.5, 1.4, 1.6), 4.6, prices=found)]
+    step = step_memory(first.location, second.location)
+    report.measurements = [measured("default", 3.1, speedup(1.5, 1.4, 1.6), 4.6, prices=found, step_memory=step)]
     return report
 
 

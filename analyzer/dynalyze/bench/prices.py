@@ -9,7 +9,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from dynalyze.bench.schedule import PAIR_WARMING, Arm, limits
+from dynalyze.bench.schedule import PAIR_WARMING, Arm, limits, step_memory_of
+from dynalyze.bench.step_memory import memory_of
 from dynalyze.bench.workers import Stopped, Worker, WorkerFailed, WorkerPool
 from dynalyze.capture.events import CompileStarted
 from dynalyze.events.log import RunLog
@@ -30,6 +31,7 @@ from dynalyze.report.measurements import (
     Interval,
     PartKind,
     Prices,
+    StepMemory,
 )
 from dynalyze.rules.recipe import setting_of
 
@@ -65,8 +67,11 @@ class PartOwner:
     compile_id: str = ""
 
 
-def priced(pool: WorkerPool, arm: Arm, seconds: float, budget: float | None) -> Prices:
-    """Measure for about this many seconds in a process of its own, whose compiles are recorded.
+def priced(
+    pool: WorkerPool, arm: Arm, seconds: float, budget: float | None, eager: dict[str, Any] | None
+) -> tuple[Prices, StepMemory | None]:
+    """Measure for about this many seconds in a process of its own, whose compiles are recorded. `eager` is its answer
+    to the command `step_memory`; without one that is not asked for here either.
 
     Raises:
         WorkerFailed: the process failed.
@@ -76,13 +81,16 @@ def priced(pool: WorkerPool, arm: Arm, seconds: float, budget: float | None) -> 
         warming = limits(PAIR_WARMING, budget)
         warmed = worker.ask("record", **warming)
         answer, folder = worker.ask("prices", timed=seconds), warmed["torch_folder"]
-        found = Record(read_run(worker.folder), folder).prices(answer)
+        steps = None if eager is None else step_memory_of(worker)
+        run = read_run(worker.folder)
+        memory = memory_of(eager, steps, run) if eager is not None and steps is not None else None
+        found = Record(run, folder).prices(answer)
         if guards_are_dear(found):
             advise(found, Places(folder))
             left = math.inf if budget is None else budget * _TRIALS_SHARE
             trials = Trials(worker, {"timed": seconds / 2, **warming}, left, sum(warmed["calls_ms"]) / 1e3)
             found.remedies = trials.take(int(answer["calls"]))
-        return found
+        return found, memory
 
 
 def guards_are_dear(prices: Prices) -> bool:

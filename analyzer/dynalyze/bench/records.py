@@ -12,7 +12,17 @@ from dynalyze.bench.configurations import CUDA_GRAPH_MODES, given
 from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.workers import FailureKind
 from dynalyze.capture.bench.protocol import Configuration, Work
-from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, Prices, StartUp, Validity
+from dynalyze.report.measurements import (
+    Accuracy,
+    Counts,
+    Measurement,
+    Memory,
+    Pair,
+    Prices,
+    StartUp,
+    StepMemory,
+    Validity,
+)
 
 
 @dataclass
@@ -37,6 +47,7 @@ class ConfigRun:
     memory: dict[str, Any] | None = None
     accuracy: dict[str, Any] | None = None
     prices: Prices | None = None
+    step_memory: StepMemory | None = None
     checks: list[dict[str, Any]] = field(default_factory=list)
     eager_samples: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -123,6 +134,7 @@ def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
         counts=counts,
         notes=list(row.notes),
         prices=row.prices,
+        step_memory=row.step_memory,
     )
     if status != "failed" and (counts is None or counts.compiled_frames or not row.configuration.compile):
         record.startup = _startup(row, eager)

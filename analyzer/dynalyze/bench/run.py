@@ -197,7 +197,7 @@ class WorkBench:
             with self._progress.doing("first calls", self._named(row, "first calls")):
                 row.first = schedule.first_calls(
                     self._pool, self._arm(row), memory=self._plan.memory and compiles, new=compiles and not budget,
-                    budget=budget,
+                    budget=budget, step_memory=self._plan.prices and not compiles and self._work.phase == "train",
                 )  # fmt: skip
             row.cold = None if budget and compiles else row.first
         except WorkerFailed as error:
@@ -263,7 +263,8 @@ class WorkBench:
         began = time.monotonic()
         try:
             with self._progress.doing("prices", self._named(row, "prices")):
-                row.prices = prices.priced(self._pool, self._arm(row), seconds, self._budget)
+                eager = self.eager.first.step_memory if self.eager.first is not None else None
+                row.prices, row.step_memory = prices.priced(self._pool, self._arm(row), seconds, self._budget, eager)
         except WorkerFailed as error:
             row.prices = Prices(problem=error.message)
         self._pricing = time.monotonic() - began

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dynalyze.bench.workers import Worker, WorkerPool
+from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.report.measurements import Pair
 
@@ -52,19 +52,31 @@ class FirstCalls:
     warm: dict[str, Any]
     check: dict[str, Any]
     memory: dict[str, Any] | None = None
+    step_memory: dict[str, Any] | None = None
 
 
-def first_calls(pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None) -> FirstCalls:
+def first_calls(
+    pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None, step_memory: bool = False
+) -> FirstCalls:
     """Load the model in a process of its own and call it until its calls are steady.
 
     With `new` the process has imported nothing before. With `memory` the peak since it began is asked for afterwards:
-    it holds that of the compile.
+    it holds that of the compile. With `step_memory` each training step is looked at in the end.
     """
     with pool.worker(arm.request, arm.caches, new=new) as worker:
         load = worker.ask("load")
         warm = worker.ask("warm", **limits(_COLD_WARMING, budget))
         check = worker.ask("check")
-        return FirstCalls(load, warm, check, worker.ask("memory") if memory else None)
+        peaks = worker.ask("memory") if memory else None
+        return FirstCalls(load, warm, check, peaks, step_memory_of(worker) if step_memory else None)
+
+
+def step_memory_of(worker: Worker) -> dict[str, Any]:
+    """The answer to the command `step_memory`, or the `problem`: nothing else that was measured depends on it."""
+    try:
+        return worker.ask("step_memory")
+    except WorkerFailed as error:
+        return {"problem": error.message}
 
 
 def extra(pool: WorkerPool, arm: Arm, command: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from dynalyze.report import (
     GraphInput,
     Kernel,
     Location,
+    Recomputed,
     SavedTensor,
     Stage,
     StageName,
@@ -137,8 +138,16 @@ MOST_CODE = 400_000
 _MOST_TEXT = 60_000
 _MOST_PLACES = 50
 _MOST_SAVED = 60
-_NOT_SAVED = ("primals_", "tangents_")
+_MOST_RECOMPUTED = 60
+_GIVEN, _FROM_BEHIND = "primals_", "tangents_"
 """AOTAutograd's names for inputs of a forward graph, and for what comes into a backward graph from behind."""
+_VIEWS = frozenset(
+    {
+        "getitem", "aten.view", "aten.permute", "aten.t", "aten.transpose", "aten.expand", "aten.unsqueeze",
+        "aten.squeeze", "aten.slice", "aten.select", "aten.alias", "aten.detach", "aten.as_strided", "aten.reshape",
+        "aten.split", "aten.split_with_sizes", "aten.unbind", "aten._unsafe_view", "aten.diagonal", "aten.unfold",
+    }
+)  # fmt: skip
 _COUNTED: dict[str, StageName] = {
     "dynamo": "dynamo", "post_grad": "post_grad", "forward": "aten", "backward": "aten", "inference": "aten",
 }  # fmt: skip
@@ -170,6 +179,63 @@ def graphs(
     return found, kernels
 
 
+@dataclass(frozen=True)
+class BackwardGraph:
+    """A backward graph beside the forward graph that it goes with, None where there is no text of that.
+
+    `takes` are the tensors that the forward graph leaves to it, parameters and inputs of the forward included, in the
+    order in which autograd saves them.
+    """
+
+    text: GraphText
+    takes: list[GraphInput]
+    forward: GraphText | None
+
+    @property
+    def kept(self) -> list[GraphInput]:
+        """What the forward graph has computed."""
+        return [each for each in self.takes if not each.name.startswith(_GIVEN)]
+
+    def op(self, name: str) -> str:
+        """What has computed a tensor."""
+        return next((node.op for node in self.forward.nodes if node.name == name), "") if self.forward else ""
+
+    def origin(self, name: str) -> Location | None:
+        return self.forward.origins.get(name) if self.forward else None
+
+    def recomputed(self) -> dict[Location | None, list[str]]:
+        """Operations of the forward graph that run here once more, by line."""
+        done = {(node.name, node.op) for node in self.forward.nodes} if self.forward else set()
+        found: dict[Location | None, list[str]] = {}
+        for node in self.text.nodes:
+            # AOTAutograd copies them out of one graph, in which each has a name of its own.
+            if (node.name, node.op) in done and node.op not in _VIEWS:
+                found.setdefault(self.origin(node.name), []).append(node.op)
+        return found
+
+
+def backward_graphs(run: RunLog) -> list[BackwardGraph]:
+    """Every backward graph of a run, in the order in which they were compiled."""
+    found: list[BackwardGraph] = []
+    for texts in texts_of(run):
+        read = [(text.stage, parse(run.read_text(text.reference))) for text in texts.texts if text.stage in _AOT]
+        forward = [text for stage, text in read if stage == "forward"]
+        found += [_backward(text, forward) for stage, text in read if stage == "backward"]
+    return found
+
+
+def _backward(text: GraphText, forward: list[GraphText]) -> BackwardGraph:
+    takes = [graph_input(*each) for each in text.inputs if not each[0].startswith(_FROM_BEHIND)]
+    takes = [each for each in takes if each.kind != "symbol"]
+    # AOTAutograd names what it saves alike in both graphs; a backend's parts may have come in any order.
+    names = {each.name for each in takes}
+    return BackwardGraph(text, takes, max(forward, key=lambda each: _shared(each, names), default=None))
+
+
+def _shared(forward: GraphText, names: set[str]) -> int:
+    return sum(node.name in names for node in forward.nodes)
+
+
 @dataclass
 class _Down:
     """What was counted of one graph so far."""
@@ -179,7 +245,7 @@ class _Down:
     known_ops: set[str] = field(default_factory=set)
     post_grad: dict[str, dict[str, Location]] = field(default_factory=dict)
     forward: list[GraphText] = field(default_factory=list)
-    saved: list[tuple[GraphInput, GraphText | None]] = field(default_factory=list)
+    backward: list[BackwardGraph] = field(default_factory=list)
     tracked: dict[str, Tracked] = field(default_factory=dict)
     kernels: dict[tuple[str, Direction], tuple[KernelFound, CameFrom]] = field(default_factory=dict)
 
@@ -234,15 +300,18 @@ class _Reader:
     def _add_saved(self, graph: Graph, down: _Down) -> None:
         """What backward graphs take that their forward graphs have computed, the largest first."""
         tensors = []
-        for each, forward in down.saved:
-            node = next((node for node in forward.nodes if node.name == each.name), None) if forward else None
-            origin = forward.origins.get(each.name) if forward else None
-            place = self._location(origin) if origin is not None else None
-            op = node.op if node is not None else ""
-            tensors.append(SavedTensor(each.name, op, each.dtype, each.shape, each.bytes, place))
+        for backward in down.backward:
+            for each in backward.kept:
+                place = self._place(backward.origin(each.name))
+                tensors.append(
+                    SavedTensor(each.name, backward.op(each.name), each.dtype, each.shape, each.bytes, place)
+                )
         tensors.sort(key=lambda tensor: -(tensor.bytes or 0))
         graph.saved, graph.saved_omitted = tensors[:_MOST_SAVED], max(0, len(tensors) - _MOST_SAVED)
         graph.saved_bytes = sum(tensor.bytes or 0 for tensor in tensors)
+        again = [Recomputed(ops, self._place(at)) for each in down.backward for at, ops in each.recomputed().items()]
+        again.sort(key=lambda line: -len(line.ops))
+        graph.recomputed, graph.recomputed_omitted = again[:_MOST_RECOMPUTED], max(0, len(again) - _MOST_RECOMPUTED)
 
     def _tracked(self, texts: CompileTexts) -> dict[str, Tracked]:
         """What Inductor tracked of each part; a record that makes no sense is counted as an unreadable line."""
@@ -291,6 +360,9 @@ class _Reader:
             provenance=origin.provenance,
         )  # fmt: skip
 
+    def _place(self, origin: Location | None) -> Location | None:
+        return None if origin is None else self._location(origin)
+
     def _location(self, origin: Location) -> Location:
         found = self._sources.location(origin.file, origin.line, origin.function)
         # The file may be gone, or on another machine: torch quotes the line too.
@@ -307,11 +379,7 @@ def _count_ops(down: _Down, text: Text, code: str) -> None:
     if text.stage == "forward":
         down.forward.append(read)
     elif text.stage == "backward":
-        # AOTAutograd names what it saves alike in both graphs; a backend's parts may have come in any order.
-        kept = [graph_input(*each) for each in read.inputs if not each[0].startswith(_NOT_SAVED)]
-        names = {each.name for each in kept}
-        forward = max(down.forward, key=lambda text: sum(n.name in names for n in text.nodes), default=None)
-        down.saved += [(each, forward) for each in kept if each.kind != "symbol"]
+        down.backward.append(_backward(read, down.forward))
     if stage == "dynamo":
         down.dynamo = read
     elif stage == "post_grad":

@@ -135,6 +135,9 @@ def _counts(report: Report) -> Iterator[tuple[str, str]]:
     best = words_bench.first_best(report.measurements)
     if best is not None:
         yield "speed", words_bench.claim(best)
+    stepped = next((each for each in report.measurements if words_bench.step_memory(each)), None)
+    if stepped is not None:
+        yield f"memory of {stepped.configuration}", words_bench.step_memory(stepped)
 
 
 def _list(report: Report, findings: list[Finding]) -> Iterator[str]:

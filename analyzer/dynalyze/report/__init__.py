@@ -375,9 +375,20 @@ class SavedTensor(msgspec.Struct):
     place: Location | None = None
 
 
+class Recomputed(msgspec.Struct):
+    """Operations of one line that run in the forward graph and once more in the backward one, instead of what they give
+    being kept. Views, which take no time, are none.
+    """
+
+    ops: list[Name]
+    place: Location | None = None
+
+
 class Graph(msgspec.Struct):
     """One graph that Dynamo gave to a backend. `ops` is torch's own count of the calls in it. `saved` are the largest
     tensors that are kept for its backward, `saved_omitted` how many more, `saved_bytes` the size of all that are known.
+    `recomputed` are lines whose operations its backward computes again, those with most first, and `recomputed_omitted`
+    how many more.
     """
 
     id: Word
@@ -395,6 +406,8 @@ class Graph(msgspec.Struct):
     saved: list[SavedTensor] = []
     saved_omitted: int = 0
     saved_bytes: int = 0
+    recomputed: list[Recomputed] = []
+    recomputed_omitted: int = 0
 
     @property
     def key(self) -> CompilationKey:

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from dynalyze.report.code import Location
-from dynalyze.report.held import BreakType, Message, Name, Quote, Settings, Word
+from dynalyze.report.held import BreakType, Dtype, Message, Name, Quote, Settings, Word
 
 Validity = Literal["valid", "invalid", "failed"]
 """failed: it could not be run at all; invalid: it ran, but what was timed is not what was asked for."""
@@ -260,6 +260,53 @@ class Prices(msgspec.Struct):
     remedies: list[GuardRemedy] = []
 
 
+class KeptTensor(msgspec.Struct):
+    """A tensor that is kept for backward, `bytes` of all that it keeps alive. `op` made it, where a compiled graph
+    tells; `module` is the one that ran, in eager.
+    """
+
+    bytes: int
+    dtype: Dtype = ""
+    shape: list[int] = []
+    op: Name = ""
+    module: Name = ""
+
+
+class KeptLine(msgspec.Struct):
+    """What one line of the program keeps for backward, in eager and compiled, the largest tensors of each; `recomputed`
+    are its operations that the compiled backward computes again. Without a `place` it is not known which line.
+    """
+
+    place: Location | None
+    eager_bytes: int = 0
+    compiled_bytes: int = 0
+    eager: list[KeptTensor] = []
+    compiled: list[KeptTensor] = []
+    recomputed: list[Name] = []
+
+
+StepPhase = Literal["forward", "backward"]
+
+
+class StepMemory(msgspec.Struct):
+    """Bytes of one training step, eager and compiled, without parameters, inputs and optimizer.
+
+    `eager_kept` and `compiled_kept` are held for backward when the forward has ended. The peaks are the most that
+    torch's allocators gave out at once since the step began, gradients included, and whether that was in the forward or
+    in the backward. `lines` come with the largest difference first. `problem` is why nothing was measured.
+    """
+
+    eager_kept: int = 0
+    compiled_kept: int = 0
+    eager_peak: int = 0
+    compiled_peak: int = 0
+    eager_peak_in: StepPhase = "forward"
+    compiled_peak_in: StepPhase = "forward"
+    lines: list[KeptLine] = []
+    lines_omitted: int = 0
+    problem: Message = ""
+
+
 class Measurement(msgspec.Struct):
     """One configuration of one workload. A pass makes every recorded call once, in order.
 
@@ -293,6 +340,7 @@ class Measurement(msgspec.Struct):
     notes: list[Message] = []
     shape: dict[Name, int] = {}
     prices: Prices | None = None
+    step_memory: StepMemory | None = None
 
 
 class TensorAccuracy(msgspec.Struct):

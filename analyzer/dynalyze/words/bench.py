@@ -357,6 +357,15 @@ def memory_short(configuration: str, memory: Memory) -> str:
     return size(memory.steady_peak) if configuration == EAGER else more_memory(memory)
 
 
+def step_memory(item: Measurement) -> str:
+    """What a compiled training step keeps and holds, against eager; "" where that was not measured."""
+    found = item.step_memory
+    if found is None or found.problem:
+        return ""
+    kept = f"keeps {size(found.compiled_kept)} for backward, eager {size(found.eager_kept)}"
+    return f"a training step {kept}; its peak is {size(found.compiled_peak)}, eager's {size(found.eager_peak)}"
+
+
 def answers(item: Accuracy) -> str:
     """What was found of the answers: "same answers"."""
     reason = f" ({item.reason.rstrip('.')})" if item.reason and item.verdict == "not comparable" else ""

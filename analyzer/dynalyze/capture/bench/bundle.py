@@ -240,6 +240,11 @@ class RecordedStep(Step):
         with self._entered():
             return self.target(*args, **kwargs)
 
+    def given(self) -> Iterator[Any]:
+        yield from leaves(self.shared[0], objects=False)
+        for part in self.call.state.parts:
+            yield from (*part._parameters.values(), *part._buffers.values())
+
 
 def _stand_ins(model: Any, target: Any) -> dict[int, torch.nn.Module]:
     """The modules of what stands in the model's place, as a copy in fp64 does, by the id of the original's."""

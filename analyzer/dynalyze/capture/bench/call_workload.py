@@ -84,6 +84,9 @@ class _Call(Step):
         with torch.set_grad_enabled(self.grad):
             return self.target(*inputs.args, **inputs.kwargs)
 
+    def given(self) -> Iterator[Any]:
+        yield from _tensors(self._inputs)
+
     def _changed(self) -> bool:
         """Whether a run has changed its inputs; if one did, every later one is given fresh ones."""
         inputs = self._inputs
@@ -200,6 +203,10 @@ class TrainStep(Step):
         if self.optimizer is not None:
             self.optimizer.step()
         return outputs
+
+    def given(self) -> Iterator[Any]:
+        yield from self.trained
+        yield from self.inner.given()
 
 
 def loss_of(outputs: Any) -> torch.Tensor:

@@ -113,7 +113,7 @@ class Session:
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
             "bisect": self._bisect, "record": self._record, "prices": self._prices, "remedies": self._remedies,
-            "remedy": self._remedy,
+            "remedy": self._remedy, "step_memory": self._step_memory,
             "baseline": self._baseline, "values": self._values, "prove": self._prove,
         }  # fmt: skip
 
@@ -234,13 +234,18 @@ class Session:
         return {**warmed, "torch_folder": environment.torch_facts(torch).folder}
 
     def _prices(self, command: Command) -> Answer:
-        from dynalyze.capture.bench.prices import prices
+        from dynalyze.capture.bench.prices import StampedPasses, prices
 
-        if self._device not in ("", "cpu"):
-            raise Failed(
-                "misuse", f"the parts of a call are timed on the CPU alone, and this one runs on {self._device}"
-            )
-        return asdict(prices(self._steps, command["timed"]))
+        if self._device in ("", "cpu"):
+            return asdict(prices(self._steps, command["timed"]))
+        why = f"the parts of a call are timed on the CPU alone, and this one runs on {self._device}"
+        return asdict(StampedPasses([], [], [], {}, {}, len(self._steps), why))
+
+    def _step_memory(self, _: Command) -> Answer:
+        from dynalyze.capture.bench.step_memory import step_memory
+
+        self._configure()
+        return {"steps": [asdict(each) for each in step_memory(self._steps, self._workload().model, self._device)]}
 
     def _baseline(self, _: Command) -> Answer:
         from dynalyze.capture.fixing.prove import Prover

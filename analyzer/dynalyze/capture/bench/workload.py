@@ -25,6 +25,10 @@ class Step(ABC):
     def run(self) -> Any:
         """Timed: make the call and return its outputs."""
 
+    def given(self) -> Iterator[Any]:
+        """Once prepared: what the call is given, its inputs and the tensors of its modules, as far as it knows them."""
+        return iter(())
+
 
 @dataclass(eq=False)
 class Workload(ABC):

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -38,6 +38,21 @@ class Version:
     def names(self, prefix: str) -> list[str]:
         """The globals with this prefix that the code calls."""
         return [name for name in self.code.co_names if name.startswith(prefix)]
+
+
+def saving_graph(frame: FrameType) -> Any:
+    """The compiled graph whose forward saves tensors from this frame, as the class of its autograd function; None where
+    it is anything else that saves.
+    """
+    if frame.f_code.co_name != "apply" or not is_torchs(frame.f_code):
+        return None
+    function = frame.f_locals.get("cls")
+    return function if f"{getattr(function, '__name__', '')}Backward" == BACKWARD_NODE else None
+
+
+def graph_of_node(node: Any) -> Any:
+    """The same of a node of the autograd graph."""
+    return getattr(node, "_forward_cls", None)
 
 
 def is_torchs(code: CodeType) -> bool:

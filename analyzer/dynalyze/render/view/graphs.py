@@ -120,6 +120,8 @@ class GraphView:
         self.inputs = first(graph.inputs, MAX_ROWS)
         saved = [(each, links.place(each.place) if each.place is not None else None) for each in graph.saved]
         self.saved = Listed(saved, len(saved) + graph.saved_omitted)
+        again = [(each, links.place(each.place) if each.place is not None else None) for each in graph.recomputed]
+        self.recomputed = Listed(again, len(again) + graph.recomputed_omitted)
         rows = [KernelView(item, own, self.lines.anchors) for item, own in zip(kernels, named, strict=False)]
         self.kernels = Listed(rows, len(kernels))
         self.several_directions = len({item.direction for item in kernels}) > 1

@@ -23,15 +23,16 @@ from dynalyze.render.view.modules import CandidatesView, ModulesView
 from dynalyze.render.view.prices import PricesView
 from dynalyze.render.view.run import FindingsView, RunView, VerdictView, checks_view, metrics_view
 from dynalyze.render.view.sources import SourcesView
+from dynalyze.render.view.step_memory import StepMemoryView
 from dynalyze.render.view.timeline import TimelineView
 from dynalyze.report import Report
 from dynalyze.words.report import only_measured
 
 ANCHORS = (
-    "policy", "verdict", "fixes", "prices", "breaks", "recompiles", "forced-sizes", "skipped", "candidates", "map",
-    "compilations", "timeline", "processes", "sources", "files", "graphs", "modules", "measurements", "accuracy",
-    "warmup", "attention-matrix", "checks", "environment", "glossary", "recompiles-over-time", "kernel-treemap",
-    "content", "report-json", "filter", "theme", "help", "keys",
+    "policy", "verdict", "fixes", "prices", "step-memory", "breaks", "recompiles", "forced-sizes", "skipped",
+    "candidates", "map", "compilations", "timeline", "processes", "sources", "files", "graphs", "modules",
+    "measurements", "accuracy", "warmup", "attention-matrix", "checks", "environment", "glossary",
+    "recompiles-over-time", "kernel-treemap", "content", "report-json", "filter", "theme", "help", "keys",
 )  # fmt: skip
 """The anchors that the templates name themselves; no fact may take one."""
 
@@ -70,6 +71,7 @@ class Page:
         self.candidates = CandidatesView(report, links, anchors)
         self.modules = ModulesView(report, links, anchors)
         self.prices = PricesView(report, links, anchors)
+        self.step_memory = StepMemoryView(report)
         self.measurements = MeasurementsView(report, anchors)
         self.accuracy = accuracy_view(report, anchors)
         self.attention_matrix = AttentionMatrixView(report.attention_matrix) if report.attention_matrix else None
@@ -109,6 +111,7 @@ class Page:
             Section(True, "verdict", "Verdict"),
             Section(self.listened or self.findings.shown.items, "fixes", "Fix these first", self.findings.shown.total),
             Section(self.prices, "prices", "What a call costs"),
+            Section(self.step_memory, "step-memory", "What a training step keeps"),
             *(compiled if self.listened else []),
             Section(self.measurements.groups, "measurements", "Measurements", self.measurements.total),
             Section(self.accuracy.items, "accuracy", "Answers", self.accuracy.total),

@@ -1,0 +1,205 @@
+"""What a training step keeps for its backward, tensor by tensor, and the most that it holds at once.
+
+Eager and compiled steps are measured alike. What is kept is seen by hooks that autograd calls for each tensor that it
+saves, and that is alive when the forward has ended. The peak is of what torch's allocators gave out since the step
+began: of each allocation and release by torch's profiler on the CPU, by the allocator's own count on CUDA.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Literal
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from dynalyze.capture.bench.call_workload import TrainStep, loss_of
+from dynalyze.capture.torch_private import compiled_code
+
+_MOST_STEPS = 8
+
+
+@dataclass
+class SavedForBackward:
+    """A tensor that autograd saves, `bytes` of its whole storage; 0 where that is a parameter's or an input's, which
+    are there anyway, or was counted before.
+
+    `place` is the file, line and function outside of torch that ran, `module` the innermost one. A tensor that a
+    compiled graph saves has the number of that graph in `graph`, in the order of the first calls; each lists what it
+    saves in the order of its backward graph's inputs.
+    """
+
+    bytes: int
+    dtype: str
+    shape: list[int]
+    place: tuple[str, int, str] | None = None
+    module: str = ""
+    graph: int | None = None
+
+
+@dataclass
+class MeasuredStep:
+    saved: list[SavedForBackward]
+    peak_bytes: int
+    peak_in: Literal["forward", "backward"]
+
+
+def step_memory(steps: Sequence[Any], model: Any, device: str) -> list[MeasuredStep]:
+    """Measure warm steps of a training, each by itself, without what the optimizer does."""
+    found = []
+    peak = _cuda_peak if device == "cuda" else _cpu_peak
+    for step in [step for step in steps if isinstance(step, TrainStep)][:_MOST_STEPS]:
+        saved = _saved(step, model)
+        gc.collect()  # What goes away during the next pass would count as released by it.
+        found.append(MeasuredStep(saved, *peak(step)))
+    return found
+
+
+def _forward(step: TrainStep) -> torch.Tensor:
+    return loss_of(step.inner.run())
+
+
+@dataclass(eq=False)
+class _Packed:
+    """What autograd holds in the place of a saved tensor; gone when autograd lets go of it."""
+
+    tensor: torch.Tensor
+    told: SavedForBackward
+
+
+@dataclass
+class _Watch:
+    modules: dict[int, str]
+    packed: list[tuple[SavedForBackward, weakref.ref[_Packed]]] = field(default_factory=list)
+    graphs: dict[int, int] = field(default_factory=dict)
+
+    def pack(self, tensor: torch.Tensor) -> _Packed:
+        told = SavedForBackward(0, str(tensor.dtype).removeprefix("torch."), list(tensor.shape))
+        frame = sys._getframe(1)
+        compiled = compiled_code.saving_graph(frame)
+        if compiled is None:
+            told.place, told.module = _line(frame), self._module(frame)
+        else:
+            told.graph = self.graphs.setdefault(id(compiled), len(self.graphs))
+        held = _Packed(tensor, told)
+        self.packed.append((told, weakref.ref(held)))
+        return held
+
+    def _module(self, frame: FrameType | None) -> str:
+        while frame is not None:
+            name = self.modules.get(id(frame.f_locals.get("self"))) if "self" in frame.f_code.co_varnames else None
+            if name is not None:
+                return name
+            frame = frame.f_back
+        return ""
+
+
+def _line(frame: FrameType | None) -> tuple[str, int, str] | None:
+    """Where the innermost code that is not torch's stands."""
+    while frame is not None:
+        if not compiled_code.is_torchs(frame.f_code):
+            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+    return None
+
+
+def _saved(step: TrainStep, model: Any) -> list[SavedForBackward]:
+    """What is saved when the forward of a step has ended, in the order in which it was saved."""
+    step.prepare()
+    named = model.named_modules() if isinstance(model, torch.nn.Module) else ()
+    watch = _Watch({id(module): name for name, module in named})
+    with torch.enable_grad():
+        with saved_tensors_hooks(watch.pack, lambda held: held.tensor):
+            outputs = step.inner.run()
+        loss = loss_of(outputs)
+    held = [(told, packed()) for told, packed in watch.packed]
+    alive = [(told, packed.tensor) for told, packed in held if packed is not None]
+    alive += [
+        (SavedForBackward(0, str(each.dtype).removeprefix("torch."), list(each.shape), graph=graph), each)
+        for graph, each in _stashed(loss, watch.graphs)
+    ]
+    known = {_storage(each) for each in _there_before(step, model)}
+    for told, tensor in alive:
+        if (storage := _storage(tensor)) not in known:
+            known.add(storage)
+            told.bytes = tensor.untyped_storage().nbytes()
+    return [told for told, _ in alive]
+
+
+def _storage(tensor: torch.Tensor) -> Any:
+    try:
+        return tensor.untyped_storage().data_ptr() or id(tensor)
+    except (RuntimeError, NotImplementedError):  # A sparse tensor, or another without a storage of its own.
+        return id(tensor)
+
+
+def _there_before(step: TrainStep, model: Any) -> Iterator[torch.Tensor]:
+    """Parameters, buffers and inputs."""
+    for name in ("parameters", "buffers"):
+        yield from getattr(model, name, tuple)()
+    yield from (each for each in step.given() if isinstance(each, torch.Tensor))
+
+
+def _stashed(loss: torch.Tensor, graphs: dict[int, int]) -> Iterator[tuple[int | None, torch.Tensor]]:
+    """Tensors that functions in Python keep as attributes of their context, where no hook sees them."""
+    nodes, seen = [loss.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for kept in vars(node).values() if hasattr(node, "__dict__") else ():
+            for each in kept if isinstance(kept, (list, tuple)) else (kept,):
+                if isinstance(each, torch.Tensor):
+                    yield graphs.get(id(compiled_code.graph_of_node(node))), each
+        nodes += [following for following, _ in node.next_functions]
+
+
+def _cpu_peak(step: TrainStep) -> tuple[int, Literal["forward", "backward"]]:
+    # Read when it is first used: it would report its own stages on standard error.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    step.prepare()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded, torch.enable_grad():
+        loss = _forward(step)
+        with record_function(_BACKWARD):
+            loss.backward()
+    events = sorted(recorded.profiler.kineto_results.events(), key=lambda event: event.start_ns())
+    held = peak = 0
+    phase: Literal["forward", "backward"] = "forward"
+    reached = phase
+    for event in events:
+        if event.name() == _BACKWARD:
+            phase = "backward"
+        elif event.name() == "[memory]":
+            held += event.nbytes()
+            if held > peak:
+                peak, reached = held, phase
+    return peak, reached
+
+
+_BACKWARD = "dynalyze: backward"
+
+
+def _cuda_peak(step: TrainStep) -> tuple[int, Literal["forward", "backward"]]:
+    step.prepare()
+
+    def peak_of(run: Callable[[], Any]) -> tuple[Any, int]:
+        torch.cuda.reset_peak_memory_stats()
+        result = run()
+        torch.cuda.synchronize()
+        return result, torch.cuda.max_memory_allocated()
+
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    with torch.enable_grad():
+        loss, forward = peak_of(lambda: _forward(step))
+        _, backward = peak_of(loss.backward)
+    return max(forward, backward) - before, "backward" if backward > forward else "forward"
