@@ -91,6 +91,7 @@ def _measured(folder: Any) -> Json:
         outcome = dynalyze(*arguments, cwd=folder)
         assert outcome.status == 0, outcome.stderr
         rows = json.loads(outcome.stdout)["measurements"]
+        assert all(row["step_memory"] is None for row in rows), "nothing goes backward"
         found = next(row["prices"] for row in rows if row["prices"] is not None)
         if not found["problem"]:
             break

@@ -303,3 +303,37 @@ def test_a_graph_without_its_start_is_still_there() -> None:
     ((found,), _) = graphs(run_of(GraphSeen(id="7/0")), [], Sources())
     assert (found.compile_id, found.ops, found.location) == ("7/0", 0, None)
     assert graphs(run_of(GraphSeen(id="7/0", stage="post_grad")), [], Sources()) == ([], [])
+
+
+FORWARD_OF_TWO = """class GraphModule(torch.nn.Module):
+    def forward(self, primals_1: "f32[4, 8][8, 1]cpu"):
+        # File: /home/ada/model.py:12 in forward, code: h = x.sin().t()
+        sin: "f32[4, 8][8, 1]cpu" = torch.ops.aten.sin.default(primals_1)
+        permute: "f32[8, 4][1, 8]cpu" = torch.ops.aten.permute.default(sin, [1, 0])
+
+        # File: /home/ada/model.py:13 in forward, code: return h.exp()
+        exp: "f32[8, 4][1, 8]cpu" = torch.ops.aten.exp.default(permute)
+        return (exp, primals_1, exp)
+"""
+BACKWARD_OF_TWO = """class GraphModule(torch.nn.Module):
+    def forward(self, primals_1: "f32[4, 8][8, 1]cpu", exp: "f32[8, 4][1, 8]cpu", tangents_1: "f32[8, 4][1, 8]cpu"):
+        # File: /home/ada/model.py:12 in forward, code: h = x.sin().t()
+        sin: "f32[4, 8][8, 1]cpu" = torch.ops.aten.sin.default(primals_1)
+        permute: "f32[8, 4][1, 8]cpu" = torch.ops.aten.permute.default(sin, [1, 0])
+        cos: "f32[4, 8][8, 1]cpu" = torch.ops.aten.cos.default(primals_1)
+        mul: "f32[8, 4][1, 8]cpu" = torch.ops.aten.mul.Tensor(tangents_1, exp)
+        return (mul,)
+"""
+
+
+def test_what_backward_computes_again_are_operations_of_the_forward_but_no_views() -> None:
+    run = graphs_run(("dynamo", DYNAMO), ("forward", FORWARD_OF_TWO), ("backward", BACKWARD_OF_TWO))
+    ((graph,), _) = graphs(run, [], Sources())
+    assert [(each.name, each.op) for each in graph.saved] == [("exp", "aten.exp")]
+    assert [(each.place and each.place.line, each.ops) for each in graph.recomputed] == [(12, ["aten.sin"])]
+
+
+def test_a_backward_without_its_forward_computes_nothing_again() -> None:
+    run = graphs_run(("dynamo", DYNAMO), ("backward", BACKWARD_OF_TWO))
+    ((graph,), _) = graphs(run, [], Sources())
+    assert [each.name for each in graph.saved] == ["exp"] and graph.recomputed == []

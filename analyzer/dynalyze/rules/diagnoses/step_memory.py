@@ -88,7 +88,7 @@ def _holds(measured: Measurement, found: StepMemory) -> Ranked:
     return step_memory.finding(
         title,
         "Where checkpointed blocks run more than once in one compiled step, put `torch._dynamo.graph_break()` between "
-        "the passes, or compile each block by itself (`block.compile()`).",
+        "the passes, or compile each block by itself, together with its checkpoint.",
         why=f"The compiled backward computes {count_of(operations, 'operation')} again, most at {most}, and may hold "
         "what it computes of several blocks at once: what is kept for it is not clearly more than in eager. The peak "
         "was measured in one training step of each; that the change helps here was not tried. In a stack of six "

@@ -1,0 +1,239 @@
+"""What a training step keeps: seen in this process against torch itself, and made into lines on answers by hand."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+import torch
+from functorch.compile import min_cut_rematerialization_partition, nop
+from torch import nn
+from torch._dynamo.backends.common import aot_autograd
+from torch.utils.checkpoint import checkpoint
+
+from dynalyze.bench.step_memory import memory_of
+from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
+from dynalyze.capture.bench.step_memory import MeasuredStep, step_memory
+from dynalyze.capture.inputs import Inputs
+from dynalyze.report.measurements import StepMemory
+from records import graphs_run
+
+ROWS, WIDTH, HIDDEN = 16, 8, 32
+KEPT = ROWS * HIDDEN * 4
+MODEL = "/home/ada/model.py"
+
+
+class Chain(nn.Module):
+    """Of ROWS x HIDDEN floats eager keeps: relu's result (for itself, sin and cos), exp's (for itself and the product),
+    cos's (for the product), and the product (for the second layer). The first layer keeps its input.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, HIDDEN), nn.Linear(HIDDEN, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = torch.relu(self.first(x))
+        h = torch.sin(h).exp() * torch.cos(h)
+        return self.second(h)
+
+
+class Checkpointed(Chain):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = checkpoint(super().forward, x, use_reentrant=False)
+        return result
+
+
+class Stashing(torch.autograd.Function):
+    """Keeps a tensor where no hook sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.kept = x.exp()
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        return gradients[0] * 2
+
+
+class Stashes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = Stashing.apply(self.weight + x)  # type: ignore[no-untyped-call]
+        return result
+
+
+def measured(model: nn.Module, target: Any = None, calls: int = 1) -> list[MeasuredStep]:
+    inputs = [Inputs((torch.randn(ROWS, WIDTH),), {}) for _ in range(calls)]
+    steps = TrainWorkload(CallsWorkload(model, inputs, phase="forward", grad=True)).steps(
+        model if target is None else target
+    )
+    for step in steps:
+        step.prepare()
+        step.run()
+    return step_memory(steps, model, "cpu")
+
+
+def kept(step: MeasuredStep) -> list[int]:
+    return [each.bytes for each in step.saved if each.bytes]
+
+
+def test_eager_keeps_what_its_operations_need_in_backward() -> None:
+    model = Chain()
+    (step,) = measured(model)
+    assert kept(step) == [KEPT] * 4, "each once, without the input and the parameters"
+    relu, exp, cos, product = [each for each in step.saved if each.bytes]
+    assert {each.place[0] for each in (relu, exp, cos, product) if each.place} == {__file__}
+    lines = [each.place[1] for each in (relu, exp, cos, product) if each.place]
+    assert lines == [lines[0], lines[0] + 1, lines[0] + 1, lines[0] + 2]
+    assert (product.module, relu.module) == ("second", "")
+    # Torch itself: what the nodes of the graph hold.
+    x = torch.randn(ROWS, WIDTH)
+    node = model(x).grad_fn
+    held = {node._saved_mat1.untyped_storage().data_ptr()}
+    product_node = node.next_functions[1][0]
+    held |= {getattr(product_node, name).untyped_storage().data_ptr() for name in ("_saved_self", "_saved_other")}
+    held.add(product_node.next_functions[1][0]._saved_self.untyped_storage().data_ptr())
+    assert len(held) == 4
+
+
+def test_a_checkpoint_keeps_nothing_but_its_input() -> None:
+    (step,), (plain,) = measured(Checkpointed()), measured(Chain())
+    assert kept(step) == []
+    assert step.peak_in == "backward"
+    assert plain.peak_bytes >= 4 * KEPT, "all that is kept is there at once"
+
+
+def test_a_tensor_on_the_context_of_a_function_is_kept_too() -> None:
+    (step,) = measured(Stashes())
+    assert kept(step) == [ROWS * WIDTH * 4]
+
+
+def test_a_compiled_step_keeps_what_its_autograd_function_holds() -> None:
+    torch._dynamo.reset()
+    model = Chain()
+    compiled = torch.compile(
+        model, backend=aot_autograd(fw_compiler=nop, partition_fn=min_cut_rematerialization_partition)
+    )
+    (step,) = measured(model, compiled)
+    node = compiled(torch.randn(ROWS, WIDTH)).grad_fn
+    parameters = {each.data_ptr() for each in model.parameters()}
+    held = [each for each in node.saved_tensors if each.data_ptr() not in parameters]
+    assert [each.shape for each in step.saved] == [list(each.shape) for each in node.saved_tensors]
+    assert {each.graph for each in step.saved} == {0}
+    assert sum(kept(step)) == sum(each.nbytes for each in held) - ROWS * WIDTH * 4, "without the input"
+    assert sum(kept(step)) < 4 * KEPT, "some of a chain of cheap operations is computed again"
+
+
+def test_hooks_compile_nothing_anew() -> None:
+    torch._dynamo.reset()
+    model = Chain()
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    measured(model, torch.compile(model, backend=counter), calls=2)
+    assert counter.frame_count == 1
+
+
+def test_calls_without_a_backward_have_no_memory_of_a_step() -> None:
+    model = Chain()
+    steps = CallsWorkload(model, [Inputs((torch.randn(2, WIDTH),), {})], phase="forward", grad=False).steps(model)
+    assert step_memory(steps, model, "cpu") == []
+    nothing: dict[str, Any] = {"steps": []}
+    assert memory_of(nothing, nothing, graphs_run()) is None
+
+
+# From answers to lines.
+
+FORWARD = """class GraphModule(torch.nn.Module):
+    def forward(self, primals_1: "f32[4, 8][8, 1]cpu", primals_2: "f32[s77, 8][8, 1]cpu"):
+        # File: /home/ada/model.py:12 in forward, code: h = torch.sin(self.a(x))
+        mm: "f32[s77, 4][4, 1]cpu" = torch.ops.aten.mm.default(primals_2, permute)
+        sin: "f32[s77, 4][4, 1]cpu" = torch.ops.aten.sin.default(mm)
+
+        # File: /home/ada/model.py:13 in forward, code: return h.t().exp()
+        permute_1: "f32[4, s77][1, 4]cpu" = torch.ops.aten.permute.default(sin, [1, 0])
+        exp: "f32[4, s77][1, 4]cpu" = torch.ops.aten.exp.default(permute_1)
+        return (exp, primals_2, mm, s77)
+"""
+BACKWARD = """class GraphModule(torch.nn.Module):
+    def forward(self, s77: "Sym(s77)", primals_2: "f32[s77, 8][8, 1]cpu", mm: "f32[s77, 4]", tangents_1: "f32[4, s77]"):
+        # File: /home/ada/model.py:12 in forward, code: h = torch.sin(self.a(x))
+        sin: "f32[s77, 4][4, 1]cpu" = torch.ops.aten.sin.default(mm)
+
+        # File: /home/ada/model.py:13 in forward, code: return h.t().exp()
+        permute_1: "f32[4, s77][1, 4]cpu" = torch.ops.aten.permute.default(sin, [1, 0])
+        exp: "f32[4, s77][1, 4]cpu" = torch.ops.aten.exp.default(permute_1)
+        mul: "f32[4, s77][1, 4]cpu" = torch.ops.aten.mul.Tensor(tangents_1, exp)
+        return (None, mul)
+"""
+RUN = (("dynamo", FORWARD), ("forward", FORWARD), ("backward", BACKWARD))
+
+
+def saved(size: int, shape: list[int], line: int = 0, graph: int | None = None, **more: Any) -> dict[str, Any]:
+    place = (MODEL, line, "forward") if line else None
+    return {"bytes": size, "dtype": "float32", "shape": shape, "place": place, "module": "", "graph": graph, **more}
+
+
+def answer(*tensors: dict[str, Any], peak: int = 100) -> dict[str, Any]:
+    return {"steps": [{"saved": list(tensors), "peak_bytes": peak, "peak_in": "backward"}]}
+
+
+def lines(found: StepMemory | None) -> dict[int | None, tuple[int, int, list[str]]]:
+    assert found is not None
+    return {
+        each.place.line if each.place else None: (each.eager_bytes, each.compiled_bytes, each.recomputed)
+        for each in found.lines
+    }
+
+
+EAGER = answer(saved(0, [2, 8], 12), saved(32, [2, 4], 12), saved(64, [4, 4], 13), peak=200)
+OF_GRAPH = (saved(0, [2, 8], graph=0), saved(32, [2, 4], graph=0))
+
+
+def test_a_line_has_what_both_keep_and_what_is_computed_again() -> None:
+    found = memory_of(EAGER, answer(*OF_GRAPH), graphs_run(*RUN))
+    assert found is not None
+    assert (found.eager_kept, found.compiled_kept, found.eager_peak, found.compiled_peak) == (96, 32, 200, 100)
+    assert lines(found) == {13: (64, 0, ["aten.exp"]), 12: (32, 32, ["aten.sin"])}
+    assert [each.op for line in found.lines for each in line.compiled] == ["aten.mm"]
+
+
+def test_a_graph_that_is_called_twice_keeps_twice() -> None:
+    found = memory_of(EAGER, answer(*OF_GRAPH, *OF_GRAPH), graphs_run(*RUN))
+    assert lines(found)[12] == (32, 64, ["aten.sin"])
+
+
+@pytest.mark.parametrize("shape", [[2, 5], [2]])
+def test_a_graph_that_no_text_fits_has_no_lines(shape: list[int]) -> None:
+    found = memory_of(EAGER, answer(saved(32, shape, graph=0)), graphs_run(*RUN))
+    assert lines(found)[None] == (0, 32, [])
+    assert lines(found)[12] == (32, 0, [])
+
+
+def test_what_compiled_code_leaves_in_eager_has_its_own_line() -> None:
+    found = memory_of(EAGER, answer(*OF_GRAPH, saved(16, [4], 40)), graphs_run(*RUN))
+    assert lines(found)[40] == (0, 16, [])
+
+
+def test_the_largest_step_in_eager_is_the_one_that_is_told() -> None:
+    small, large = answer(saved(8, [2], 12)), answer(saved(80, [20], 14))
+    eager = {"steps": small["steps"] + large["steps"]}
+    compiled = {"steps": large["steps"] + small["steps"]}
+    found = memory_of(eager, compiled, graphs_run())
+    assert found is not None and (found.eager_kept, found.compiled_kept) == (80, 8)
+
+
+def test_a_step_that_failed_says_why() -> None:
+    failed = {"problem": "out of memory"}
+    assert memory_of(EAGER, failed, graphs_run()) == memory_of(failed, EAGER, graphs_run())
+    assert memory_of(EAGER, failed, graphs_run()) == StepMemory(problem="out of memory")
+
+
+def test_the_answer_of_the_child_is_what_the_parent_reads() -> None:
+    steps = {"steps": [asdict(each) for each in measured(Chain())]}
+    found = memory_of(steps, steps, graphs_run())
+    assert found is not None and found.eager_kept == found.compiled_kept == 4 * KEPT
