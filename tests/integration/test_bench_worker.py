@@ -278,6 +278,9 @@ def test_a_training_step_compiles_forward_and_backward(planted: Path) -> None:
         assert counts["compiled_frames"] == 1
         worker.done("block", passes=2)
         assert worker.done("check")["invalid"] == ""
+        (step,) = worker.done("step_memory")["steps"]
+        assert sum(each["bytes"] for each in step["saved"]) <= step["peak_bytes"]
+        assert {each["graph"] for each in step["saved"]} == {0}
 
 
 def test_inductor_tells_its_phases_caches_and_memory(planted: Path) -> None:

@@ -107,6 +107,9 @@ def test_the_training_step_of_a_training_loop_is_measured(cwd: Path) -> None:
     assert {tensor["kind"] for each in report["accuracy"] for tensor in each["tensors"]} == {"output", "gradient"}
     assert "step of AdamW" in notes_of(report)
     assert found["default"]["startup"]["cold_calls_ms"]
+    # Four rows: what ReLU gives, for itself and for the second layer, and the result for its square.
+    step = found["default"]["step_memory"]
+    assert (step["eager_kept"], step["compiled_kept"]) == (4 * 8 * 4,) * 2
 
 
 def _gone_from(folder: Path) -> bool:

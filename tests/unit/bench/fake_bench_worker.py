@@ -81,7 +81,7 @@ def _act(act: Any, order: dict[str, Any], request: dict[str, Any]) -> dict[str, 
             "ok": True,
             "samples_ms": [request["source"].get("ms", {}).get(request["configuration"]["name"], 2.0)] * 4,
         }
-    return {"ok": True, **PLAIN[order["do"]], **act}
+    return {"ok": True, **PLAIN.get(order["do"], {}), **act}
 
 
 def _acts(acts: dict[str, Any], name: str, number: int) -> dict[str, Any]:

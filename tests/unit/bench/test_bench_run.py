@@ -344,3 +344,34 @@ def running() -> list[str]:
     with subprocess.Popen(["ps", "-eo", "ppid,pid,args"], stdout=subprocess.PIPE, text=True) as listing:
         lines = listing.communicate()[0].splitlines()[1:]
     return [line for line in lines if line.split()[1] != str(listing.pid)]
+
+
+STEP = {"saved": [{"bytes": 8, "dtype": "float32", "shape": [2], "place": None, "module": "", "graph": None}],
+        "peak_bytes": 20, "peak_in": "backward"}  # fmt: skip
+NO_PRICES = {"calls": 1, "plain_ms": [], "stamped_ms": [], "problem": "too short", "torch_folder": ""}
+
+
+@pytest.mark.parametrize(("phase", "asked"), [("train", True), ("forward", False)])
+def test_a_training_step_is_looked_at_when_all_else_of_its_process_is_done(
+    tmp_path: Path, phase: Any, asked: bool
+) -> None:
+    acts = {"*": {"step_memory": {"steps": [STEP]}, "prices": NO_PRICES}}
+    found = bench(tmp_path, acts=acts, works=(Work(phase),), prices=True, accuracy=False, memory=False)
+    for name, before in (("eager", "check"), ("default", "prices")):
+        made = [(number, order) for who, number, order in orders(tmp_path) if who == name]
+        last = {number: [order for own, order in made if own == number][-1] for number, _ in made}
+        assert sum(order == "step_memory" for _, order in made) == asked
+        if asked:
+            (process,) = [number for number, order in last.items() if order == "step_memory"]
+            assert [order for own, order in made if own == process][-2] == before
+    step = row(found, "default").step_memory
+    assert (step is not None) == asked
+    assert step is None or (step.eager_kept, step.compiled_kept, step.compiled_peak) == (8, 8, 20)
+
+
+def test_a_training_step_that_cannot_be_looked_at_spoils_nothing_else(tmp_path: Path) -> None:
+    acts = {"*": {"step_memory": "error out_of_memory it was too large", "prices": NO_PRICES}}
+    found = bench(tmp_path, acts=acts, works=(Work("train"),), prices=True, accuracy=False, memory=False)
+    measured = row(found, "default")
+    assert measured.status == "valid" and measured.speedup is not None
+    assert measured.step_memory is not None and "it was too large" in measured.step_memory.problem

@@ -77,7 +77,7 @@ def _holds(measured: Measurement, found: StepMemory) -> Ranked:
     if found.compiled_peak_in == "forward" or not again:
         return step_memory.finding(
             title,
-            "Compile repeated blocks one by one (`block.compile()`), so that no graph holds the results of several.",
+            "Compile repeated blocks one by one (`torch.compile(block)`): then no graph holds results of several.",
             why=f"Measured in one training step of each; the peak is in the {found.compiled_peak_in}. That it helps "
             "here was not tried.",
             location=where,
