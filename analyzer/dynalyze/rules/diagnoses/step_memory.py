@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from dynalyze.report import Report
 from dynalyze.report.measurements import KeptLine, Measurement, StepMemory
 from dynalyze.rules.rule import Ranked, Rule
 from dynalyze.text.amounts import count_of, listed, size
-from dynalyze.words.report import line_words
 
 _MORE, _LEAST = 1.2, 1_000_000
 _LINES = 3
@@ -101,4 +101,4 @@ def _holds(measured: Measurement, found: StepMemory) -> Ranked:
 
 
 def _name(line: KeptLine) -> str:
-    return line_words(line.place) if line.place is not None else "an unknown line"
+    return f"{PurePath(line.place.file).name}:{line.place.line}" if line.place is not None else "an unknown line"
